@@ -1,0 +1,47 @@
+.DEFAULT_GOAL := help
+.PHONY: help run dev test lint format typecheck coverage check build
+PYTHON ?= python3
+ROOMS := cli doors graphs models nodes prompts servers state tools
+BIN := .venv/bin
+GOAL ?= $(error GOAL is empty: make run GOAL="what you want done")
+
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9_-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: .venv/.installed ## Install, then run one goal: make run GOAL="…"
+	$(BIN)/loopwright run "$(GOAL)"
+
+dev: .venv/.installed ## Start the server that LangGraph Studio connects to
+	$(BIN)/langgraph dev
+
+test: .venv/.installed ## Install, then run the whole suite
+	$(BIN)/pytest $(TEST)
+
+lint: .venv/.installed ## Check format, lint rules and room boundaries
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+format: .venv/.installed ## Format and apply safe fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.links/loopwright:
+	mkdir -p $@
+	for f in $(ROOMS) __init__.py py.typed; do ln -sfn ../../$$f $@/$$f; done
+
+typecheck: .venv/.installed .links/loopwright ## Type-check package and tests
+	$(BIN)/mypy .links/loopwright tests
+
+coverage: .venv/.installed ## The suite with the coverage gate
+	$(BIN)/pytest --cov --cov-report=term
+
+check: lint typecheck test ## Everything CI runs
+
+build: .venv/.installed ## Build the wheel
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .

@@ -1,0 +1,107 @@
+"""Agent loops for LangGraph that finish, resume and prove their work."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from .doors.durability import Durability, open_durability
+    from .graphs.plan_execute_verify import build_plan_execute_verify
+    from .models.parse import parse_executor, parse_planner, parse_verifier
+    from .models.scripted import ScriptedModel
+    from .prompts.prompt_manager import PromptManager
+    from .state.context import Context
+    from .state.contracts import ExecutorResponse, PlannerResponse, Todo, VerifierResponse
+    from .state.errors import (
+        AnswerRejected,
+        DatabaseError,
+        LoopwrightError,
+        ModelCallFailed,
+        ModelUnavailable,
+        SettingsError,
+        SyncCallInLoop,
+        ThreadBusy,
+        ThreadError,
+        ThreadIncompatible,
+        ThreadNotFound,
+        ToolServerError,
+    )
+    from .state.outcome import Outcome
+    from .tools.policy import Policy, Rule
+
+# Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.
+_HOMES: Final = {
+    "AnswerRejected": "state.errors",
+    "Context": "state.context",
+    "DatabaseError": "state.errors",
+    "Durability": "doors.durability",
+    "ExecutorResponse": "state.contracts",
+    "LoopwrightError": "state.errors",
+    "ModelCallFailed": "state.errors",
+    "ModelUnavailable": "state.errors",
+    "Outcome": "state.outcome",
+    "PlannerResponse": "state.contracts",
+    "Policy": "tools.policy",
+    "PromptManager": "prompts.prompt_manager",
+    "Rule": "tools.policy",
+    "ScriptedModel": "models.scripted",
+    "SettingsError": "state.errors",
+    "SyncCallInLoop": "state.errors",
+    "ThreadBusy": "state.errors",
+    "ThreadError": "state.errors",
+    "ThreadIncompatible": "state.errors",
+    "ThreadNotFound": "state.errors",
+    "Todo": "state.contracts",
+    "ToolServerError": "state.errors",
+    "VerifierResponse": "state.contracts",
+    "build_plan_execute_verify": "graphs.plan_execute_verify",
+    "open_durability": "doors.durability",
+    "parse_executor": "models.parse",
+    "parse_planner": "models.parse",
+    "parse_verifier": "models.parse",
+}
+
+__all__ = [  # noqa: PLE0604, RUF022 - spelled out for type checkers; a test compares it with _HOMES
+    "AnswerRejected",
+    "Context",
+    "DatabaseError",
+    "Durability",
+    "ExecutorResponse",
+    "LoopwrightError",
+    "ModelCallFailed",
+    "ModelUnavailable",
+    "Outcome",
+    "PlannerResponse",
+    "Policy",
+    "PromptManager",
+    "Rule",
+    "ScriptedModel",
+    "SettingsError",
+    "SyncCallInLoop",
+    "ThreadBusy",
+    "ThreadError",
+    "ThreadIncompatible",
+    "ThreadNotFound",
+    "Todo",
+    "ToolServerError",
+    "VerifierResponse",
+    "build_plan_execute_verify",
+    "open_durability",
+    "parse_executor",
+    "parse_planner",
+    "parse_verifier",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -1,0 +1,209 @@
+"""The one background event loop: what is bound to a loop lives here, whoever calls it.
+
+MCP sessions, locks and connections belong to the loop that made them. A graph is called from
+`asyncio.run` twice, from threads and from sync code, so none of those loops may own them.
+"""
+
+import asyncio
+import concurrent.futures
+import os
+import queue
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Final, Generic, TypeVar
+
+from ..state.errors import SyncCallInLoop
+
+T = TypeVar("T")
+
+_READ_AHEAD: Final = 64
+"""Items a stream may be ahead of its reader; more would hold results nobody has asked for."""
+
+_END: Final = object()
+
+
+class _Background:
+    """The loop and the daemon thread that runs it, started at the first call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(
+                    target=_run_for_ever, args=(self._loop,), name="loopwright", daemon=True
+                ).start()
+            return self._loop
+
+    def is_here(self) -> bool:
+        """Whether the calling thread is the one that runs the loop."""
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
+    def forget(self) -> None:
+        """In a forked child: the thread is gone and the lock may be held by nobody."""
+        # Dropped without being closed the loop would warn, and closing it would
+        # unregister the parent's file descriptors.
+        _abandoned.append(self._loop)
+        self._lock = threading.Lock()
+        self._loop = None
+
+
+def _run_for_ever(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    while True:
+        try:
+            loop.run_forever()
+        except (KeyboardInterrupt, SystemExit):
+            # asyncio lets these two out of run_forever after storing them in their task: a tool
+            # that calls sys.exit() ends its own run, not everybody's loop.
+            continue
+
+
+_abandoned: list[asyncio.AbstractEventLoop | None] = []
+_background = _Background()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_background.forget)
+
+
+class _Call(Generic[T]):
+    """A coroutine running as a task on the background loop, seen from another thread or loop.
+
+    `outcome` settles only when the task has really ended, also after `cancel`:
+    `run_coroutine_threadsafe` calls itself cancelled while clean-up is still going on.
+    """
+
+    def __init__(self, coro: Coroutine[Any, Any, T]) -> None:
+        self.outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._task: asyncio.Task[T] | None = None
+        self._loop = _background.loop()
+        # Runs in a copy of the caller's contextvars, and the task copies that one.
+        self._loop.call_soon_threadsafe(self._start, coro)
+
+    def cancel(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop)
+
+    def release(self, slots: asyncio.Semaphore) -> None:
+        self._loop.call_soon_threadsafe(slots.release)
+
+    def _start(self, coro: Coroutine[Any, Any, T]) -> None:
+        self._task = self._loop.create_task(coro)
+        self._task.add_done_callback(self._settle)
+
+    def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _settle(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.outcome.set_exception(asyncio.CancelledError())
+        elif (error := task.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(task.result())
+
+
+def refuse_on_loop() -> None:
+    """Raise where waiting for the background loop would wait for ever.
+
+    Raises:
+        SyncCallInLoop: the caller runs on the background loop itself.
+    """
+    if _background.is_here():
+        msg = (
+            "A sync graph method was called from async code that runs on loopwright's own event"
+            " loop, where it would wait for itself; await the async method instead"
+            " (ainvoke, astream, aget_state)."
+        )
+        raise SyncCallInLoop(msg)
+
+
+def run_blocking(coro: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the background loop and wait for its result.
+
+    An interrupt of the waiting thread (Ctrl-C) cancels the coroutine, waits for its clean-up and
+    is raised again; a second one no longer waits.
+
+    Raises:
+        SyncCallInLoop: called on the background loop itself.
+    """
+    try:
+        refuse_on_loop()
+    except SyncCallInLoop:
+        coro.close()
+        raise
+    call = _Call(coro)
+    try:
+        return call.outcome.result()
+    except BaseException:
+        _finish(call)
+        raise
+
+
+def _finish(call: _Call[Any]) -> None:
+    """Cancel a call that still runs and wait until it has cleaned up after itself."""
+    if call.outcome.done():
+        return
+    call.cancel()
+    # A generator collected on the loop's own thread cannot wait for that loop.
+    if not _background.is_here():
+        concurrent.futures.wait([call.outcome])
+
+
+async def hop(coro: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine on the background loop, from any loop.
+
+    The caller's contextvars go along, exceptions keep their type, and cancelling either side
+    cancels the other; the caller is let go once the coroutine has cleaned up.
+    """
+    if _background.is_here():
+        return await coro
+    call = _Call(coro)
+    waiter = asyncio.wrap_future(call.outcome)
+    try:
+        return await asyncio.shield(waiter)
+    except asyncio.CancelledError:
+        call.cancel()
+        await asyncio.wait([waiter])
+        raise
+
+
+def stream_blocking(source: AsyncIterator[T]) -> Iterator[T]:
+    """Iterate in sync code over an async iterator that runs on the background loop.
+
+    Yields:
+        Its items, at most 64 ahead of the reader. Leaving early (close, Ctrl-C, an exception)
+        closes the async iterator and waits for its clean-up.
+
+    Raises:
+        SyncCallInLoop: called on the background loop itself.
+    """
+    refuse_on_loop()
+    chunks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    slots = asyncio.Semaphore(_READ_AHEAD)
+    call = _Call(_pump(source, slots, chunks.put))
+    call.outcome.add_done_callback(lambda _: chunks.put(_END))
+    try:
+        while (item := chunks.get()) is not _END:
+            call.release(slots)
+            yield item
+        call.outcome.result()
+    finally:
+        _finish(call)
+
+
+async def _pump(
+    source: AsyncIterator[T], slots: asyncio.Semaphore, put: Callable[[T], None]
+) -> None:
+    try:
+        async for item in source:
+            await slots.acquire()
+            put(item)
+    finally:
+        if isinstance(source, AsyncGenerator):
+            await source.aclose()

@@ -1,0 +1,292 @@
+"""Where threads are kept: one URL gives the checkpointer, the store and the journal."""
+
+import importlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from langchain_core.messages import BaseMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.store.base import BaseStore
+from langgraph.store.sqlite import SqliteStore
+
+from ..state.errors import DatabaseError
+from ..state.messages import MESSAGES
+from .checks import Head
+from .savers import with_async, with_async_store
+
+DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
+
+BUSY_SECONDS: Final = 10.0
+"""How long one process waits for another's write; a turn's write takes milliseconds."""
+
+_IDLE_SECONDS: Final = 300.0
+"""Postgres connections unused for longer are closed: firewalls drop idle ones silently."""
+
+_FORMS: Final = "sqlite:///FILE, sqlite:////ABSOLUTE/FILE, sqlite:///:memory: or postgresql://…"
+_THREADS_SQL: Final = "SELECT DISTINCT thread_id FROM checkpoints WHERE checkpoint_ns = ''"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Durability:
+    """An open database.
+
+    Attributes:
+        url: what it was opened by.
+        checkpointer: saves threads; usable sync, and async from any event loop.
+        store: keeps what outlives a thread; usable like the checkpointer.
+        journal: records tool calls; None where the database keeps none.
+    """
+
+    url: str
+    checkpointer: BaseCheckpointSaver[Any]
+    store: BaseStore
+    journal: object | None = None
+    thread_ids: Callable[[], Iterable[str]] = field(repr=False)
+    closers: tuple[Callable[[], None], ...] = field(default=(), repr=False)
+
+    def close(self) -> None:
+        """Close the connections; a second call does nothing."""
+        for close in self.closers:
+            close()
+
+    def __enter__(self) -> Self:
+        """Use it for the length of a block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close at the end of the block."""
+        self.close()
+
+
+def open_durability(url: str = DEFAULT_URL) -> Durability:
+    """Open a database and prove that it can be written.
+
+    Args:
+        url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite:///:memory:` or
+            `postgresql://user@host/name`. Missing folders of a SQLite file are created.
+
+    Raises:
+        DatabaseError: it cannot be opened or written; says what, where and what to do.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme == "sqlite" and rest.startswith("/") and rest[1:]:
+        return _open_sqlite(url, rest[1:])
+    if scheme in {"postgresql", "postgres"}:
+        return _open_postgres(url)
+    msg = f"Cannot open the database {url!r}: give {_FORMS}."
+    raise DatabaseError(msg)
+
+
+def _open_sqlite(url: str, name: str) -> Durability:
+    path = name if name == ":memory:" else str(Path(name).expanduser())
+    opened: list[sqlite3.Connection] = []
+    try:
+        if path != ":memory:":
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        for autocommit in (False, True):
+            opened.append(_connect(path, autocommit=autocommit))
+        return _on_sqlite(url, *opened)
+    except (sqlite3.Error, OSError) as error:
+        for connection in opened:
+            connection.close()
+        msg = (
+            f"Cannot use {path!r} as a database ({_cause(error)}): check that it is a SQLite file"
+            f" in a folder you may write, or give another URL instead of {url!r}."
+        )
+        raise DatabaseError(msg) from error
+
+
+def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path,
+        timeout=BUSY_SECONDS,
+        check_same_thread=False,
+        isolation_level=None if autocommit else "DEFERRED",
+    )
+    try:
+        _turn_on_wal(connection)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _turn_on_wal(connection: sqlite3.Connection) -> None:
+    """Readers and one writer side by side; the switch itself ignores the busy timeout."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def _on_sqlite(
+    url: str, for_saver: sqlite3.Connection, for_store: sqlite3.Connection
+) -> Durability:
+    """Two connections: the saver relies on implicit transactions, the store opens its own."""
+    saver, store = SqliteSaver(for_saver), SqliteStore(for_store)
+    for_store.execute("BEGIN IMMEDIATE")
+    # Opening proves nothing: SQLite opens read-only files, and looks into them at the first use.
+    version = for_store.execute("PRAGMA user_version").fetchone()[0]
+    for_store.execute(f"PRAGMA user_version = {version}")
+    for_store.execute("COMMIT")
+    saver.setup()
+    store.setup()
+    adapted = with_async_store(store)
+    return Durability(
+        url=url,
+        checkpointer=with_async(saver),
+        store=adapted if adapted is not None else store,
+        thread_ids=lambda: _sqlite_threads(saver),
+        closers=(for_saver.close, for_store.close),
+    )
+
+
+def _sqlite_threads(saver: SqliteSaver) -> list[str]:
+    with saver.cursor(transaction=False) as cursor:
+        return [thread for (thread,) in cursor.execute(_THREADS_SQL)]
+
+
+def _open_postgres(url: str) -> Durability:
+    try:
+        # Imported by name: the drivers are an extra most installations do not have.
+        pools = importlib.import_module("psycopg_pool")
+        psycopg = importlib.import_module("psycopg")
+        savers = importlib.import_module("langgraph.checkpoint.postgres")
+        stores = importlib.import_module("langgraph.store.postgres")
+    except ImportError as error:
+        msg = (
+            f"Cannot open {_without_password(url)!r}: the PostgreSQL drivers are not installed"
+            f" ({error.name}); run pip install 'loopwright[postgres]'."
+        )
+        raise DatabaseError(msg) from error
+    pool = pools.ConnectionPool(
+        url,
+        min_size=1,
+        max_size=10,
+        max_idle=_IDLE_SECONDS,
+        timeout=BUSY_SECONDS,
+        open=False,
+        check=pools.ConnectionPool.check_connection,
+        # No prepared statements: PgBouncer hands a session to somebody else between two of them.
+        kwargs={
+            "autocommit": True,
+            "prepare_threshold": None,
+            "row_factory": psycopg.rows.dict_row,
+        },
+    )
+    try:
+        pool.open(wait=True, timeout=BUSY_SECONDS)
+        return _on_postgres(url, pool, savers.PostgresSaver(pool), stores.PostgresStore(pool))
+    except (psycopg.Error, pools.PoolTimeout, pools.PoolClosed) as error:
+        pool.close()
+        msg = (
+            f"Cannot use the database {_without_password(url)!r} ({_cause(error)}): check that"
+            " the server runs and that this user may create tables there."
+        )
+        raise DatabaseError(msg) from error
+
+
+def _on_postgres(url: str, pool: Any, saver: Any, store: Any) -> Durability:
+    saver.setup()
+    store.setup()
+    return Durability(
+        url=_without_password(url),
+        checkpointer=with_async(saver),
+        store=store,
+        thread_ids=lambda: _postgres_threads(pool),
+        closers=(pool.close,),
+    )
+
+
+def _postgres_threads(pool: Any) -> list[str]:
+    with pool.connection() as connection:
+        return [row["thread_id"] for row in connection.execute(_THREADS_SQL)]
+
+
+def _without_password(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    user, at, host = rest.rpartition("@")
+    return f"{scheme}://{user.partition(':')[0]}{at}{host}"
+
+
+def _cause(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadSummary:
+    """One saved thread as a list shows it.
+
+    Attributes:
+        thread_id: its id.
+        updated: when its newest checkpoint was written, ISO 8601, UTC.
+        next: the nodes of the step the thread stands at; empty where it ended.
+        waiting: a question waits for a human.
+        status: the status of its last outcome, None while a turn is unfinished.
+        request: the text of the first human message that is still kept, '' without one.
+    """
+
+    thread_id: str
+    updated: str
+    next: tuple[str, ...]
+    waiting: bool
+    status: str | None
+    request: str
+
+
+def list_threads(durability: Durability) -> list[ThreadSummary]:
+    """Every saved thread, newest first; reads one checkpoint a thread."""
+    found = (_summary(durability.checkpointer, thread) for thread in durability.thread_ids())
+    known = [summary for summary in found if summary is not None]
+    return sorted(known, key=lambda summary: summary.updated, reverse=True)
+
+
+def _summary(saver: BaseCheckpointSaver[Any], thread: str) -> ThreadSummary | None:
+    saved = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
+    if saved is None:  # deleted since it was listed
+        return None
+    head = Head(saved)
+    return ThreadSummary(
+        thread_id=thread,
+        updated=saved.checkpoint["ts"],
+        next=tuple(sorted(head.waiting())),
+        waiting=bool(head.interrupts()),
+        status=head.status,
+        request=_first_request(saver, head),
+    )
+
+
+def _first_request(saver: BaseCheckpointSaver[Any], head: Head) -> str:
+    stored = head.values.get("messages")
+    if stored is None:
+        config = head.saved.config
+        history = saver.get_delta_channel_history(config=config, channels=["messages"])["messages"]
+        channel = MESSAGES.from_checkpoint(history.get("seed", []))
+        channel.replay_writes(history["writes"])
+        stored = channel.get()
+    return _first_human_text(stored)
+
+
+def _first_human_text(messages: object) -> str:
+    known = getattr(messages, "value", messages)
+    for message in known if isinstance(known, Iterable) else ():
+        if isinstance(message, BaseMessage) and message.type == "human":
+            return message.text
+    return ""

@@ -1,0 +1,343 @@
+"""The compiled graph whose sync and async doors all lead to nodes written once, async.
+
+Around every run the doors adapt sync-only savers, refuse threads this graph cannot continue,
+bring old state up to date, address answers and make writes durable.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self, cast
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
+from langgraph.typing import ContextT, InputT, OutputT, StateT
+
+from ..state.errors import SettingsError, ThreadNotFound
+from ..state.migrations import SCHEMA_VERSION, migrate
+from ..state.outcome import RESUMABLE
+from .background import run_blocking, stream_blocking
+from .checks import (
+    NULL_TASK,
+    Head,
+    address_answer,
+    check_command,
+    check_nodes,
+)
+from .savers import ThreadedSaver, is_sync_only, with_async, with_async_store
+
+# What a parent graph puts into the config of the graph it runs as a node.
+_SAVER: Final = "__pregel_checkpointer"
+_RUNTIME: Final = "__pregel_runtime"
+_TASK: Final = "__pregel_task_id"
+_RESUMING: Final = "__pregel_resuming"
+
+_COORDINATES: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
+
+
+def nothing_writes() -> bool:
+    """The answer of a graph that binds no tool which may change the world."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run as asked for, or as the doors let it through."""
+
+    input: Any
+    config: RunnableConfig | None
+    options: dict[str, Any]
+    configurable: Mapping[str, Any]
+    saver: BaseCheckpointSaver[Any] | None
+
+    @property
+    def nested(self) -> bool:
+        """Whether the graph runs as a node of another one, which answers for the thread."""
+        return _TASK in self.configurable
+
+    @property
+    def thread(self) -> str:
+        """The thread's id as a saver knows it; '' where the caller named none."""
+        thread = self.configurable.get("thread_id")
+        return "" if thread is None else str(thread)
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the caller wants to go on with what is saved."""
+        command = self.input
+        return command is None or (isinstance(command, Command) and command.resume is not None)
+
+    @property
+    def addressed(self) -> bool:
+        """Whether the run names a checkpoint instead of taking the newest."""
+        return not self.nested and bool(self.configurable.get("checkpoint_id"))
+
+    def where(self) -> RunnableConfig:
+        """The config under which the saver finds the checkpoint the run starts from."""
+        place: dict[str, Any] = {**self.configurable, "thread_id": self.thread}
+        if not self.nested:
+            place["checkpoint_ns"] = ""
+        return {"configurable": place}
+
+    async def head(self) -> Head | None:
+        """The checkpoint the run starts from, if there is one."""
+        if self.saver is None or not self.thread:
+            return None
+        saved = await self.saver.aget_tuple(self.where())
+        return None if saved is None else Head(saved)
+
+
+class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
+    """A compiled graph that can be called sync or async, from any thread and any event loop.
+
+    Attributes:
+        writes: says whether tools that change the world are bound; then every step is saved
+            before the next one starts.
+    """
+
+    writes: Callable[[], bool]
+
+    def __init__(self, *, writes: Callable[[], bool] = nothing_writes, **kwargs: Any) -> None:
+        """Take what LangGraph's `copy` passes: the attributes of another LoopGraph."""
+        super().__init__(**kwargs)
+        self.writes = writes
+
+    @property
+    def checkpointer(self) -> Checkpointer:
+        """The saver, with async methods whatever was assigned."""
+        return cast("Checkpointer", vars(self).get("checkpointer"))
+
+    @checkpointer.setter
+    def checkpointer(self, saver: Checkpointer) -> None:
+        # Under its own name, because LangGraph's copy() reads the instance's __dict__.
+        vars(self)["checkpointer"] = with_async(saver)
+
+    @property
+    def store(self) -> BaseStore | None:
+        """The store, with async methods whatever was assigned."""
+        return cast("BaseStore | None", vars(self).get("store"))
+
+    @store.setter
+    def store(self, store: BaseStore | None) -> None:
+        vars(self)["store"] = with_async_store(store)
+
+    def copy(self, update: dict[str, Any] | None = None) -> Self:
+        """A twin with some attributes replaced."""
+        twin = super().copy(update)
+        # The constructor drops what compile() sets after it (output mappers, the allowlist).
+        kept = {name: value for name, value in vars(self).items() if name not in (update or {})}
+        vars(twin).update(kept)
+        return twin
+
+    def invoke(  # one signature for LangGraph's three overloads
+        self, input: Any, config: RunnableConfig | None = None, **options: Any
+    ) -> Any:
+        """Run to the end, the next question or a drain; see `ainvoke`."""
+        return run_blocking(self.ainvoke(input, config, **options))
+
+    def stream(
+        self, input: Any, config: RunnableConfig | None = None, **options: Any
+    ) -> Iterator[Any]:
+        """Run and yield the events of the chosen `stream_mode`; see `astream`."""
+        return stream_blocking(self.astream(input, config, **options))
+
+    async def astream(
+        self, input: Any, config: RunnableConfig | None = None, **options: Any
+    ) -> AsyncIterator[Any]:
+        """Run and yield the events of the chosen `stream_mode`.
+
+        Every other way to run the graph ends here. Arguments are LangGraph's.
+
+        Raises:
+            ThreadNotFound: a resume of a thread nobody saved.
+            ThreadIncompatible: the thread waits at a node or has a schema this graph lacks.
+            AnswerRejected: an answer that no pending question can take.
+            SettingsError: `durability="exit"` where tools write.
+        """
+        async with (
+            self._door(input, config, options) as run,
+            aclosing(cast("Any", super().astream(run.input, run.config, **run.options))) as chunks,
+        ):
+            async for chunk in chunks:
+                yield chunk
+
+    def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """The thread's state; see LangGraph."""
+        if self._reads_sync(config):
+            return super().get_state(config, subgraphs=subgraphs)
+        return run_blocking(self.aget_state(config, subgraphs=subgraphs))
+
+    def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
+        """The thread's checkpoints, newest first; see LangGraph."""
+        if self._reads_sync(config):
+            return super().get_state_history(config, **options)
+        return stream_blocking(self.aget_state_history(config, **options))
+
+    def bulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Write into the thread's state; see LangGraph."""
+        if self._reads_sync(config):
+            return super().bulk_update_state(config, supersteps)
+        return run_blocking(self.abulk_update_state(config, supersteps))
+
+    def _reads_sync(self, config: RunnableConfig) -> bool:
+        """Whether the saver's sync methods may be used: async savers only pretend to have some."""
+        saver = self._saver(self._configurable(config))
+        return isinstance(saver, ThreadedSaver | InMemorySaver) or is_sync_only(saver)
+
+    def _saver(self, configurable: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
+        saver = self.checkpointer and configurable.get(_SAVER, self.checkpointer)
+        if self.checkpointer is None:
+            saver = configurable.get(_SAVER)
+        return saver if isinstance(saver, BaseCheckpointSaver) else None
+
+    def _configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:
+        """What a run will see as `configurable`, by LangGraph's rules.
+
+        A config that names a thread or checkpoint of its own stands alone; any other one refines
+        the config of the node it is called from.
+        """
+        given = (config or {}).get("configurable", {})
+        explicit = {**(self.config or {}).get("configurable", {}), **given}
+        if any(explicit.get(key) for key in _COORDINATES):
+            return explicit
+        ambient = var_child_runnable_config.get() or {}
+        return {**ambient.get("configurable", {}), **explicit}
+
+    @asynccontextmanager
+    async def _door(
+        self, input: Any, config: RunnableConfig | None, options: dict[str, Any]
+    ) -> AsyncIterator[_Run]:
+        """Everything around one run: what it needs is taken before and given back after it."""
+        config = _lend(config, self._configurable(config))
+        configurable = self._configurable(config)
+        run = _Run(input, config, options, configurable, self._saver(configurable))
+        if run.nested:
+            await self._check_inner(run)
+        else:
+            run = await self._let_in(run)
+        yield run
+
+    async def _check_inner(self, run: _Run) -> None:
+        """A parent that resumes goes straight into the inner thread, past the parent's checks."""
+        if run.configurable.get(_RESUMING) and (head := await run.head()):
+            self._check_nodes(run, head)
+
+    async def _let_in(self, run: _Run) -> _Run:
+        """Check and complete a run of the whole graph.
+
+        One read of the thread's head; a second one only where old state is migrated or an ended
+        thread is resumed.
+        """
+        if isinstance(run.input, Command):
+            check_command(run.input)
+        if run.saver is None:
+            return run
+        run = replace(run, options=self._durable(run.options))
+        head = await run.head()
+        if head is None:
+            if run.resumes and run.thread:
+                msg = f"No thread {run.thread!r} is saved here; start it with a message."
+                raise ThreadNotFound(msg)
+            return run
+        self._check_nodes(run, head)
+        await self._migrate(run, head)
+        return replace(run, input=await self._input(run, head))
+
+    def _check_nodes(self, run: _Run, head: Head) -> None:
+        check_nodes(head, self.nodes, self.channels, thread=run.thread, graph=self.name)
+
+    def _durable(self, options: dict[str, Any]) -> dict[str, Any]:
+        if not self.writes():
+            return options
+        if options.get("durability") == "exit":
+            msg = (
+                f'durability="exit" is refused by the graph {self.name!r}: its tools change the'
+                ' world, and a crash would forget that they did. Leave it out, or use "sync".'
+            )
+            raise SettingsError(msg)
+        return {**options, "durability": "sync"}
+
+    async def _migrate(self, run: _Run, head: Head) -> None:
+        """Bring the state of an older version of the package up to date.
+
+        The values are stored as writes of the checkpoint itself, as those of `Command(update=)`
+        are: a new checkpoint would give every waiting task another id and orphan its question.
+
+        Raises:
+            ThreadIncompatible: a newer version of the package saved the thread.
+        """
+        version = head.values.get("schema_version")
+        if "schema_version" not in self.channels or version == SCHEMA_VERSION:
+            return
+        state = await self.aget_state(run.where())
+        update = {k: v for k, v in (migrate(state.values) or {}).items() if k in self.channels}
+        if update and run.saver is not None:
+            # Savers key a write by its position, so the ones already there come first.
+            writes = [*head.own_writes, *update.items()]
+            await run.saver.aput_writes(head.saved.config, writes, NULL_TASK)
+
+    async def _input(self, run: _Run, head: Head) -> Any:
+        if isinstance(run.input, Command):
+            return address_answer(
+                run.input, head.interrupts(), thread=run.thread, addressed=run.addressed
+            )
+        if run.input is None and head.status in RESUMABLE and not run.addressed:
+            state = await self.aget_state(run.where())
+            # An ended thread has no task to go on with: a turn without a new message is one.
+            return None if state.next else {"messages": []}
+        return run.input
+
+
+def _lend(config: RunnableConfig | None, configurable: Mapping[str, Any]) -> RunnableConfig | None:
+    """Give async methods to the saver and the store a sync parent graph passes down."""
+    lent: dict[str, Any] = {}
+    if is_sync_only(saver := configurable.get(_SAVER)):
+        lent[_SAVER] = with_async(saver)
+    runtime = configurable.get(_RUNTIME)
+    if isinstance(runtime, Runtime) and with_async_store(runtime.store) is not runtime.store:
+        lent[_RUNTIME] = runtime.override(store=with_async_store(runtime.store))
+    if not lent:
+        return config
+    given = config or {}
+    return {**given, "configurable": {**given.get("configurable", {}), **lent}}
+
+
+class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
+    """A StateGraph that compiles to a LoopGraph.
+
+    Attributes:
+        writes: what `compile` hands to the graph, also where an engine compiles the builder.
+    """
+
+    writes: Callable[[], bool] = staticmethod(nothing_writes)
+
+    def compile(
+        self,
+        checkpointer: Checkpointer = None,
+        *,
+        writes: Callable[[], bool] | None = None,
+        **options: Any,
+    ) -> LoopGraph[StateT, ContextT, InputT, OutputT]:
+        """Compile; see LangGraph.
+
+        Args:
+            checkpointer: where threads are saved; sync-only savers will do.
+            writes: says whether tools that change the world are bound.
+            options: LangGraph's other arguments.
+        """
+        compiled = super().compile(checkpointer, **options)
+        # LangGraph names the class it constructs; the instance is complete, only its doors differ.
+        compiled.__class__ = LoopGraph
+        graph = cast("LoopGraph[StateT, ContextT, InputT, OutputT]", compiled)
+        graph.writes = writes or self.writes
+        graph.checkpointer, graph.store = graph.checkpointer, graph.store
+        return graph

@@ -1,0 +1,1 @@
+"""Graphs: topology only. One file a graph, `builder` and `graph` at module level."""

@@ -1,0 +1,63 @@
+"""From the arguments of `build_<name>()`, or the environment of a server, to the parts of a graph."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+
+from ..models.choice import Models
+from ..nodes.parts import Parts
+from ..prompts.prompt_manager import PromptManager
+from ..state.errors import SettingsError
+from ..tools.mcp_config import McpSource
+from ..tools.policy import PolicySource
+from ..tools.toolbox import Toolbox
+
+# Read once, at import: a node may not look at the file system on the event loop.
+_STARTED_IN = str(Path.cwd())
+
+
+def assemble(
+    *,
+    model: str | BaseChatModel | Mapping[str, str | BaseChatModel] | None = None,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
+    mcp: McpSource | None = None,
+    policy: PolicySource | None = None,
+    prompts: PromptManager | None = None,
+    hooks: Sequence[Any] = (),
+    journal: Any = None,
+) -> Parts:
+    """Make the live objects that nodes share.
+
+    Raises:
+        SettingsError: An argument is wrong, or asks for what this version does not have.
+    """
+    for argument, given in (("hooks", hooks), ("journal", journal)):
+        if given:
+            msg = f"This version of loopwright has no {argument} yet: leave the argument out."
+            raise SettingsError(msg)
+    return Parts(
+        models=Models(model),
+        toolbox=Toolbox(tools, mcp=mcp, policy=policy),
+        prompts=prompts or PromptManager(),
+    )
+
+
+def served_parts() -> Parts:
+    """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace."""
+    return assemble(mcp=default_mcp(os.environ))
+
+
+def default_mcp(environ: Mapping[str, str]) -> McpSource:
+    """The MCP configuration where none is given: LOOPWRIGHT_MCP, or the workspace server here."""
+    return environ.get("LOOPWRIGHT_MCP") or workspace_mcp(_STARTED_IN)
+
+
+def workspace_mcp(root: str) -> dict[str, Any]:
+    """An MCP configuration with the bundled workspace server on one folder."""
+    arguments = ["-m", "loopwright.servers.workspace", "--root", root]
+    return {"mcpServers": {"workspace": {"command": sys.executable, "args": arguments}}}

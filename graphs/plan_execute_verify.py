@@ -1,0 +1,128 @@
+"""plan_execute_verify: plan → execute → verify, until everything asked is done and proven."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from langgraph.graph import END, START
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
+
+from ..doors.durability import Durability
+from ..doors.graph import LoopBuilder, LoopGraph
+from ..nodes.ask_user import ask_user
+from ..nodes.finish import finish
+from ..nodes.intake import intake
+from ..nodes.parts import Parts
+from ..nodes.planner import planner
+from ..nodes.review_plan import review_plan
+from ..nodes.verifier import verifier
+from ..nodes.work import work
+from ..prompts.prompt_manager import PromptManager
+from ..state.context import Context
+from ..state.loop import LoopInput, LoopOutput, PlanState
+from ..tools.mcp_config import McpSource
+from ..tools.policy import PolicySource
+from .assembly import assemble, served_parts
+from .task_execution import task_builder
+
+NAME = "plan_execute_verify"
+
+PlanGraph = LoopGraph[PlanState, Context, LoopInput, LoopOutput]
+
+
+def route_after_planner(
+    state: PlanState,
+) -> Literal["planner", "ask_user", "review_plan", "work", "finish"]:
+    """Follow what the planner, the user's answer or the user's review decided."""
+    routes: dict[str, Literal["planner", "ask_user", "review_plan", "work", "finish"]] = {
+        "again": "planner",
+        "ask": "ask_user",
+        "review": "review_plan",
+        "ready": "work",
+    }
+    return routes.get(state.planning, "finish")
+
+
+def route_after_answer(state: PlanState) -> Literal["planner", "work", "finish"]:
+    """After a human spoke: plan with the answer, run the approved plan, or stop."""
+    if state.planning == "ready":
+        return "work"
+    return "planner" if state.planning == "again" else "finish"
+
+
+def route_after_verifier(state: PlanState) -> Literal["planner", "finish"]:
+    """Another cycle while something is to mend and may be mended."""
+    if state.task_completed or not state.should_continue or not state.improvements:
+        return "finish"
+    return "planner"
+
+
+def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, LoopOutput]:
+    """Draw the graph."""
+    builder = LoopBuilder(PlanState, Context, input_schema=LoopInput, output_schema=LoopOutput)
+    builder.writes = parts.toolbox.has_writes
+    builder.add_node("intake", intake)
+    builder.add_node("planner", partial(planner, parts=parts))
+    builder.add_node("ask_user", ask_user)
+    builder.add_node("review_plan", review_plan)
+    run_task = task_builder(parts).compile(name="task_execution").ainvoke
+    builder.add_node("work", partial(work, run_task=run_task))
+    builder.add_node("verifier", partial(verifier, parts=parts))
+    builder.add_node("finish", finish)
+    builder.add_edge(START, "intake")
+    builder.add_edge("intake", "planner")
+    builder.add_conditional_edges("planner", route_after_planner)
+    builder.add_conditional_edges("ask_user", route_after_answer)
+    builder.add_conditional_edges("review_plan", route_after_answer)
+    builder.add_edge("work", "verifier")
+    builder.add_conditional_edges("verifier", route_after_verifier)
+    builder.add_edge("finish", END)
+    return builder
+
+
+def build_plan_execute_verify(
+    *,
+    model: str | BaseChatModel | Mapping[str, str | BaseChatModel] | None = None,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
+    mcp: McpSource | None = None,
+    policy: PolicySource | None = None,
+    prompts: PromptManager | None = None,
+    hooks: Sequence[Any] = (),
+    durability: Durability | None = None,
+    checkpointer: Checkpointer = None,
+    store: BaseStore | None = None,
+    journal: Any = None,
+    name: str = NAME,
+) -> PlanGraph:
+    """Build the graph, ready to be invoked, streamed or embedded, sync or async.
+
+    Args:
+        model: `provider:name`, a chat model, or a mapping of role or tier to either. Without
+            one: the run's Context, LOOPWRIGHT_MODEL, the OpenAI variables, then offline.
+        tools: Python tools; MCP tools come by `mcp`.
+        mcp: Path or mapping in the `mcpServers` format; None means no server.
+        policy: "allow", "ask", "deny", rules, or a Policy; None asks before MCP writes.
+        prompts: Core templates and business contexts.
+        hooks: Callables around models and tools.
+        durability: What `open_durability` gave; the three arguments after it win over it.
+        checkpointer: Where threads are saved.
+        store: Where long results are kept.
+        journal: Where calls are recorded.
+        name: Of the compiled graph.
+
+    Raises:
+        SettingsError: A setting is wrong; the message says which and what to do.
+    """
+    parts = assemble(
+        model=model, tools=tools, mcp=mcp, policy=policy, prompts=prompts, hooks=hooks, journal=journal
+    )
+    saver = checkpointer if checkpointer is not None else durability and durability.checkpointer
+    kept = store if store is not None else durability and durability.store
+    return plan_builder(parts).compile(saver, store=kept, name=name)
+
+
+builder = plan_builder(served_parts())
+graph = builder.compile(name=NAME)

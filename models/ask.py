@@ -1,0 +1,181 @@
+"""The one path by which a model is asked: budget, retries, structure, repair, spend."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, TypeVar
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from ..state.context import Context
+from ..state.contracts import Contract
+from ..state.errors import ModelCallFailed
+from ..state.spend import Spend, add_spend, model_spend
+from .choice import Chosen, Models
+from .reading import Reading, read_answer
+from .retry import Emit, call_with_retries
+from .spend import Ledger, Limit, tokens_of
+from .structured import ask_once
+
+C = TypeVar("C", bound=Contract)
+
+MAX_ASKS: Final = 3
+_LONGEST_QUOTE: Final = 6_000
+
+
+@dataclass(frozen=True)
+class Answer(Generic[C]):
+    """What came of asking a model."""
+
+    message: AIMessage
+    """The last message, without calls of the contract itself."""
+    parsed: C | None = None
+    """The contract; None with tool calls, without a contract, or after three bad answers."""
+    problems: list[str] = field(default_factory=list)
+    """Why the answer is of no use; empty where it is fine."""
+    model: str = ""
+    """Name of the model that answered."""
+    asks: int = 0
+    """How often it was asked."""
+    spend: Spend = field(default_factory=Spend)
+    """What all asks of this call used."""
+    complete: bool = True
+    """False where the message was cut or filtered: its tool calls must not run."""
+    refused: Limit | None = None
+    """The limit because of which no (further) call was made."""
+
+
+async def ask(
+    models: Models,
+    role: str,
+    messages: Sequence[BaseMessage],
+    *,
+    context: Context,
+    ledger: Ledger,
+    tools: Sequence[dict[str, Any]] = (),
+    contract: type[C] | None = None,
+    check: Callable[[C], list[str]] | None = None,
+    bump: int = 0,
+    emit: Emit | None = None,
+) -> Answer[C]:
+    """Ask the model of a role, again with the problems named where its answer is malformed.
+
+    Args:
+        models: Where models come from.
+        role: Who asks.
+        messages: The conversation.
+        context: Settings of the run.
+        ledger: Budget of the run; every ask is reserved in it and added to it.
+        tools: Tools the model may call, in OpenAI's format. Real calls win over a contract.
+        contract: What the answer must be.
+        check: Names problems of a valid contract, which are fed back like malformed answers.
+        bump: How many tiers stronger than usual.
+        emit: Takes events: retry, fallback, budget, warning, model.
+
+    Returns:
+        The answer. A bad one is described in `problems`, never raised.
+
+    Raises:
+        ModelUnavailable: If the model cannot be built.
+        ModelCallFailed: If no model could be reached.
+    """
+    # Clients read certificates and configuration files when they are built.
+    chosen = await asyncio.to_thread(models.choose, role, context, bump=bump)
+    caller = _Caller(role, chosen, context, ledger, tools, contract, emit or _nobody)
+    answer: Answer[C] = Answer(AIMessage(""), model=chosen.name)
+    extra: list[BaseMessage] = []
+    for asks in range(1, MAX_ASKS + 1):
+        if not ledger.reserve_model_call(role):
+            answer = _refused(answer, ledger)
+            break
+        message, answered, spend = await caller.call([*messages, *extra])
+        reading = read_answer(message, contract, check, with_tools=bool(tools))
+        answer = _answer(reading, answered, asks, add_spend(answer.spend, spend))
+        if not answer.problems:
+            break
+        extra = _repair(reading, contract)
+    caller.report(answer)
+    return answer
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """Makes the provider calls of one `ask` and tells what they used."""
+
+    role: str
+    chosen: Chosen
+    context: Context
+    ledger: Ledger
+    tools: Sequence[dict[str, Any]]
+    contract: type[Contract] | None
+    emit: Emit
+
+    async def call(self, messages: list[BaseMessage]) -> tuple[AIMessage, Chosen, Spend]:
+        async def attempt(chosen: Chosen) -> AIMessage:
+            took_tools = chosen.quirks.takes_tools
+            message = await ask_once(
+                chosen.model, chosen.quirks, messages, tools=self.tools, contract=self.contract
+            )
+            if took_tools and not chosen.quirks.takes_tools:
+                text = f"The model {chosen.name} takes no tools: it answers without them."
+                self.emit({"type": "warning", "text": text})
+            return message
+
+        try:
+            message, answered = await call_with_retries(
+                self.chosen, self.role, attempt, context=self.context, emit=self.emit
+            )
+        except ModelCallFailed:
+            self._add(model_spend(self.role, self.chosen.name, 0, 0))
+            raise
+        spend = model_spend(self.role, answered.name, *tokens_of(messages, message))
+        self._add(spend)
+        return message, answered, spend
+
+    def _add(self, spend: Spend) -> None:
+        self.ledger.add(spend)
+        for warning in self.ledger.near():
+            self.emit(dict(warning))
+
+    def report(self, answer: Answer[Any]) -> None:
+        self.emit(
+            {"type": "model", "role": self.role, "model": answer.model, "asks": answer.asks}
+            | {key: answer.spend.get(key, 0) for key in ("input_tokens", "output_tokens")}
+        )
+
+
+def _nobody(_: dict[str, Any]) -> None:
+    """Take an event where nobody listens."""
+
+
+def _answer(reading: Reading[C], answered: Chosen, asks: int, spend: Spend) -> Answer[C]:
+    return Answer(
+        message=reading.message,
+        parsed=reading.parsed,
+        problems=reading.problems,
+        model=answered.name,
+        asks=asks,
+        spend=spend,
+        complete=reading.complete,
+    )
+
+
+def _refused(answer: Answer[C], ledger: Ledger) -> Answer[C]:
+    """The answer where the budget allows no (further) ask."""
+    limit = ledger.exhausted or "model_calls"
+    problems = [*answer.problems, f"budget: no model call is left ({limit})"]
+    return replace(answer, message=AIMessage(""), problems=problems, refused=limit)
+
+
+def _repair(reading: Reading[Any], contract: type[Contract] | None) -> list[BaseMessage]:
+    """The malformed answer and what is wrong with it, as the next words of the conversation."""
+    quote = reading.text.strip()
+    if len(quote) > _LONGEST_QUOTE:
+        quote = f"{quote[:_LONGEST_QUOTE]}…"
+    problems = "\n".join(f"- {problem}" for problem in reading.problems)
+    wanted = f"one JSON object that is a valid {contract.__name__}" if contract else "a text"
+    request = (
+        f"Your answer cannot be used:\n{problems}\nAnswer again with {wanted} and nothing else."
+    )
+    # Some providers refuse an empty message.
+    return [AIMessage(quote or "(no answer)"), HumanMessage(request)]

@@ -1,0 +1,266 @@
+"""Which model answers for a role: what the builder got, the run's settings, the environment.
+
+Clients are built when first needed, for importing a provider's package costs a second or more.
+"""
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, get_args
+
+from langchain_core.language_models import BaseChatModel
+
+from ..state.context import ROLES, TIERS, Context, Tier
+from ..state.errors import ModelUnavailable
+from .structured import Quirks
+
+_ORDER: Final[tuple[Tier, ...]] = get_args(Tier)
+
+DEFAULT_TIERS: Final[dict[str, Tier]] = {
+    "planner": "powerful",
+    "executor": "balanced",
+    "verifier": "powerful",
+    "thought": "balanced",
+    "action": "balanced",
+    "observation": "fast",
+    "reviewer": "powerful",
+}
+
+# Used where OPENAI_API_KEY is all there is. LOOPWRIGHT_MODEL or the run's settings replace them.
+OPENAI_TIERS: Final[dict[str, str]] = {
+    "fast": "openai:gpt-5.4-nano",
+    "balanced": "openai:gpt-5.4-mini",
+    "powerful": "openai:gpt-5.4",
+}
+
+OFFLINE: Final = "offline"
+
+# The words that init_chat_model reads as a provider before the colon of a name.
+PROVIDERS: Final = frozenset(
+    # fmt: off
+    {
+        "anthropic",
+        "anthropic_bedrock",
+        "azure_ai",
+        "azure_openai",
+        "baseten",
+        "bedrock",
+        "bedrock_converse",
+        "bedrock_mantle_anthropic",
+        "bedrock_mantle_openai",
+        "cohere",
+        "deepseek",
+        "fireworks",
+        "google_anthropic_vertex",
+        "google_genai",
+        "google_vertexai",
+        "groq",
+        "huggingface",
+        "ibm",
+        "langsmith",
+        "litellm",
+        "meta",
+        "mistralai",
+        "nvidia",
+        "ollama",
+        "openai",
+        "openrouter",
+        "perplexity",
+        "together",
+        "upstage",
+        "xai",
+    }
+    # fmt: on
+)
+
+Model = str | BaseChatModel
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A model ready to be asked, and those to ask when it cannot be reached."""
+
+    name: str
+    tier: Tier
+    model: BaseChatModel
+    fallbacks: tuple["Chosen", ...] = ()
+    quirks: Quirks = field(default_factory=Quirks, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One place that may name models: for everything, or by role and tier."""
+
+    every: Model | None = None
+    named: Mapping[str, Model] = field(default_factory=dict)
+
+    def find(self, role: str, tier: Tier, *, raised: bool) -> tuple[Model, bool] | None:
+        """The model for a role and whether it was found by its tier; a raised tier goes first."""
+        for key in (tier, role) if raised else (role, tier):
+            if key in self.named:
+                return self.named[key], key == tier
+        return None if self.every is None else (self.every, False)
+
+
+class Models:
+    """The models of a graph, by role.
+
+    Looked up in this order: the `model` given here (by role, by tier, for all), then the run's
+    `Context.models` by role and by tier, `Context.model`, the variables LOOPWRIGHT_MODEL and
+    OPENAI_API_KEY, at last the offline model.
+    """
+
+    def __init__(
+        self,
+        model: Model | Mapping[str, Model] | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """Keep what was given; nothing is built yet.
+
+        Args:
+            model: A `provider:name` string or an instance for every role, or a mapping from role
+                or tier to either.
+            environ: Environment variables; by default those of the process, read at each choice.
+
+        Raises:
+            ModelUnavailable: If `model` is nothing of that, or has a key that is no role or tier.
+        """
+        self._given = _source_of(model)
+        self._environ = os.environ if environ is None else environ
+        self._built: dict[str, tuple[BaseChatModel, Quirks]] = {}
+        self._quirks: dict[int, Quirks] = {}
+        self._lock = threading.Lock()
+
+    def choose(self, role: str, context: Context, *, bump: int = 0) -> Chosen:
+        """Choose and build the model for a role.
+
+        Args:
+            role: Such as planner, executor or verifier.
+            context: The run's settings.
+            bump: How many tiers stronger than usual, as far as there are stronger ones.
+
+        Returns:
+            The model with its fallbacks: those of `Context.fallback_models`; where none are
+            set, models of other tiers of the same place, for a verifier only stronger ones.
+
+        Raises:
+            ModelUnavailable: If the model or a fallback cannot be built; says why and what to do.
+        """
+        usual = context.tiers.get(role) or DEFAULT_TIERS.get(role, "balanced")
+        tier = _ORDER[min(_ORDER.index(usual) + max(bump, 0), len(_ORDER) - 1)]
+        for source in self._sources(context):
+            found = source.find(role, tier, raised=tier != usual)
+            if found:
+                spare = self._spare(role, tier, source if found[1] else _Source(), context)
+                return self._chosen(found[0], tier, tuple(spare))
+        return self._chosen(OFFLINE, tier)
+
+    def _sources(self, context: Context) -> Iterator[_Source]:
+        yield self._given
+        yield _Source(context.model, context.models)
+        yield self._from_environment()
+
+    def _from_environment(self) -> _Source:
+        if name := self._environ.get("LOOPWRIGHT_MODEL"):
+            return _Source(every=name)
+        if self._base_url():
+            msg = (
+                "OPENAI_BASE_URL is set but no model is named: set LOOPWRIGHT_MODEL to a model "
+                "that server offers, such as openai:qwen3, or unset OPENAI_BASE_URL."
+            )
+            raise ModelUnavailable(msg)
+        return _Source(named=OPENAI_TIERS if self._environ.get("OPENAI_API_KEY") else {})
+
+    def _base_url(self) -> str | None:
+        return self._environ.get("OPENAI_BASE_URL") or self._environ.get("OPENAI_API_BASE") or None
+
+    def _spare(self, role: str, tier: Tier, source: _Source, context: Context) -> Iterator[Chosen]:
+        if context.fallback_models:
+            yield from (self._chosen(name, tier) for name in context.fallback_models)
+            return
+        place = _ORDER.index(tier)
+        weaker = () if role == "verifier" else reversed(_ORDER[:place])
+        for other in (*_ORDER[place + 1 :], *weaker):
+            if other in source.named and source.named[other] != source.named[tier]:
+                yield self._chosen(source.named[other], other)
+
+    def _chosen(self, model: Model, tier: Tier, fallbacks: tuple[Chosen, ...] = ()) -> Chosen:
+        if isinstance(model, BaseChatModel):
+            with self._lock:
+                quirks = self._quirks.setdefault(id(model), Quirks())
+            return Chosen(name_of(model), tier, model, fallbacks, quirks)
+        with self._lock:
+            if model not in self._built:
+                self._built[model] = (self._build(model), Quirks())
+            return Chosen(model, tier, self._built[model][0], fallbacks, self._built[model][1])
+
+    def _build(self, name: str) -> BaseChatModel:
+        if name == OFFLINE:
+            from .offline import OfflineModel  # noqa: PLC0415 - most runs never need it
+
+            return OfflineModel()
+        # Both cost a second of import, and only a run that asks a real model needs them.
+        from langchain.chat_models import init_chat_model  # noqa: PLC0415 - heavy
+
+        options = self._options(name)
+        try:
+            built: BaseChatModel = init_chat_model(name, **options)
+        except ImportError as error:
+            raise ModelUnavailable(_why(name, error, "install the package it names")) from error
+        except Exception as error:
+            # Constructors raise whatever they like: openai's errors, pydantic's, KeyError.
+            raise ModelUnavailable(
+                _why(name, error, "use provider:name and set the provider's API key")
+            ) from error
+        return built
+
+    def _options(self, name: str) -> dict[str, Any]:
+        """Client options: retries are ours alone, and compatible servers report their usage."""
+        provider, base_url = name.partition(":")[0], self._base_url()
+        if provider in ("anthropic", "azure_openai"):
+            return {"max_retries": 0}
+        compatible = base_url is not None and provider not in PROVIDERS
+        if provider != "openai" and not compatible:
+            return {}
+        options: dict[str, Any] = {"max_retries": 0, "stream_usage": True}
+        if compatible:  # a bare name, or one with a tag such as qwen3:8b
+            options["model_provider"] = "openai"
+        if base_url:
+            # Servers on the own machine mostly want no key, but the client insists on one.
+            options |= {"base_url": base_url, "api_key": "none"}
+        key = self._environ.get("OPENAI_API_KEY")
+        return options | ({"api_key": key} if key else {})
+
+
+def name_of(model: BaseChatModel) -> str:
+    """The name a model is reported under: its model's name, else its kind."""
+    named = getattr(model, "model_name", None) or getattr(model, "model", None)
+    return named if isinstance(named, str) else model._llm_type
+
+
+def _source_of(model: Model | Mapping[str, Model] | None) -> _Source:
+    if model is None:
+        return _Source()
+    if not isinstance(model, Mapping):
+        _must_be_model(model, "model")
+        return _Source(every=model)
+    known = ROLES | TIERS
+    if unknown := sorted(set(model) - known):
+        msg = f"model has unknown keys {unknown}; known are {sorted(known)}."
+        raise ModelUnavailable(msg)
+    for key, value in model.items():
+        _must_be_model(value, f"model[{key!r}]")
+    return _Source(named=dict(model))
+
+
+def _must_be_model(value: object, where: str) -> None:
+    if not isinstance(value, BaseChatModel) and not (isinstance(value, str) and value.strip()):
+        msg = f"{where} must be a provider:name string or a chat model, not {value!r:.80}."
+        raise ModelUnavailable(msg)
+
+
+def _why(name: str, error: Exception, advice: str) -> str:
+    reason = " ".join(str(error).split())[:300] or type(error).__name__
+    return f"The model {name!r} cannot be used: {reason.rstrip('.')}; {advice}."

@@ -1,0 +1,186 @@
+"""What a text gives word for word: quoted strings, code, SQL, links, paths, numbers, times, zones."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+from zoneinfo import available_timezones
+
+
+@dataclass(frozen=True)
+class Given:
+    """One literal: its kind, its value, and where it stands in the text (offsets in characters)."""
+
+    kind: str
+    value: str
+    start: int
+    end: int
+
+
+# Whole spans, the first kind that matches a place wins.
+_SPANS: Final = (
+    ("code", re.compile(r"```(?:[A-Za-z]+\n)?(.*?)```|`([^`\n]+)`", re.DOTALL)),
+    (
+        "quoted",
+        re.compile(
+            r'"([^"]*)"|“([^”]*)”|„([^“”]*)[“”]|«\s?([^»]*?)\s?»|「([^」]*)」|(?<!\w)\'([^\'\n]+)\'(?!\w)|‘([^’\n]+)’(?!\w)'
+        ),
+    ),
+    (
+        "sql",
+        re.compile(
+            r"\b((?:SELECT|WITH|INSERT\s+INTO|DELETE\s+FROM|CREATE\s+TABLE|ALTER\s+TABLE|DROP\s+TABLE|PRAGMA|UPDATE"
+            r"(?=\s+\w+\s+SET))\b.+?)(?=;|\n|\.?\s*$|\.\s+[A-Z]|,?\s+(?:and\s+)?then\b|,?\s+and\s+(?:tell|show|say)\b)"
+        ),
+    ),
+    (
+        "sql",
+        re.compile(
+            r"(?i)\b(?:run|execute|query|sql)\W+((?:select|insert into|update|delete from|pragma)\b[^;\n]+)"
+        ),
+    ),
+    ("url", re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s<>\"'`]+|www\.[^\s<>\"'`]+)")),
+    ("email", re.compile(r"([\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+)")),
+    ("date", re.compile(r"\b(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:?\d\d)?)?)(?!\w)")),
+    (
+        "date",
+        re.compile(
+            r"(?i)\b(\d+\s(?:day|week|month|year|hour)s?\sago|(?:last|next|this)\s(?:week|month|year|monday|tuesday|"
+            r"wednesday|thursday|friday|saturday|sunday)|yesterday|today|tomorrow|"
+            r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\s\d{1,2}(?:st|nd|rd|th)?,?(?:\s\d{4})?|"
+            r"\d{1,2}(?:st|nd|rd|th)?\s(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}(?:\s\d{4})?)\b"
+        ),
+    ),
+    ("time", re.compile(r"(?i)(?<![\w:])(\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\b)?|\d{1,2}\s?[ap]m|noon|midnight)\b")),
+    ("id", re.compile(r"(?<![\w/.-])#?([A-Z]{1,8}[-_]\d[\w-]*|[0-9a-f]*\d[0-9a-f]*[a-f][0-9a-f]{5,38})(?![\w/.])")),
+)
+_TOKEN: Final = re.compile(r"[^\s,;\"'`<>()\[\]{}|]+")
+_FILE: Final = re.compile(r"(?:[\w~@%+-][\w.@%+-]*)?\.[A-Za-z][A-Za-z0-9]{0,9}")
+_HOST: Final = re.compile(r"(?:[\w-]+\.)+(?:com|org|net|edu|gov|io|dev|eu|uk)(?:/\S*)?")
+_NOT_PATH: Final = re.compile(
+    r"(?i)(?:and/or|or/and|yes/no|he/she|his/her|either/or|[\d./]+|[a-z]/[a-z]|e\.g|i\.e|a\.m|p\.m|etc|vs|km/h|n/a|node\.js)\.?"
+)
+_NUMBER: Final = re.compile(r"(?<![\w.:/-])([-−]?\d+(?:,\d{3})*(?:\.\d+)?)(?=%|°|[a-zA-Z]{1,2}\b|[^\w]|$)")
+_NUMBER_WORDS: Final = {
+    word: str(value)
+    for value, word in enumerate(
+        "one two three four five six seven eight nine ten eleven twelve".split(), start=1
+    )
+}
+_NUMBER_WORD: Final = re.compile(rf"(?i)\b({'|'.join(_NUMBER_WORDS)})\b")
+
+
+def literals(text: str) -> list[Given]:
+    """Everything given word for word, in order; spans never overlap."""
+    found: list[Given] = []
+    rest = text
+    for kind, pattern in _SPANS:
+        hits = [_given(kind, match) for match in pattern.finditer(rest)]
+        found += hits
+        rest = _blank(rest, hits)
+    paths = list(_paths(rest))
+    rest = _blank(rest, paths)
+    numbers = [_given("number", match) for match in _NUMBER.finditer(rest)]
+    numbers += [
+        Given("number", _NUMBER_WORDS[match[1].lower()], match.start(), match.end())
+        for match in _NUMBER_WORD.finditer(rest)
+    ]
+    return sorted(found + paths + numbers, key=lambda given: given.start)
+
+
+def _given(kind: str, match: re.Match[str]) -> Given:
+    value = next((group for group in match.groups() if group is not None), "")
+    if kind in ("url", "sql"):
+        value = value.rstrip(".,;:!?)")
+        if value.count("(") > value.count(")"):
+            value += ")"
+    end = match.end() if kind in ("code", "quoted") else match.start() + match[0].find(value) + len(value)
+    return Given(kind, value.replace(",", "") if kind == "number" else value, match.start(), end)
+
+
+def _paths(text: str) -> Iterable[Given]:
+    for match in _TOKEN.finditer(text):
+        token = match[0].rstrip(".:!?…。") if not re.fullmatch(r"\.{1,2}/?", match[0]) else match[0]
+        kind = path_kind(token)
+        if kind:
+            yield Given(kind, token, match.start(), match.start() + len(token))
+
+
+def path_kind(token: str) -> str:
+    """'path', 'glob' or 'url' (a bare host) where the token looks like one, else ''."""
+    if not token or len(token) > 500 or _NOT_PATH.fullmatch(token):
+        return ""
+    if "*" in token:
+        return "glob" if len(token) > 1 else ""
+    if _HOST.fullmatch(token):
+        return "url"
+    slashed = ("/" in token or "\\" in token) and any(char.isalnum() for char in token)
+    return "path" if slashed or _FILE.fullmatch(token) or token in ("/", "./", "~", "~/") else ""
+
+
+def _blank(text: str, hits: Iterable[Given]) -> str:
+    parts, at = [], 0
+    for hit in sorted(hits, key=lambda given: given.start):
+        parts += [text[at : hit.start], " " * (hit.end - hit.start)]
+        at = hit.end
+    return "".join([*parts, text[at:]])
+
+
+def without(text: str, given: Iterable[Given]) -> str:
+    """The text with these literals blanked out, offsets unchanged."""
+    return _blank(text, given)
+
+
+_CITIES: Final = {
+    "san francisco": "America/Los_Angeles", "seattle": "America/Los_Angeles", "san diego": "America/Los_Angeles",
+    "las vegas": "America/Los_Angeles", "boston": "America/New_York", "washington": "America/New_York",
+    "miami": "America/New_York", "atlanta": "America/New_York", "philadelphia": "America/New_York",
+    "nyc": "America/New_York", "houston": "America/Chicago", "dallas": "America/Chicago", "austin": "America/Chicago",
+    "beijing": "Asia/Shanghai", "peking": "Asia/Shanghai", "shenzhen": "Asia/Shanghai", "osaka": "Asia/Tokyo",
+    "kyoto": "Asia/Tokyo", "tokio": "Asia/Tokyo", "mumbai": "Asia/Kolkata", "delhi": "Asia/Kolkata",
+    "new delhi": "Asia/Kolkata", "bangalore": "Asia/Kolkata", "munich": "Europe/Berlin", "hamburg": "Europe/Berlin",
+    "frankfurt": "Europe/Berlin", "cologne": "Europe/Berlin", "barcelona": "Europe/Madrid", "geneva": "Europe/Zurich",
+    "milan": "Europe/Rome", "naples": "Europe/Rome", "edinburgh": "Europe/London", "manchester": "Europe/London",
+    "saint petersburg": "Europe/Moscow", "abu dhabi": "Asia/Dubai", "tel aviv": "Asia/Jerusalem",
+    "rio de janeiro": "America/Sao_Paulo", "sao paulo": "America/Sao_Paulo", "são paulo": "America/Sao_Paulo",
+    "montreal": "America/Toronto", "ottawa": "America/Toronto", "cape town": "Africa/Johannesburg",
+    "wellington": "Pacific/Auckland", "canberra": "Australia/Sydney", "lyon": "Europe/Paris", "kiev": "Europe/Kyiv",
+    "utc": "UTC", "gmt": "Etc/GMT", "cet": "Europe/Paris", "pst": "America/Los_Angeles", "est": "America/New_York",
+    "pacific time": "America/Los_Angeles", "eastern time": "America/New_York", "germany": "Europe/Berlin",
+    "france": "Europe/Paris", "spain": "Europe/Madrid", "italy": "Europe/Rome", "japan": "Asia/Tokyo",
+    "india": "Asia/Kolkata", "china": "Asia/Shanghai", "london": "Europe/London", "korea": "Asia/Seoul",
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _zones() -> dict[str, str]:
+    """Zone names by the lower-case name of their city, plus the table above."""
+    named: dict[str, str] = {}
+    for key in sorted(available_timezones()):
+        area, _, city = key.rpartition("/")
+        if area and area.split("/")[0] not in ("Etc", "US", "Canada", "Mexico", "Brazil", "Chile", "SystemV"):
+            named.setdefault(city.replace("_", " ").lower(), key)
+    return {**named, **_CITIES}
+
+
+def zones(text: str) -> list[Given]:
+    """IANA zone names for the zones and cities a text mentions, in order."""
+    known, found, taken = _zones(), [], 0
+    tokens = list(re.finditer(r"[^\W\d_]+(?:[/_+-][\w+-]+)*", text[:20_000]))
+    for index, token in enumerate(tokens):
+        if token.start() < taken:
+            continue
+        for length in (3, 2, 1):
+            last = tokens[min(index + length, len(tokens)) - 1]
+            name = text[token.start() : last.end()]
+            zone = name if "/" in name and name in available_timezones() else known.get(name.lower())
+            if zone and (name[0].isupper() or _after_preposition(text[: token.start()])):
+                found.append(Given("zone", zone, token.start(), last.end()))
+                taken = last.end()
+                break
+    return found
+
+
+def _after_preposition(before: str) -> bool:
+    return bool(re.search(r"(?i)\b(?:in|for|from|to|at|and|en|à|,)\s*$", before[-12:]))

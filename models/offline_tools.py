@@ -1,0 +1,191 @@
+"""The offline model's view of the offered tools: what each is for, and which suits a clause best."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .offline_literals import literals, without, zones
+from .offline_words import (
+    CHANGES,
+    LOOKS,
+    best_related,
+    changes_something,
+    content_words,
+    is_question,
+    lead,
+    related,
+    words,
+)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument a tool takes."""
+
+    name: str
+    schema: Mapping[str, Any]
+    required: bool
+
+    @property
+    def about(self) -> str:
+        """Its description, lower-case."""
+        return str(self.schema.get("description", "")).lower()
+
+    @property
+    def name_words(self) -> list[str]:
+        """The stems of its name."""
+        return words(self.name)
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One offered tool, read for matching. `name_words` lack a prefix that most tools share."""
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    name_words: tuple[str, ...]
+    first_words: tuple[str, ...]
+    more_words: frozenset[str]
+
+    @property
+    def action(self) -> str:
+        """The stem of the change this tool makes; '' where it only looks."""
+        names = self.name_words
+        if names and names[0] in LOOKS and names[0] not in CHANGES:
+            return ""
+        ends = [word for word in (*names[:1], *names[-1:]) if word in CHANGES]
+        if ends:
+            return ends[0]
+        opening = self.first_words[0] if self.first_words else ""
+        return opening if opening in CHANGES else ""
+
+    @property
+    def looks(self) -> bool:
+        """Whether its name or description says that it only looks."""
+        opening = (*self.name_words[:1], *self.first_words[:1])
+        return not self.action and any(word in LOOKS for word in opening)
+
+    @property
+    def required(self) -> list[Parameter]:
+        """The arguments that must be given."""
+        return [parameter for parameter in self.parameters if parameter.required]
+
+
+def read_tools(specs: Sequence[Mapping[str, Any]]) -> list[Tool]:
+    """Read OpenAI-format tool specs; what is no tool is left out."""
+    functions = [spec.get("function", spec) for spec in specs if isinstance(spec, Mapping)]
+    named = [function for function in functions if isinstance(function, Mapping) and function.get("name")]
+    shared = _shared_prefix([words(str(function["name"])) for function in named])
+    return [_tool(function, shared) for function in named]
+
+
+def _tool(function: Mapping[str, Any], shared: str) -> Tool:
+    schema = function.get("parameters")
+    schema = schema if isinstance(schema, Mapping) else {}
+    properties = schema.get("properties")
+    required = schema.get("required") or ()
+    name = str(function["name"])
+    description = str(function.get("description") or "")
+    named = words(name)
+    parameters = tuple(
+        Parameter(key, _plain(value, schema), key in required)
+        for key, value in (properties.items() if isinstance(properties, Mapping) else ())
+    )
+    first = re.split(r"(?<=[a-z)])\.\s|\n", description.strip(), maxsplit=1)[0]
+    more = content_words(description) + [
+        word for item in parameters for word in content_words(f"{item.name} {item.about}")
+    ]
+    return Tool(
+        name,
+        description,
+        parameters,
+        tuple(named[1:] if shared and named[:1] == [shared] and len(named) > 1 else named),
+        tuple(words(first)),
+        frozenset(more),
+    )
+
+
+def _shared_prefix(names: Sequence[Sequence[str]]) -> str:
+    """The first word of at least three fifths of three or more tools, unless it is a verb."""
+    first = Counter(name[0] for name in names if name)
+    word, count = first.most_common(1)[0] if first else ("", 0)
+    verb = word in LOOKS or word in CHANGES
+    return word if len(names) >= 3 and count * 5 >= len(names) * 3 and not verb else ""
+
+
+def _plain(schema: object, root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+    """One parameter's schema with references and null alternatives resolved."""
+    found = dict(schema) if isinstance(schema, Mapping) else {}
+    reference = found.pop("$ref", None)
+    if isinstance(reference, str) and depth < 5:
+        target: Any = root
+        for step in reference.lstrip("#/").split("/"):
+            target = target.get(step, {}) if isinstance(target, Mapping) else {}
+        return {**_plain(target, root, depth + 1), **found}
+    for key in ("anyOf", "oneOf", "allOf"):
+        options = [item for item in found.pop(key, None) or () if isinstance(item, Mapping)]
+        real = [item for item in options if item.get("type") != "null"]
+        if real:
+            found = {**_plain(real[0], root, depth + 1), **found}
+    kind = found.get("type")
+    if isinstance(kind, list):
+        found["type"] = next((item for item in kind if item != "null"), "string")
+    return found
+
+
+def allowed(clause: str, tool: Tool) -> bool:
+    """Whether the tool's kind of work is the kind the clause asks for.
+
+    A clause that asks for a change needs a tool that makes that change, and a tool that makes a
+    change is used only where the clause's leading verb asks for it.
+    """
+    wish, verb = changes_something(clause), lead(clause)
+    if wish:
+        made = (*tool.name_words, *tool.first_words[:8])
+        return best_related(wish, made) > 0 or _speaks_sql(clause, tool)
+    if tool.action:
+        return (related(verb, tool.action) > 0 and not is_question(clause)) or _speaks_sql(clause, tool)
+    return True
+
+
+def _speaks_sql(clause: str, tool: Tool) -> bool:
+    keyword = next((item.value.split()[0].lower() for item in literals(clause) if item.kind == "sql"), "")
+    return bool(keyword) and bool(re.search(rf"\b{keyword}\b", tool.description.lower()))
+
+
+_NAME, _FIRST, _MORE = 2.0, 1.2, 0.5
+_LEAD: Final = 1.5
+
+
+def word_score(clause: str, tool: Tool, tools: Sequence[Tool]) -> float:
+    """Overlap of the clause's words with the tool's, rare words counting more; 0 for none.
+
+    The weight of a word is the usual inverse document frequency over the offered tools
+    (K. Sparck Jones, 1972), as log(1 + tools / tools with the word).
+    """
+    said = [item for item in literals(clause) if item.kind not in ("sql", "number", "date", "time")]
+    bare = without(clause, [*said, *zones(without(clause, said))])
+    wanted = list(dict.fromkeys([lead(clause), *content_words(bare)]))
+    total = sum(
+        _word(word, tool, tools) * (_LEAD if place == 0 else 1.0) for place, word in enumerate(wanted) if word
+    )
+    unasked = [word for word in tool.name_words if not best_related(word, wanted)]
+    stale = 1.0 if "deprecated" in tool.description.lower() else 0.0
+    return max(total - 0.25 * len(unasked) - stale, 0.01 if total else 0.0)
+
+
+def _word(word: str, tool: Tool, tools: Sequence[Tool]) -> float:
+    first = [item for item in tool.first_words if len(item) > 2]
+    best = max(
+        _NAME * best_related(word, tool.name_words),
+        _FIRST * best_related(word, first),
+        _MORE * (1.0 if word in tool.more_words else 0.0),
+    )
+    if not best:
+        return 0.0
+    having = sum(1 for other in tools if word in other.name_words or word in other.first_words)
+    return best * math.log(1 + len(tools) / max(having, 1)) / math.log(1 + len(tools))

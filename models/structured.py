@@ -1,0 +1,225 @@
+"""How one model is asked for a contract, and what it turned out not to understand.
+
+Modes, best first: the provider's native JSON schema, a tool named like the contract, the prompt
+alone. A model that refuses one with a 400 is asked in the next mode, in this call and ever after.
+Parameters that are refused by name are dropped the same way.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, get_args
+
+from langchain_core.exceptions import OutputParserException
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import Runnable
+from langgraph.constants import TAG_NOSTREAM
+from pydantic import ValidationError
+
+from ..state.contracts import Contract
+
+Mode = Literal["native", "tool", "prompt"]
+_MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+
+# What providers call the parts of a request that carry a contract or tools.
+_CONTRACT_WORDS: Final = re.compile(
+    r"response_?format|json_?schema|structured[ _]outputs?|output_(?:config|format)|"
+    r"tool_?choice|parallel_tool_calls|\bstrict\b|\bschema\b",
+    re.IGNORECASE,
+)
+_TOOL_WORDS: Final = re.compile(r"\btools?\b|\bfunctions?\b|function[_ ]call", re.IGNORECASE)
+# One request may be refused for a mode, for tools and for several parameters, one after another.
+_MOST_QUIRKS: Final = 6
+_MALFORMED: Final = frozenset(
+    {"LengthFinishReasonError", "ContentFilterFinishReasonError", "OpenAIRefusalError"}
+)
+
+
+@dataclass
+class Quirks:
+    """What is known about one model, learnt from its refusals; kept while the process lives."""
+
+    mode: Mode = "native"
+    takes_tools: bool = True
+    dropped: set[str] = field(default_factory=set)
+
+
+async def ask_once(
+    model: BaseChatModel,
+    quirks: Quirks,
+    messages: Sequence[BaseMessage],
+    *,
+    tools: Sequence[dict[str, Any]] = (),
+    contract: type[Contract] | None = None,
+) -> AIMessage:
+    """Ask a model once and give its message; a refusal or a broken answer is a message too.
+
+    With tools the contract is left to the prompt: tools and a forced schema exclude each other.
+
+    Args:
+        model: The model itself.
+        quirks: What is known about it; what this call learns is added.
+        messages: The conversation.
+        tools: Tools in OpenAI's format.
+        contract: What the answer must be, where there are no tools.
+
+    Raises:
+        Exception: What the provider raises for a call that failed.
+    """
+    for _ in range(_MOST_QUIRKS):
+        asked = _prepare(model, quirks, tools, contract)
+        known = replace(quirks, dropped=set(quirks.dropped))
+        try:
+            return _message(await asked.ainvoke(list(messages), {"tags": [TAG_NOSTREAM]}))
+        except Exception as error:
+            broken = _broken_answer(error)
+            if broken is not None:
+                return broken
+            # A parallel call may have learnt the same in the meantime.
+            if known == quirks and not _learn(error, model, quirks, tools, contract):
+                raise
+            refusal = error
+    raise refusal
+
+
+def _prepare(
+    model: BaseChatModel,
+    quirks: Quirks,
+    tools: Sequence[dict[str, Any]],
+    contract: type[Contract] | None,
+) -> Runnable[Any, Any]:
+    plain = _without(model, quirks.dropped)
+    if tools:
+        return plain.bind_tools(list(tools)) if quirks.takes_tools else plain
+    if contract is None:
+        return plain
+    schema = contract.wire_schema()
+    try:
+        if quirks.mode == "native":
+            return plain.with_structured_output(schema, method="json_schema", include_raw=True)
+        if quirks.mode == "tool":
+            # No tool_choice: it is the parameter refused most often, and the prompt asks already.
+            return plain.bind_tools([_as_tool(schema)])
+    except (NotImplementedError, TypeError, ValueError):
+        _demote(quirks)
+        return _prepare(model, quirks, tools, contract)
+    return plain
+
+
+def _as_tool(schema: dict[str, Any]) -> dict[str, Any]:
+    description = schema.get("description", "The answer.")
+    return {
+        "type": "function",
+        "function": {"name": schema["title"], "description": description, "parameters": schema},
+    }
+
+
+def _message(answer: object) -> AIMessage:
+    raw = answer.get("raw") if isinstance(answer, dict) else answer
+    if isinstance(raw, AIMessage):
+        return raw
+    return AIMessage(raw if isinstance(raw, str) else json.dumps(raw, default=str))
+
+
+def _demote(quirks: Quirks) -> bool:
+    place = _MODES.index(quirks.mode) + 1
+    if place >= len(_MODES):
+        return False
+    quirks.mode = _MODES[place]
+    return True
+
+
+def _learn(
+    error: Exception,
+    model: BaseChatModel,
+    quirks: Quirks,
+    tools: Sequence[dict[str, Any]],
+    contract: type[Contract] | None,
+) -> bool:
+    """Take from a 400 what the model does not understand; False if it says nothing of use."""
+    if status_of(error) not in (400, 422):
+        return False
+    text = f"{getattr(error, 'param', None) or ''} {error}"
+    if tools and quirks.takes_tools and _TOOL_WORDS.search(text):
+        quirks.takes_tools = False
+        return True
+    forced = contract is not None and not tools and quirks.mode != "prompt"
+    if forced and (_CONTRACT_WORDS.search(text) or _TOOL_WORDS.search(text)):
+        return _demote(quirks)
+    refused = _refused_field(text, model, quirks)
+    quirks.dropped.update(refused)
+    return bool(refused)
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status of a provider's error, wherever its package keeps it."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status_code", "status", "http_status", "code"):
+            if isinstance(status := getattr(holder, name, None), int):
+                return status
+    return None
+
+
+# What a request calls a field, where that is not the field's own name.
+_WIRE_NAMES: Final = {
+    "max_completion_tokens": "max_tokens",
+    "stream_options": "stream_usage",
+    "include_usage": "stream_usage",
+}
+
+
+def _refused_field(text: str, model: BaseChatModel, quirks: Quirks) -> set[str]:
+    """The fields set on the model that a 400 names, apart from those it cannot work without."""
+    words = set(re.findall(r"[a-z][a-z0-9_]*", text.lower()))
+    named = words | {_WIRE_NAMES[word] for word in words & _WIRE_NAMES.keys()}
+    fields = type(model).model_fields
+    return {
+        name
+        for name in named & fields.keys()
+        if name not in quirks.dropped
+        and not fields[name].is_required()
+        and name not in ("model", "model_name", "messages", "name", "model_kwargs")
+        and getattr(model, name, None) != fields[name].get_default(call_default_factory=True)
+    }
+
+
+def _without(model: BaseChatModel, dropped: set[str]) -> BaseChatModel:
+    if not dropped:
+        return model
+    fields = type(model).model_fields
+    defaults = {name: fields[name].get_default(call_default_factory=True) for name in dropped}
+    return model.model_copy(update=defaults)
+
+
+def _broken_answer(error: Exception) -> AIMessage | None:
+    """The message in an error that says the answer, not the call, was bad."""
+    kind = type(error).__name__
+    if kind == "OpenAIRefusalError":
+        return AIMessage("", additional_kwargs={"refusal": str(error)})
+    if kind in _MALFORMED:
+        return _from_completion(getattr(error, "completion", None), kind)
+    if isinstance(error, OutputParserException | json.JSONDecodeError | ValidationError):
+        return AIMessage(
+            str(getattr(error, "llm_output", None) or getattr(error, "doc", None) or "")
+        )
+    return None
+
+
+def _from_completion(completion: Any, kind: str) -> AIMessage:
+    reason = "content_filter" if kind.startswith("Content") else "length"
+    message = AIMessage("", response_metadata={"finish_reason": reason})
+    if completion is None:
+        return message
+    choices = getattr(completion, "choices", None)
+    text = getattr(getattr(choices[0], "message", None), "content", None) if choices else None
+    usage = getattr(completion, "usage", None)
+    message.content = text or ""
+    if usage is not None:
+        message.usage_metadata = {
+            "input_tokens": usage.prompt_tokens,
+            "output_tokens": usage.completion_tokens,
+            "total_tokens": usage.total_tokens,
+        }
+    return message

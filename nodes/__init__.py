@@ -1,0 +1,1 @@
+"""Phases: one file each, `async def phase(state, runtime) -> Update`; none knows its neighbours."""

@@ -1,0 +1,27 @@
+"""Ask the user what only the user can answer. One interrupt, nothing before it."""
+
+from langgraph.types import interrupt
+
+from ..state.answers import Answer
+from ..state.loop import PlanState, PlanUpdate
+from ..state.questions import question
+
+
+async def ask_user(state: PlanState) -> PlanUpdate:
+    """Wait for an answer; a refusal to answer ends the run as blocked."""
+    answer = interrupt(
+        question(
+            "ask_user", {"questions": state.missing}, " ".join(state.missing), answers="respond"
+        ),
+        response_schema=Answer,
+    )
+    words = answer.message or str((answer.args or {}).get("answer", ""))
+    if answer.type == "reject" or not words.strip():
+        return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)
+    given = {"question": " ".join(state.missing), "answer": words}
+    return PlanUpdate(
+        planning="again",
+        missing=[],
+        request=state.request or words,
+        answers=[*state.answers, given],
+    )

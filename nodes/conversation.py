@@ -1,0 +1,35 @@
+"""How earlier turns and tasks are shown to a role: words, not the whole transcript."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from ..state.plan import Task
+
+# What a role sees of earlier turns: enough to follow the talk, small enough to send each time.
+TURNS_SHOWN = 20
+TEXT_CAP = 4_000
+
+
+def conversation_of(messages: Sequence[AnyMessage]) -> list[dict[str, str]]:
+    """The talk before the current request as {role, text}; tool traffic is left out."""
+    talk = [
+        {"role": "user" if m.type == "human" else "assistant", "text": m.text[:TEXT_CAP]}
+        for m in messages
+        if m.type in {"human", "ai"} and m.text.strip()
+    ]
+    last_user = max((i for i, turn in enumerate(talk) if turn["role"] == "user"), default=0)
+    return talk[:last_user][-TURNS_SHOWN:]
+
+
+def task_view(task: Task) -> dict[str, Any]:
+    """A task of the last plan as the planner sees it."""
+    keys = ("id", "description", "status", "result", "feedback")
+    return {key: task[key] for key in keys if task.get(key)}  # type: ignore[literal-required]  # keys of Task
+
+
+def judged_view(task: Task) -> dict[str, Any]:
+    """A task as the verifier sees it."""
+    keys = ("id", "description", "acceptance_criteria", "status", "result", "feedback")
+    return {key: task[key] for key in keys if task.get(key)}  # type: ignore[literal-required]  # keys of Task

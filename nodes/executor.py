@@ -1,0 +1,94 @@
+"""Executor: one model turn on one task; it calls tools or reports."""
+
+from typing import Any
+
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.runtime import Runtime
+
+from ..models.ask import Answer, ask
+from ..state.context import Context, context_of
+from ..state.contracts import ExecutorResponse, decide_task
+from ..state.loop import TaskState, TaskUpdate
+from ..tools.calls import plan_calls
+from .allowance import ledger_for
+from .events import emitter
+from .parts import Parts
+from .run_facts import can_ask
+
+NEXT_STEP = "Go on with the task: call a tool, or report."
+LAST_ROUND = "This is the last round, no tools are left: report what you have, honestly."
+_ENDS = {"complete": "completed", "skip": "skipped", "fail": "failed"}
+
+
+async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts) -> TaskUpdate:
+    """Ask for the next step of the task and read what it means."""
+    context, emit = context_of(runtime), emitter(runtime)
+    round_ = state.round + 1
+    number = state.task.get("rounds", 0) + round_
+    emit(
+        {
+            "type": "phase",
+            "role": "executor",
+            "action": "thinking",
+            "task": state.task["id"],
+            "round": number,
+        }
+    )
+    catalog = await parts.toolbox.catalog()
+    last = round_ >= context.max_executor_rounds
+    messages = [*parts.opening("executor", context, _data(state)), *state.messages]
+    answer = await ask(
+        parts.models, "executor", [*messages, HumanMessage(LAST_ROUND)] if last else messages,
+        context=context, ledger=ledger_for(context, state.spend), contract=ExecutorResponse,
+        tools=() if last else catalog.specs(), bump=state.tier_bump, emit=emit,
+    )  # fmt: skip
+    update = TaskUpdate(
+        round=round_,
+        calls=[],
+        spend=answer.spend,
+        models={"executor": answer.model},
+        messages=[answer.message],
+    )
+    if answer.message.tool_calls or answer.message.invalid_tool_calls:
+        if last:
+            return update | _ended(
+                "failed", answer.message.text, "no report within the allowed rounds"
+            )
+        calls = plan_calls(
+            answer.message, task=state.task["id"], round_=number, catalog=catalog,
+            policy=parts.toolbox.policy, context=context, can_ask=can_ask(context), complete=answer.complete,
+        )  # fmt: skip
+        return update | TaskUpdate(calls=[dict(call) for call in calls])
+    return update | _report(state, answer, last=last)
+
+
+def _data(state: TaskState) -> dict[str, object]:
+    keys = ("id", "description", "acceptance_criteria", "inputs", "feedback")
+    shown: dict[str, Any] = {k: state.task[k] for k in keys if state.task.get(k)}  # type: ignore[literal-required]  # keys of Task
+    return {"request": state.request, "task": shown, "results_so_far": state.results_so_far}
+
+
+def _report(state: TaskState, answer: Answer[ExecutorResponse], *, last: bool) -> TaskUpdate:
+    """End the task, start it afresh or go on, by the report's flags; never by its words."""
+    report = answer.parsed
+    if report is None:
+        return _ended("failed", answer.message.text, "; ".join(answer.problems))
+    decision = decide_task(report, state.task["id"])
+    if decision in _ENDS:
+        why = "" if decision == "complete" else report.summary
+        ended = _ended(_ENDS[decision], report.summary, why)
+        wishes = {t.id: t.status for t in report.todos if t.id != state.task["id"]}
+        return ended | TaskUpdate(wishes=wishes)
+    if last:
+        return _ended("failed", report.summary, "not completed within the allowed rounds")
+    if decision == "retry":
+        note = HumanMessage(f"You chose to start afresh. Your last report: {report.summary}")
+        return TaskUpdate(messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), note])
+    return TaskUpdate(
+        messages=[AIMessage(answer.message.text or report.summary), HumanMessage(NEXT_STEP)]
+    )
+
+
+def _ended(status: str, result: str, feedback: str) -> TaskUpdate:
+    return TaskUpdate(status=status, result=result, feedback=feedback)

@@ -1,0 +1,70 @@
+"""Finish: write the honest outcome and the final answer."""
+
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from ..state.context import Context
+from ..state.loop import PlanState, PlanUpdate
+from ..state.outcome import (
+    Outcome,
+    Reason,
+    cited,
+    judge,
+    partial_answer,
+    task_outcomes,
+    unmet_of,
+)
+from .events import emitter
+from .run_facts import thread_id
+
+
+async def finish(state: PlanState, runtime: Runtime[Context]) -> PlanUpdate:
+    """Say how the run ended, what is proven and what is not."""
+    outcome = outcome_of(state, thread_id())
+    emitter(runtime)({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
+    answer = AIMessage(
+        outcome["answer"],
+        id=f"answer-{state.turn}-{state.request_id}",
+        additional_kwargs={"agent_type": "verifier" if state.task_completed else "loopwright"},
+    )
+    return PlanUpdate(outcome=outcome, messages=[answer])
+
+
+def outcome_of(state: PlanState, thread: str) -> Outcome:
+    """Build the outcome from what state holds; the verdict's words only where it passed."""
+    reason: Reason = state.halt or ("GOAL" if state.task_completed else "MAX_ROUNDS")
+    status = judge(reason, state.todos)
+    unmet = (
+        [] if status == "complete" else unmet_of(state.todos, [*state.missing, *state.improvements])
+    )
+    verdict = state.verdict or {}
+    answer = verdict.get("summary", "") if state.task_completed else ""
+    citations = cited(state.evidence, state.verdict)
+    tasks = task_outcomes(state.todos)
+    for task in tasks:
+        task["evidence"] = citations.get(task["id"]) or task["evidence"]
+    return Outcome(
+        status=status,
+        reason=reason,
+        answer=answer or partial_answer(state.todos, unmet) or _nothing(reason),
+        tasks=tasks,
+        unmet=unmet,
+        uncertain_calls=[],
+        spend=state.spend,
+        models=state.models,
+        resume=None if status == "complete" else _how_to_resume(thread),
+    )
+
+
+def _nothing(reason: Reason) -> str:
+    return f"Nothing could be done ({reason})."
+
+
+def _how_to_resume(thread: str) -> dict[str, Any]:
+    return {
+        "thread_id": thread,
+        "how": "Invoke the graph with input None on this thread, or run `loopwright resume`: "
+        "finished tasks are kept, the allowance starts afresh.",
+    }

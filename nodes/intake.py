@@ -1,0 +1,66 @@
+"""Intake: the start of every user turn; begins a new request or takes the last one up again."""
+
+from langgraph.types import Overwrite
+
+from ..state.loop import PlanState, PlanUpdate
+from ..state.messages import last_request
+from ..state.migrations import SCHEMA_VERSION
+from ..state.plan import Task
+
+# Longer requests are shown to models shortened in the middle; state keeps every word.
+REQUEST_CAP = 100_000
+
+
+async def intake(state: PlanState) -> PlanUpdate:
+    """Reset the guards; keep plan and evidence only where the same request goes on."""
+    newest = next((m for m in reversed(state.messages) if m.type == "human"), None)
+    same_request = newest is not None and newest.id == state.request_id
+    request = _shortened(last_request(state.messages))
+    update = _fresh_guards(state)
+    update["request_id"] = str(newest.id) if newest else ""
+    update["request"] = request
+    if same_request or _was_cut_off(state):
+        update["todos"] = Overwrite([_reopened(task) for task in state.todos])
+        update["improvements"] = state.improvements if same_request else []
+    else:
+        update |= {"todos": Overwrite([]), "evidence": Overwrite([]), "answers": []}
+    return update
+
+
+def _fresh_guards(state: PlanState) -> PlanUpdate:
+    return PlanUpdate(
+        schema_version=SCHEMA_VERSION,
+        turn=state.turn + 1,
+        outcome=None,
+        task_completed=False,
+        should_continue=True,
+        improvements=[],
+        halt=None,
+        spend=Overwrite({}),
+        models=Overwrite({}),
+        warnings=Overwrite([]),
+        planning="again",
+        planning_rounds=0,
+        cycles=0,
+        missing=[],
+        blockers=[],
+        verdict=None,
+        tier_bump=0,
+    )
+
+
+def _was_cut_off(state: PlanState) -> bool:
+    """A crashed turn left finished tasks and no outcome: a new message may still use them."""
+    return state.outcome is None and any(t["status"] == "completed" for t in state.todos)
+
+
+def _reopened(task: Task) -> Task:
+    """What did not finish may be planned again."""
+    return task if task["status"] == "completed" else {**task, "status": "pending", "denied": ""}
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= REQUEST_CAP:
+        return text
+    half = REQUEST_CAP // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"

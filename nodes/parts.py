@@ -1,0 +1,31 @@
+"""The live objects a graph's builder binds into its nodes; none of them is ever in state."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+
+from ..models.choice import Models
+from ..prompts.prompt_manager import PromptManager
+from ..prompts.sections import sections
+from ..state.context import Context
+from ..tools.toolbox import Toolbox
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Models, tools and prompts of one graph."""
+
+    models: Models = field(default_factory=Models)
+    toolbox: Toolbox = field(default_factory=Toolbox)
+    prompts: PromptManager = field(default_factory=PromptManager)
+
+    def opening(self, role: str, context: Context, data: Mapping[str, object]) -> list[BaseMessage]:
+        """The first two messages of a call: the role's system prompt and its data as sections."""
+        system = self.prompts.get_prompt(
+            role,
+            system_context=context.system_context,
+            business_context=context.business_context.get(role, ""),
+            language=context.language if context.language != "en" else "",
+        )
+        return [SystemMessage(system), HumanMessage(sections(data))]

@@ -1,0 +1,95 @@
+"""Planner: turns the request, and what the verifier found missing, into tasks."""
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from ..models.ask import Answer, ask
+from ..state.context import Context, context_of
+from ..state.contracts import PlannerResponse, Todo
+from ..state.loop import Planning, PlanState, PlanUpdate
+from ..state.plan import adopt_plan, fallback_plan, find_problems, name_todos
+from .allowance import ledger_for, limit_reason
+from .conversation import conversation_of, task_view
+from .events import emitter
+from .parts import Parts
+
+NOT_ANSWERED = "Nobody can answer this; decide by yourself and say what you assumed."
+
+
+async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
+    """Ask for a plan and decide what follows: plan again, ask the user, review, work or stop."""
+    context, emit = context_of(runtime), emitter(runtime)
+    if not state.request.strip():
+        return _nothing_asked(context)
+    emit(
+        {
+            "type": "phase",
+            "role": "planner",
+            "action": "planning",
+            "round": state.planning_rounds + 1,
+        }
+    )
+    catalog = await parts.toolbox.catalog()
+    data = {
+        "request": state.request,
+        "conversation": conversation_of(state.messages),
+        "tools": catalog.summaries(),
+        "previous_plan": [task_view(t) for t in state.todos],
+        "improvements": state.improvements,
+        "answers": state.answers,
+    }
+    answer = await ask(
+        parts.models, "planner", parts.opening("planner", context, data), context=context,
+        ledger=ledger_for(context, state.spend), contract=PlannerResponse, emit=emit,
+        check=lambda plan: find_problems(name_todos(plan.todos), context.max_tasks),
+    )  # fmt: skip
+    update = _decide(state, answer, context)
+    update["warnings"] = [*catalog.warnings, *update.get("warnings", [])]
+    if update["planning"] in {"ready", "review"}:
+        emit({"type": "plan", "round": state.planning_rounds + 1, "todos": update["todos"].value})
+    return update
+
+
+def _nothing_asked(context: Context) -> PlanUpdate:
+    if context.interactive:
+        return PlanUpdate(planning="ask", missing=["What do you want done?"])
+    return PlanUpdate(
+        planning="blocked", halt="MISSING_INFORMATION", missing=["The request is empty."]
+    )
+
+
+def _decide(state: PlanState, answer: Answer[PlannerResponse], context: Context) -> PlanUpdate:
+    update = PlanUpdate(
+        planning_rounds=state.planning_rounds + 1,
+        spend=answer.spend,
+        models={"planner": answer.model},
+        missing=[],
+    )
+    if answer.refused:
+        return update | PlanUpdate(planning="blocked", halt=limit_reason(answer.refused))
+    plan = answer.parsed
+    if plan is None:
+        note = f"The planner gave no sound plan ({'; '.join(answer.problems)}): one task instead."
+        return update | _ready(state, fallback_plan(state.request), context) | {"warnings": [note]}
+    if plan.needs_more_planning:
+        return update | _more_planning(state, plan, context)
+    return update | _ready(state, name_todos(plan.todos), context)
+
+
+def _more_planning(state: PlanState, plan: PlannerResponse, context: Context) -> PlanUpdate:
+    """Ask the user where somebody can answer, else plan again, else run what there is or stop."""
+    last_round = state.planning_rounds + 1 >= context.max_planning_rounds
+    questions = [text for text in plan.missing_information if text.strip()]
+    if questions and context.interactive and not last_round:
+        return PlanUpdate(planning="ask", missing=questions)
+    if not last_round:
+        unanswered = [{"question": q, "answer": NOT_ANSWERED} for q in questions]
+        return PlanUpdate(planning="again", answers=[*state.answers, *unanswered])
+    if plan.todos:
+        return _ready(state, name_todos(plan.todos), context)
+    return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", missing=questions)
+
+
+def _ready(state: PlanState, todos: list[Todo], context: Context) -> PlanUpdate:
+    planning: Planning = "review" if context.review_plan else "ready"
+    return PlanUpdate(planning=planning, todos=Overwrite(adopt_plan(todos, state.todos)))

@@ -1,0 +1,49 @@
+"""Data inside prompts: tagged sections that are written once and can be read back.
+
+A section is `<name>` … `</name>` on lines of its own. Data is never a template: braces stay braces,
+and a closing tag inside the data is defused so that it cannot end its section.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_NAME = re.compile(r"[a-z_]+")
+
+
+def section(name: str, value: object) -> str:
+    """Write one section: a text as it is, anything else as JSON, a line per list item."""
+    if not _NAME.fullmatch(name):
+        msg = f"Section names are lower-case words, not {name!r}."
+        raise ValueError(msg)
+    body = value if isinstance(value, str) else _json(value)
+    defused = body.replace("</", "<\\/")
+    return f"<{name}>\n{defused}\n</{name}>"
+
+
+def sections(values: Mapping[str, object]) -> str:
+    """Write several sections, leaving out the empty ones (None, '', [], {})."""
+    kept = ((name, value) for name, value in values.items() if value not in (None, "", [], {}))
+    return "\n\n".join(section(name, value) for name, value in kept)
+
+
+def read_section(text: str, name: str) -> str | None:
+    """Read the last section of this name back as text; None where there is none."""
+    found = re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", text, re.DOTALL | re.MULTILINE)
+    return str(found[-1]).replace("<\\/", "</") if found else None
+
+
+def read_json(text: str, name: str) -> Any:
+    """Read a section written from JSON data back; None where it is missing or no JSON."""
+    body = read_section(text, name)
+    try:
+        return None if body is None else json.loads(body)
+    except json.JSONDecodeError:
+        return None
+
+
+def _json(value: object) -> str:
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=False) for item in value) + "\n]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,314 @@
+"""Files below one root folder, reached so that no path leaves it.
+
+Every path is walked part by part from the root with `openat` and `O_NOFOLLOW`: there is no moment
+between a check and a use in which a link could be slipped in. Links inside the root are refused,
+wherever they lead; the root itself may be one. Needs a POSIX system.
+"""
+
+import errno
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Literal, NamedTuple
+
+Kind = Literal["file", "folder", "link", "special"]
+Written = Literal["created", "replaced", "unchanged"]
+Parts = tuple[str, ...]
+
+UNSEARCHED = frozenset({".git", ".venv", "node_modules"})
+"""Folders that a recursive walk names but does not enter."""
+
+DEEPEST = 64
+"""How many names a path has at most; each walk from the root opens them all."""
+
+_SHOWN_CHARACTERS = 120
+_REASONS = {
+    errno.EACCES: "is not accessible to this server",
+    errno.EPERM: "is not accessible to this server",
+    errno.EEXIST: "was just made by another program; read it before writing",
+    errno.EISDIR: "is a folder",
+    errno.ELOOP: "is or passes through a link, and links are not followed",
+    errno.EMFILE: "cannot be opened now because too many files are open; try again",
+    errno.ENAMETOOLONG: "is too long a name",
+    errno.ENOENT: "does not exist; list_files shows what there is",
+    errno.ENOSPC: "cannot be written because the disk is full",
+    errno.ENOTDIR: "does not exist, because a part of it is not a folder",
+    errno.EROFS: "cannot be written because the disk is read-only",
+}
+
+
+class Refused(Exception):
+    """A request that is not carried out; the text is one sentence for whoever asked."""
+
+
+class Entry(NamedTuple):
+    """One thing in a folder: its parts below the root, its kind, its size in bytes."""
+
+    parts: Parts
+    kind: Kind
+    size: int
+
+
+class Content(NamedTuple):
+    """The first bytes of a file, and its whole size in bytes."""
+
+    data: bytes
+    size: int
+
+
+def shown(path: str) -> str:
+    """Give a path as one short printable line, whatever bytes its name has."""
+    text = path if path.isprintable() else ascii(path)[1:-1]
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+
+
+class Root:
+    """A folder whose files can be listed, read and written by paths relative to it.
+
+    Raises:
+        Refused: by every method, when the path leaves the root, passes through a link, is of the
+            wrong kind, or the system says no.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """Take the folder; a link to a folder is resolved once, here."""
+        self._given = os.path.abspath(folder)
+        self._real = os.path.realpath(folder)
+        self.writing = threading.Lock()
+        """Held while a file is changed: changes never interleave."""
+        with self._folder(()):
+            pass
+
+    def parts(self, path: str) -> Parts:
+        """Split a path into the names below the root that it stands for."""
+        if "\0" in path:
+            message = "A path cannot contain a NUL character."
+            raise Refused(message)
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError:
+            message = f"'{shown(path)}' is not a valid file name."
+            raise Refused(message) from None
+        clean = os.path.normpath(self._relative(path))
+        if clean == ".." or clean.startswith("../"):
+            message = f"'{shown(path)}' leads out of the workspace."
+            raise Refused(message)
+        parts = () if clean == "." else tuple(clean.split("/"))
+        if len(parts) > DEEPEST:
+            message = f"'{shown(path)}' is nested deeper than {DEEPEST} folders."
+            raise Refused(message)
+        return parts
+
+    def entry(self, parts: Parts) -> Entry:
+        """Look at one path without opening it."""
+        if not parts:
+            return Entry((), "folder", 0)
+        with self._folder(parts[:-1]) as parent, _spoken(parts):
+            return _entry(parts, os.lstat(parts[-1], dir_fd=parent))
+
+    def walk(self, start: Parts, *, recursive: bool) -> Iterator[Entry]:
+        """Yield what a folder holds, sorted by name; with `recursive`, the folders in it too."""
+        entries = self._scan(start)
+        pending: list[Parts] = []
+        while True:
+            yield from entries
+            if recursive:
+                pending.extend(entry.parts for entry in reversed(entries) if _entered(entry))
+            if not pending:
+                return
+            entries = self._scan_if_possible(pending.pop())
+
+    def read(self, parts: Parts, limit: int) -> Content:
+        """Read a regular file, at most `limit` bytes of it; never waits on a pipe or device."""
+        with self._folder(parts[:-1]) as parent, _spoken(parts):
+            descriptor = _open_regular(parent, parts, os.O_RDONLY)
+            with open(descriptor, "rb") as file:
+                size = os.fstat(descriptor).st_size
+                return Content(file.read(limit), size)
+
+    def write(self, parts: Parts, data: bytes, *, overwrite: bool) -> Written:
+        """Give a file this content in one step: a reader sees the old or the new, never a part."""
+        with self.writing, self._folder(parts[:-1], create=True) as parent, _spoken(parts):
+            before = _existing(parent, parts)
+            if before is not None and not overwrite:
+                return self._keep(parts, data)
+            temporary = _write_temporary(parent, data, before)
+            try:
+                if before is None:
+                    # Claims the name, so that a file another process made meanwhile survives.
+                    os.close(_create(parent, parts[-1]))
+                os.replace(temporary, parts[-1], src_dir_fd=parent, dst_dir_fd=parent)
+            except OSError:
+                os.unlink(temporary, dir_fd=parent)
+                raise
+            return "created" if before is None else "replaced"
+
+    def append(self, parts: Parts, data: bytes) -> int:
+        """Add to the end of a file, made if missing; gives the new size in bytes."""
+        with self.writing, self._folder(parts[:-1], create=True) as parent, _spoken(parts):
+            if _existing(parent, parts) is None:
+                with suppress(FileExistsError):
+                    os.close(_create(parent, parts[-1]))
+            descriptor = _open_regular(parent, parts, os.O_WRONLY | os.O_APPEND)
+            with open(descriptor, "ab") as file:
+                file.write(data)
+                file.flush()
+                return os.fstat(descriptor).st_size
+
+    def _relative(self, path: str) -> str:
+        if not path.startswith("/"):
+            return path or "."
+        clean = "/" + os.path.normpath(path).lstrip("/")
+        for root in (self._given, self._real):
+            if clean == root or clean.startswith(root.rstrip("/") + "/"):
+                return clean[len(root) :].lstrip("/") or "."
+        message = f"'{shown(path)}' is outside the workspace; give a path relative to it."
+        raise Refused(message)
+
+    @contextmanager
+    def _folder(self, parts: Parts, *, create: bool = False) -> Iterator[int]:
+        with _spoken((self._real,)):
+            current = os.open(self._real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for depth, name in enumerate(parts, start=1):
+                with _spoken(parts[:depth]):
+                    following = _descend(current, parts[:depth], name, create=create)
+                os.close(current)
+                current = following
+            yield current
+        finally:
+            os.close(current)
+
+    def _scan(self, parts: Parts) -> list[Entry]:
+        with self._folder(parts) as folder, _spoken(parts), os.scandir(folder) as found:
+            entries = []
+            for item in found:
+                with suppress(FileNotFoundError):  # it may vanish while the folder is read
+                    status = item.stat(follow_symlinks=False)
+                    entries.append(_entry((*parts, item.name), status))
+        return sorted(entries)
+
+    def _scan_if_possible(self, parts: Parts) -> list[Entry]:
+        try:
+            return self._scan(parts)
+        except Refused:
+            return []
+
+    def _keep(self, parts: Parts, data: bytes) -> Written:
+        # Repeating a finished write is no failure: an interrupted run may ask for it again.
+        if self.read(parts, len(data) + 1).data == data:
+            return "unchanged"
+        message = (
+            f"'{shown('/'.join(parts))}' exists with other content;"
+            " pass overwrite=true to replace it, or use append_file."
+        )
+        raise Refused(message)
+
+
+@contextmanager
+def _spoken(parts: Parts) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0, f"cannot be used: {error.strerror}")
+        message = f"'{shown('/'.join(parts) or '.')}' {reason}."
+        raise Refused(message) from error
+
+
+def _entered(entry: Entry) -> bool:
+    enterable = entry.kind == "folder" and len(entry.parts) < DEEPEST
+    return enterable and entry.parts[-1] not in UNSEARCHED
+
+
+def _entry(parts: Parts, status: os.stat_result) -> Entry:
+    return Entry(parts, _kind(status.st_mode), status.st_size)
+
+
+def _kind(mode: int) -> Kind:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(mode) else "special"
+
+
+def _descend(parent: int, parts: Parts, name: str, *, create: bool) -> int:
+    if create:
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=parent)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(name, flags, dir_fd=parent)
+    except OSError:
+        kind = _kind(os.lstat(name, dir_fd=parent).st_mode)
+        if kind != "folder":
+            raise _wrong_kind(parts, kind, wanted="folder") from None
+        raise
+
+
+def _open_regular(parent: int, parts: Parts, flags: int) -> int:
+    _require_file(parts, os.lstat(_name(parts), dir_fd=parent).st_mode)
+    # The name may mean something else by now: O_NONBLOCK keeps a pipe from blocking the open.
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    descriptor = os.open(parts[-1], flags, dir_fd=parent)
+    try:
+        _require_file(parts, os.fstat(descriptor).st_mode)
+    except Refused:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _existing(parent: int, parts: Parts) -> os.stat_result | None:
+    try:
+        status = os.lstat(_name(parts), dir_fd=parent)
+    except FileNotFoundError:
+        return None
+    _require_file(parts, status.st_mode)
+    return status
+
+
+def _name(parts: Parts) -> str:
+    if not parts:
+        raise _wrong_kind((), "folder", wanted="file")
+    return parts[-1]
+
+
+def _require_file(parts: Parts, mode: int) -> None:
+    kind = _kind(mode)
+    if kind != "file":
+        raise _wrong_kind(parts, kind, wanted="file")
+
+
+def _wrong_kind(parts: Parts, kind: Kind, *, wanted: Kind) -> Refused:
+    explained = {
+        "file": "is a file, not a folder; read it with read_file",
+        "folder": "is a folder, not a file; see it with list_files",
+        "link": f"is a link, and links are not followed; name the {wanted} itself",
+        "special": f"is a pipe, socket or device, not a {wanted}",
+    }
+    return Refused(f"'{shown('/'.join(parts) or '.')}' {explained[kind]}.")
+
+
+def _create(parent: int, name: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(name, flags, 0o666, dir_fd=parent)
+
+
+def _write_temporary(parent: int, data: bytes, before: os.stat_result | None) -> str:
+    name = f".{secrets.token_hex(8)}.tmp"
+    descriptor = _create(parent, name)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if before is not None:
+                os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+            os.fsync(descriptor)
+    except OSError:
+        os.unlink(name, dir_fd=parent)
+        raise
+    return name

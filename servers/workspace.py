@@ -1,0 +1,399 @@
+"""MCP server for the files of one folder: `python -m loopwright.servers.workspace --root DIR`.
+
+It speaks MCP over stdio and ends when stdin closes. Results are plain text for person and model
+alike; a request that fails is an error result of one sentence.
+"""
+
+import argparse
+import codecs
+import functools
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice
+from types import FrameType
+from typing import Annotated, Any, NoReturn, ParamSpec
+
+import anyio.to_thread
+from mcp.server.fastmcp import FastMCP
+from mcp.server.fastmcp.exceptions import ToolError
+from mcp.types import ContentBlock, Tool, ToolAnnotations
+from pydantic import Field, ValidationError
+
+from .confined import Entry, Parts, Refused, Root, shown
+from .matching import BadPattern, Text, find_plain, find_regex
+
+PREVIEW_LINES = 100
+PREVIEW_BYTES = 8_192
+FULL_BYTES = 262_144
+"""The most of a file that one answer holds."""
+READABLE_BYTES = 16_777_216
+"""How far into a file reading goes."""
+LISTED_ENTRIES = 200
+WALKED_ENTRIES = 50_000
+SEARCHED_FILE_BYTES = 4_194_304
+SEARCHED_BYTES = 16_777_216
+MOST_MATCHES = 500
+_QUERY_CHARACTERS = 1_000
+
+_READS = ToolAnnotations(
+    readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=False
+)
+_REPLACES = ToolAnnotations(
+    readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False
+)
+_ADDS = ToolAnnotations(
+    readOnlyHint=False, destructiveHint=False, idempotentHint=False, openWorldHint=False
+)
+
+_Path = Annotated[str, Field(description="Path relative to the workspace")]
+_Glob = Annotated[str, Field(description="Only names like this, e.g. *.md or src/**/*.py")]
+_P = ParamSpec("_P")
+_Result = Sequence[ContentBlock] | dict[str, Any]
+
+
+class Workspace:
+    """The tools; their docstrings and field descriptions are what a model chooses by."""
+
+    def __init__(self, root: Root) -> None:
+        """Serve the files below this root."""
+        self._root = root
+
+    def list_files(
+        self,
+        path: _Path = ".",
+        glob: _Glob = "",
+        recursive: Annotated[bool, Field(description="Also list subfolders")] = False,
+        offset: Annotated[int, Field(ge=0, description="Entries to skip")] = 0,
+    ) -> str:
+        """List files and folders with kind and size. Links are named but not followed."""
+        start = self._root.parts(path)
+        walk = self._root.walk(start, recursive=recursive or "/" in glob)
+        walked = list(islice(walk, WALKED_ENTRIES + 1))
+        kept = [entry for entry in walked[:WALKED_ENTRIES] if _fits(entry.parts, start, glob)]
+        page = kept[offset : offset + LISTED_ENTRIES]
+        lines = [_listed(entry) for entry in page]
+        if not page:
+            lines.append(f"[nothing to list here; {len(kept)} entries fit]")
+        elif len(page) < len(kept):
+            lines.append(_paging_note(offset, len(page), len(kept)))
+        if len(walked) > WALKED_ENTRIES:
+            lines.append(f"[stopped after {WALKED_ENTRIES} entries; narrow it by path]")
+        return "\n".join(lines)
+
+    def read_file(
+        self,
+        path: _Path,
+        full: Annotated[bool, Field(description="To the end instead of a preview")] = False,
+        offset: Annotated[int, Field(ge=1, description="First line, from 1")] = 1,
+        limit: Annotated[int, Field(ge=0, description="Lines; 0 is a preview of 100")] = 0,
+    ) -> str:
+        """Read a text file. Shows a preview and how much is left, unless full or limit is given."""
+        name = shown(path)
+        data, size = self._root.read(self._root.parts(path), READABLE_BYTES)
+        if not data:
+            return f"[{name} is empty]"
+        if _is_binary(data):
+            return f"[{name} is a binary file of {size} bytes and cannot be shown as text]"
+        text = _decoded(data)
+        allowed = FULL_BYTES if full or limit else PREVIEW_BYTES
+        wanted = None if full else limit or PREVIEW_LINES
+        body = _excerpt(name, text, _Span(offset, wanted, allowed))
+        if size > len(data):
+            body += f"\n[{name} has {size} bytes; only the first {len(data)} can be read]"
+        return body
+
+    def search_text(
+        self,
+        query: Annotated[str, Field(description="Text to find, within one line")],
+        path: Annotated[str, Field(description="Folder or file to search")] = ".",
+        glob: _Glob = "",
+        regex: Annotated[bool, Field(description="query is a Python regular expression")] = False,
+        match_case: bool = False,
+        max_matches: Annotated[int, Field(ge=1, le=MOST_MATCHES)] = 50,
+    ) -> str:
+        """Find text in all files below path, except .git, .venv and node_modules."""
+        if not 0 < len(query) <= _QUERY_CHARACTERS:
+            message = f"A query has 1 to {_QUERY_CHARACTERS} characters, not {len(query)}."
+            raise Refused(message)
+        sweep = _Sweep(self._root, self._root.parts(path), glob)
+        find = find_regex if regex else find_plain
+        found = find(sweep.texts(), query, match_case=match_case, limit=max_matches + 1)
+        lines = [f"{match.path}:{match.line}: {match.text}" for match in found[:max_matches]]
+        if not found:
+            lines.append(f"[no match in {sweep.files} text files]")
+        if len(found) > max_matches:
+            lines.append(
+                f"[first {max_matches} matches; for more raise max_matches"
+                f" (to {MOST_MATCHES}) or narrow it by path or glob]"
+            )
+        return "\n".join(lines + sweep.notes())
+
+    def write_file(
+        self,
+        path: _Path,
+        content: str,
+        overwrite: Annotated[bool, Field(description="Replace an existing file")] = False,
+    ) -> str:
+        """Write a whole text file, making missing folders. Does not replace unless overwrite."""
+        data = content.encode()
+        done = self._root.write(self._root.parts(path), data, overwrite=overwrite)
+        if done == "unchanged":
+            return f"{shown(path)} already has exactly this content; nothing was changed."
+        return f"{shown(path)} {done}, {len(data)} bytes."
+
+    def append_file(self, path: _Path, content: str) -> str:
+        """Add text at the end of a file exactly as given; makes the file if missing."""
+        data = content.encode()
+        size = self._root.append(self._root.parts(path), data)
+        return f"{len(data)} bytes added to {shown(path)}, now {size} bytes."
+
+
+class _WorkspaceServer(FastMCP[None]):
+    """FastMCP that answers a failed call with one sentence and refuses unknown arguments."""
+
+    async def list_tools(self) -> list[Tool]:
+        tools = await super().list_tools()
+        for tool in tools:
+            # Generated titles repeat the names; schemas are paid for with every model call.
+            tool.inputSchema.pop("title", None)
+            for field in tool.inputSchema["properties"].values():
+                field.pop("title", None)
+        return tools
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> _Result:
+        await self._check_names(name, arguments)
+        try:
+            return await super().call_tool(name, arguments)
+        except ToolError as error:
+            raise ToolError(_sentence(error)) from error
+
+    async def _check_names(self, name: str, arguments: dict[str, Any]) -> None:
+        # Unknown ones would be dropped silently, and the call would do something else than asked.
+        for tool in await self.list_tools():
+            known = tool.inputSchema["properties"]
+            unknown = sorted(arguments.keys() - known.keys()) if tool.name == name else []
+            if unknown:
+                given = shown(", ".join(unknown))
+                message = f"{name} has no argument {given}; it takes {', '.join(known)}."
+                raise ToolError(message)
+
+
+@dataclass
+class _Sweep:
+    """The texts below a path, and an account of what was left out."""
+
+    root: Root
+    start: Parts
+    glob: str
+    files: int = 0
+    binary: int = 0
+    large: int = 0
+    unreadable: int = 0
+    taken: int = 0
+    cut: bool = False
+
+    def texts(self) -> Iterator[Text]:
+        for entry in self._entries():
+            if self.taken >= SEARCHED_BYTES:
+                self.cut = True
+                return
+            if entry.size > SEARCHED_FILE_BYTES:
+                self.large += 1
+            elif (data := self._data(entry)) is not None:
+                self.files += 1
+                self.taken += len(data)
+                yield Text(shown("/".join(entry.parts)), _decoded(data))
+
+    def notes(self) -> list[str]:
+        left_out = {
+            "binary": self.binary,
+            f"over {SEARCHED_FILE_BYTES} bytes": self.large,
+            "not readable": self.unreadable,
+        }
+        counted = ", ".join(f"{count} {why}" for why, count in left_out.items() if count)
+        notes = [f"[files left out: {counted}]"] if counted else []
+        if self.cut:
+            notes.append(f"[stopped after {SEARCHED_BYTES} bytes; narrow it by path or glob]")
+        return notes
+
+    def _entries(self) -> Iterator[Entry]:
+        first = self.root.entry(self.start)
+        if first.kind == "file":
+            yield first
+            return
+        walk = self.root.walk(self.start, recursive=True)
+        for count, entry in enumerate(walk):
+            if count >= WALKED_ENTRIES:
+                self.cut = True
+                return
+            if entry.kind == "file" and _fits(entry.parts, self.start, self.glob):
+                yield entry
+
+    def _data(self, entry: Entry) -> bytes | None:
+        try:
+            data = self.root.read(entry.parts, SEARCHED_FILE_BYTES).data
+        except Refused:
+            self.unreadable += 1
+            return None
+        if _is_binary(data):
+            self.binary += 1
+            return None
+        return data
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Which part of a text is wanted: first line, number of lines (None: all), most bytes."""
+
+    first: int
+    lines: int | None
+    bytes: int
+
+
+def _excerpt(name: str, text: str, span: _Span) -> str:
+    lines = text.removesuffix("\n").split("\n")
+    if span.first > len(lines):
+        message = f"'{name}' has {len(lines)} lines; line {span.first} is past its end."
+        raise Refused(message)
+    start = span.first - 1
+    end = len(lines) if span.lines is None else start + span.lines
+    taken, cut = _within(lines[start:end], span.bytes)
+    last = start + len(taken)
+    if not start and last == len(lines) and not cut:
+        return text
+    notes = [f"lines {span.first}-{last} of {len(lines)}"]
+    if cut:
+        notes.append(f"line {last} is cut after {span.bytes} bytes")
+    if last < len(lines):
+        notes.append(f"read on with offset={last + 1}")
+    if (cut or last < len(lines)) and span.bytes < FULL_BYTES:
+        notes.append("full=true gives the rest")
+    return "\n".join([*taken, f"[{'; '.join(notes)}]"])
+
+
+def _within(lines: Sequence[str], allowed: int) -> tuple[list[str], bool]:
+    """Take whole lines up to a number of bytes; a first line that is longer is cut."""
+    taken: list[str] = []
+    used = 0
+    for line in lines:
+        used += len(line.encode()) + 1
+        if used > allowed + 1:
+            break
+        taken.append(line)
+    if taken or not lines:
+        return taken, False
+    return [lines[0].encode()[:allowed].decode(errors="ignore")], True
+
+
+def _is_binary(data: bytes) -> bool:
+    return b"\0" in data[:PREVIEW_BYTES] and not data.startswith(_UTF16)
+
+
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def _decoded(data: bytes) -> str:
+    encoding = "utf-16" if data.startswith(_UTF16) else "utf-8-sig"
+    return data.decode(encoding, errors="replace")
+
+
+def _fits(parts: Parts, start: Parts, glob: str) -> bool:
+    if not glob:
+        return True
+    if "/" not in glob:
+        return fnmatchcase(parts[-1], glob)
+    path = "/".join(parts[len(start) :])
+    return fnmatchcase(path, glob) or fnmatchcase(path, glob.replace("**/", ""))
+
+
+def _listed(entry: Entry) -> str:
+    path = shown("/".join(entry.parts))
+    if entry.kind == "folder":
+        return f"{path}/ (folder)"
+    return (
+        f"{path} ({entry.kind}, {entry.size} bytes)"
+        if entry.kind == "file"
+        else (f"{path} ({entry.kind}, not opened)")
+    )
+
+
+def _paging_note(offset: int, count: int, total: int) -> str:
+    note = f"[entries {offset + 1}-{offset + count} of {total}"
+    more = offset + count
+    return note + (f"; go on with offset={more} or narrow it by glob]" if more < total else "]")
+
+
+def _sentence(error: ToolError) -> str:
+    cause = error.__cause__
+    if isinstance(cause, Refused | BadPattern):
+        return str(cause)
+    if isinstance(cause, ValidationError):
+        problems = (
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in cause.errors()
+        )
+        return f"The arguments do not fit: {'; '.join(problems)}."
+    return str(error)
+
+
+def _in_thread(tool: Callable[_P, str]) -> Callable[_P, Awaitable[str]]:
+    @functools.wraps(tool)
+    async def run(*args: _P.args, **kwargs: _P.kwargs) -> str:
+        return await anyio.to_thread.run_sync(functools.partial(tool, *args, **kwargs))
+
+    return run
+
+
+def build_server(root: Root) -> FastMCP[None]:
+    """Make the server for the files below a root; the caller runs it."""
+    server = _WorkspaceServer("workspace", log_level="ERROR")
+    tools = Workspace(root)
+    for tool, annotations in (
+        (tools.list_files, _READS),
+        (tools.read_file, _READS),
+        (tools.search_text, _READS),
+        (tools.write_file, _REPLACES),
+        (tools.append_file, _ADDS),
+    ):
+        # Text only: typed returns would send every result twice.
+        server.add_tool(_in_thread(tool), annotations=annotations, structured_output=False)
+    return server
+
+
+class _Arguments(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"workspace: {message}\n")
+
+
+def _leave_on_signal(root: Root) -> None:
+    def leave(signum: int, _frame: FrameType | None) -> NoReturn:
+        # The thread that reads stdin cannot be woken; changes are made in threads and end first.
+        with root.writing:
+            os._exit(128 + signum)
+
+    signal.signal(signal.SIGINT, leave)
+    signal.signal(signal.SIGTERM, leave)
+
+
+def main() -> None:
+    """Serve until stdin closes; a root that cannot be used ends with exit code 2."""
+    parser = _Arguments(prog="workspace", description="MCP server for the files of one folder.")
+    parser.add_argument("--root", required=True, metavar="DIR", help="the folder to serve")
+    folder = parser.parse_args().root
+    if os.name != "posix":
+        parser.error("this server needs Linux or macOS.")
+    try:
+        root = Root(folder)
+    except Refused:
+        parser.error(f"--root {shown(folder)} is not a folder that can be opened.")
+    _leave_on_signal(root)
+    try:
+        build_server(root).run()
+    except* BrokenPipeError:
+        os._exit(0)  # the client is gone; an ordinary exit would try to flush stdout to it
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Typed state, what a model must answer, and pure functions over both. Imports nothing above it."""

@@ -1,0 +1,105 @@
+"""Settings of one run, as a form: what Studio shows and `context=` accepts."""
+
+from typing import Any, Final, Literal, TypeVar
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, ConfigDict, Field
+
+Tier = Literal["fast", "balanced", "powerful"]
+PolicyWord = Literal["default", "allow", "ask", "deny"]
+
+
+class Context(BaseModel):
+    """Settings of a run. Pure JSON: live objects and secrets go to the graph's builder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str | None = Field(
+        default=None,
+        description="Model for every role, as provider:name, such as openai:gpt-5-mini.",
+        json_schema_extra={"langgraph_type": "model"},
+    )
+    models: dict[str, str] = Field(
+        default_factory=dict,
+        description="Models per role (planner, executor, …) or tier (fast, balanced, powerful).",
+    )
+    tiers: dict[str, Tier] = Field(
+        default_factory=dict, description="Tier per role, where it should differ from the default."
+    )
+    fallback_models: list[str] = Field(
+        default_factory=list, description="Models asked, in this order, when the first one fails."
+    )
+    system_context: str = Field(
+        default="",
+        description="What every role should know about the application.",
+        json_schema_extra={"langgraph_type": "prompt"},
+    )
+    business_context: dict[str, str] = Field(
+        default_factory=dict, description="What one role should know: role to Markdown text."
+    )
+    language: str = Field(default="en", description="Language of the prompts.")
+    interactive: bool = Field(
+        default=True, description="A human can answer questions while the run waits."
+    )
+    review_plan: bool = Field(default=False, description="Show each plan to the user before work.")
+    policy: PolicyWord = Field(
+        default="default", description="What happens to tool calls no rule speaks of."
+    )
+    session_id: str = Field(default="", description="Groups runs of one user session.")
+    max_planning_rounds: int = Field(default=3, ge=1, le=20, description="Plans per user turn.")
+    max_executor_rounds: int = Field(
+        default=10, ge=1, le=100, description="Model turns per task and attempt."
+    )
+    max_verify_cycles: int = Field(
+        default=3, ge=1, le=20, description="Verdicts per user turn; the last one ends it."
+    )
+    max_tasks: int = Field(default=20, ge=1, le=200, description="Tasks a plan may have.")
+    max_parallel_tasks: int = Field(default=4, ge=1, le=64, description="Tasks side by side.")
+    max_parallel_models: int = Field(default=8, ge=1, le=256, description="Model calls at once.")
+    max_model_calls: int = Field(default=200, ge=1, le=100_000, description="Per user turn.")
+    max_tool_calls: int = Field(default=300, ge=1, le=100_000, description="Per user turn.")
+    max_tokens: int = Field(
+        default=2_000_000, ge=1_000, description="Input and output tokens per user turn."
+    )
+    max_seconds: float = Field(
+        default=3_600,
+        gt=0,
+        description="Active seconds per user turn; waiting for a human is free.",
+    )
+    model_deadline: float = Field(
+        default=120, gt=0, le=3_600, description="Seconds per model call."
+    )
+    model_retries: int = Field(default=3, ge=0, le=10, description="Retries per model call.")
+    tool_deadline: float = Field(default=60, gt=0, le=3_600, description="Seconds per tool call.")
+    result_cap: int = Field(
+        default=16_000,
+        ge=500,
+        le=1_000_000,
+        description="Characters of a tool result shown at once.",
+    )
+
+    def model_post_init(self, _: Any) -> None:
+        """Refuse role and tier names that would silently do nothing."""
+        for field, names in (
+            ("models", ROLES | TIERS),
+            ("tiers", ROLES),
+            ("business_context", ROLES),
+        ):
+            unknown = sorted(set(getattr(self, field)) - names)
+            if unknown:
+                msg = f"{field} has unknown keys {unknown}; known are {sorted(names)}."
+                raise ValueError(msg)
+
+
+TIERS: Final[frozenset[str]] = frozenset({"fast", "balanced", "powerful"})
+ROLES: Final[frozenset[str]] = frozenset(
+    {"planner", "executor", "verifier", "thought", "action", "observation", "reviewer"}
+)
+DEFAULTS: Final = Context()
+
+T = TypeVar("T")
+
+
+def context_of(runtime: Runtime[Context]) -> Context:
+    """The run's settings; the defaults where the graph was embedded without `context=`."""
+    return runtime.context or DEFAULTS

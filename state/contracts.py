@@ -1,0 +1,222 @@
+"""What a model must answer: one Pydantic contract a role, checked for contradictions.
+
+Field names on the wire are camelCase (`taskCompleted`); snake_case is accepted too. The class
+name is the schema's name on the wire.
+"""
+
+import re
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from .statuses import TaskStatus, read_status
+
+Role = Literal["planner", "executor", "verifier"]
+
+
+def _listed(value: object) -> object:
+    """Read null as an empty list and a lone value as a list of one: models send both."""
+    if value is None:
+        return []
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _text(value: object) -> object:
+    """Read numbers and null where a text is wanted."""
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Texts = Annotated[list[Text], BeforeValidator(_listed)]
+Id = Annotated[str, BeforeValidator(_text), Field(max_length=200)]
+Status = Annotated[TaskStatus, BeforeValidator(read_status)]
+
+
+class Contract(BaseModel):
+    """Base of all contracts: camelCase on the wire, unknown fields ignored."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+    @classmethod
+    def wire_schema(cls) -> dict[str, Any]:
+        """The JSON schema that goes to the provider; its title is the class name."""
+        return cls.model_json_schema(by_alias=True)
+
+
+class Todo(Contract):
+    """One task of a plan."""
+
+    id: Id = Field(default="", description="Short unique id, such as '1'.")
+    description: Text = Field(min_length=1, description="What to do, concrete and executable.")
+    priority: int = Field(default=1, ge=1, description="1 is done first.")
+    status: Status = Field(default="pending", description="Always 'pending' in a new plan.")
+    acceptance_criteria: Texts = Field(
+        default_factory=list,
+        validation_alias=AliasChoices("acceptanceCriteria", "acceptance_criteria", "acceptance"),
+        description="What must be true for the task to count as done.",
+    )
+    inputs: Text = Field(default="", description="Key information the task needs.")
+    depends_on: Annotated[
+        list[Id] | None, BeforeValidator(lambda v: None if v is None else _listed(v))
+    ] = Field(default=None, description="Ids of the tasks whose results this one needs.")
+
+
+class PlannerResponse(Contract):
+    """The plan, or what is missing to make one."""
+
+    type: Text = "component"
+    component: Text = "planner-response"
+    summary: Text = Field(default="", description="One or two sentences on the plan.")
+    needs_more_planning: bool = Field(
+        default=False,
+        description="True if another planning round or an answer of the user is needed.",
+    )
+    missing_information: Texts = Field(
+        default_factory=list, description="Questions only the user can answer."
+    )
+    todos: Annotated[list[Todo], BeforeValidator(_listed)] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _plans_something(self) -> Self:
+        if not self.todos and not self.needs_more_planning:
+            msg = "the plan has no tasks: give at least one todo, or set needsMorePlanning to true"
+            raise ValueError(msg)
+        return self
+
+
+class TodoStatus(Contract):
+    """The status a model wishes for one task."""
+
+    id: Id
+    status: Status
+
+
+NextAction = Literal["continue", "complete", "skip", "retry"]
+
+
+class ExecutorResponse(Contract):
+    """The executor's report on its task."""
+
+    type: Text = "component"
+    component: Text = "executor-response"
+    summary: Text = Field(
+        default="", description="Process, the actual result with its data, and problems met."
+    )
+    task_completed: bool = Field(description="True only if the task's result is in the summary.")
+    should_continue: bool | None = Field(default=None, description="True to take another round.")
+    next_action: NextAction | None = None
+    todos: Annotated[list[TodoStatus], BeforeValidator(_listed)] = Field(default_factory=list)
+    is_current: bool | None = None
+
+    @field_validator("next_action", mode="before")
+    @classmethod
+    def _lowered(cls, value: object) -> object:
+        return value.strip().lower() or None if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _has_a_result(self) -> Self:
+        if self.task_completed and not self.summary.strip():
+            msg = "taskCompleted is true but summary is empty: put the actual result there"
+            raise ValueError(msg)
+        return self
+
+
+class TaskVerdict(Contract):
+    """The verifier's judgement of one task."""
+
+    id: Id
+    completed: bool
+    feedback: Text = ""
+    evidence: Texts = Field(
+        default_factory=list, description="Ids of the evidence that proves completion."
+    )
+
+
+# Summaries that answer nothing, whatever the request was.
+_EMPTY_PHRASES: Final = re.compile(
+    r"\W*(?:(?:all )?(?:the )?(?:tasks?|work|everything)? ?"
+    r"(?:is|are|was|were|has been|have been)? ?"
+    r"(?:now )?(?:successfully )?(?:done|completed?|finished|ok|success|successful)"
+    r"(?: successfully)?|n/?a|null)\W*",
+    re.IGNORECASE,
+)
+
+
+class VerifierResponse(Contract):
+    """The verdict on the whole run."""
+
+    type: Text = "component"
+    component: Text = "verifier-response"
+    all_completed: bool = Field(description="Every task fully reached its criteria.")
+    user_needs_satisfied: bool = Field(description="The user's own words are answered.")
+    overall_feedback: Text = ""
+    tasks: Annotated[list[TaskVerdict], BeforeValidator(_listed)] = Field(default_factory=list)
+    summary: Text = Field(default="", description="The final answer, with concrete data.")
+    improvements: Texts = Field(default_factory=list, description="What the next plan must mend.")
+
+    @property
+    def passed(self) -> bool:
+        """Both flags true."""
+        return self.all_completed and self.user_needs_satisfied
+
+    @model_validator(mode="after")
+    def _does_not_contradict_itself(self) -> Self:
+        self.improvements = [text for text in self.improvements if text.strip()]
+        problem = _contradiction(self)
+        if problem:
+            raise ValueError(problem)
+        return self
+
+
+def _contradiction(verdict: VerifierResponse) -> str:
+    if verdict.passed and (
+        not verdict.summary.strip() or _EMPTY_PHRASES.fullmatch(verdict.summary)
+    ):
+        return "both flags are true, so summary must answer the user's request with concrete data"
+    if verdict.all_completed and any(not task.completed for task in verdict.tasks):
+        return "allCompleted is true but a task in tasks is not completed"
+    if not verdict.passed and not verdict.improvements:
+        return "a flag is false, so improvements must name at least one concrete thing to mend"
+    return ""
+
+
+CONTRACTS: Final[dict[Role, type[Contract]]] = {
+    "planner": PlannerResponse,
+    "executor": ExecutorResponse,
+    "verifier": VerifierResponse,
+}
+
+TaskDecision = Literal["complete", "continue", "skip", "retry", "fail"]
+
+
+def decide_task(answer: ExecutorResponse, task_id: str) -> TaskDecision:
+    """Read the end of a task's turn: taskCompleted, then nextAction, then the status in todos.
+
+    Never from words in the summary.
+    """
+    if answer.task_completed:
+        return "complete"
+    if answer.next_action:
+        return answer.next_action
+    wished = next((todo.status for todo in answer.todos if todo.id == task_id), None)
+    by_status: dict[str, TaskDecision] = {
+        "completed": "complete",
+        "skipped": "skip",
+        "cancelled": "skip",
+        "failed": "fail",
+        "blocked": "fail",
+    }
+    if wished in by_status:
+        return by_status[wished]
+    return "fail" if answer.should_continue is False else "continue"

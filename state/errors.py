@@ -1,0 +1,65 @@
+"""Every exception the package raises, drawn.
+
+LoopwrightError
+├── SettingsError            a setting, file or name the user gave is wrong (exit code 2)
+│   ├── ModelUnavailable     no such model, provider package or key
+│   ├── ToolServerError      the MCP configuration cannot be used
+│   └── DatabaseError        the database URL cannot be opened
+├── ThreadError
+│   ├── ThreadNotFound       no checkpoint under this thread id
+│   ├── ThreadIncompatible   saved by a graph whose nodes or schema this one does not have
+│   └── ThreadBusy           another run holds the thread
+├── AnswerRejected           an answer to a pending question has none of the accepted shapes
+├── SyncCallInLoop           a sync method was called on the package's own event loop
+└── ModelCallFailed          a model stayed unreachable through every retry and fallback
+
+Each message is one sentence or two: what is wrong, where, what to do.
+"""
+
+
+class LoopwrightError(Exception):
+    """The root: catching it catches everything the package raises on purpose."""
+
+
+class SettingsError(LoopwrightError, ValueError):
+    """A setting, a file or a name given by the user is wrong."""
+
+
+class ModelUnavailable(SettingsError):
+    """The named model cannot be built: unknown provider, missing package or missing key."""
+
+
+class ToolServerError(SettingsError):
+    """The MCP configuration cannot be used at all (one dead server is only a warning)."""
+
+
+class DatabaseError(SettingsError):
+    """The database URL names something that cannot be opened."""
+
+
+class ThreadError(LoopwrightError):
+    """Something is wrong with a saved thread."""
+
+
+class ThreadNotFound(ThreadError, LookupError):
+    """No checkpoint is stored under this thread id."""
+
+
+class ThreadIncompatible(ThreadError):
+    """The thread was saved by a graph whose nodes or schema version this one does not have."""
+
+
+class ThreadBusy(ThreadError):
+    """Another run holds this thread."""
+
+
+class AnswerRejected(LoopwrightError, ValueError):
+    """The answer to a pending question has none of the accepted shapes; the question stays open."""
+
+
+class SyncCallInLoop(LoopwrightError, RuntimeError):
+    """A sync method was called on the package's own event loop, where it would wait for itself."""
+
+
+class ModelCallFailed(LoopwrightError):
+    """A model stayed unreachable through every retry and fallback; the thread can be resumed."""

@@ -1,0 +1,91 @@
+"""Evidence: what a verdict may cite, and whether what it cites holds."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from .contracts import VerifierResponse
+from .plan import Task, requested
+
+
+class Evidence(TypedDict, total=False):
+    """One call, id `<task>.<round>.<index>`, or a task's report without calls, `<task>.report`."""
+
+    id: str
+    task: str
+    call_id: str
+    tool: str | None
+    arguments: dict[str, Any]
+    status: str
+    result: str
+    seconds: float
+
+
+def report_of(task_id: str, summary: str, *, completed: bool) -> Evidence:
+    """The evidence of a task that made no call: its own words, good for that task alone."""
+    status = "success" if completed else "error"
+    return Evidence(
+        id=f"{task_id}.report", task=task_id, call_id="", tool=None, arguments={}, status=status,
+        result=summary, seconds=0.0,
+    )  # fmt: skip
+
+
+def check_verdict(
+    verdict: VerifierResponse, tasks: Sequence[Task], evidence: Sequence[Evidence]
+) -> list[str]:
+    """Every reason not to believe a verdict, one sentence each; empty where it holds.
+
+    Each task called completed must cite evidence that exists in this run and is no failed call;
+    a report counts for its own task only. A passed verdict must judge every task.
+    """
+    known = _by_citation(evidence)
+    ids = {task["id"] for task in tasks}
+    problems = [
+        f"there is no task {t.id!r}; the tasks are {sorted(ids)}"
+        for t in verdict.tasks
+        if t.id not in ids
+    ]
+    proven: set[str] = set()
+    for judged in verdict.tasks:
+        if judged.completed:
+            found = _citation_problems(judged.id, judged.evidence, known)
+            problems += found
+            proven |= set() if found else {judged.id}
+    if verdict.all_completed:
+        missing = [t["id"] for t in requested(tasks) if t["id"] not in proven]
+        problems += [f"allCompleted is true but task {i!r} has no proof" for i in missing]
+    return problems
+
+
+def _by_citation(evidence: Sequence[Evidence]) -> dict[str, Evidence]:
+    """Records by id, and by the provider's call id where that is unique in the run."""
+    counts = Counter(record.get("call_id", "") for record in evidence)
+    by_call = {r["call_id"]: r for r in evidence if r.get("call_id") and counts[r["call_id"]] == 1}
+    return by_call | {record["id"]: record for record in evidence}
+
+
+def _citation_problems(task: str, cited: Sequence[str], known: dict[str, Evidence]) -> list[str]:
+    if not cited:
+        return [f"task {task!r} is called completed but cites no evidence id"]
+    problems = []
+    for citation in cited:
+        record = known.get(citation.strip().strip("[]"))
+        if record is None:
+            problems.append(f"evidence {citation!r} does not exist in this run")
+        elif record["status"] != "success":
+            problems.append(f"evidence {citation!r} is a call that failed and proves nothing")
+        elif record["tool"] is None and record["task"] != task:
+            problems.append(f"evidence {citation!r} is another task's report")
+    return problems
+
+
+def rejected_verdict(problems: Sequence[str]) -> VerifierResponse:
+    """The verdict where none could be believed: inconclusive, with the reasons to mend."""
+    return VerifierResponse(
+        all_completed=False,
+        user_needs_satisfied=False,
+        overall_feedback="No verdict could be believed.",
+        improvements=[f"Prove the work: {problem}." for problem in problems or ["no verdict"]],
+    )

@@ -1,0 +1,187 @@
+"""The typed state of the graphs. Every field has a default, so an old thread meets a new field."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeVar
+
+from langgraph.channels.delta import DeltaChannel
+from langgraph.graph.ui import AnyUIMessage, ui_message_reducer
+from langgraph.types import Overwrite
+from typing_extensions import TypedDict
+
+from .evidence import Evidence
+from .messages import Messages
+from .outcome import Outcome, Reason
+from .plan import Task, merge_records, merge_tasks
+from .spend import Spend, add_spend
+
+T = TypeVar("T")
+
+Planning = Literal["again", "ask", "review", "ready", "blocked"]
+
+Records = Annotated[list[dict[str, Any]], DeltaChannel(merge_records, snapshot_frequency=50)]
+
+
+def keep_latest(left: dict[str, T], right: dict[str, T]) -> dict[str, T]:
+    """Reducer: join two mappings, the later value of a key wins."""
+    return {**left, **right}
+
+
+def join_texts(left: list[str], right: list[str]) -> list[str]:
+    """Reducer: append texts that are not there yet; order of first appearance."""
+    return list(dict.fromkeys([*left, *right]))
+
+
+@dataclass(kw_only=True)
+class LoopInput:
+    """What a caller gives: messages."""
+
+    messages: Messages = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class LoopOutput:
+    """What a caller gets: the conversation, the outcome and UI components."""
+
+    messages: Messages = field(default_factory=list)
+    outcome: Outcome | None = None
+    ui: Annotated[list[AnyUIMessage], ui_message_reducer] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class LoopState(LoopOutput):
+    """Fields every graph has."""
+
+    schema_version: int = 0
+    """The version that wrote the thread; intake writes it, the graph's doors migrate by it."""
+    turn: int = 0
+    """User turns so far; intake counts."""
+    request: str = ""
+    """The user's words of this turn; intake writes it."""
+    request_id: str = ""
+    """Id of the message that holds the request; intake writes it."""
+    task_completed: bool = False
+    """The whole request is done and proven; the verifier writes it."""
+    should_continue: bool = True
+    """Another cycle may run; whoever meets a limit clears it."""
+    improvements: list[str] = field(default_factory=list)
+    """What the next plan must mend; the verifier writes it."""
+    halt: Reason | None = None
+    """Why the run must end now, where it is not the goal."""
+    spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
+    """What this turn has used; every node that asks or calls adds to it."""
+    models: Annotated[dict[str, str], keep_latest] = field(default_factory=dict)
+    """Role to the model that answered last."""
+    warnings: Annotated[list[str], join_texts] = field(default_factory=list)
+    """What went wrong without ending the run: dead servers, fallbacks, forbidden status changes."""
+
+
+@dataclass(kw_only=True)
+class PlanState(LoopState):
+    """State of plan → execute → verify."""
+
+    todos: Annotated[list[Task], merge_tasks] = field(default_factory=list)
+    """The plan; the planner replaces it, work updates it, the verifier may reopen tasks."""
+    evidence: Records = field(default_factory=list)
+    """Every call of this run and the reports of tasks without calls; work appends."""
+    planning: Planning = "ready"
+    """What the planner decided; its router reads it."""
+    planning_rounds: int = 0
+    """Asks for a plan since the last verdict; the planner counts, the verifier resets."""
+    cycles: int = 0
+    """Verdicts this turn; the verifier counts."""
+    missing: list[str] = field(default_factory=list)
+    """Questions only the user can answer; the planner writes them."""
+    answers: list[dict[str, str]] = field(default_factory=list)
+    """The user's answers: {question, answer}; ask_user and review_plan append."""
+    blockers: list[str] = field(default_factory=list)
+    """What kept the last verdict from passing; the same twice means stuck."""
+    verdict: dict[str, Any] | None = None
+    """The last verdict that was believed, by its Python field names."""
+    tier_bump: int = 0
+    """How many tiers above the usual one unproven tasks run; the verifier raises it."""
+
+
+class PlanUpdate(TypedDict, total=False):
+    """What a node of plan → execute → verify may change."""
+
+    messages: Any
+    outcome: Outcome | None
+    ui: list[AnyUIMessage]
+    schema_version: int
+    turn: int
+    request: str
+    request_id: str
+    task_completed: bool
+    should_continue: bool
+    improvements: list[str]
+    halt: Reason | None
+    spend: Spend | Overwrite
+    models: dict[str, str] | Overwrite
+    warnings: list[str] | Overwrite
+    todos: list[Task] | Overwrite
+    evidence: list[Evidence] | Overwrite
+    planning: Planning
+    planning_rounds: int
+    cycles: int
+    missing: list[str]
+    answers: list[dict[str, str]]
+    blockers: list[str]
+    verdict: dict[str, Any] | None
+    tier_bump: int
+
+
+@dataclass(kw_only=True)
+class TaskInput:
+    """What the executor graph is given: one task and the results it builds on."""
+
+    request: str = ""
+    task: Task = field(default_factory=Task)
+    results_so_far: list[dict[str, str]] = field(default_factory=list)
+    tier_bump: int = 0
+
+
+@dataclass(kw_only=True)
+class TaskState(TaskInput):
+    """State of the executor graph: one task, its scratch messages and its calls."""
+
+    messages: Messages = field(default_factory=list)
+    """Scratch of this task alone; nobody else sees it."""
+    round: int = 0
+    """Model turns of this attempt; the executor counts."""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    """The calls of the latest model turn with what policy says of each; the executor writes."""
+    decisions: Annotated[dict[str, dict[str, Any]], keep_latest] = field(default_factory=dict)
+    """Call id to the human's answer; approve writes."""
+    records: Records = field(default_factory=list)
+    """The calls that ran; call_tools appends."""
+    status: str = "in_progress"
+    """How the task ended; the executor writes it with its last turn."""
+    result: str = ""
+    """The report, with the data."""
+    feedback: str = ""
+    """Why the task did not complete."""
+    wishes: dict[str, str] = field(default_factory=dict)
+    """Statuses the executor wishes for other tasks."""
+    denied: str = ""
+    """Why a call was refused last: denied, rejected or not_interactive."""
+    spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
+    models: Annotated[dict[str, str], keep_latest] = field(default_factory=dict)
+    warnings: Annotated[list[str], join_texts] = field(default_factory=list)
+
+
+class TaskUpdate(TypedDict, total=False):
+    """What a node of the executor graph may change."""
+
+    messages: Any
+    round: int
+    calls: list[Any]
+    decisions: dict[str, dict[str, Any]]
+    records: list[Any]
+    status: str
+    result: str
+    feedback: str
+    wishes: dict[str, str]
+    denied: str
+    spend: Spend
+    models: dict[str, str]
+    warnings: list[str]

@@ -1,0 +1,45 @@
+"""Saved threads of earlier versions, brought up to date."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from .errors import ThreadIncompatible
+from .statuses import read_status
+
+SCHEMA_VERSION: Final = 1
+
+
+def _from_0(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Version 0 wrote the status `executing` and tasks without counters, feedback or evidence."""
+    blank = {
+        "priority": 1, "acceptance_criteria": [], "inputs": "", "depends_on": None, "result": "",
+        "feedback": "", "evidence": [], "attempts": 0, "rounds": 0, "seconds": 0.0, "denied": "",
+    }  # fmt: skip
+    todos = values.get("todos") or []
+    return {
+        "todos": [blank | t | {"status": read_status(t.get("status", "pending"))} for t in todos]
+    }
+
+
+MIGRATIONS: Final[dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {0: _from_0}
+
+
+def migrate(values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The update that brings saved values to `SCHEMA_VERSION`; None where they are there.
+
+    Raises:
+        ThreadIncompatible: The thread was written by a newer version than this one.
+    """
+    version = int(values.get("schema_version") or 0)
+    if version > SCHEMA_VERSION:
+        msg = (
+            f"The thread was saved with schema version {version}, this package knows "
+            f"{SCHEMA_VERSION}: upgrade loopwright to continue it."
+        )
+        raise ThreadIncompatible(msg)
+    if version == SCHEMA_VERSION:
+        return None
+    update: dict[str, Any] = {}
+    for step in range(version, SCHEMA_VERSION):
+        update |= MIGRATIONS[step]({**values, **update})
+    return update | {"schema_version": SCHEMA_VERSION}

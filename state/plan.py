@@ -1,0 +1,230 @@
+"""Plans as data: problems in them, their order, and what a new plan carries over from the old."""
+
+import re
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from .contracts import Todo
+from .statuses import TaskStatus, may_change, read_status
+
+
+class Task(TypedDict, total=False):
+    """One task in state: the planned part, then what its runs left behind."""
+
+    id: str
+    description: str
+    priority: int
+    status: TaskStatus
+    acceptance_criteria: list[str]
+    inputs: str
+    depends_on: list[str] | None
+    result: str
+    feedback: str
+    evidence: list[str]
+    attempts: int
+    rounds: int
+    seconds: float
+    denied: str
+
+
+def merge_tasks(left: list[Task], right: list[Task]) -> list[Task]:
+    """Reducer: tasks by id; known ones are updated field by field, new ones appended."""
+    merged = {task["id"]: task for task in left}
+    for task in right:
+        merged[task["id"]] = {**merged.get(task["id"], {}), **task}
+    return list(merged.values())
+
+
+def merge_records(left: list[dict[str, Any]], writes: Sequence[Any]) -> list[dict[str, Any]]:
+    """Batch reducer for a delta channel: records by their `id`, the later one wins."""
+    merged = {record["id"]: record for record in left}
+    for write in writes:
+        merged |= {record["id"]: record for record in write}
+    return list(merged.values())
+
+
+def name_todos(todos: Sequence[Todo]) -> list[Todo]:
+    """Give every todo a usable id: white space goes, a missing one becomes its place."""
+    return [
+        todo.model_copy(
+            update={
+                "id": _clean_id(todo.id) or str(place),
+                "depends_on": None
+                if todo.depends_on is None
+                else [_clean_id(i) for i in todo.depends_on],
+            }
+        )
+        for place, todo in enumerate(todos, 1)
+    ]
+
+
+def _clean_id(text: str) -> str:
+    return re.sub(r"\s+", "-", text.strip())
+
+
+def find_problems(todos: Sequence[Todo], limit: int) -> list[str]:
+    """Everything that makes a plan unsound, one sentence each; empty where it is sound."""
+    ids = [todo.id for todo in todos]
+    problems = [f"the id {i!r} is used twice" for i in sorted({i for i in ids if ids.count(i) > 1})]
+    if len(todos) > limit:
+        problems.append(f"the plan has {len(todos)} tasks; at most {limit} are allowed")
+    for todo in todos:
+        unknown = [i for i in todo.depends_on or [] if i not in ids]
+        if unknown:
+            problems.append(
+                f"task {todo.id!r} depends on unknown ids {unknown}; known are {ids[:20]}"
+            )
+    return problems or _cycles(todos)
+
+
+def _cycles(todos: Sequence[Todo]) -> list[str]:
+    try:
+        TopologicalSorter({t.id: t.depends_on or [] for t in todos}).prepare()
+    except CycleError as error:
+        return [f"the tasks depend on each other in a circle: {' → '.join(error.args[1])}"]
+    return []
+
+
+def fallback_plan(request: str) -> list[Todo]:
+    """The plan where no sound one could be had: the request itself as one task."""
+    return [Todo(id="1", description=request.strip() or "Answer the user.")]
+
+
+def is_sequential(tasks: Sequence[Task]) -> bool:
+    """Whether the unfinished tasks run one after another: none of them names dependencies."""
+    return all(t.get("depends_on") is None for t in tasks if t["status"] != "completed")
+
+
+def in_order(tasks: Sequence[Task]) -> list[Task]:
+    """Tasks in the order they may start: dependencies first, then priority, then place."""
+    left = sorted(tasks, key=lambda t: t.get("priority", 1))
+    if is_sequential(tasks):
+        return left
+    known = {task["id"] for task in left}
+    ordered: list[Task] = []
+    done: set[str] = set()
+    while left:
+        ready = next((t for t in left if done >= set(_needs(t)) & known), left[0])
+        left.remove(ready)
+        ordered.append(ready)
+        done.add(ready["id"])
+    return ordered
+
+
+def _needs(task: Task) -> list[str]:
+    return task.get("depends_on") or []
+
+
+def waits_for(tasks: Sequence[Task]) -> dict[str, list[str]]:
+    """For each task the ids it waits for: its dependencies, or the task before it."""
+    ordered = in_order(tasks)
+    if not is_sequential(tasks):
+        known = {task["id"] for task in ordered}
+        return {t["id"]: [i for i in _needs(t) if i in known] for t in ordered}
+    before = [None, *ordered]
+    return {
+        task["id"]: [previous["id"]] if previous else []
+        for previous, task in zip(before, ordered, strict=False)
+    }
+
+
+def adopt_plan(todos: Sequence[Todo], old: Sequence[Task]) -> list[Task]:
+    """Turn a sound plan into tasks, carrying over what is already done.
+
+    A completed task stays completed where the new plan holds the same words and none of its
+    dependencies runs again. A completed task that the new plan leaves out is kept in front: its
+    result and evidence still stand. Other old tasks go. Ids are never given to another task while
+    a kept one holds them, so evidence ids stay unambiguous.
+    """
+    done = {fingerprint(t): t for t in old if t["status"] == "completed"}
+    failed = {t["id"]: t for t in old if t["status"] != "completed"}
+    named: dict[str, str] = {}
+    fresh: dict[str, Task] = {}
+    taken = {t["id"] for t in done.values()}
+    for todo in _dependencies_first(todos):
+        task = _as_task(todo)
+        match = done.get(fingerprint(task))
+        if match and all(fresh[named[i]]["status"] == "completed" for i in todo.depends_on or []):
+            task = {**match, "priority": todo.priority}
+        else:
+            task["id"] = _free_id(todo.id, taken)
+            _continue_counts(task, failed.get(task["id"]))
+        taken.add(task["id"])
+        named[todo.id] = task["id"]
+        if todo.depends_on is not None:
+            task["depends_on"] = [named[i] for i in todo.depends_on]
+        fresh[task["id"]] = task
+    kept = [t for t in done.values() if t["id"] not in fresh]
+    return [*kept, *(fresh[named[todo.id]] for todo in todos)]
+
+
+def _dependencies_first(todos: Sequence[Todo]) -> list[Todo]:
+    by_id = {todo.id: todo for todo in todos}
+    order = TopologicalSorter({t.id: t.depends_on or [] for t in todos}).static_order()
+    return [by_id[i] for i in order]
+
+
+def _as_task(todo: Todo) -> Task:
+    return Task(
+        id=todo.id,
+        description=todo.description,
+        priority=todo.priority,
+        status="pending",
+        acceptance_criteria=list(todo.acceptance_criteria),
+        inputs=todo.inputs,
+        depends_on=todo.depends_on,
+        result="",
+        feedback="",
+        evidence=[],
+        attempts=0,
+        rounds=0,
+        seconds=0.0,
+        denied="",
+    )
+
+
+def _continue_counts(task: Task, before: Task | None) -> None:
+    """Let rounds go on counting over attempts, so that evidence ids never repeat."""
+    if before:
+        task["attempts"] = before.get("attempts", 0)
+        task["rounds"] = before.get("rounds", 0)
+        task["seconds"] = before.get("seconds", 0.0)
+
+
+def _free_id(wanted: str, taken: set[str]) -> str:
+    if wanted not in taken:
+        return wanted
+    return next(f"{wanted}-{n}" for n in range(2, len(taken) + 3) if f"{wanted}-{n}" not in taken)
+
+
+def fingerprint(task: Task) -> str:
+    """What makes two tasks the same: their words, without case, space and end punctuation."""
+    words = [task["description"], task.get("inputs", ""), *task.get("acceptance_criteria", [])]
+    return "\0".join(re.sub(r"\s+", " ", w).strip(" .!").casefold() for w in words)
+
+
+def plan_fingerprint(tasks: Sequence[Task]) -> list[str]:
+    """What makes two plans the same: the tasks still to do, in any order."""
+    return sorted(fingerprint(t) for t in tasks if t["status"] != "completed")
+
+
+def apply_wishes(tasks: Sequence[Task], wishes: Mapping[str, object]) -> list[Task]:
+    """Statuses a model wishes, applied by id; unknown ids and forbidden changes are ignored."""
+    changed: list[Task] = []
+    for task in tasks:
+        wish = read_status(wishes.get(task["id"]))
+        if isinstance(wish, str) and wish in _WISHABLE and may_change(task["status"], wish):  # type: ignore[arg-type]
+            changed.append({**task, "status": wish})  # type: ignore[typeddict-item]
+    return changed
+
+
+# Only its own run may start or complete a task: another one may at most ask to leave it out.
+_WISHABLE = frozenset({"skipped", "cancelled"})
+
+
+def requested(tasks: Sequence[Task]) -> list[Task]:
+    """The tasks that must be proven: all but those left out on purpose."""
+    return [t for t in tasks if t["status"] not in {"skipped", "cancelled"}]

@@ -1,0 +1,243 @@
+"""The background loop: one loop, reached from threads, other loops and sync code."""
+
+import asyncio
+import contextvars
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from loopwright.doors.background import hop, run_blocking, stream_blocking
+from loopwright.state.errors import SyncCallInLoop
+
+who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
+
+
+class Oddity(Exception):
+    pass
+
+
+async def loop_id():
+    return id(asyncio.get_running_loop())
+
+
+async def caller():
+    return who.get()
+
+
+async def fail():
+    raise Oddity("odd")
+
+
+async def count(upto, closed=None):
+    try:
+        for number in range(upto):
+            yield number
+            await asyncio.sleep(0)
+    finally:
+        if closed is not None:
+            closed.append(True)
+
+
+async def linger(log):
+    log.append("started")
+    try:
+        await asyncio.sleep(30)
+    finally:
+        await asyncio.sleep(0.01)
+        log.append("cleaned up")
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+def interrupt_soon(condition):
+    def strike():
+        while not condition():
+            time.sleep(0.005)
+        time.sleep(0.02)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    threading.Thread(target=strike, daemon=True).start()
+
+
+def test_every_door_leads_to_one_loop():
+    seen = [run_blocking(loop_id()), asyncio.run(hop(loop_id())), asyncio.run(hop(loop_id()))]
+    thread = threading.Thread(target=lambda: seen.append(run_blocking(loop_id())))
+    thread.start()
+    thread.join()
+    assert len(seen) == 4
+    assert len(set(seen)) == 1
+
+
+async def test_hop_on_the_loop_itself_is_a_plain_await():
+    async def twice():
+        return await hop(loop_id()), id(asyncio.get_running_loop())
+
+    inner, outer = await hop(twice())
+    assert inner == outer
+
+
+def test_context_of_the_caller_goes_along():
+    token = who.set("ada")
+    try:
+        assert run_blocking(caller()) == "ada"
+        assert asyncio.run(hop(caller())) == "ada"
+        assert list(stream_blocking(_callers())) == ["ada"]
+    finally:
+        who.reset(token)
+
+
+async def _callers():
+    yield who.get()
+
+
+def test_exceptions_keep_their_type():
+    with pytest.raises(Oddity, match="odd"):
+        run_blocking(fail())
+    with pytest.raises(Oddity, match="odd"):
+        asyncio.run(hop(fail()))
+
+
+async def test_exceptions_of_a_stream_reach_the_reader():
+    async def breaks():
+        yield 1
+        raise Oddity("late")
+
+    def read():
+        stream = stream_blocking(breaks())
+        assert next(stream) == 1
+        with pytest.raises(Oddity, match="late"):
+            next(stream)
+
+    await asyncio.to_thread(read)
+
+
+async def test_cancelling_a_hop_cancels_and_waits_for_clean_up():
+    log: list[str] = []
+    task = asyncio.create_task(hop(linger(log)))
+    await until(lambda: log)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log == ["started", "cleaned up"]
+
+
+async def test_a_coroutine_that_cancels_itself_cancels_the_caller():
+    async def gives_up():
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await hop(gives_up())
+
+
+async def test_sync_call_on_the_loop_is_refused_in_one_sentence():
+    async def blocks():
+        with pytest.raises(SyncCallInLoop, match="await the async method"):
+            run_blocking(loop_id())
+        with pytest.raises(SyncCallInLoop, match="await the async method"):
+            next(stream_blocking(count(1)))
+
+    await hop(blocks())
+
+
+def test_interrupt_cancels_cleans_up_and_is_raised_again():
+    log: list[str] = []
+    interrupt_soon(lambda: log)
+    with pytest.raises(KeyboardInterrupt):
+        run_blocking(linger(log))
+    assert log == ["started", "cleaned up"]
+
+
+def test_interrupt_closes_a_stream():
+    log: list[str] = []
+
+    async def source():
+        yield 1
+        await linger(log)
+
+    interrupt_soon(lambda: log)
+    with pytest.raises(KeyboardInterrupt):
+        list(stream_blocking(source()))
+    assert log == ["started", "cleaned up"]
+
+
+def test_a_tool_that_exits_does_not_take_the_loop_down():
+    async def leaves():
+        sys.exit(3)
+
+    with pytest.raises(SystemExit):
+        run_blocking(leaves())
+    assert run_blocking(caller()) == "nobody"
+
+
+def test_stream_yields_everything_in_order():
+    assert list(stream_blocking(count(500))) == list(range(500))
+
+
+def test_leaving_a_stream_early_closes_its_source():
+    closed: list[bool] = []
+    stream = stream_blocking(count(10_000, closed))
+    assert next(stream) == 0
+    stream.close()
+    assert closed == [True]
+
+
+def test_a_stream_does_not_run_far_ahead_of_its_reader():
+    made = []
+
+    async def source():
+        for number in range(1000):
+            made.append(number)
+            yield number
+
+    stream = stream_blocking(source())
+    next(stream)
+    time.sleep(0.05)
+    assert len(made) < 100
+    stream.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_gets_a_loop_of_its_own():
+    script = """
+import os
+from loopwright.doors.background import run_blocking
+async def answer():
+    return 42
+assert run_blocking(answer()) == 42
+child = os.fork()
+if child == 0:
+    os._exit(run_blocking(answer()))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
+assert run_blocking(answer()) == 42
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_first_hop_does_not_block_a_watched_loop():
+    script = """
+import asyncio
+from blockbuster import BlockBuster
+from loopwright.doors.background import hop
+async def answer():
+    return 42
+async def main():
+    watch = BlockBuster()
+    watch.activate()
+    try:
+        return await hop(answer())
+    finally:
+        watch.deactivate()
+assert asyncio.run(main()) == 42
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,363 @@
+"""The doors of a graph: every way to call one, from everywhere, over real savers."""
+
+import asyncio
+import signal
+import sqlite3
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.errors import GraphDrained
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import RunControl, Runtime
+from langgraph.store.sqlite import SqliteStore
+from langgraph.types import Command
+from loopwright.doors.durability import open_durability
+from loopwright.doors.graph import LoopBuilder, LoopGraph
+from loopwright.doors.savers import ThreadedSaver, ThreadedStore
+from loopwright.state.errors import SettingsError, SyncCallInLoop
+from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
+
+
+@pytest.fixture
+def database(tmp_path):
+    with open_durability(f"sqlite:///{tmp_path}/threads.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def sync_saver(tmp_path):
+    connection = sqlite3.connect(tmp_path / "sync.db", check_same_thread=False)
+    yield SqliteSaver(connection)
+    connection.close()
+
+
+def parent_of(child: Any, saver: Any) -> Any:
+    """A plain LangGraph graph, compiled by somebody else, that runs ours as a node."""
+    builder = StateGraph(ToyState, input_schema=ToyInput)
+    builder.add_node("child", child)
+    builder.add_edge(START, "child")
+    return builder.compile(saver)
+
+
+@pytest.mark.req("S0-21")
+async def test_all_doors_run_the_whole_graph(database):
+    graph = greeter().compile(database.checkpointer)
+    expected = ["greet", "end"]
+    events = [e["event"] async for e in graph.astream_events(hello(), on("events"))]
+    results = {
+        "ainvoke": (await graph.ainvoke(hello(), on("ainvoke")))["log"],
+        "abatch": (await graph.abatch([hello()], on("abatch")))[0]["log"],
+        "astream": [
+            next(iter(update)) async for update in graph.astream(hello(), on("astream"))
+        ],
+        **await asyncio.to_thread(_sync_doors, graph),
+    }
+    assert results == dict.fromkeys(results, expected)
+    assert events[0] == "on_chain_start"
+    assert events[-1] == "on_chain_end"
+
+
+def _sync_doors(graph):
+    return {
+        "invoke": graph.invoke(hello(), on("invoke"))["log"],
+        "batch": graph.batch([hello()], on("batch"))[0]["log"],
+        "stream": [next(iter(update)) for update in graph.stream(hello(), on("stream"))],
+    }
+
+
+def test_typed_output_and_custom_events(database):
+    graph = greeter().compile(database.checkpointer)
+    output = graph.invoke(hello(), on("typed"), version="v2")
+    assert output.value.log == ["greet", "end"]
+    events = list(graph.stream(hello(), on("custom"), stream_mode="custom"))
+    assert events == [{"event": "greeting"}]
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainBetaWarning")
+def test_third_generation_events(database):
+    graph = greeter().compile(database.checkpointer)
+    run = graph.stream_events(hello(), on("v3"), version="v3")
+    assert run.output.log == ["greet", "end"]
+
+
+@pytest.mark.req("S0-36")
+def test_a_thread_is_kept_between_loops_threads_and_calls(database):
+    graph = greeter().compile(database.checkpointer)
+    asyncio.run(graph.ainvoke(hello(), on("t")))
+    asyncio.run(graph.ainvoke(hello(), on("t")))
+    graph.invoke(hello(), on("t"))
+    thread = threading.Thread(target=graph.invoke, args=(hello(), on("t")))
+    thread.start()
+    thread.join()
+    asyncio.run(graph.ainvoke(hello(), on("t")))
+    assert len(graph.get_state(on("t")).values["messages"]) == 10
+
+
+def test_many_threads_at_once(database):
+    graph = greeter().compile(database.checkpointer)
+
+    def turn(number):
+        return graph.invoke(hello(), on(f"t{number}"))["log"]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(turn, range(40))) == [["greet", "end"]] * 40
+
+
+@pytest.mark.parametrize("kind", ["threaded", "sync", "memory"])
+async def test_state_doors(kind, database, sync_saver):
+    saver = {"threaded": database.checkpointer, "sync": sync_saver, "memory": InMemorySaver()}[kind]
+    graph = asker().compile(saver)
+    await graph.ainvoke(hello(), on("t"))
+    assert graph.get_state(on("t")).next == ("ask",)
+    assert (await graph.aget_state(on("t"))).next == ("ask",)
+    await graph.aupdate_state(on("t"), {"log": ["noted"]}, as_node="greet")
+    graph.update_state(on("t"), {"log": ["again"]}, as_node="greet")
+    log = ["greet", "noted", "again"]
+    assert graph.get_state(on("t")).values["log"] == log
+    assert len([s async for s in graph.aget_state_history(on("t"))]) == 5
+    assert len(list(graph.get_state_history(on("t")))) == 5
+
+
+def test_state_doors_of_an_async_only_saver(tmp_path):
+    async def saved():
+        async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "async.db")) as saver:
+            graph = asker().compile(saver)
+            await graph.ainvoke(hello(), on("t"))
+            return await asyncio.to_thread(_sync_state, graph)
+
+    assert asyncio.run(saved()) == (("ask",), 3, ["greet", "noted"])
+
+
+def _sync_state(graph):
+    following = graph.get_state(on("t")).next
+    length = len(list(graph.get_state_history(on("t"))))
+    graph.update_state(on("t"), {"log": ["noted"]}, as_node="greet")
+    return following, length, graph.get_state(on("t")).values["log"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "memory"])
+def test_inside_a_sync_parent_questions_reach_its_caller(kind, sync_saver):
+    saver = sync_saver if kind == "sqlite" else InMemorySaver()
+    parent = parent_of(asker().compile(), saver)
+    first = parent.invoke(hello(), on("t"))
+    assert [q.value for q in first["__interrupt__"]] == [{"question": "go on?"}]
+    assert parent.get_state(on("t"), subgraphs=True).tasks[0].state.next == ("ask",)
+    assert parent.invoke(Command(resume="ok"), on("t"))["log"] == ["greet", "ask:ok", "end"]
+
+
+def test_inside_a_sync_parent_custom_events_arrive(sync_saver):
+    parent = parent_of(greeter().compile(), sync_saver)
+    events = list(parent.stream(hello(), on("t"), stream_mode="custom", subgraphs=True))
+    assert [event for _, event in events] == [{"event": "greeting"}]
+
+
+def test_called_inside_a_sync_node_with_the_ambient_config(sync_saver):
+    inner = asker().compile()
+
+    def call(state):
+        return {"log": inner.invoke({"messages": state.messages})["log"]}
+
+    parent = parent_of(call, sync_saver)
+    assert "__interrupt__" in parent.invoke(hello(), on("t"))
+    assert parent.invoke(Command(resume="ok"), on("t"))["log"] == ["greet", "ask:ok", "end"]
+
+
+async def test_inside_an_async_parent(database):
+    parent = parent_of(asker().compile(), database.checkpointer)
+    assert "__interrupt__" in await parent.ainvoke(hello(), on("t"))
+    result = await parent.ainvoke(Command(resume="ok"), on("t"))
+    assert result["log"] == ["greet", "ask:ok", "end"]
+
+
+def remembering(seen: list[Any]) -> LoopBuilder[Any, Any, Any, Any]:
+    async def remember(state: ToyState, runtime: Runtime[None]) -> dict[str, Any]:
+        assert runtime.store is not None
+        await runtime.store.aput(("notes",), "one", {"text": "kept"})
+        seen.append(await runtime.store.aget(("notes",), "one"))
+        return {"log": ["remembered"]}
+
+    builder = LoopBuilder(ToyState, input_schema=ToyInput)
+    builder.add_node("remember", remember)
+    builder.add_edge(START, "remember")
+    return builder
+
+
+def test_a_sync_store_works_in_async_nodes_own_or_inherited(tmp_path):
+    connection = sqlite3.connect(
+        tmp_path / "store.db", check_same_thread=False, isolation_level=None
+    )
+    store, seen = SqliteStore(connection), []
+    remembering(seen).compile(store=store).invoke(hello())
+    builder = StateGraph(ToyState, input_schema=ToyInput)
+    builder.add_node("child", remembering(seen).compile())
+    builder.add_edge(START, "child")
+    builder.compile(store=store).invoke(hello())
+    connection.close()
+    assert [item.value for item in seen] == [{"text": "kept"}] * 2
+
+
+async def test_a_sync_door_inside_an_async_node_is_refused(database):
+    inner = greeter().compile()
+
+    async def call(state):
+        return {"log": inner.invoke({"messages": []})["log"]}
+
+    builder = LoopBuilder(ToyState, input_schema=ToyInput)
+    builder.add_node("call", call)
+    builder.add_edge(START, "call")
+    with pytest.raises(SyncCallInLoop):
+        await asyncio.to_thread(builder.compile().invoke, hello())
+
+
+def test_copies_keep_class_and_attributes(sync_saver):
+    graph = asker().compile(writes=lambda: True, name="asker")
+    twin = graph.copy(update={"checkpointer": sync_saver}).with_config({"tags": ["x"]})
+    assert isinstance(twin, LoopGraph)
+    assert twin.writes()
+    assert twin.name == "asker"
+    assert isinstance(twin.checkpointer, ThreadedSaver)
+    assert graph.checkpointer is None
+    twin.invoke(hello(), on("t"))
+    output = twin.invoke(Command(resume="ok"), on("t"), version="v2")
+    assert output.value.log == ["greet", "ask:ok", "end"]
+
+
+def test_whatever_is_assigned_gets_async_methods(sync_saver, tmp_path):
+    graph = greeter().compile()
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    graph.checkpointer = sync_saver
+    graph.store = SqliteStore(connection)
+    assert isinstance(graph.checkpointer, ThreadedSaver)
+    assert isinstance(graph.store, ThreadedStore)
+    connection.close()
+
+
+class Durabilities(InMemorySaver):
+    """Notes in what order steps and saves happen."""
+
+    def __init__(self):
+        super().__init__()
+        self.order: list[str] = []
+
+    async def aput(self, *args: Any, **options: Any) -> Any:
+        await asyncio.sleep(0.02)
+        self.order.append("saved")
+        return await super().aput(*args, **options)
+
+
+@pytest.mark.parametrize("asked", [None, "async", "sync"])
+async def test_steps_are_saved_before_the_next_one_where_tools_write(asked):
+    saver = Durabilities()
+
+    def step(name):
+        async def note(state):
+            saver.order.append(name)
+            return {"log": [name]}
+
+        return note
+
+    builder = LoopBuilder(ToyState, input_schema=ToyInput)
+    builder.add_sequence([("a", step("a")), ("b", step("b"))])
+    builder.add_edge(START, "a")
+    graph = builder.compile(saver, writes=lambda: True)
+    await graph.ainvoke(hello(), on("t"), **({"durability": asked} if asked else {}))
+    assert saver.order[saver.order.index("a") + 1] == "saved"
+
+
+def test_exit_durability_is_refused_where_tools_write(database):
+    graph = greeter().compile(database.checkpointer, writes=lambda: True)
+    with pytest.raises(SettingsError, match="durability"):
+        graph.invoke(hello(), on("t"), durability="exit")
+    harmless = greeter().compile(database.checkpointer)
+    assert harmless.invoke(hello(), on("t"), durability="exit")["log"] == ["greet", "end"]
+
+
+def test_no_saver_no_durability_and_no_warning():
+    assert greeter().compile(writes=lambda: True).invoke(hello())["log"] == ["greet", "end"]
+
+
+def test_a_builder_keeps_its_writes_for_engines_that_compile_it():
+    builder = greeter()
+    builder.writes = lambda: True
+    assert builder.compile().writes()
+
+
+def slow(log: list[str]) -> LoopBuilder[Any, Any, Any, Any]:
+    async def first(state):
+        log.append("started")
+        try:
+            await asyncio.sleep(0.3)
+        finally:
+            log.append("left")
+        return {"log": ["first"]}
+
+    async def second(state):
+        return {"log": ["second"]}
+
+    builder = LoopBuilder(ToyState, input_schema=ToyInput)
+    builder.add_sequence([("first", first), ("second", second)])
+    builder.add_edge(START, "first")
+    builder.add_edge("second", END)
+    return builder
+
+
+def when(condition, act):
+    def wait():
+        while not condition():
+            time.sleep(0.005)
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def test_drain_through_invoke_saves_and_resumes(database):
+    log: list[str] = []
+    graph, control = slow(log).compile(database.checkpointer), RunControl()
+    when(lambda: log, lambda: control.request_drain("sigterm"))
+    with pytest.raises(GraphDrained):
+        graph.invoke(hello(), on("t"), control=control)
+    assert graph.get_state(on("t")).next == ("second",)
+    assert graph.invoke(None, on("t"))["log"] == ["first", "second"]
+
+
+async def test_drain_through_ainvoke(database):
+    log: list[str] = []
+    graph, control = slow(log).compile(database.checkpointer), RunControl()
+    when(lambda: log, control.request_drain)
+    with pytest.raises(GraphDrained):
+        await graph.ainvoke(hello(), on("t"), control=control)
+    assert (await graph.ainvoke(None, on("t")))["log"] == ["first", "second"]
+
+
+def test_interrupt_from_the_keyboard_stops_the_nodes_and_the_thread_resumes(database):
+    log: list[str] = []
+    graph = slow(log).compile(database.checkpointer)
+    main = threading.main_thread().ident
+    assert main is not None
+    when(lambda: log, lambda: signal.pthread_kill(main, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        graph.invoke(hello(), on("t"))
+    assert log == ["started", "left"]
+    assert graph.invoke(None, on("t"))["log"] == ["first", "second"]
+
+
+def test_leaving_a_stream_stops_the_nodes(database):
+    log: list[str] = []
+    graph = slow(log).compile(database.checkpointer)
+    stream = graph.stream(hello(), on("t"), stream_mode="values")
+    next(stream)
+    stream.close()
+    assert "second" not in graph.get_state(on("t")).values.get("log", [])
+    assert log.count("started") == log.count("left")
+
+
+async def test_many_runs_on_one_loop(database):
+    graph = greeter().compile(database.checkpointer)
+    runs = [graph.ainvoke(hello(), on(f"t{n}")) for n in range(20)]
+    assert [r["log"] for r in await asyncio.gather(*runs)] == [["greet", "end"]] * 20

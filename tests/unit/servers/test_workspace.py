@@ -1,0 +1,307 @@
+"""The workspace tools as a client meets them, over real stdio and over an in-memory transport."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.servers.workspace_client import Client, fill
+
+# --- what is offered ------------------------------------------------------------------------
+
+
+def test_five_tools_with_names_that_are_no_prefix_of_each_other(client: Client) -> None:
+    names = set(client.tools())
+    assert names == {"list_files", "read_file", "search_text", "write_file", "append_file"}
+    assert not [(a, b) for a in names for b in names if a != b and b.startswith(a)]
+
+
+@pytest.mark.parametrize(
+    ("name", "read_only", "destructive", "idempotent"),
+    [
+        ("list_files", True, False, True),
+        ("read_file", True, False, True),
+        ("search_text", True, False, True),
+        ("write_file", False, True, True),
+        ("append_file", False, False, False),
+    ],
+)
+def test_annotations(
+    client: Client, name: str, read_only: bool, destructive: bool, idempotent: bool
+) -> None:
+    hints = client.tools()[name].annotations
+    assert hints is not None
+    assert hints.readOnlyHint is read_only
+    assert hints.destructiveHint is destructive
+    assert hints.idempotentHint is idempotent
+    assert hints.openWorldHint is False
+
+
+def test_the_tool_list_is_small_and_described(client: Client) -> None:
+    tools = client.tools().values()
+    wire = [tool.model_dump(mode="json", exclude_none=True, by_alias=True) for tool in tools]
+    assert len(json.dumps(wire, separators=(",", ":"))) < 3_000
+    for tool in tools:
+        assert tool.description
+        assert tool.outputSchema is None
+        assert "path" in tool.inputSchema["properties"]
+
+
+# --- list_files -----------------------------------------------------------------------------
+
+
+def test_list_names_kind_and_size(client: Client) -> None:
+    fill(client)
+    assert client.ok("list_files").splitlines() == [
+        ".git/ (folder)",
+        "a.md (file, 6 bytes)",
+        "sub/ (folder)",
+    ]
+    assert client.ok("list_files", path="sub").splitlines() == [
+        "sub/b.py (file, 5 bytes)",
+        "sub/deep/ (folder)",
+    ]
+
+
+def test_list_recursive_does_not_enter_git_unless_it_is_named(client: Client) -> None:
+    fill(client)
+    assert ".git/config" not in client.ok("list_files", recursive=True)
+    assert "sub/deep/c.py" in client.ok("list_files", recursive=True)
+    assert ".git/config" in client.ok("list_files", path=".git")
+
+
+@pytest.mark.parametrize(
+    ("glob", "expected"),
+    [
+        ("*.md", ["a.md"]),
+        ("sub/*.py", ["sub/b.py", "sub/deep/c.py"]),
+        ("sub/**/*.py", ["sub/b.py", "sub/deep/c.py"]),
+        ("**/*.md", ["a.md"]),
+    ],
+)
+def test_list_glob(client: Client, glob: str, expected: list[str]) -> None:
+    fill(client)
+    lines = client.ok("list_files", glob=glob).splitlines()
+    assert [line.split(" (")[0] for line in lines] == expected
+
+
+def test_a_long_listing_is_capped_and_can_be_gone_on_with(client: Client) -> None:
+    for number in range(250):
+        (client.root / f"f{number:03}").touch()
+    first = client.ok("list_files").splitlines()
+    assert len(first) == 201
+    assert first[-1] == "[entries 1-200 of 250; go on with offset=200 or narrow it by glob]"
+    rest = client.ok("list_files", offset=200).splitlines()
+    assert rest[0].startswith("f200 ")
+    assert rest[-1] == "[entries 201-250 of 250]"
+    assert client.ok("list_files", offset=900) == "[nothing to list here; 250 entries fit]"
+
+
+def test_list_of_a_file_or_of_nothing(client: Client) -> None:
+    fill(client)
+    assert client.refused("list_files", path="a.md") == (
+        "'a.md' is a file, not a folder; read it with read_file."
+    )
+    assert "does not exist" in client.refused("list_files", path="nope")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no names that are not UTF-8")
+def test_odd_names_stay_one_line(client: Client) -> None:
+    (client.root / "two\nlines").touch()
+    Path(os.fsdecode(os.fsencode(client.root) + b"/bad\xff")).touch()
+    lines = client.ok("list_files").splitlines()
+    assert lines == ["bad\\udcff (file, 0 bytes)", "two\\nlines (file, 0 bytes)"]
+
+
+# --- read_file ------------------------------------------------------------------------------
+
+
+def test_a_short_file_is_given_exactly(client: Client) -> None:
+    (client.root / "a.txt").write_bytes("first\r\nsecond — ü\n\n".encode())
+    assert client.ok("read_file", path="a.txt") == "first\r\nsecond — ü\n\n"
+    (client.root / "empty").touch()
+    assert client.ok("read_file", path="empty") == "[empty is empty]"
+
+
+def test_preview_by_default_and_the_rest_on_request(client: Client) -> None:
+    whole = "".join(f"line {number}\n" for number in range(1, 346))
+    (client.root / "long.txt").write_text(whole)
+    lines = client.ok("read_file", path="long.txt").splitlines()
+    assert lines[99:] == [
+        "line 100",
+        "[lines 1-100 of 345; read on with offset=101; full=true gives the rest]",
+    ]
+    assert client.ok("read_file", path="long.txt", full=True) == whole
+    part = client.ok("read_file", path="long.txt", offset=344, limit=1)
+    assert part == "line 344\n[lines 344-344 of 345; read on with offset=345]"
+    last = client.ok("read_file", path="long.txt", offset=345)
+    assert last == "line 345\n[lines 345-345 of 345]"
+    assert client.refused("read_file", path="long.txt", offset=346) == (
+        "'long.txt' has 345 lines; line 346 is past its end."
+    )
+
+
+def test_preview_is_bounded_in_bytes(client: Client) -> None:
+    (client.root / "wide.txt").write_text("\n".join(["ü" * 1000] * 50))
+    preview = client.ok("read_file", path="wide.txt")
+    assert len(preview.encode()) < 9_000
+    assert "[lines 1-4 of 50; read on with offset=5" in preview
+    (client.root / "one.json").write_text("x" * 50_000)
+    preview = client.ok("read_file", path="one.json")
+    assert preview.endswith(
+        "[lines 1-1 of 1; line 1 is cut after 8192 bytes; full=true gives the rest]"
+    )
+    assert client.ok("read_file", path="one.json", full=True) == "x" * 50_000
+
+
+def test_full_is_bounded_too_and_says_so(client: Client) -> None:
+    (client.root / "big.txt").write_text("0123456789\n" * 40_000)
+    text = client.ok("read_file", path="big.txt", full=True)
+    assert len(text) < 263_000
+    assert text.endswith("[lines 1-23831 of 40000; read on with offset=23832]")
+
+
+def test_of_a_huge_file_only_the_start_is_read(client: Client) -> None:
+    with (client.root / "huge.txt").open("wb") as file:
+        file.write(b"start\n" * 2_000)
+        file.truncate(5_000_000_000)
+    text = client.ok("read_file", path="huge.txt")
+    assert text.startswith("start\n")
+    assert text.endswith("has 5000000000 bytes; only the first 16777216 can be read]")
+
+
+def test_binary_and_other_encodings(client: Client) -> None:
+    (client.root / "pic.png").write_bytes(b"\x89PNG\0\0")
+    assert client.ok("read_file", path="pic.png") == (
+        "[pic.png is a binary file of 6 bytes and cannot be shown as text]"
+    )
+    (client.root / "latin.txt").write_bytes("Grüße".encode("latin-1"))
+    assert client.ok("read_file", path="latin.txt") == "Gr��e"
+    (client.root / "wide.txt").write_bytes("Grüße".encode("utf-16"))
+    assert client.ok("read_file", path="wide.txt") == "Grüße"
+    (client.root / "bom.txt").write_bytes(b"\xef\xbb\xbfhello")
+    assert client.ok("read_file", path="bom.txt") == "hello"
+
+
+# --- search_text ----------------------------------------------------------------------------
+
+
+def test_search_plain_and_regex(client: Client) -> None:
+    fill(client)
+    assert client.ok("search_text", query="BETA") == "sub/b.py:1: beta"
+    assert client.ok("search_text", query="BETA", match_case=True) == "[no match in 3 text files]"
+    assert client.ok("search_text", query="^(al|ga)", regex=True).splitlines() == [
+        "a.md:1: alpha",
+        "sub/deep/c.py:1: gamma",
+    ]
+    assert client.ok("search_text", query="a.*a", glob="*.md") == "[no match in 1 text files]"
+    assert client.ok("search_text", query="gamma", path="sub/deep/c.py") == "sub/deep/c.py:1: gamma"
+    assert client.ok("search_text", query="a", path="sub", glob="*.py").splitlines() == [
+        "sub/b.py:1: beta",
+        "sub/deep/c.py:1: gamma",
+    ]
+
+
+@pytest.mark.parametrize("regex", [False, True])
+def test_search_is_capped_and_cuts_long_lines(client: Client, regex: bool) -> None:
+    (client.root / "many.txt").write_text("needle\n" * 60)
+    lines = client.ok("search_text", query="needle", regex=regex, max_matches=10).splitlines()
+    assert len(lines) == 11
+    assert lines[-1].startswith("[first 10 matches; for more raise max_matches (to 500)")
+    (client.root / "many.txt").write_text("x" * 9_000 + "needle" + "y" * 9_000)
+    line = client.ok("search_text", query="needle", regex=regex)
+    assert "needle" in line
+    assert len(line) < 300
+
+
+def test_search_leaves_out_binary_and_too_large_files_and_says_so(client: Client) -> None:
+    (client.root / "a.bin").write_bytes(b"needle\0")
+    with (client.root / "large.txt").open("wb") as file:
+        file.truncate(4_194_305)
+    text = client.ok("search_text", query="needle")
+    assert text == ("[no match in 0 text files]\n[files left out: 1 binary, 1 over 4194304 bytes]")
+
+
+def test_search_stops_after_many_bytes_and_says_so(client: Client) -> None:
+    for number in range(5):
+        (client.root / f"{number}.txt").write_text(("x" * 9_999 + "\n") * 419)
+    text = client.ok("search_text", query="needle")
+    assert text == ("[no match in 5 text files]")
+    (client.root / "5.txt").write_text("needle")
+    text = client.ok("search_text", query="needle")
+    assert text.endswith("[stopped after 16777216 bytes; narrow it by path or glob]")
+
+
+@pytest.mark.parametrize("query", ["(", "a{99999999999}", "(?P<1>x)", "*", "\\"])
+def test_a_bad_regex_is_one_sentence(client: Client, query: str) -> None:
+    text = client.refused("search_text", query=query, regex=True)
+    assert text.startswith("The regular expression is not valid: ")
+
+
+def test_a_query_must_have_characters(client: Client) -> None:
+    assert client.refused("search_text", query="") == "A query has 1 to 1000 characters, not 0."
+    assert "not 1001" in client.refused("search_text", query="x" * 1001)
+
+
+# --- write_file and append_file -------------------------------------------------------------
+
+
+def test_write_makes_folders_and_does_not_replace_unless_told(client: Client) -> None:
+    path = client.root / "x" / "y" / "new.txt"
+    assert client.ok("write_file", path="x/y/new.txt", content="eins\r\nzwei ü") == (
+        "x/y/new.txt created, 13 bytes."
+    )
+    assert path.read_bytes() == "eins\r\nzwei ü".encode()
+    assert client.refused("write_file", path="x/y/new.txt", content="other") == (
+        "'x/y/new.txt' exists with other content;"
+        " pass overwrite=true to replace it, or use append_file."
+    )
+    assert "other content" in client.refused("write_file", path="x/y/new.txt", content="eins")
+    again = client.ok("write_file", path="x/y/new.txt", content="eins\r\nzwei ü")
+    assert "nothing was changed" in again
+    path.chmod(0o640)
+    assert "replaced" in client.ok("write_file", path="x/y/new.txt", content="", overwrite=True)
+    assert path.read_bytes() == b""
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [found.name for found in path.parent.iterdir()] == ["new.txt"]
+
+
+def test_content_that_looks_like_json_is_written_as_it_is(client: Client) -> None:
+    for content in ('{"a": [1, 2]}', "12", "true", "null", '["x"]'):
+        client.ok("write_file", path="j", content=content, overwrite=True)
+        assert (client.root / "j").read_text() == content
+
+
+def test_append(client: Client) -> None:
+    assert client.ok("append_file", path="log/a.txt", content="one\n") == (
+        "4 bytes added to log/a.txt, now 4 bytes."
+    )
+    client.ok("append_file", path="log/a.txt", content="two")
+    assert (client.root / "log" / "a.txt").read_text() == "one\ntwo"
+
+
+def test_where_a_folder_or_file_is_in_the_way(client: Client) -> None:
+    fill(client)
+    for tool in ("write_file", "append_file"):
+        assert "is a folder" in client.refused(tool, path="sub", content="x")
+        assert "is a folder" in client.refused(tool, path=".", content="x")
+        assert "is a file" in client.refused(tool, path="a.md/x", content="x")
+    assert "is a folder" in client.refused("read_file", path="sub")
+    assert "is a file" in client.refused("read_file", path="a.md/x")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("read_file", {}, "The arguments do not fit: path: Field required."),
+        ("read_file", {"path": "a", "offset": 0}, "The arguments do not fit: offset: "),
+        ("list_files", {"pattern": "*.md"}, "list_files has no argument pattern; it takes path, "),
+        ("search_text", {"query": "x", "max_matches": 10_000}, "The arguments do not fit: max_"),
+    ],
+)
+def test_arguments_that_do_not_fit(
+    client: Client, tool: str, arguments: dict[str, Any], expected: str
+) -> None:
+    assert client.refused(tool, **arguments).startswith(expected)

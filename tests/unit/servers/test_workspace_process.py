@@ -1,0 +1,137 @@
+"""The workspace server as a process: many calls at once, runaway searches, start and end."""
+
+import json
+import signal
+import string
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import ClientSession
+from mcp.types import CallToolResult
+from unit.servers.workspace_client import COMMAND, Client, over_stdio, text_of
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+def test_a_runaway_regex_is_ended_and_does_not_hold_up_others(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a" * 60 + "!")
+    finished: list[str] = []
+
+    async def call(session: ClientSession, tool: str, **arguments: Any) -> None:
+        result = await session.call_tool(tool, arguments)
+        finished.append(text_of(result))
+
+    async def run() -> None:
+        async with over_stdio(tmp_path) as session, anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: call(session, "search_text", query="(a+)+$", regex=True))
+            await anyio.sleep(0.3)
+            tasks.start_soon(lambda: call(session, "list_files"))
+
+    anyio.run(run)
+    assert finished[0] == "a.txt (file, 61 bytes)"
+    assert finished[1].startswith("The search took longer than ")
+
+
+def test_twenty_calls_at_once(client: Client) -> None:
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                arguments = {"path": "log.txt", "content": f"line {number}\n"}
+                tasks.start_soon(client.session.call_tool, "append_file", arguments)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(20):
+                arguments = {"query": "line", "regex": "true"}
+                tasks.start_soon(client.session.call_tool, "search_text", arguments)
+
+    client.portal.call(run)
+    lines = (client.root / "log.txt").read_text().splitlines()
+    assert sorted(lines) == sorted(f"line {number}" for number in range(20))
+
+
+def test_of_twenty_writes_of_one_new_file_one_wins(client: Client) -> None:
+    results: list[CallToolResult] = []
+
+    async def write(number: int) -> None:
+        arguments = {"path": "one.txt", "content": string.ascii_letters[number] * 1_000}
+        results.append(await client.session.call_tool("write_file", arguments))
+
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(write, number)
+
+    client.portal.call(run)
+    assert sum(not result.isError for result in results) == 1
+    assert len(set((client.root / "one.txt").read_text())) == 1
+
+
+def run_server(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*COMMAND, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_root_that_cannot_be_used_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for arguments in (
+        ("--root", str(tmp_path / "missing")),
+        ("--root", str(tmp_path / "file")),
+        ("--root",),
+        ("--root", str(tmp_path), "--colour"),
+        (),
+    ):
+        done = run_server(*arguments)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert done.stderr.startswith("workspace: ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_it_ends_when_stdin_closes(tmp_path: Path) -> None:
+    done = run_server("--root", str(tmp_path))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_without_a_traceback(tmp_path: Path, number: signal.Signals) -> None:
+    pipe = subprocess.PIPE
+    command = [*COMMAND, "--root", str(tmp_path)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
+        server.stdin.write(json.dumps(HELLO).encode() + b"\n")
+        server.stdin.flush()
+        assert b"serverInfo" in server.stdout.readline()
+        started = time.monotonic()
+        server.send_signal(number)
+        assert server.wait(timeout=30) == 128 + number
+        assert time.monotonic() - started < 20
+        assert server.stderr.read() == b""
+
+
+def test_a_client_that_is_gone_leaves_no_traceback(tmp_path: Path) -> None:
+    pipe = subprocess.PIPE
+    command = [*COMMAND, "--root", str(tmp_path)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stderr is not None
+        server.stdout.close()
+        server.stdin.write(json.dumps(HELLO).encode() + b"\n")
+        server.stdin.close()
+        assert server.wait(timeout=30) == 0
+        assert server.stderr.read() == b""

@@ -1,0 +1,300 @@
+"""Tool schemas as every provider takes them: a pure rewrite of whatever JSON schema a tool declares.
+
+The rules are those of OpenAI's function tools, which most compatible providers check too: the root
+is an object with `properties`; no `$ref`; arrays have `items`; only known types; `required` names
+only what exists. Keywords that providers reject (`format`, `pattern`, …) become words of the
+description, so the model still reads them.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+Schema = dict[str, Any]
+
+MAX_DESCRIPTION: Final = 1024  # OpenAI refuses a longer function description
+_MAX_DEPTH: Final = 24
+_MAX_NODES: Final = 2_000  # a schema of references that multiply stays finite
+
+_TYPES: Final = {
+    **{name: name for name in ("object", "array", "string", "integer", "number", "boolean", "null")},
+    **{"int": "integer", "long": "integer", "float": "number", "double": "number"},
+    **{"decimal": "number", "str": "string", "text": "string", "date": "string", "file": "string"},
+    **{"datetime": "string", "uuid": "string", "binary": "string", "bytes": "string"},
+    **{"bool": "boolean", "dict": "object", "map": "object", "list": "array", "tuple": "array"},
+    **{"set": "array", "none": "null"},
+}
+_COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems")
+_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_HINTS: Final = {"format": "Format", "pattern": "Pattern", "examples": "Examples"}
+
+
+def sanitise(schema: object) -> Schema:
+    """Rewrite a tool's input schema; the given one is not changed.
+
+    Args:
+        schema: What the tool declares; anything that is no object schema means "no arguments known".
+
+    Returns:
+        A JSON schema whose root is `{"type": "object", "properties": …}`.
+    """
+    root = schema if isinstance(schema, Mapping) else {}
+    clean = _Rewriter(root).rewrite(root, 0)
+    branches = clean.pop("anyOf", [])
+    if branches:
+        clean = _merged([clean, _any_of_objects(branches)])
+    clean["type"] = "object"
+    clean.setdefault("properties", {})
+    for key in ("enum", "default", "items"):
+        clean.pop(key, None)
+    return _require_known(clean)
+
+
+def one_line(text: object, limit: int = MAX_DESCRIPTION) -> str:
+    """A description as text of at most `limit` characters; the cut is marked."""
+    words = text.strip() if isinstance(text, str) else ""
+    words = words.encode("utf-8", "replace").decode()
+    return words if len(words) <= limit else words[: limit - 1] + "…"
+
+
+class _Rewriter:
+    """Walks one schema once; holds the root for references and the budget of nodes."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._left = _MAX_NODES
+        self._open: list[str] = []
+
+    def rewrite(self, schema: object, depth: int) -> Schema:
+        self._left -= 1
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._left < 0:
+            return {}
+        if isinstance(schema.get("$ref"), str):
+            return self._follow(schema, depth)
+        parts = [self.rewrite(part, depth + 1) for part in _listed(schema.get("allOf"))]
+        return _merged([self._plain(schema, depth), *parts]) if parts else self._plain(schema, depth)
+
+    def _follow(self, schema: Mapping[str, Any], depth: int) -> Schema:
+        reference = schema["$ref"]
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        if reference in self._open:  # recursive: a free value of that kind ends it
+            return self.rewrite(beside, depth + 1)
+        self._open.append(reference)
+        target = self.rewrite(_pointed(self._root, reference), depth + 1)
+        self._open.pop()
+        return _merged([target, self.rewrite(beside, depth + 1)])
+
+    def _plain(self, schema: Mapping[str, Any], depth: int) -> Schema:
+        clean: Schema = {}
+        kinds = _kinds(schema)
+        if len(kinds) == 1:
+            clean["type"] = kinds[0]
+        elif kinds:  # many refuse a list under `type`; each branch keeps what belongs to its type
+            keep = {key: value for key, value in schema.items() if key not in _OUTER}
+            clean["anyOf"] = [self.rewrite({**keep, "type": kind}, depth + 1) for kind in kinds]
+        _add_values(clean, schema)
+        _add_limits(clean, schema)
+        self._add_branches(clean, schema, depth)
+        self._add_object(clean, schema, depth)
+        self._add_array(clean, schema, depth)
+        description = _described(schema)
+        if description:
+            clean["description"] = description
+        return clean
+
+    def _add_branches(self, clean: Schema, schema: Mapping[str, Any], depth: int) -> None:
+        given = [*_listed(schema.get("anyOf")), *_listed(schema.get("oneOf"))]
+        branches = [self.rewrite(branch, depth + 1) for branch in given if branch is not False]
+        branches += clean.pop("anyOf", [])
+        if not branches or {} in branches:  # a branch that takes anything: no limit at all
+            return
+        unique = [b for i, b in enumerate(branches) if b not in branches[:i]]
+        if len(unique) == 1:
+            clean.update(_merged([clean, unique[0]]))
+        else:
+            clean.pop("type", None)
+            clean["anyOf"] = unique
+
+    def _add_object(self, clean: Schema, schema: Mapping[str, Any], depth: int) -> None:
+        given = schema.get("properties")
+        if clean.get("type", "object") != "object" or ("type" not in clean and given is None):
+            return
+        if "anyOf" in clean and given is None:
+            return
+        named = given if isinstance(given, Mapping) else {}
+        kept = {str(k): v for k, v in named.items() if v is not False}
+        clean["type"] = "object"
+        clean["properties"] = {k: self.rewrite(v, depth + 1) for k, v in kept.items()}
+        required = [*_listed(schema.get("required"))]
+        required += [k for k, v in kept.items() if isinstance(v, Mapping) and v.get("required") is True]
+        clean["required"] = list(dict.fromkeys(r for r in required if isinstance(r, str) and r in kept))
+        _loosen_nulls(clean)
+        self._add_extra(clean, schema.get("additionalProperties"), depth)
+
+    def _add_extra(self, clean: Schema, extra: object, depth: int) -> None:
+        if not clean["required"]:
+            del clean["required"]
+        if isinstance(extra, bool):
+            clean["additionalProperties"] = extra
+        elif isinstance(extra, Mapping):
+            clean["additionalProperties"] = self.rewrite(extra, depth + 1) or True
+
+    def _add_array(self, clean: Schema, schema: Mapping[str, Any], depth: int) -> None:
+        if clean.get("type") != "array" and not ("type" not in clean and "items" in schema):
+            return
+        if "anyOf" in clean:
+            return
+        clean["type"] = "array"
+        items = schema.get("items")
+        tupled = [*_listed(schema.get("prefixItems")), *_listed(items)]
+        if tupled:
+            items = {"anyOf": tupled}
+        clean["items"] = self.rewrite(items, depth + 1)
+
+
+def _listed(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _pointed(root: object, reference: str) -> object:
+    """Resolve a JSON pointer inside the schema; what lies outside it is a free value."""
+    if not reference.startswith("#"):
+        return {}
+    node = root
+    for part in filter(None, reference[1:].split("/")):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, Mapping):
+            node = node.get(key)
+        elif isinstance(node, list) and key.isdigit() and int(key) < len(node):
+            node = node[int(key)]
+        else:
+            return {}
+    return node
+
+
+def _kinds(schema: Mapping[str, Any]) -> list[str]:
+    """The JSON types a schema allows, by their right names; empty where it names none."""
+    declared = schema.get("type")
+    names = [declared] if isinstance(declared, str) else [*_listed(declared)]
+    known = [_TYPES[n.lower()] for n in names if isinstance(n, str) and n.lower() in _TYPES]
+    if schema.get("nullable") is True and known:
+        known.append("null")
+    return list(dict.fromkeys(known))
+
+
+_OUTER: Final = frozenset(
+    {"type", "nullable", "description", "default", "enum", "const", "anyOf", "oneOf", "allOf"}
+    | {"format", "pattern", "examples", "title"}
+)
+
+
+def _add_values(clean: Schema, schema: Mapping[str, Any]) -> None:
+    choices = [schema["const"]] if "const" in schema else [*_listed(schema.get("enum"))]
+    choices = [c for i, c in enumerate(choices) if c not in choices[:i] and _is_json(c)]
+    if choices:
+        clean["enum"] = choices
+        kinds = {_kind(choice) for choice in choices}
+        if len(kinds) == 1:
+            clean["type"] = kinds.pop()
+        elif clean.get("type") not in (None, *kinds):
+            del clean["type"]
+        clean.pop("anyOf", None)
+    if schema.get("default") is not None and _is_json(schema["default"]):
+        clean["default"] = schema["default"]
+
+
+def _kind(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "boolean"
+    kinds: dict[type, str] = {int: "integer", float: "number", str: "string", list: "array"}
+    return kinds.get(type(value), "object")
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _add_limits(clean: Schema, schema: Mapping[str, Any]) -> None:
+    for key in _COUNTS:
+        value = schema.get(key)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            clean[key] = value
+    for key in _BOUNDS:
+        value = schema.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            clean[key] = value
+    if clean.get("multipleOf", 1) <= 0:
+        del clean["multipleOf"]
+
+
+def _described(schema: Mapping[str, Any]) -> str:
+    text = one_line(schema.get("description"))
+    if not text and isinstance(schema.get("title"), str):
+        text = one_line(schema["title"])
+    for key, word in _HINTS.items():
+        value = schema.get(key)
+        shown = value if isinstance(value, str) else ", ".join(map(str, _listed(value)[:3]))
+        if shown and shown not in text:
+            text = f"{text} {word}: {shown}.".strip()
+    return one_line(text)
+
+
+def _loosen_nulls(clean: Schema) -> None:
+    """Drop `null` from optional properties: a model leaves them out instead."""
+    for name, given in clean["properties"].items():
+        if name in clean["required"]:
+            continue
+        branches = [b for b in given.get("anyOf", ()) if b.get("type") != "null"]
+        if branches and len(branches) < len(given["anyOf"]):
+            rest = {key: value for key, value in given.items() if key != "anyOf"}
+            clean["properties"][name] = (
+                _merged([branches[0], rest]) if len(branches) == 1 else {**rest, "anyOf": branches}
+            )
+        choices = [choice for choice in given.get("enum", ()) if choice is not None]
+        if choices and len(choices) < len(given["enum"]):
+            rest = {key: value for key, value in given.items() if key != "type"}
+            clean["properties"][name] = rest | {"enum": choices}
+            if len(kinds := {_kind(choice) for choice in choices}) == 1:
+                clean["properties"][name]["type"] = kinds.pop()
+
+
+def _merged(parts: Sequence[Schema]) -> Schema:
+    """One schema that asks for all parts: properties and `required` unite, later words win."""
+    whole: Schema = {}
+    for part in parts:
+        properties = {**whole.get("properties", {}), **part.get("properties", {})}
+        required = dict.fromkeys([*whole.get("required", ()), *part.get("required", ())])
+        whole.update(part)
+        if properties:
+            whole["properties"] = properties
+        if required:
+            whole["required"] = list(required)
+    return whole
+
+
+def _any_of_objects(branches: Sequence[Schema]) -> Schema:
+    """One object for a root that is a choice of objects: all properties, the common `required`."""
+    whole: Schema = {"properties": {}}
+    required: list[set[str]] = []
+    for branch in branches:
+        inner = _any_of_objects(branch["anyOf"]) if "anyOf" in branch else branch
+        if inner.get("type", "object") == "object":
+            whole["properties"].update(inner.get("properties", {}))
+            required.append(set(inner.get("required", ())))
+    common = set.intersection(*required) if required else set()
+    if common:
+        whole["required"] = sorted(common)
+    return whole
+
+
+def _require_known(clean: Schema) -> Schema:
+    required = [name for name in clean.get("required", ()) if name in clean["properties"]]
+    clean.pop("required", None)
+    if required:
+        clean["required"] = required
+    return clean
