@@ -1,1 +1,5 @@
-"""cli."""
+"""The `loopwright` command."""
+
+from .app import app
+
+__all__ = ["app"]

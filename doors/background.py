@@ -9,7 +9,7 @@ import concurrent.futures
 import os
 import queue
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator
 from typing import Any, Final, Generic, TypeVar
 
 from ..state.errors import SyncCallInLoop
@@ -173,7 +173,7 @@ async def hop(coro: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def stream_blocking(source: AsyncIterator[T]) -> Iterator[T]:
+def stream_blocking(source: AsyncIterator[T]) -> Generator[T, None, None]:
     """Iterate in sync code over an async iterator that runs on the background loop.
 
     Yields:

@@ -192,13 +192,15 @@ def _open_postgres(url: str) -> Durability:
         },
     )
     try:
-        pool.open(wait=True, timeout=BUSY_SECONDS)
+        # Alone it fails at once and says why; a pool tries again and only says that it gave up.
+        psycopg.connect(url, connect_timeout=int(BUSY_SECONDS)).close()
+        pool.open()
         return _on_postgres(url, pool, savers.PostgresSaver(pool), stores.PostgresStore(pool))
     except (psycopg.Error, pools.PoolTimeout, pools.PoolClosed) as error:
         pool.close()
         msg = (
             f"Cannot use the database {_without_password(url)!r} ({_cause(error)}): check that"
-            " the server runs and that this user may create tables there."
+            " the server runs and that this user may create and write tables there."
         )
         raise DatabaseError(msg) from error
 
@@ -206,6 +208,9 @@ def _open_postgres(url: str) -> Durability:
 def _on_postgres(url: str, pool: Any, saver: Any, store: Any) -> Durability:
     saver.setup()
     store.setup()
+    with pool.connection() as connection:
+        # Existing tables are not touched by setup; no row is enough to ask for the right to write.
+        connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")
     return Durability(
         url=_without_password(url),
         checkpointer=with_async(saver),

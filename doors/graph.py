@@ -4,7 +4,7 @@ Around every run the doors adapt sync-only savers, refuse threads this graph can
 bring old state up to date, address answers and make writes durable.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, cast
@@ -79,6 +79,11 @@ class _Run:
         """Whether the run names a checkpoint instead of taking the newest."""
         return not self.nested and bool(self.configurable.get("checkpoint_id"))
 
+    def repeats(self, head: Head) -> bool:
+        """Whether a server calls again, after a crash, the run that saved this checkpoint."""
+        given = {**self.configurable, **(self.config or {}).get("metadata", {})}.get("run_id")
+        return given is not None and str(given) == str(head.saved.metadata.get("run_id"))
+
     def where(self) -> RunnableConfig:
         """The config under which the saver finds the checkpoint the run starts from."""
         place: dict[str, Any] = {**self.configurable, "thread_id": self.thread}
@@ -144,7 +149,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
-    ) -> Iterator[Any]:
+    ) -> Generator[Any, None, None]:
         """Run and yield the events of the chosen `stream_mode`; see `astream`."""
         return stream_blocking(self.astream(input, config, **options))
 
@@ -287,6 +292,9 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     async def _input(self, run: _Run, head: Head) -> Any:
         if isinstance(run.input, Command):
+            if run.repeats(head):
+                # Its answer is in the checkpoint; it must not go to the question after that.
+                return None
             return address_answer(
                 run.input, head.interrupts(), thread=run.thread, addressed=run.addressed
             )

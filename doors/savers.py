@@ -5,8 +5,9 @@ would belong to the loop it was opened on.
 """
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from langchain_core.runnables import ConfigurableFieldSpec, RunnableConfig
 from langgraph.checkpoint.base import (
@@ -68,9 +69,12 @@ class ThreadedSaver(BaseCheckpointSaver[Any]):
         """The inner saver's version scheme."""
         return self.inner.get_next_version(current, channel)
 
-    def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> "ThreadedSaver":
+    def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> Self:
         """A twin whose inner saver accepts these types as well."""
-        return ThreadedSaver(self.inner.with_allowlist(extra_allowlist))
+        twin = copy.copy(self)
+        twin.inner = self.inner.with_allowlist(extra_allowlist)
+        twin.serde = twin.inner.serde
+        return twin
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See the inner saver."""

@@ -1,4 +1,4 @@
-"""From the arguments of `build_<name>()`, or the environment of a server, to the parts of a graph."""
+"""From the arguments of `build_<name>()`, or a server's environment, to the parts of a graph."""
 
 import os
 import sys
@@ -13,8 +13,7 @@ from ..models.choice import Models
 from ..nodes.parts import Parts
 from ..prompts.prompt_manager import PromptManager
 from ..state.errors import SettingsError
-from ..tools.mcp_config import McpSource
-from ..tools.policy import PolicySource
+from ..tools.policy import PolicyLike
 from ..tools.toolbox import Toolbox
 
 # Read once, at import: a node may not look at the file system on the event loop.
@@ -25,8 +24,8 @@ def assemble(
     *,
     model: str | BaseChatModel | Mapping[str, str | BaseChatModel] | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
-    mcp: McpSource | None = None,
-    policy: PolicySource | None = None,
+    mcp: str | Path | Mapping[str, Any] | None = None,
+    policy: PolicyLike = None,
     prompts: PromptManager | None = None,
     hooks: Sequence[Any] = (),
     journal: Any = None,
@@ -52,7 +51,7 @@ def served_parts() -> Parts:
     return assemble(mcp=default_mcp(os.environ))
 
 
-def default_mcp(environ: Mapping[str, str]) -> McpSource:
+def default_mcp(environ: Mapping[str, str]) -> str | dict[str, Any]:
     """The MCP configuration where none is given: LOOPWRIGHT_MCP, or the workspace server here."""
     return environ.get("LOOPWRIGHT_MCP") or workspace_mcp(_STARTED_IN)
 

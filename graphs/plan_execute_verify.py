@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
@@ -23,8 +24,7 @@ from ..nodes.work import work
 from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
-from ..tools.mcp_config import McpSource
-from ..tools.policy import PolicySource
+from ..tools.policy import PolicyLike
 from .assembly import assemble, served_parts
 from .task_execution import task_builder
 
@@ -87,8 +87,8 @@ def build_plan_execute_verify(
     *,
     model: str | BaseChatModel | Mapping[str, str | BaseChatModel] | None = None,
     tools: Sequence[BaseTool | Callable[..., Any]] = (),
-    mcp: McpSource | None = None,
-    policy: PolicySource | None = None,
+    mcp: str | Path | Mapping[str, Any] | None = None,
+    policy: PolicyLike = None,
     prompts: PromptManager | None = None,
     hooks: Sequence[Any] = (),
     durability: Durability | None = None,
@@ -117,7 +117,13 @@ def build_plan_execute_verify(
         SettingsError: A setting is wrong; the message says which and what to do.
     """
     parts = assemble(
-        model=model, tools=tools, mcp=mcp, policy=policy, prompts=prompts, hooks=hooks, journal=journal
+        model=model,
+        tools=tools,
+        mcp=mcp,
+        policy=policy,
+        prompts=prompts,
+        hooks=hooks,
+        journal=journal,
     )
     saver = checkpointer if checkpointer is not None else durability and durability.checkpointer
     kept = store if store is not None else durability and durability.store

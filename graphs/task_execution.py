@@ -15,7 +15,7 @@ from ..nodes.executor import executor
 from ..nodes.parts import Parts
 from ..state.context import Context
 from ..state.loop import TaskInput, TaskState
-from ..tools.calls import undecided
+from ..tools.planning import undecided
 
 
 def route_after_executor(
@@ -45,5 +45,3 @@ def task_builder(parts: Parts) -> LoopBuilder[TaskState, Context, TaskInput, Tas
     builder.add_conditional_edges("approve", route_after_approve)
     builder.add_edge("call_tools", "executor")
     return builder
-
-

@@ -36,43 +36,20 @@ OPENAI_TIERS: Final[dict[str, str]] = {
 
 OFFLINE: Final = "offline"
 
+# The clients' connection pools are shared by all event loops of the process, and a connection kept
+# from a loop that is closed fails its next request. Connecting anew costs little beside an answer.
+_NO_KEEP_ALIVE: Final = {"Connection": "close"}
+
 # The words that init_chat_model reads as a provider before the colon of a name.
-PROVIDERS: Final = frozenset(
-    # fmt: off
-    {
-        "anthropic",
-        "anthropic_bedrock",
-        "azure_ai",
-        "azure_openai",
-        "baseten",
-        "bedrock",
-        "bedrock_converse",
-        "bedrock_mantle_anthropic",
-        "bedrock_mantle_openai",
-        "cohere",
-        "deepseek",
-        "fireworks",
-        "google_anthropic_vertex",
-        "google_genai",
-        "google_vertexai",
-        "groq",
-        "huggingface",
-        "ibm",
-        "langsmith",
-        "litellm",
-        "meta",
-        "mistralai",
-        "nvidia",
-        "ollama",
-        "openai",
-        "openrouter",
-        "perplexity",
-        "together",
-        "upstage",
-        "xai",
-    }
-    # fmt: on
-)
+# fmt: off
+PROVIDERS: Final = frozenset({
+    "anthropic", "anthropic_bedrock", "azure_ai", "azure_openai", "baseten", "bedrock",
+    "bedrock_converse", "bedrock_mantle_anthropic", "bedrock_mantle_openai", "cohere",
+    "deepseek", "fireworks", "google_anthropic_vertex", "google_genai", "google_vertexai",
+    "groq", "huggingface", "ibm", "langsmith", "litellm", "meta", "mistralai", "nvidia",
+    "ollama", "openai", "openrouter", "perplexity", "together", "upstage", "xai",
+})
+# fmt: on
 
 Model = str | BaseChatModel
 
@@ -219,12 +196,13 @@ class Models:
     def _options(self, name: str) -> dict[str, Any]:
         """Client options: retries are ours alone, and compatible servers report their usage."""
         provider, base_url = name.partition(":")[0], self._base_url()
+        options: dict[str, Any] = {"max_retries": 0, "default_headers": _NO_KEEP_ALIVE}
         if provider in ("anthropic", "azure_openai"):
-            return {"max_retries": 0}
+            return options
         compatible = base_url is not None and provider not in PROVIDERS
         if provider != "openai" and not compatible:
             return {}
-        options: dict[str, Any] = {"max_retries": 0, "stream_usage": True}
+        options["stream_usage"] = True
         if compatible:  # a bare name, or one with a tag such as qwen3:8b
             options["model_provider"] = "openai"
         if base_url:

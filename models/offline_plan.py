@@ -44,6 +44,9 @@ _CONTEXT: Final = re.compile(
     r"(?i)(?:i|we|my|our|it|this|these|there|thanks?|thank you|hi|hello|hey|dear|note that|context|background|you are|"
     r"do not|don't|never|only use|be (?:brief|concise|short|quick|careful)|make sure|answer in|remember|keep)\b"
 )
+_CONDITION: Final = re.compile(
+    r"(?i)(?:if|when|whenever|while|assuming|given|suppose|since|because|once|unless|wenn|falls|si|quand)\b[^,]*$"
+)
 _WISH: Final = re.compile(
     r"(?i)(?:i|we) (?:want|need|would like|'d like|wish|have to|must|wonder)\b|there(?:'s| is) .*\?$"
 )
@@ -92,7 +95,9 @@ def _join_or_add(pieces: list[str], piece: str) -> None:
     alone = len(re.findall(r"[^\W_]+|\ue000", without_courtesy(piece))) >= 2 or "\ue000" in piece
     before = pieces[-1] if pieces else ""
     bare = len(re.findall(r"[^\W_]+|\ue000", without_courtesy(before))) < 2 and not before.endswith((".", "?", "!"))
-    if pieces and (bare or (not alone and piece.isascii())) and not re.search(r"[.?!]$", before):
+    if pieces and _CONDITION.match(before) and not re.search(r"[.?!]$", before):
+        pieces[-1] = f"{before}, {piece}"
+    elif pieces and (bare or (not alone and piece.isascii())) and not re.search(r"[.?!]$", before):
         pieces[-1] = f"{before} and {piece}" if not piece.lower().startswith("and ") else f"{before} {piece}"
     else:
         pieces.append(piece)

@@ -5,6 +5,7 @@ Backoff is exponential with full jitter (Brooker, "Exponential Backoff and Jitte
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -30,6 +31,8 @@ _LONGEST_RETRY_AFTER: Final = 120.0
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429, *range(500, 600)})
 # httpx's and its forks' transport errors have no common base that could be imported here.
 _TRANSPORT_ERRORS: Final = frozenset({"TransportError", "APIConnectionError", "ServiceUnavailable"})
+_OTHER_LOOP: Final = re.compile(r"event loop is closed|different (?:event )?loop", re.IGNORECASE)
+_MOST_STALE: Final = 32
 # Interrupts, our own errors and a test script that ran out are no failures of a model.
 _PASSED_ON: Final = (GraphBubbleUp, LoopwrightError, AssertionError)
 
@@ -112,12 +115,26 @@ async def _within_deadline(
     async with _gate(context.max_parallel_models):
         try:
             async with asyncio.timeout(context.model_deadline) as deadline:
-                return await call(chosen)
+                return await _past_stale_connections(chosen, call)
         except TimeoutError as error:
             if not deadline.expired():
                 raise
             msg = f"no answer within {context.model_deadline:g} s"
             raise DeadlinePassed(msg) from error
+
+
+async def _past_stale_connections(chosen: Chosen, call: Callable[[Chosen], Awaitable[T]]) -> T:
+    """Call again at once where a client's pool gave a connection of another, closed event loop.
+
+    No answer can come over such a connection, and each failure takes one out of the pool.
+    """
+    for _ in range(_MOST_STALE):
+        try:
+            return await call(chosen)
+        except RuntimeError as error:
+            if not _OTHER_LOOP.search(str(error)):
+                raise
+    return await call(chosen)
 
 
 def _gate(size: int) -> asyncio.Semaphore:

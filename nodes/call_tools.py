@@ -27,11 +27,12 @@ async def call_tools(state: TaskState, runtime: Runtime[Context], *, parts: Part
         ledger=ledger_for(context, state.spend),
     )
     ran = sum(record["status"] != "denied" for record in records)
-    denied = next((r.get("reason", "denied") for r in records if r["status"] == "denied"), "")
+    reasons = {call["id"]: call["reason"] for call in state.calls if call["action"] == "deny"}
+    denied = [reasons.get(r["id"], "rejected") for r in records if r["status"] == "denied"]
     return TaskUpdate(
         messages=[record["message"] for record in records],
         records=[{k: v for k, v in record.items() if k != "message"} for record in records],
         calls=[],
-        denied=denied,
+        denied=denied[-1] if denied else "",
         spend=Spend(tool_calls=ran),
     )

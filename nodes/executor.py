@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
@@ -10,13 +10,15 @@ from ..models.ask import Answer, ask
 from ..state.context import Context, context_of
 from ..state.contracts import ExecutorResponse, decide_task
 from ..state.loop import TaskState, TaskUpdate
-from ..tools.calls import plan_calls
+from ..tools.calls import has_stored
+from ..tools.planning import plan_calls, settle_ids
 from .allowance import ledger_for
 from .events import emitter
 from .parts import Parts
-from .run_facts import can_ask
+from .run_facts import can_ask, user_id
 
 NEXT_STEP = "Go on with the task: call a tool, or report."
+NO_REPORT = "no report within the allowed rounds"
 LAST_ROUND = "This is the last round, no tools are left: report what you have, honestly."
 _ENDS = {"complete": "completed", "skip": "skipped", "fail": "failed"}
 
@@ -26,22 +28,14 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     context, emit = context_of(runtime), emitter(runtime)
     round_ = state.round + 1
     number = state.task.get("rounds", 0) + round_
-    emit(
-        {
-            "type": "phase",
-            "role": "executor",
-            "action": "thinking",
-            "task": state.task["id"],
-            "round": number,
-        }
-    )
-    catalog = await parts.toolbox.catalog()
+    task = state.task["id"]
+    emit({"type": "phase", "role": "executor", "action": "thinking", "task": task, "round": number})
+    catalog = await parts.toolbox.catalog(user_id())
     last = round_ >= context.max_executor_rounds
-    messages = [*parts.opening("executor", context, _data(state)), *state.messages]
     answer = await ask(
-        parts.models, "executor", [*messages, HumanMessage(LAST_ROUND)] if last else messages,
-        context=context, ledger=ledger_for(context, state.spend), contract=ExecutorResponse,
-        tools=() if last else catalog.specs(), bump=state.tier_bump, emit=emit,
+        parts.models, "executor", _messages(state, context, parts, last=last), context=context,
+        ledger=ledger_for(context, state.spend), contract=ExecutorResponse, bump=state.tier_bump,
+        tools=() if last else catalog.specs(capped=has_stored(state.messages)), emit=emit,
     )  # fmt: skip
     update = TaskUpdate(
         round=round_,
@@ -50,17 +44,21 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         models={"executor": answer.model},
         messages=[answer.message],
     )
-    if answer.message.tool_calls or answer.message.invalid_tool_calls:
-        if last:
-            return update | _ended(
-                "failed", answer.message.text, "no report within the allowed rounds"
-            )
-        calls = plan_calls(
-            answer.message, task=state.task["id"], round_=number, catalog=catalog,
-            policy=parts.toolbox.policy, context=context, can_ask=can_ask(context), complete=answer.complete,
-        )  # fmt: skip
-        return update | TaskUpdate(calls=[dict(call) for call in calls])
-    return update | _report(state, answer, last=last)
+    if not (answer.message.tool_calls or answer.message.invalid_tool_calls):
+        return update | _report(state, answer, last=last)
+    if last:
+        return update | _ended("failed", answer.message.text, NO_REPORT)
+    calls = plan_calls(
+        answer.message, task=task, round_=number, catalog=catalog, context=context,
+        policy=parts.toolbox.policy, can_ask=can_ask(context), complete=answer.complete,
+    )  # fmt: skip
+    return update | TaskUpdate(calls=calls, messages=[settle_ids(answer.message, calls)])
+
+
+def _messages(state: TaskState, context: Context, parts: Parts, *, last: bool) -> list[BaseMessage]:
+    """Role and task first, then this task's own scratch: each call extends the one before it."""
+    opening = parts.opening("executor", context, _data(state))
+    return [*opening, *state.messages, *([HumanMessage(LAST_ROUND)] if last else [])]
 
 
 def _data(state: TaskState) -> dict[str, object]:

@@ -12,6 +12,7 @@ from .allowance import ledger_for, limit_reason
 from .conversation import conversation_of, task_view
 from .events import emitter
 from .parts import Parts
+from .run_facts import user_id
 
 NOT_ANSWERED = "Nobody can answer this; decide by yourself and say what you assumed."
 
@@ -29,7 +30,7 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
             "round": state.planning_rounds + 1,
         }
     )
-    catalog = await parts.toolbox.catalog()
+    catalog = await parts.toolbox.catalog(user_id())
     data = {
         "request": state.request,
         "conversation": conversation_of(state.messages),

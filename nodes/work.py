@@ -53,7 +53,7 @@ async def _run_one(
     stopped = _cannot_start(task, known, ledger)
     if stopped:
         emit(_task_event(task, "blocked"))
-        return _end(task, status="blocked", feedback=stopped)
+        return _end(task, {"status": "blocked", "feedback": stopped})
     emit(_task_event(task, "in_progress"))
     began = time.monotonic()
     final = await run_task(
@@ -64,7 +64,7 @@ async def _run_one(
             "tier_bump": state.tier_bump,
         }
     )
-    end = _end(task, **final, seconds=time.monotonic() - began)
+    end = _end(task, final, time.monotonic() - began)
     emit(_task_event(task, end["status"]))
     return end
 
@@ -93,15 +93,15 @@ def _finished(task: Task) -> TaskEnd:
     return {key: task.get(key, "") for key in ("id", "description", "status", "result")}
 
 
-def _end(task: Task, *, status: str, seconds: float = 0.0, **final: Any) -> TaskEnd:
+def _end(task: Task, final: dict[str, Any], seconds: float = 0.0) -> TaskEnd:
     """The end of a task's attempt, in JSON."""
     return {
         "id": task["id"],
         "description": task["description"],
-        "status": status,
+        "status": final["status"],
         "result": final.get("result", ""),
         "feedback": final.get("feedback", ""),
-        "denied": final.get("denied", "") if status != "completed" else "",
+        "denied": final.get("denied", "") if final["status"] != "completed" else "",
         "rounds": task.get("rounds", 0) + final.get("round", 0),
         "attempts": task.get("attempts", 0) + (1 if final.get("round") else 0),
         "seconds": task.get("seconds", 0.0) + seconds,

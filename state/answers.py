@@ -78,15 +78,17 @@ def _from_dict(value: dict[str, Any]) -> dict[str, Any]:
         msg = f"an answer's type is approve, reject, edit or respond, not {value.get('type')!r}"
         raise ValueError(msg)
     args = value.get("args")
-    edited = value.get("edited_action") or (
-        args if isinstance(args, dict) and "args" in args else None
-    )
-    message = value.get("message") or (args if isinstance(args, str) else "")
-    if isinstance(edited, dict):
-        return {
-            "type": kind,
-            "name": edited.get("name") or edited.get("action") or "",
-            "args": edited.get("args"),
-            "message": message,
-        }
-    return {"type": kind, "args": args if isinstance(args, dict) else None, "message": message}
+    read = {
+        "type": kind,
+        "name": value.get("name") or "",
+        "args": args if isinstance(args, dict) else None,
+        "message": value.get("message") or (args if isinstance(args, str) else ""),
+    }
+    return read | _edited_action(value.get("edited_action") or args)
+
+
+def _edited_action(value: object) -> dict[str, Any]:
+    """Name and arguments as Chat UI (`name`, `args`) and Inbox (`action`, `args`) nest them."""
+    if isinstance(value, dict) and set(value) in ({"name", "args"}, {"action", "args"}):
+        return {"name": value.get("name") or value.get("action") or "", "args": value["args"]}
+    return {}

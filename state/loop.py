@@ -148,7 +148,7 @@ class TaskState(TaskInput):
     """Scratch of this task alone; nobody else sees it."""
     round: int = 0
     """Model turns of this attempt; the executor counts."""
-    calls: list[dict[str, Any]] = field(default_factory=list)
+    calls: list[Any] = field(default_factory=list)
     """The calls of the latest model turn with what policy says of each; the executor writes."""
     decisions: Annotated[dict[str, dict[str, Any]], keep_latest] = field(default_factory=dict)
     """Call id to the human's answer; approve writes."""

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
@@ -68,6 +68,10 @@ class Connection:
         return not self._over.is_set()
 
     @property
+    def is_open(self) -> bool:
+        return self.alive and self._session is not None
+
+    @property
     def idle(self) -> bool:
         return not self._in_flight and time.monotonic() - self._used > _IDLE
 
@@ -80,7 +84,7 @@ class Connection:
                 self._session = session
                 self._ready.set_result(None)
                 await self._over.wait()
-        except Exception as error:  # noqa: BLE001 - whatever ends a connection is its reason
+        except (Exception, BaseExceptionGroup) as error:
             self._why = self._client.explain(error, self._config)
             log.debug("MCP server %s: %s", self._config.name, self._why, exc_info=error)
         finally:
@@ -138,7 +142,7 @@ class Connection:
         self._doubted = False
         return True
 
-    async def _request(self, call: Any) -> Any:
+    async def _request(self, call: Coroutine[Any, Any, Any]) -> Any:
         request = asyncio.ensure_future(call)
         with self._counted():
             over = asyncio.ensure_future(self._over.wait())
@@ -156,7 +160,7 @@ class Connection:
         return self._result(request)
 
     @contextlib.contextmanager
-    def _counted(self) -> Any:
+    def _counted(self) -> Iterator[None]:
         self._in_flight += 1
         try:
             yield
@@ -198,7 +202,7 @@ class Server:
                 connection = await self._connection(user_id)
                 return await connection.list_tools()
         except TimeoutError:
-            self._discard(self._key(user_id))
+            self._discard(self.key(user_id))
             msg = f"it did not answer within {CONNECT_DEADLINE:g} s"
             raise ServerUnavailable(msg) from None
         except _Lost as lost:
@@ -233,18 +237,23 @@ class Server:
         except _Lost as lost:
             raise ServerUnavailable(str(lost)) from lost
 
-    async def close(self) -> None:
-        """End all sessions and wait until their processes are gone."""
+    def give_up(self) -> None:
+        """End all sessions without waiting."""
         for key in list(self._connections):
             self._discard(key)
+
+    async def close(self) -> None:
+        """End all sessions and wait until their processes are gone."""
+        self.give_up()
         if self._leaving:
             await asyncio.wait(self._leaving)
 
-    def _key(self, user_id: str | None) -> str | None:
+    def key(self, user_id: str | None) -> str | None:
+        """Under which name the user's session is kept."""
         return user_id if self.config.per_user else None
 
     async def _connection(self, user_id: str | None) -> Connection:
-        key = self._key(user_id)
+        key = self.key(user_id)
         async with self._locks.setdefault(key, asyncio.Lock()):
             held = self._connections.get(key)
             if held is not None and await held.usable():
@@ -263,7 +272,7 @@ class Server:
             msg = f"it did not answer within {CONNECT_DEADLINE:g} s"
             raise ServerUnavailable(msg) from None
         finally:
-            if not connection.alive or not connection.is_open:
+            if not connection.is_open:
                 self._discard(key)
         return connection
 
@@ -301,22 +310,31 @@ class Servers:
 
         A server that failed is tried again behind the scenes, so that a later request finds it.
         """
-        keys = [(name, server._key(user_id)) for name, server in self._servers.items()]
+        keys = [(name, server.key(user_id)) for name, server in self._servers.items()]
         fresh = [key for key in keys if key not in self._listings]
         await asyncio.gather(*(self._load(key, user_id) for key in fresh))
         for key in keys:
             self._retry(key, user_id)
         return tuple(self._listings[key] for key in keys)
 
-    async def call(self, server: str, name: str, args: dict[str, Any], **how: Any) -> dict[str, Any]:
+    async def call(
+        self, server: str, name: str, args: dict[str, Any], **how: Any
+    ) -> dict[str, Any]:
         """Call a tool of one server, see `Server.call`."""
         return await self._servers[server].call(name, args, **how)
 
-    async def close(self) -> None:
-        """End everything; the next request opens it again."""
+    def give_up(self) -> None:
+        """End everything without waiting."""
         for retry in self._retries.values():
             retry.cancel()
+        for server in self._servers.values():
+            server.give_up()
+
+    async def close(self) -> None:
+        """End everything; the next request opens it again."""
+        self.give_up()
         self._listings.clear()
+        self._failed.clear()
         await asyncio.gather(*(server.close() for server in self._servers.values()))
 
     async def _load(self, key: tuple[str, str | None], user_id: str | None) -> None:
@@ -330,7 +348,7 @@ class Servers:
         except ServerUnavailable as error:
             self._failed[key] = time.monotonic()
             self._listings[key] = Listing(config, warning=_warning(config, str(error)))
-        except Exception as error:  # noqa: BLE001 - a server may answer anything; it costs itself
+        except Exception as error:
             self._failed[key] = time.monotonic()
             self._listings[key] = Listing(config, warning=_warning(config, _told(error)))
             log.debug("MCP server %s", config.name, exc_info=error)
@@ -353,6 +371,3 @@ def _warning(config: ServerConfig, why: str) -> str:
         f"MCP server {config.name!r} is left out: {why}. Its tools are missing; mend its entry in "
         "the MCP configuration or start the server, or switch it off with enabled: false."
     )
-
-
-_UNUSED = AsyncIterator

@@ -102,7 +102,9 @@ class _Wrong(Exception):
 
 
 def _read_one(name: str, entry: object, environ: Mapping[str, str]) -> ServerConfig | None:
-    if isinstance(entry, Mapping) and (entry.get("enabled") is False or entry.get("disabled") is True):
+    if isinstance(entry, Mapping) and (
+        entry.get("enabled") is False or entry.get("disabled") is True
+    ):
         return None
     try:
         if not isinstance(entry, Mapping):
@@ -190,7 +192,9 @@ def _expand(key: str, text: str, environ: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         found = environ.get(match[1]) or match[2]
         if found is None:
-            msg = f'"{key}" uses ${{{match[1]}}}, but the environment variable {match[1]} is not set'
+            msg = (
+                f'"{key}" uses ${{{match[1]}}}, but the environment variable {match[1]} is not set'
+            )
             raise _Wrong(msg)
         return found
 

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 import anyio
@@ -173,7 +173,7 @@ async def list_tools(session: ClientSession) -> list[dict[str, Any]]:
 
 def call(
     session: ClientSession, name: str, args: dict[str, Any], meta: dict[str, Any]
-) -> Awaitable[Reply]:
+) -> Coroutine[Any, Any, Reply]:
     """Call a tool and take the answer as it is.
 
     Not `session.call_tool`: that one raises when the structured part of an answer does not fit the

@@ -18,12 +18,14 @@ _MAX_DEPTH: Final = 24
 _MAX_NODES: Final = 2_000  # a schema of references that multiply stays finite
 
 _TYPES: Final = {
-    **{name: name for name in ("object", "array", "string", "integer", "number", "boolean", "null")},
-    **{"int": "integer", "long": "integer", "float": "number", "double": "number"},
-    **{"decimal": "number", "str": "string", "text": "string", "date": "string", "file": "string"},
-    **{"datetime": "string", "uuid": "string", "binary": "string", "bytes": "string"},
-    **{"bool": "boolean", "dict": "object", "map": "object", "list": "array", "tuple": "array"},
-    **{"set": "array", "none": "null"},
+    **{
+        name: name for name in ("object", "array", "string", "integer", "number", "boolean", "null")
+    },
+    "int": "integer", "long": "integer", "float": "number", "double": "number",
+    "decimal": "number", "str": "string", "text": "string", "date": "string", "file": "string",
+    "datetime": "string", "uuid": "string", "binary": "string", "bytes": "string",
+    "bool": "boolean", "dict": "object", "map": "object", "list": "array", "tuple": "array",
+    "set": "array", "none": "null",
 }
 _COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems")
 _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -73,7 +75,9 @@ class _Rewriter:
         if isinstance(schema.get("$ref"), str):
             return self._follow(schema, depth)
         parts = [self.rewrite(part, depth + 1) for part in _listed(schema.get("allOf"))]
-        return _merged([self._plain(schema, depth), *parts]) if parts else self._plain(schema, depth)
+        return (
+            _merged([self._plain(schema, depth), *parts]) if parts else self._plain(schema, depth)
+        )
 
     def _follow(self, schema: Mapping[str, Any], depth: int) -> Schema:
         reference = schema["$ref"]
@@ -127,8 +131,12 @@ class _Rewriter:
         clean["type"] = "object"
         clean["properties"] = {k: self.rewrite(v, depth + 1) for k, v in kept.items()}
         required = [*_listed(schema.get("required"))]
-        required += [k for k, v in kept.items() if isinstance(v, Mapping) and v.get("required") is True]
-        clean["required"] = list(dict.fromkeys(r for r in required if isinstance(r, str) and r in kept))
+        required += [
+            k for k, v in kept.items() if isinstance(v, Mapping) and v.get("required") is True
+        ]
+        clean["required"] = list(
+            dict.fromkeys(r for r in required if isinstance(r, str) and r in kept)
+        )
         _loosen_nulls(clean)
         self._add_extra(clean, schema.get("additionalProperties"), depth)
 

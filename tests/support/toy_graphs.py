@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START
 from langgraph.types import interrupt
+
 from loopwright.doors.graph import LoopBuilder
 from loopwright.state.messages import Messages
 
@@ -66,7 +68,7 @@ def asker(question: str = "ask") -> LoopBuilder[Any, Any, Any, Any]:
     return builder
 
 
-def on(thread: str, **configurable: Any) -> dict[str, Any]:
+def on(thread: str, **configurable: Any) -> RunnableConfig:
     """The config of a thread."""
     return {"configurable": {"thread_id": thread, **configurable}}
 

@@ -8,8 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
+
 from loopwright.doors.background import hop, run_blocking, stream_blocking
 from loopwright.state.errors import SyncCallInLoop
 
@@ -20,19 +23,19 @@ class Oddity(Exception):
     pass
 
 
-async def loop_id():
+async def loop_id() -> int:
     return id(asyncio.get_running_loop())
 
 
-async def caller():
+async def caller() -> str:
     return who.get()
 
 
-async def fail():
-    raise Oddity("odd")
+async def fail() -> None:
+    raise Oddity
 
 
-async def count(upto, closed=None):
+async def count(upto: int, closed: list[bool] | None = None) -> AsyncIterator[int]:
     try:
         for number in range(upto):
             yield number
@@ -42,7 +45,7 @@ async def count(upto, closed=None):
             closed.append(True)
 
 
-async def linger(log):
+async def linger(log: list[str]) -> None:
     log.append("started")
     try:
         await asyncio.sleep(30)
@@ -51,17 +54,20 @@ async def linger(log):
         log.append("cleaned up")
 
 
-async def until(condition):
-    while not condition():
+async def until(condition: Callable[[], Any]) -> None:
+    while not condition():  # noqa: ASYNC110 - the event is set on another loop
         await asyncio.sleep(0.005)
 
 
-def interrupt_soon(condition):
-    def strike():
+def interrupt_soon(condition: Callable[[], Any]) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def strike() -> None:
         while not condition():
             time.sleep(0.005)
         time.sleep(0.02)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        signal.pthread_kill(main, signal.SIGINT)
 
     threading.Thread(target=strike, daemon=True).start()
 
@@ -76,7 +82,7 @@ def test_every_door_leads_to_one_loop():
 
 
 async def test_hop_on_the_loop_itself_is_a_plain_await():
-    async def twice():
+    async def twice() -> tuple[int, int]:
         return await hop(loop_id()), id(asyncio.get_running_loop())
 
     inner, outer = await hop(twice())
@@ -93,26 +99,26 @@ def test_context_of_the_caller_goes_along():
         who.reset(token)
 
 
-async def _callers():
+async def _callers() -> AsyncIterator[str]:
     yield who.get()
 
 
 def test_exceptions_keep_their_type():
-    with pytest.raises(Oddity, match="odd"):
+    with pytest.raises(Oddity):
         run_blocking(fail())
-    with pytest.raises(Oddity, match="odd"):
+    with pytest.raises(Oddity):
         asyncio.run(hop(fail()))
 
 
 async def test_exceptions_of_a_stream_reach_the_reader():
-    async def breaks():
+    async def breaks() -> AsyncIterator[int]:
         yield 1
-        raise Oddity("late")
+        raise Oddity
 
     def read():
         stream = stream_blocking(breaks())
         assert next(stream) == 1
-        with pytest.raises(Oddity, match="late"):
+        with pytest.raises(Oddity):
             next(stream)
 
     await asyncio.to_thread(read)
@@ -129,7 +135,7 @@ async def test_cancelling_a_hop_cancels_and_waits_for_clean_up():
 
 
 async def test_a_coroutine_that_cancels_itself_cancels_the_caller():
-    async def gives_up():
+    async def gives_up() -> None:
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
@@ -137,7 +143,7 @@ async def test_a_coroutine_that_cancels_itself_cancels_the_caller():
 
 
 async def test_sync_call_on_the_loop_is_refused_in_one_sentence():
-    async def blocks():
+    async def blocks() -> None:
         with pytest.raises(SyncCallInLoop, match="await the async method"):
             run_blocking(loop_id())
         with pytest.raises(SyncCallInLoop, match="await the async method"):
@@ -157,7 +163,7 @@ def test_interrupt_cancels_cleans_up_and_is_raised_again():
 def test_interrupt_closes_a_stream():
     log: list[str] = []
 
-    async def source():
+    async def source() -> AsyncIterator[int]:
         yield 1
         await linger(log)
 
@@ -168,7 +174,7 @@ def test_interrupt_closes_a_stream():
 
 
 def test_a_tool_that_exits_does_not_take_the_loop_down():
-    async def leaves():
+    async def leaves() -> None:
         sys.exit(3)
 
     with pytest.raises(SystemExit):
@@ -189,9 +195,9 @@ def test_leaving_a_stream_early_closes_its_source():
 
 
 def test_a_stream_does_not_run_far_ahead_of_its_reader():
-    made = []
+    made: list[int] = []
 
-    async def source():
+    async def source() -> AsyncIterator[int]:
         for number in range(1000):
             made.append(number)
             yield number
@@ -239,5 +245,7 @@ async def main():
         watch.deactivate()
 assert asyncio.run(main()) == 42
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr

@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,6 +18,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import RunControl, Runtime
 from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
+
 from loopwright.doors.durability import open_durability
 from loopwright.doors.graph import LoopBuilder, LoopGraph
 from loopwright.doors.savers import ThreadedSaver, ThreadedStore
@@ -53,9 +55,7 @@ async def test_all_doors_run_the_whole_graph(database):
     results = {
         "ainvoke": (await graph.ainvoke(hello(), on("ainvoke")))["log"],
         "abatch": (await graph.abatch([hello()], on("abatch")))[0]["log"],
-        "astream": [
-            next(iter(update)) async for update in graph.astream(hello(), on("astream"))
-        ],
+        "astream": [next(iter(update)) async for update in graph.astream(hello(), on("astream"))],
         **await asyncio.to_thread(_sync_doors, graph),
     }
     assert results == dict.fromkeys(results, expected)
@@ -83,7 +83,8 @@ def test_typed_output_and_custom_events(database):
 def test_third_generation_events(database):
     graph = greeter().compile(database.checkpointer)
     run = graph.stream_events(hello(), on("v3"), version="v3")
-    assert run.output.log == ["greet", "end"]
+    output: Any = run.output
+    assert output.log == ["greet", "end"]
 
 
 @pytest.mark.req("S0-36")
@@ -125,7 +126,7 @@ async def test_state_doors(kind, database, sync_saver):
 
 
 def test_state_doors_of_an_async_only_saver(tmp_path):
-    async def saved():
+    async def saved() -> Any:
         async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "async.db")) as saver:
             graph = asker().compile(saver)
             await graph.ainvoke(hello(), on("t"))
@@ -134,7 +135,7 @@ def test_state_doors_of_an_async_only_saver(tmp_path):
     assert asyncio.run(saved()) == (("ask",), 3, ["greet", "noted"])
 
 
-def _sync_state(graph):
+def _sync_state(graph: Any) -> Any:
     following = graph.get_state(on("t")).next
     length = len(list(graph.get_state_history(on("t"))))
     graph.update_state(on("t"), {"log": ["noted"]}, as_node="greet")
@@ -192,12 +193,13 @@ def test_a_sync_store_works_in_async_nodes_own_or_inherited(tmp_path):
     connection = sqlite3.connect(
         tmp_path / "store.db", check_same_thread=False, isolation_level=None
     )
-    store, seen = SqliteStore(connection), []
+    store = SqliteStore(connection)
+    seen: list[Any] = []
     remembering(seen).compile(store=store).invoke(hello())
     builder = StateGraph(ToyState, input_schema=ToyInput)
     builder.add_node("child", remembering(seen).compile())
     builder.add_edge(START, "child")
-    builder.compile(store=store).invoke(hello())
+    builder.compile(store=store).invoke(ToyInput())
     connection.close()
     assert [item.value for item in seen] == [{"text": "kept"}] * 2
 
@@ -241,7 +243,7 @@ def test_whatever_is_assigned_gets_async_methods(sync_saver, tmp_path):
 class Durabilities(InMemorySaver):
     """Notes in what order steps and saves happen."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.order: list[str] = []
 
@@ -255,18 +257,18 @@ class Durabilities(InMemorySaver):
 async def test_steps_are_saved_before_the_next_one_where_tools_write(asked):
     saver = Durabilities()
 
-    def step(name):
+    def step(name: str) -> Any:
         async def note(state):
             saver.order.append(name)
             return {"log": [name]}
 
         return note
 
-    builder = LoopBuilder(ToyState, input_schema=ToyInput)
+    builder: LoopBuilder[Any, Any, Any, Any] = LoopBuilder(ToyState, input_schema=ToyInput)
     builder.add_sequence([("a", step("a")), ("b", step("b"))])
     builder.add_edge(START, "a")
     graph = builder.compile(saver, writes=lambda: True)
-    await graph.ainvoke(hello(), on("t"), **({"durability": asked} if asked else {}))
+    await graph.ainvoke(hello(), on("t"), durability=asked)
     assert saver.order[saver.order.index("a") + 1] == "saved"
 
 
@@ -307,7 +309,7 @@ def slow(log: list[str]) -> LoopBuilder[Any, Any, Any, Any]:
     return builder
 
 
-def when(condition, act):
+def when(condition: Callable[[], Any], act: Callable[[], Any]) -> None:
     def wait():
         while not condition():
             time.sleep(0.005)

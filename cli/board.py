@@ -1,0 +1,132 @@
+"""What the live view shows, kept up to date event by event. Pure: no terminal here."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from .text import call_text, clean, short
+
+FINISHED: Final = frozenset({"completed", "skipped"})
+ENDED: Final = FINISHED | {"failed", "blocked", "cancelled"}
+_ROLE_WORDS: Final = {
+    "planner": "planning",
+    "executor": "working",
+    "verifier": "checking the results",
+}
+_SPENT: Final = ("model_calls", "tool_calls", "input_tokens", "output_tokens")
+
+
+@dataclass
+class TaskLine:
+    """One task as shown; `note` is why it failed."""
+
+    description: str = ""
+    status: str = "pending"
+    note: str = ""
+
+
+@dataclass
+class Board:
+    """The state of the view."""
+
+    tasks: dict[str, TaskLine] = field(default_factory=dict)
+    calls: dict[str, str] = field(default_factory=dict)
+    phase: str = "starting"
+    spend: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SPENT, 0))
+    warnings: list[str] = field(default_factory=list)
+    stopping: bool = False
+
+    @property
+    def percent(self) -> int:
+        """How much of the plan is finished, in percent; failed tasks are not."""
+        done = sum(task.status in FINISHED for task in self.tasks.values())
+        return 100 * done // len(self.tasks) if self.tasks else 0
+
+    def begin(self, values: Mapping[str, Any]) -> None:
+        """Take over what a saved thread has already done; what was cut off is open again."""
+        if values.get("outcome"):
+            return
+        self.put_tasks(values.get("todos") or ())
+        for key in _SPENT:
+            self.spend[key] += int((values.get("spend") or {}).get(key, 0))
+
+    def put_tasks(self, todos: Iterable[Any]) -> None:
+        """Update tasks by id with whichever fields are given; unknown ids are new tasks."""
+        for todo in todos:
+            if not isinstance(todo, Mapping) or "id" not in todo:
+                continue
+            task = self.tasks.setdefault(str(todo["id"]), TaskLine())
+            task.description = str(todo.get("description", task.description))
+            task.status = str(todo.get("status", task.status))
+            task.note = "" if task.status in FINISHED else str(todo.get("feedback", task.note))
+
+    def apply(self, event: Mapping[str, Any]) -> None:
+        """Take in one progress event; unknown ones change nothing."""
+        act = getattr(self, f"_on_{event.get('type')}", None)
+        if act is not None:
+            act(event)
+
+    def _on_phase(self, event: Mapping[str, Any]) -> None:
+        role = str(event.get("role", ""))
+        self.phase = _ROLE_WORDS.get(role, role)
+
+    def _on_plan(self, event: Mapping[str, Any]) -> None:
+        self.tasks = {}
+        self.put_tasks(event.get("todos") or ())
+
+    def _on_task(self, event: Mapping[str, Any]) -> None:
+        self.put_tasks([event])
+
+    def _on_tool_call(self, event: Mapping[str, Any]) -> None:
+        call = str(event.get("id"))
+        if event.get("status") not in {"success", "error", "denied"}:
+            self.calls[call] = call_text(event.get("tool"), event.get("arguments"))
+            return
+        self.calls.pop(call, None)
+        self.spend["tool_calls"] += event.get("status") != "denied"
+
+    def _on_model(self, event: Mapping[str, Any]) -> None:
+        self.spend["model_calls"] += int(event.get("asks", 1))
+        for key in ("input_tokens", "output_tokens"):
+            self.spend[key] += int(event.get(key, 0))
+
+    def _on_warning(self, event: Mapping[str, Any]) -> None:
+        self._warn(event.get("text"))
+
+    def _on_retry(self, event: Mapping[str, Any]) -> None:
+        self._warn(retry_text(event))
+
+    def _on_fallback(self, event: Mapping[str, Any]) -> None:
+        self._warn(fallback_text(event))
+
+    def _on_budget(self, event: Mapping[str, Any]) -> None:
+        self._warn(budget_text(event))
+
+    def _on_outcome(self, event: Mapping[str, Any]) -> None:
+        self.phase = str(event.get("status"))
+        self.calls = {}
+
+    def _warn(self, text: object) -> None:
+        sentence = short(text, 300)
+        if sentence not in self.warnings:
+            self.warnings.append(sentence)
+
+
+def retry_text(event: Mapping[str, Any]) -> str:
+    """One line on a model call that is tried again."""
+    return (
+        f"{event.get('model')} ({event.get('role')}) failed, retry {event.get('attempt')} in"
+        f" {float(event.get('delay', 0)):.1f} s: {clean(event.get('error', ''))}"
+    )
+
+
+def fallback_text(event: Mapping[str, Any]) -> str:
+    """One line on a model that answers in another's place."""
+    failed = f"{event.get('model')} ({event.get('role')}) failed: {clean(event.get('error', ''))}"
+    return f"{failed}; asking {event.get('to')} instead"
+
+
+def budget_text(event: Mapping[str, Any]) -> str:
+    """One line on an allowance that runs out."""
+    used, limit = float(event.get("used", 0)), float(event.get("of", 0))
+    return f"{used:,.0f} of {limit:,.0f} {event.get('limit')} are used"

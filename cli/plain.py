@@ -1,0 +1,70 @@
+"""Progress where there is no terminal: one short line an event."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from .board import budget_text, fallback_text, retry_text
+from .text import call_text, clean, plural, short
+
+_WIDTH: Final = 160
+
+Event = Mapping[str, Any]
+
+
+def line_of(event: Event) -> str | None:
+    """The line for an event; None for those that say nothing to a reader."""
+    tell = _LINES.get(str(event.get("type")))
+    return None if tell is None else short(tell(event), _WIDTH)
+
+
+def _phase(event: Event) -> str:
+    place = f"task {event['task']}, " if event.get("task") else ""
+    return f"{event.get('role')}: {place}round {event.get('round')}"
+
+
+def _plan(event: Event) -> str:
+    todos = event.get("todos") or []
+    named = "; ".join(f"{t.get('id')} {t.get('description')}" for t in todos)
+    return f"plan: {plural(len(todos), 'task')}: {named}"
+
+
+def _task(event: Event) -> str:
+    return f"task {event.get('id')} {event.get('status')}: {event.get('description')}"
+
+
+def _call(event: Event) -> str:
+    called = call_text(event.get("tool"), event.get("arguments"), 90)
+    if event.get("status") not in {"success", "error", "denied"}:
+        return f"call {event.get('id')} {called}"
+    seconds = float(event.get("seconds") or 0)
+    result = clean(event.get("result", ""))
+    return f"call {event.get('id')} {event.get('status')} ({seconds:.1f} s): {result}"
+
+
+def _model(event: Event) -> str:
+    tokens = f"{event.get('input_tokens', 0)} tokens in, {event.get('output_tokens', 0)} out"
+    return f"{event.get('role')} asked {event.get('model')}: {tokens}"
+
+
+def _verdict(event: Event) -> str:
+    improvements = "; ".join(map(str, event.get("improvements") or ()))
+    return "verdict: passed" if event.get("passed") else f"verdict: not yet: {improvements}"
+
+
+def _outcome(event: Event) -> str:
+    return f"outcome: {event.get('status')} ({event.get('reason')})"
+
+
+_LINES: Final[dict[str, Callable[[Event], str]]] = {
+    "phase": _phase,
+    "plan": _plan,
+    "task": _task,
+    "tool_call": _call,
+    "model": _model,
+    "warning": lambda event: f"warning: {event.get('text')}",
+    "retry": lambda event: f"warning: {retry_text(event)}",
+    "fallback": lambda event: f"warning: {fallback_text(event)}",
+    "budget": lambda event: f"warning: {budget_text(event)}",
+    "verdict": _verdict,
+    "outcome": _outcome,
+}

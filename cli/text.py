@@ -1,0 +1,42 @@
+"""Foreign text made safe and short for a terminal."""
+
+import json
+import unicodedata
+from typing import Any, Final
+
+_KEPT: Final = frozenset("\n\t")
+# Joiners belong to emoji and scripts; the other format characters can disguise what is shown.
+_JOINERS: Final = frozenset("\u200c\u200d")
+
+
+def clean(text: object) -> str:
+    """Replace what could steer a terminal (escape codes, text direction) by a visible mark."""
+    return "".join(c if _is_harmless(c) else "\ufffd" for c in str(text).replace("\r\n", "\n"))
+
+
+def _is_harmless(character: str) -> bool:
+    if character in _KEPT or character in _JOINERS:
+        return True
+    return unicodedata.category(character) not in {"Cc", "Cf", "Cs"}
+
+
+def short(text: object, limit: int = 100) -> str:
+    """One line of at most `limit` characters."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON in which foreign scripts stay readable."""
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+
+
+def call_text(tool: object, arguments: object, limit: int = 100) -> str:
+    """A tool call as one short line."""
+    shown = as_json(arguments) if arguments else ""
+    return short(f"{tool} {shown}", limit)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

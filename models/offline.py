@@ -1,0 +1,186 @@
+"""A deterministic stand-in for a language model, used when none is configured.
+
+It is honest about what it is: it splits the goal into clauses, finds tools by their words, fills
+arguments by schema from the goal and from earlier results, and shows results as they came. It knows
+no scenario, server or tool, and never makes up text or SQL.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, get_args
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from ..prompts.sections import read_json, read_section
+from ..state.contracts import CONTRACTS, Role
+from .offline_answers import NO_MODEL
+from .offline_plan import plan
+from .offline_task import Done, Step, Task, next_step, result_failed
+from .offline_tools import read_tools
+from .offline_verdict import judge
+
+_ROLE: Final = re.compile(r"\bYou are the (planner|executor|verifier)\b", re.IGNORECASE)
+_PLAIN: Final = (
+    f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a model such as "
+    "'openai:gpt-4.1', and ask again."
+)
+
+
+class OfflineModel(BaseChatModel):
+    """Answers as planner, executor and verifier by rules; any other question by saying so.
+
+    The same messages and tools always give the same answer, apart from words such as "today" that
+    are read from the clock. It uses no network.
+    """
+
+    @property
+    def _llm_type(self) -> str:
+        return "offline"
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Offer tools; they are kept in OpenAI format and found by their words."""
+        specs = [convert_to_openai_tool(tool) for tool in tools]
+        return self.bind(tools=specs, tool_choice=tool_choice, **kwargs)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        specs = [spec for spec in kwargs.get("tools") or () if isinstance(spec, Mapping)]
+        role = _role(messages, specs, kwargs.get("response_format"))
+        answer = _answer(role, messages, specs) if role else AIMessage(_PLAIN)
+        answer.usage_metadata = _usage(messages, answer)
+        answer.response_metadata = {"model_name": "offline", "finish_reason": "stop"}
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+
+def _role(messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]], form: object) -> Role | None:
+    """The role by the system message, else by the contract that is named or bound."""
+    system = " ".join(_text(message) for message in messages if isinstance(message, SystemMessage))
+    named = _ROLE.search(system)
+    if named:
+        return next(role for role in get_args(Role) if role == named[1].lower())
+    asked = " ".join([system, *(_name(spec) for spec in specs), json.dumps(form, default=str) if form else ""])
+    return next((role for role, contract in CONTRACTS.items() if contract.__name__ in asked), None)
+
+
+def _answer(role: Role, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]) -> AIMessage:
+    contract = CONTRACTS[role].__name__
+    bound = any(_name(spec) == contract for spec in specs)
+    shown = next((_text(message) for message in messages if isinstance(message, HumanMessage)), "")
+    if role == "executor":
+        names = {contract.__name__ for contract in CONTRACTS.values()}
+        offered = [spec for spec in specs if _name(spec) not in names]
+        step = next_step(_task(shown, messages, offered))
+        if step.calls:
+            return _calling(step, len(messages))
+        return _as_contract(_reported(step), contract, bound)
+    return _as_contract(_planned(shown) if role == "planner" else _judged(shown), contract, bound)
+
+
+def _planned(shown: str) -> dict[str, Any]:
+    return plan(
+        _request(shown),
+        previous=_records(shown, "previous_plan"),
+        improvements=[str(item) for item in _items(shown, "improvements")],
+        answers=_records(shown, "answers"),
+    )
+
+
+def _judged(shown: str) -> dict[str, Any]:
+    return judge(_request(shown), _records(shown, "tasks"), _records(shown, "evidence"))
+
+
+def _reported(step: Step) -> dict[str, Any]:
+    return {
+        "summary": step.summary,
+        "taskCompleted": step.completed,
+        "shouldContinue": False,
+    }
+
+
+def _task(shown: str, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]) -> Task:
+    told = read_json(shown, "task")
+    task = told if isinstance(told, Mapping) else {"description": read_section(shown, "task") or shown}
+    earlier = [
+        (str(item.get("description", "")), str(item.get("result") or ""))
+        for item in _records(shown, "results_so_far")
+    ]
+    text = str(task.get("description") or "") or _request(shown)
+    inputs = task.get("inputs") or ""
+    return Task(text, read_tools(specs), tuple(earlier), tuple(_done(messages)), inputs if isinstance(inputs, str) else json.dumps(inputs))
+
+
+def _done(messages: Sequence[BaseMessage]) -> list[Done]:
+    """Pair the calls of earlier turns with their results."""
+    results = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
+    done = []
+    for message in messages:
+        for call in message.tool_calls if isinstance(message, AIMessage) else ():
+            result = results.get(call["id"] or "")
+            if result is not None:
+                text = _text(result)
+                done.append(Done(call["name"], call["args"], result_failed(result.status, text), text))
+    return done
+
+
+def _calling(step: Step, turn: int) -> AIMessage:
+    calls = [
+        {"name": name, "args": arguments, "id": f"offline_{turn}_{index}", "type": "tool_call"}
+        for index, (name, arguments) in enumerate(step.calls)
+    ]
+    return AIMessage("", tool_calls=calls)
+
+
+def _as_contract(answer: dict[str, Any], contract: str, bound: bool) -> AIMessage:
+    """The answer as JSON text, or as a call of the tool that stands for the contract."""
+    if bound:
+        return AIMessage("", tool_calls=[{"name": contract, "args": answer, "id": "offline_answer", "type": "tool_call"}])
+    return AIMessage(json.dumps(answer, ensure_ascii=False))
+
+
+def _request(shown: str) -> str:
+    request = read_section(shown, "request")
+    return request if request is not None else "" if re.search(r"(?m)^<[a-z_]+>$", shown) else shown
+
+
+def _items(shown: str, name: str) -> list[Any]:
+    found = read_json(shown, name)
+    return found if isinstance(found, list) else []
+
+
+def _records(shown: str, name: str) -> list[Mapping[str, Any]]:
+    return [item for item in _items(shown, name) if isinstance(item, Mapping)]
+
+
+def _name(spec: Mapping[str, Any]) -> str:
+    function = spec.get("function", spec)
+    return str(function.get("name") or function.get("title") or "") if isinstance(function, Mapping) else ""
+
+
+def _text(message: BaseMessage) -> str:
+    return str(message.text)
+
+
+def _usage(messages: Sequence[BaseMessage], answer: AIMessage) -> UsageMetadata:
+    """An estimate of four characters a token, the usual one for English text."""
+    read = sum(len(_text(message)) for message in messages) // 4
+    written = (len(_text(answer)) + len(json.dumps(answer.tool_calls, default=str))) // 4
+    return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)

@@ -1,0 +1,248 @@
+"""Fills the arguments of a tool from a clause, by schema; several items give several calls."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .offline_known import Known
+from .offline_literals import Given
+from .offline_tools import Parameter, Tool
+from .offline_values import FINDERS, Clause, closest, in_order, kind_of
+
+# Kinds whose further values in the clause mean further calls ("read a.md and b.md").
+_REPEATS: Final = ("zone", "path", "url", "email", "query", "name", "enum")
+_SURE: Final = ("path", "glob", "url", "email", "zone", "date", "time", "number", "enum", "boolean")
+MOST_CALLS: Final = 10
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Argument sets for one tool, what is missing, and how many literals of the clause are used."""
+
+    calls: tuple[dict[str, Any], ...]
+    missing: tuple[tuple[Parameter, str], ...] = ()
+    used: int = 0
+    unused: int = 0
+    guessed: int = 0
+
+    @property
+    def unwritten(self) -> list[str]:
+        """Missing arguments that want text or SQL, which is never made up."""
+        return [parameter.name for parameter, kind in self.missing if kind in ("text", "sql", "object")]
+
+
+def fill(tool: Tool, text: str, known: Known) -> Filled:
+    """Fill a tool's arguments from the text of a clause and from earlier results."""
+    clause = Clause(text, known)
+    arguments: dict[str, Any] = {}
+    repeated: tuple[str, list[Given]] | None = None
+    missing, guessed = [], 0
+    for parameter, kind in in_order(tool):
+        values = _values(clause, parameter, kind, tool)
+        if values:
+            arguments[parameter.name] = _typed(values[0].value, parameter)
+            clause.used |= _places(values[0])
+            guessed += values[0].kind in ("default", "phrase")
+            more = _further(values, kind, parameter, clause)
+            if more and repeated is None and (parameter.required or kind in ("path", "zone")):
+                repeated = (parameter.name, more)
+        elif kind in ("array", "object") and (parameter.required or kind == "array"):
+            nested = _nested(clause, parameter, tool)
+            if nested is not None:
+                arguments[parameter.name] = nested
+                continue
+        if parameter.required and parameter.name not in arguments and "default" not in parameter.schema:
+            missing.append((parameter, kind))
+    sets = [arguments]
+    for value in repeated[1][: MOST_CALLS - 1] if repeated else ():
+        clause.used |= _places(value)
+        sets.append({**arguments, repeated[0]: value.value} if repeated else arguments)
+    strong = [item for item in clause.given if item.kind not in ("number", "date", "code")]
+    used = [item for item in (*strong, *clause.zones) if _places(item) & clause.used]
+    left = [item for item in strong if not _places(item) & clause.used]
+    return Filled(tuple(sets), tuple(missing), len(used), len(left), guessed)
+
+
+def _places(value: Given) -> set[int]:
+    return set(range(value.start, min(value.end, value.start + 2_000))) if value.start >= 0 else set()
+
+
+def _values(clause: Clause, parameter: Parameter, kind: str, tool: Tool) -> list[Given]:
+    """Unused values for one argument, best first; optional arguments take only what is clear."""
+    finder = FINDERS.get(kind)
+    if finder is None:
+        return []
+    found = [value for value in finder(clause, parameter, tool) if not _places(value) & clause.used]
+    if parameter.required:
+        return found
+    if kind in _SURE:
+        return [value for value in found if value.kind != "default"]
+    if kind == "name":
+        return [value for value in found if value.kind in ("labelled", "shaped", "option")]
+    return [value for value in found if _introduced(clause, parameter, value)]
+
+
+def _introduced(clause: Clause, parameter: Parameter, value: Given) -> bool:
+    """Whether the clause names the argument just before the value."""
+    return value.start >= 0 and bool(set(parameter.name_words) & set(clause.before(value, 3)))
+
+
+def _further(values: list[Given], kind: str, parameter: Parameter, clause: Clause) -> list[Given]:
+    """Other values of the same sort as the first one: each wants a call of its own."""
+    first = values[0]
+    if kind not in _REPEATS or first.start < 0:
+        return []
+    seen, more = {first.value}, []
+    for value in values[1:]:
+        same = value.kind == first.kind and value.start >= 0 and value.kind in _REPEATED
+        if same and value.value not in seen and not _places(value) & (clause.used | _places(first)):
+            seen.add(value.value)
+            more.append(value)
+    return more
+
+
+_REPEATED: Final = ("zone", "path", "url", "email", "quoted", "code", "id", "proper", "shaped", "option", "number")
+
+
+def _typed(value: str, parameter: Parameter) -> Any:
+    kind = parameter.schema.get("type")
+    if kind == "boolean":
+        return value == "true"
+    if kind in ("integer", "number"):
+        number = float(value.replace("−", "-"))
+        return int(number) if number.is_integer() else number
+    return value
+
+
+def _nested(clause: Clause, parameter: Parameter, tool: Tool) -> Any:
+    """A list or an object from the clause, or None where it gives too little."""
+    schema = parameter.schema
+    if schema.get("type") == "object":
+        return _object(clause, schema, tool)
+    items = schema.get("items")
+    item = Parameter(parameter.name, items if isinstance(items, Mapping) else {}, parameter.required)
+    if item.schema.get("type") in ("object", "array"):
+        value = _nested(clause, item, tool)
+        return None if value is None else [value]
+    about = Parameter(item.name, {**item.schema, "description": schema.get("description", "")}, parameter.required)
+    values = _values(clause, about, kind_of(about, tool), tool)
+    values = [value for value in values if value.kind != "default"]
+    for value in values:
+        clause.used |= _places(value)
+    firm = [value for value in values if value.kind != "phrase"] or values[:1]
+    return list(dict.fromkeys(_typed(value.value, item) for value in firm)) or None
+
+
+def _object(clause: Clause, schema: Mapping[str, Any], tool: Tool) -> dict[str, Any] | None:
+    literal = next((item for item in clause.of("code", "quoted") if item.value.strip().startswith("{")), None)
+    if literal:
+        try:
+            value = json.loads(literal.value)
+        except ValueError:
+            value = None
+        if isinstance(value, dict):
+            return value
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or not properties:
+        return None
+    required = schema.get("required") or ()
+    part = Tool(
+        tool.name,
+        tool.description,
+        tuple(Parameter(name, value if isinstance(value, Mapping) else {}, name in required) for name, value in properties.items()),
+        tool.name_words,
+        tool.first_words,
+        tool.more_words,
+    )
+    found: dict[str, Any] = {}
+    for parameter, kind in in_order(part):
+        values = [value for value in _values(clause, parameter, kind, part) if value.kind != "default"]
+        if values:
+            clause.used |= _places(values[0])
+            found[parameter.name] = _typed(values[0].value, parameter)
+        elif kind in ("array", "object"):
+            nested = _nested(clause, parameter, part)
+            if nested is not None:
+                found[parameter.name] = nested
+    whole = all(name in found for name in required)
+    return found if found and whole else None
+
+
+def corrected(tool: Tool, arguments: Mapping[str, Any], error: str, clause: Clause) -> dict[str, Any] | None:
+    """One better argument set that the error's own words suggest, or None."""
+    error = error[:4_000]
+    for change in (_allowed_value, _suggested_path, _named_argument, _other_type):
+        better = change(tool, arguments, error, clause)
+        if better is not None and better != arguments:
+            return better
+    return None
+
+
+def _allowed_value(tool: Tool, arguments: Mapping[str, Any], error: str, clause: Clause) -> dict[str, Any] | None:
+    listed = re.search(r"(?is)(?:one of|allowed|valid|available|known|expected|did you mean|choose|supported|options)\b(.*)", error)
+    if not listed:
+        return None
+    options = re.findall(r"['\"`]([^'\"`\n]{1,80})['\"`]", listed[1]) or re.findall(r"[\w./-]{2,80}", listed[1])
+    for name, value in arguments.items():
+        if not isinstance(value, str) or not re.search(rf"(?i){re.escape(value)}|\b{re.escape(name)}\b", error):
+            continue
+        others = [option for option in options if option != value and option.lower() != name.lower()]
+        said = [option for option in others if re.search(rf"(?i)(?<!\w){re.escape(option)}(?!\w)", clause.text)]
+        choice = said[0] if said else closest(value, others)
+        if choice:
+            return {**arguments, name: choice}
+    return None
+
+
+def _suggested_path(tool: Tool, arguments: Mapping[str, Any], error: str, clause: Clause) -> dict[str, Any] | None:
+    told = [match.rstrip(".,:") for match in re.findall(r"(?<![\w.])(?:/[\w.@+-]+)+|[A-Z]:\\[\w.\\-]+", error)]
+    for parameter, kind in in_order(tool):
+        value = arguments.get(parameter.name)
+        if kind != "path" or not isinstance(value, str):
+            continue
+        for path in told:
+            inner = value.removeprefix("./").strip("/")
+            if path in (value, f"/{inner}") or path.endswith(f"/{inner}") and inner not in (".", ""):
+                continue
+            ends_here = inner in (".", "") and any(other != path and other.endswith("/") for other in told)
+            if not ends_here and not _is_own_folder(path, error, value):
+                return {**arguments, parameter.name: path if inner in (".", "") else f"{path.rstrip('/')}/{inner}"}
+    return None
+
+
+def _is_own_folder(path: str, error: str, value: str) -> bool:
+    """Whether an error's path only spells out the one that was refused."""
+    outside = re.search(rf"(?i)(?:outside|not in|not within|allowed)[^\n]*?{re.escape(path)}", error)
+    before = error.split(path)[0].lower()
+    refused = re.search(r"(?:access denied|denied|outside)[^/]*$", before) and not re.search(r"(?:not in|allowed \S+|under|within)[^/]*$", before)
+    return not outside or bool(refused and value in (".", ""))
+
+
+def _named_argument(tool: Tool, arguments: Mapping[str, Any], error: str, clause: Clause) -> dict[str, Any] | None:
+    """An optional argument the error asks for, if the clause gives one."""
+    if not re.search(r"(?i)required|missing|must (?:give|provide|be given|specify)", error):
+        return None
+    for parameter, kind in in_order(tool):
+        if parameter.name in arguments or not re.search(rf"\b{re.escape(parameter.name)}\b", error):
+            continue
+        wanted = Parameter(parameter.name, parameter.schema, required=True)
+        values = _values(Clause(clause.text, clause.known), wanted, kind, tool)
+        if values:
+            return {**arguments, parameter.name: _typed(values[0].value, parameter)}
+    return None
+
+
+def _other_type(tool: Tool, arguments: Mapping[str, Any], error: str, clause: Clause) -> dict[str, Any] | None:
+    """A number as text or a text as number, where the error says which it wants."""
+    for name, value in arguments.items():
+        if not re.search(rf"\b{re.escape(name)}\b", error):
+            continue
+        if isinstance(value, int | float) and re.search(r"(?i)\bstring\b", error):
+            return {**arguments, name: str(value)}
+        if isinstance(value, str) and re.fullmatch(r"-?\d+", value) and re.search(r"(?i)\b(?:integer|number)\b", error):
+            return {**arguments, name: int(value)}
+        if isinstance(value, str) and re.search(r"(?i)\b(?:array|list)\b", error):
+            return {**arguments, name: [value]}
+    return None

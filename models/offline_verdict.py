@@ -1,0 +1,124 @@
+"""The offline verifier: a task counts only if a call that fits it succeeded, or its answer stands in one."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from .offline_answers import NO_MODEL, reads_as_error, shorten
+from .offline_plan import split_goal
+from .offline_words import best_related, changes_something, content_words, covered, is_question, raw_words, words
+
+_ENOUGH: Final = 0.7
+_READ: Final = 20_000
+
+
+def judge(request: str, tasks: Sequence[Mapping[str, Any]], evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Answer as VerifierResponse; every completed task cites the ids that prove it."""
+    verdicts = [_verdict(task, evidence) for task in tasks]
+    missed = _missed(request, tasks)
+    improvements = [
+        f'"{_text(task)}": {verdict["feedback"]}'
+        for task, verdict in zip(tasks, verdicts, strict=True)
+        if not verdict["completed"]
+    ]
+    improvements += [f'"{clause}": no task covers this part of the request' for clause in missed]
+    if not tasks and not improvements:
+        improvements.append("Plan at least one task for the request.")
+    done = not improvements
+    return {
+        "allCompleted": done,
+        "userNeedsSatisfied": done,
+        "overallFeedback": f"{NO_MODEL}: checked by matching calls and results with the words of each task.",
+        "tasks": verdicts,
+        "summary": _summary(tasks, verdicts, improvements),
+        "improvements": improvements,
+    }
+
+
+def _text(task: Mapping[str, Any]) -> str:
+    return str(task.get("description", ""))
+
+
+def _missed(request: str, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Parts of the request that no task speaks of."""
+    known = [_text(task) for task in tasks]
+    said = [set(raw_words(text.lower())) for text in known]
+    parts = split_goal(request)[0]
+    return [part for part in parts if part not in known and not _spoken_of(set(raw_words(part.lower())), said)][:20]
+
+
+def _spoken_of(part: set[str], said: Sequence[set[str]]) -> bool:
+    return not part or any(len(part & task) >= 0.6 * len(part) for task in said)
+
+
+def _verdict(task: Mapping[str, Any], evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    number = str(task.get("id", ""))
+    own = [item for item in evidence if str(item.get("task", "")) == number]
+    calls = [item for item in evidence if item.get("tool") and _succeeded(item)]
+    proof = [str(item.get("id")) for item in calls if item in own and _fits(task, item)]
+    feedback = ""
+    if task.get("status") in ("failed", "skipped", "cancelled", "blocked"):
+        proof, feedback = [], _reason(task, own)
+    elif not proof:
+        reports = [item for item in own if not item.get("tool") and _is_grounded(item, calls)]
+        proof = [str(item.get("id")) for item in reports]
+        feedback = "" if proof else _reason(task, own)
+    return {"id": number, "completed": bool(proof), "feedback": feedback or "Proven.", "evidence": proof}
+
+
+def _succeeded(item: Mapping[str, Any]) -> bool:
+    return item.get("status") == "success" and not reads_as_error(str(item.get("result", "")))
+
+
+def _fits(task: Mapping[str, Any], item: Mapping[str, Any]) -> bool:
+    """Whether a call is about what its task asks: the same change, and words in common."""
+    text, tool = _text(task), words(str(item.get("tool", "")))
+    arguments = str(item.get("arguments", ""))
+    wish = changes_something(text)
+    if wish and not best_related(wish, [*tool, *words(arguments)[:200]]):
+        return _says_so(wish, str(item.get("result", "")))
+    wanted = content_words(text)
+    told = {*tool, *words(arguments), *words(str(item.get("result", ""))[:_READ])}
+    return not wanted or covered(wanted, told) > 0
+
+
+def _says_so(wish: str, result: str) -> bool:
+    return bool(best_related(wish, words(result[:500])))
+
+
+def _is_grounded(report: Mapping[str, Any], calls: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a report's words come from the results of successful calls."""
+    text = str(report.get("result", ""))
+    if report.get("status") == "error" or re.match(r"\s*Not done\b", text):
+        return False
+    told = {word for item in calls for word in words(str(item.get("result", "")))}
+    said = content_words(text)
+    return bool(said) and bool(told) and sum(word in told for word in said) >= _ENOUGH * len(said)
+
+
+def _reason(task: Mapping[str, Any], own: Sequence[Mapping[str, Any]]) -> str:
+    told = str(task.get("result") or "").strip()
+    if told:
+        return re.sub(r"^Not done\. ", "", told)[:600]
+    failed = [item for item in own if item.get("tool") and not _succeeded(item)]
+    if failed:
+        return f"the call of {failed[-1].get('tool')} failed: {str(failed[-1].get('result', ''))[:300]}"
+    return "no successful call proves it"
+
+
+def _summary(tasks: Sequence[Mapping[str, Any]], verdicts: Sequence[Mapping[str, Any]], improvements: Sequence[str]) -> str:
+    pairs = [(task, verdict) for task, verdict in zip(tasks, verdicts, strict=True) if verdict["completed"]]
+    answers = [pair for pair in pairs if is_question(_text(pair[0]))]
+    others = [pair for pair in pairs if pair not in answers]
+    parts = [_part(task, verdict, 3_000) for task, verdict in answers]
+    parts += [_part(task, verdict, 700 if answers else 3_000) for task, verdict in others]
+    if improvements:
+        parts.append("Not done:\n" + "\n".join(f"- {text[:700]}" for text in improvements))
+    parts.append(f"_{NO_MODEL}; results are shown as the tools gave them._")
+    return "\n\n".join(parts)
+
+
+def _part(task: Mapping[str, Any], verdict: Mapping[str, Any], limit: int) -> str:
+    result = shorten(str(task.get("result") or "Done.").strip(), _text(task), limit)
+    cited = " ".join(f"[{number}]" for number in verdict["evidence"])
+    return f"**{_text(task)[:300]}** {cited}\n{result}"

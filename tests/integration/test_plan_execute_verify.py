@@ -1,0 +1,454 @@
+"""Whole runs of plan → execute → verify on a scripted model and real Python tools."""
+
+import asyncio
+import json
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from loopwright import Context, ScriptedModel, build_plan_execute_verify
+from loopwright.prompts.sections import read_json, read_section
+from support.scripts import call, failed, passed, plan, report, todo
+
+THREAD = {"configurable": {"thread_id": "t"}}
+KEYS = {
+    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models", "resume",
+}  # fmt: skip
+
+
+def shelf():
+    """Two tools over a small world, and the record of what was called."""
+    calls = []
+
+    def look(name: str) -> str:
+        """Look up a fact."""
+        calls.append(name)
+        facts = {"owner": "Ada", "price": "7 euro"}
+        if name not in facts:
+            msg = f"there is no fact {name!r}"
+            raise ValueError(msg)
+        return facts[name]
+
+    look.calls = calls
+    return look
+
+
+def ask(graph, goal="Who owns it and what does it cost?", config=THREAD, **options):
+    return graph.invoke({"messages": [{"role": "user", "content": goal}]}, config, **options)
+
+
+def human(asked):
+    return next(m for m in asked.messages if m.type == "human").text
+
+
+def two_tasks(**scripts):
+    return ScriptedModel(
+        {
+            "planner": [plan(todo("1", "Find the owner"), todo("2", "Find the price"))],
+            "executor": [
+                [call("look", name="owner")],
+                report("The owner is Ada."),
+                [call("look", name="price")],
+                report("It costs 7 euro."),
+            ],
+            "verifier": [passed("Ada owns it, 7 euro.", t1=["1.1.0"], t2=["2.1.0"])],
+        }
+        | scripts
+    )
+
+
+@pytest.mark.req(
+    "S0-01", "S0-02", "S0-09", "S0-18", "S0-21", "S0-46", "S0-52", "S0-59", "S0-63", "S0-146"
+)
+def test_plan_execute_verify_from_goal_to_proven_answer():
+    look = shelf()
+    model = two_tasks()
+    result = ask(build_plan_execute_verify(model=model, tools=[look]))
+    outcome = result["outcome"]
+    assert set(outcome) == KEYS
+    assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL")
+    assert outcome["answer"] == result["messages"][-1].text == "Ada owns it, 7 euro."
+    assert [t["evidence"] for t in outcome["tasks"]] == [["1.1.0"], ["2.1.0"]]
+    assert [t["status"] for t in outcome["tasks"]] == ["completed", "completed"]
+    assert look.calls == ["owner", "price"]
+    assert [a.role for a in model.asked] == ["planner", *["executor"] * 4, "verifier"]
+    assert outcome["spend"]["model_calls"] == 6
+    assert outcome["spend"]["tool_calls"] == 2
+    assert outcome["spend"]["by_role"]["executor"]["model_calls"] == 4
+    assert set(outcome["models"]) == {"planner", "executor", "verifier"}
+    assert outcome["resume"] is None
+
+
+@pytest.mark.req("S0-122", "S0-123", "S0-138")
+def test_only_the_executor_gets_tools_and_only_its_own_task():
+    model = two_tasks()
+    ask(build_plan_execute_verify(model=model, tools=[shelf()]))
+    by_role = {
+        role: [a for a in model.asked if a.role == role]
+        for role in ("planner", "executor", "verifier")
+    }
+    assert "look" not in by_role["planner"][0].tools
+    assert "look" in by_role["executor"][0].tools
+    assert "look" not in by_role["verifier"][0].tools
+    assert read_json(human(by_role["planner"][0]), "tools") == [
+        {"name": "look", "description": "Look up a fact."}
+    ]
+    second = by_role["executor"][2]
+    assert read_json(human(second), "task")["description"] == "Find the price"
+    assert read_json(human(second), "results_so_far")[0]["result"] == "The owner is Ada."
+    assert len(second.messages) == 2, "nobody else's transcript"
+    assert read_section(human(second), "request") == "Who owns it and what does it cost?"
+
+
+@pytest.mark.req("S0-11", "S0-115", "S0-10")
+def test_improvements_go_back_to_the_planner_and_finished_tasks_are_not_run_again():
+    look = shelf()
+    model = two_tasks(
+        planner=[
+            plan(todo("1", "Find the owner")),
+            plan(todo("1", "Find the owner"), todo("2", "Find the price")),
+        ],
+        verifier=[
+            failed("find the price too", t1=True)
+            | {"tasks": [{"id": "1", "completed": True, "evidence": ["1.1.0"]}]},
+            passed("Ada owns it, 7 euro.", t1=["1.1.0"], t2=["2.1.0"]),
+        ],
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[look]))["outcome"]
+    assert outcome["status"] == "complete"
+    assert look.calls == ["owner", "price"]
+    again = human([a for a in model.asked if a.role == "planner"][1])
+    assert read_json(again, "improvements") == ["find the price too"]
+    assert read_json(again, "previous_plan")[0]["result"] == "The owner is Ada."
+
+
+@pytest.mark.req("P-03")
+@pytest.mark.parametrize("cited", [[], ["9.9.9"], ["1.1.0"]], ids=["none", "foreign", "failed"])
+def test_a_verifier_without_proof_is_not_believed(cited):
+    """It cites nothing, another run's evidence, or a call that failed."""
+    model = ScriptedModel(
+        {
+            "planner": [plan(todo("1", "Find the colour"))] * 3,
+            "executor": [[call("look", name="colour")], report("It is red.")] * 3,
+            "verifier": [passed("It is red.", t1=cited)] * 9,
+        }
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
+    assert outcome["status"] in {"stuck", "partial"}
+    assert "It is red." not in outcome["answer"].splitlines()[0]
+    assert outcome["unmet"]
+
+
+@pytest.mark.req("P-03")
+def test_evidence_of_an_earlier_turn_proves_nothing():
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the owner")), *[plan(todo("1", "Find the price"))] * 3],
+        executor=[
+            [call("look", name="owner")], report("Ada"), *[report("It costs 7 euro.")] * 3,
+        ],
+        verifier=[passed("Ada owns it.", t1=["1.1.0"]), *[passed("7 euro, see there.", t1=["1.1.0"])] * 9],
+    )  # fmt: skip
+    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    assert ask(graph)["outcome"]["status"] == "complete"
+    assert ask(graph, "And the price?")["outcome"]["status"] != "complete"
+
+
+@pytest.mark.req("P-22")
+def test_the_same_blockers_twice_end_the_run_as_stuck():
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the colour"))] * 9,
+        executor=[report("No tool knows colours.", taskCompleted=False)] * 9,
+        verifier=[failed("find the colour", t1=False)] * 9,
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("stuck", "SAME_BLOCKERS")
+    assert any("find the colour" in text for text in outcome["unmet"])
+    assert len([a for a in model.asked if a.role == "verifier"]) == 2
+
+
+@pytest.mark.req("P-22", "S0-25", "S0-103")
+def test_verify_cycles_are_bounded_whatever_the_verifier_says():
+    wishes = iter(range(100))
+    model = ScriptedModel(
+        lambda messages, offered: {
+            "planner": lambda: plan(todo("1", f"Try {next(wishes)}")),
+            "executor": lambda: report("tried"),
+            "verifier": lambda: failed(f"wish {next(wishes)}", t1=False),
+        }[messages[0].text.split()[3].rstrip(".")]()
+    )
+    outcome = ask(build_plan_execute_verify(model=model))["outcome"]
+    assert outcome["reason"] in {"MAX_ROUNDS", "SAME_BLOCKERS"}
+    assert outcome["status"] != "complete"
+    assert len([a for a in model.asked if a.role == "verifier"]) <= 3
+
+
+@pytest.mark.req("S0-23", "S0-26", "S0-103")
+def test_planning_rounds_are_bounded():
+    more = {"needsMorePlanning": True, "todos": [todo("1", "Find the owner")]}
+    model = two_tasks(planner=[more] * 9, verifier=[passed("Ada owns it.", t1=["1.1.0"])])
+    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
+    assert outcome["status"] == "complete"
+    assert len([a for a in model.asked if a.role == "planner"]) == 3
+    empty = {"needsMorePlanning": True, "missingInformation": []}
+    model = two_tasks(planner=[empty] * 9)
+    outcome = ask(build_plan_execute_verify(model=model))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION")
+    assert len(model.asked) == 3
+
+
+@pytest.mark.req("S0-24", "S0-103")
+def test_executor_rounds_are_bounded_and_the_last_one_has_no_tools():
+    look = shelf()
+    names = iter(range(100))
+    model = two_tasks(
+        planner=[plan(todo("1", "Look for ever"))] * 9,
+        executor=lambda messages, offered: (
+            [call("look", name=f"x{next(names)}")]
+            if "look" in offered
+            else report("Found nothing.", taskCompleted=False)
+        ),
+        verifier=[failed("find it", t1=False)] * 9,
+    )
+    outcome = ask(
+        build_plan_execute_verify(model=model, tools=[look]), context=Context(max_executor_rounds=4)
+    )["outcome"]
+    assert outcome["status"] == "stuck"
+    executors = [a for a in model.asked if a.role == "executor"]
+    assert [bool(a.tools) for a in executors[:4]] == [True, True, True, False]
+    assert len(executors) == 8, "four rounds for each of the two attempts"
+
+
+@pytest.mark.req("S0-120")
+def test_what_only_the_user_knows_is_asked_once_and_the_answer_reaches_the_planner():
+    unclear = {"needsMorePlanning": True, "missingInformation": ["Which lamp?"]}
+    model = two_tasks(
+        planner=[unclear, plan(todo("1", "Find the owner"))],
+        verifier=[passed("Ada owns it.", t1=["1.1.0"])],
+    )
+    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    waiting = ask(graph)["__interrupt__"]
+    assert waiting[0].value["action_requests"][0]["args"] == {"questions": ["Which lamp?"]}
+    result = graph.invoke(Command(resume={"type": "respond", "message": "The red one."}), THREAD)
+    assert result["outcome"]["status"] == "complete"
+    shown = read_json(human(model.asked[1]), "answers")
+    assert shown == [{"question": "Which lamp?", "answer": "The red one."}]
+
+
+def test_nobody_to_ask_means_planning_on_and_then_an_honest_end():
+    unclear = {"needsMorePlanning": True, "missingInformation": ["Which lamp?"]}
+    graph = build_plan_execute_verify(model=two_tasks(planner=[unclear] * 9))
+    outcome = ask(graph, context=Context(interactive=False))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION")
+    assert "Which lamp?" in outcome["unmet"]
+
+
+def test_a_refused_answer_ends_as_blocked():
+    unclear = {"needsMorePlanning": True, "missingInformation": ["Which lamp?"]}
+    graph = build_plan_execute_verify(
+        model=two_tasks(planner=[unclear] * 9), checkpointer=InMemorySaver()
+    )
+    ask(graph)
+    outcome = graph.invoke(Command(resume="reject"), THREAD)["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION")
+
+
+def test_a_plan_under_review_is_approved_edited_or_sent_back():
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the colour")), plan(todo("1", "Find the owner"))],
+        verifier=[passed("Ada owns it.", t1=["1.1.0"])],
+    )
+    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    review = ask(graph, context=Context(review_plan=True))["__interrupt__"][0].value
+    assert review["action_requests"][0]["args"]["todos"][0]["description"] == "Find the colour"
+    again = graph.invoke(
+        Command(resume="reject: the owner, please"), THREAD, context=Context(review_plan=True)
+    )
+    assert "the owner, please" in read_json(human(model.asked[1]), "improvements")[0]
+    assert again["__interrupt__"]
+    edited = {"todos": [todo("1", "Find the very owner")]}
+    result = graph.invoke(
+        Command(resume={"type": "edit", "args": edited}), THREAD, context=Context(review_plan=True)
+    )
+    assert result["outcome"]["tasks"][0]["description"] == "Find the very owner"
+    assert result["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("S0-62", "S0-58", "S0-157")
+def test_a_failing_tool_is_data_and_the_run_goes_on():
+    look = shelf()
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the owner"))],
+        executor=[
+            [call("look", "a", name="colour"), call("look", "b", name="owner")],
+            report("Ada; the colour is unknown."),
+        ],
+        verifier=[passed("Ada owns it.", t1=["1.1.1"])],
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[look]))["outcome"]
+    assert outcome["status"] == "complete"
+    assert sorted(look.calls) == ["colour", "owner"]
+    tools = [m for m in model.asked[2].messages if m.type == "tool"]
+    assert [(m.tool_call_id, m.status) for m in tools] == [("a", "error"), ("b", "success")]
+    assert "there is no fact 'colour'" in tools[0].text
+
+
+@pytest.mark.req("S0-102")
+def test_skip_and_retry_are_honoured():
+    look = shelf()
+    model = two_tasks(
+        executor=[
+            [call("look", name="owner")],
+            report("wrong way", taskCompleted=False, nextAction="retry"),
+            [call("look", name="owner")],
+            report("Ada."),
+            report("The price is not needed.", taskCompleted=False, nextAction="skip"),
+        ],
+        verifier=[passed("Ada owns it.", t1=["1.3.0"])],
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[look]))["outcome"]
+    assert [t["status"] for t in outcome["tasks"]] == ["completed", "skipped"]
+    assert outcome["status"] == "complete"
+    after_retry = [a for a in model.asked if a.role == "executor"][2]
+    assert [m.type for m in after_retry.messages] == ["system", "human", "human"]
+
+
+def test_dependants_of_a_failed_task_do_not_run():
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the colour", []), todo("2", "Paint", ["1"]))] * 9,
+        executor=[report("unknown", taskCompleted=False, shouldContinue=False)] * 9,
+        verifier=[failed("find the colour", t1=False, t2=False)] * 9,
+    )
+    outcome = ask(build_plan_execute_verify(model=model))["outcome"]
+    assert [t["status"] for t in outcome["tasks"]] == ["failed", "blocked"]
+    assert len([a for a in model.asked if a.role == "executor"]) == 2, "task 1 in two cycles"
+
+
+@pytest.mark.req("S0-14", "S0-39", "S0-60")
+def test_each_phase_task_and_call_can_be_watched():
+    graph = build_plan_execute_verify(model=two_tasks(), tools=[shelf()])
+    message = {"messages": [{"role": "user", "content": "Who owns it?"}]}
+    seen = list(graph.stream(message, THREAD, stream_mode=["updates", "custom"]))
+    nodes = [name for mode, data in seen if mode == "updates" for name in data]
+    assert [n for n in nodes if n != "task"] == ["intake", "planner", "work", "verifier", "finish"]
+    events = [data for mode, data in seen if mode == "custom"]
+    kinds = {event["type"] for event in events}
+    assert {"phase", "plan", "task", "tool_call", "verdict", "outcome"} <= kinds
+    tasks = [(e["id"], e["status"]) for e in events if e["type"] == "task"]
+    assert tasks == [
+        ("1", "in_progress"),
+        ("1", "completed"),
+        ("2", "in_progress"),
+        ("2", "completed"),
+    ]
+    json.dumps(events)
+
+
+def test_a_follow_up_message_starts_a_fresh_turn_that_knows_the_talk():
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the owner")), plan(todo("1", "Find the price"))],
+        verifier=[passed("Ada owns it.", t1=["1.1.0"]), passed("7 euro.", t1=["1.1.0"])],
+    )
+    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    ask(graph, "Who owns it?")
+    result = ask(graph, "And the price?")
+    assert result["outcome"]["status"] == "complete"
+    assert result["outcome"]["spend"]["model_calls"] == 4
+    talk = read_json(human([a for a in model.asked if a.role == "planner"][1]), "conversation")
+    assert talk == [
+        {"role": "user", "text": "Who owns it?"},
+        {"role": "assistant", "text": "Ada owns it."},
+    ]
+    assert [m.type for m in result["messages"]] == ["human", "ai", "human", "ai"]
+
+
+def test_a_spent_allowance_ends_with_one_verdict_and_is_never_called_complete():
+    model = two_tasks(verifier=[passed("Ada owns it.", t1=["1.1.0"])] * 9)
+    result = ask(
+        build_plan_execute_verify(model=model, tools=[shelf()]), context=Context(max_model_calls=3)
+    )
+    outcome = result["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
+    assert outcome["spend"]["model_calls"] <= 6
+    assert any("Find the price" in text for text in outcome["unmet"])
+
+
+@pytest.mark.req("P-24")
+def test_an_ended_thread_is_taken_up_again_with_its_finished_tasks():
+    look = shelf()
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the owner"), todo("2", "Find the price"))] * 3,
+        executor=[
+            [call("look", name="owner")], report("Ada."),
+            report("no", taskCompleted=False, shouldContinue=False),
+            report("no", taskCompleted=False, shouldContinue=False),
+            [call("look", name="price")], report("7 euro."),
+        ],
+        verifier=[
+            *[failed("find the price", t2=False)] * 2,
+            passed("Ada owns it, 7 euro.", t1=["1.1.0"], t2=["2.3.0"]),
+        ],
+    )  # fmt: skip
+    graph = build_plan_execute_verify(model=model, tools=[look], checkpointer=InMemorySaver())
+    assert ask(graph)["outcome"]["status"] == "stuck"
+    outcome = graph.invoke(None, THREAD)["outcome"]
+    assert outcome["status"] == "complete"
+    assert look.calls == ["owner", "price"]
+    assert outcome["spend"]["model_calls"] == 4, "the allowance starts afresh"
+
+
+def test_async_and_sync_give_the_same():
+    def run():
+        return build_plan_execute_verify(model=two_tasks(), tools=[shelf()])
+
+    message = {"messages": [{"role": "user", "content": "Who owns it?"}]}
+    by_async = asyncio.run(run().ainvoke(message, THREAD))["outcome"]
+    by_sync = run().invoke(message, THREAD)["outcome"]
+    assert by_async["answer"] == by_sync["answer"]
+    assert by_async["tasks"][0]["evidence"] == by_sync["tasks"][0]["evidence"]
+
+
+def test_an_empty_request_is_asked_about_or_refused():
+    model = two_tasks(verifier=[passed("Ada, 7 euro.", t1=["1.1.0"], t2=["2.1.0"])])
+    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    assert ask(graph, "  ")["__interrupt__"]
+    assert not model.asked
+    assert (
+        graph.invoke(Command(resume="respond: Who owns it?"), THREAD)["outcome"]["status"]
+        == "complete"
+    )
+    outcome = ask(build_plan_execute_verify(model=model), "", context=Context(interactive=False))[
+        "outcome"
+    ]
+    assert outcome["status"] == "blocked"
+
+
+@pytest.mark.req("P-28")
+def test_braces_and_template_syntax_reach_the_model_unchanged():
+    goal = "Use {x} {{businessContext}} %s ${HOME} <b> </request> {% if %}"
+    model = two_tasks()
+    ask(build_plan_execute_verify(model=model, tools=[shelf()]), goal)
+    assert all(read_section(human(a), "request") == goal for a in model.asked)
+
+
+def test_the_same_call_id_in_every_turn_is_only_data():
+    model = two_tasks()  # both tasks use call_0
+    result = ask(build_plan_execute_verify(model=model, tools=[shelf()]))
+    assert result["outcome"]["status"] == "complete"
+    assert [t["evidence"] for t in result["outcome"]["tasks"]] == [["1.1.0"], ["2.1.0"]]
+
+
+def test_calls_of_a_cut_message_are_not_run():
+    look = shelf()
+    cut = AIMessage(
+        "", tool_calls=[call("look", name="own")], response_metadata={"finish_reason": "length"}
+    )
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the owner"))],
+        executor=[cut, [call("look", name="owner")], report("Ada.")],
+        verifier=[passed("Ada owns it.", t1=["1.2.0"])],
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[look]))["outcome"]
+    assert outcome["status"] == "complete"
+    assert look.calls == ["owner"]

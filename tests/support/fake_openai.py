@@ -1,0 +1,156 @@
+"""A server on 127.0.0.1 that speaks as much of OpenAI's chat API as ChatOpenAI needs."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Reply:
+    """One answer of the server; `when` decides on the request whether it is a 200 at all."""
+
+    content: str | None = ""
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    error: dict[str, Any] | None = None
+    usage: tuple[int, int] | None = (11, 7)
+    hang: float = 0.0
+
+
+Script = Sequence[Reply] | Callable[[dict[str, Any]], Reply]
+
+
+def bad_request(message: str, param: str | None = None) -> Reply:
+    return Reply(status=400, error={"message": message, "param": param, "type": "invalid_request"})
+
+
+def call(name: str, arguments: str, call_id: str = "call_1") -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+class FakeOpenAI:
+    """What the server was asked, and where it listens."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.requests: list[dict[str, Any]] = []
+        self.times: list[float] = []
+        self.stopped = threading.Event()
+        self._lock = threading.Lock()
+        self.url = ""
+
+    def next_reply(self, request: dict[str, Any]) -> Reply:
+        with self._lock:
+            place = len(self.requests)
+            self.requests.append(request)
+            self.times.append(time.monotonic())
+        if callable(self.script):
+            return self.script(request)
+        return self.script[min(place, len(self.script) - 1)]
+
+
+@contextmanager
+def fake_openai(script: Script) -> Iterator[FakeOpenAI]:
+    """Serve the script; the last reply of a list is repeated."""
+    fake = FakeOpenAI(script)
+    server = _Server(("127.0.0.1", 0), _handler(fake))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    fake.url = f"http://127.0.0.1:{server.server_port}/v1"
+    try:
+        yield fake
+    finally:
+        fake.stopped.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients that give up close their connections."""
+
+
+def _handler(fake: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:  # noqa: N802 - the name http.server calls
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            reply = fake.next_reply(request)
+            if reply.hang:
+                fake.stopped.wait(reply.hang)
+            if reply.status != 200:
+                self.send(reply, json.dumps({"error": reply.error or {"message": "no"}}).encode())
+            elif request.get("stream"):
+                self.send(reply, _events(reply, request), "text/event-stream")
+            else:
+                self.send(reply, json.dumps(_completion(reply, request)).encode())
+
+        def send(self, reply: Reply, body: bytes, kind: str = "application/json") -> None:
+            self.send_response(reply.status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
+            """Say nothing."""
+
+    return Handler
+
+
+def _usage(reply: Reply) -> dict[str, int] | None:
+    if reply.usage is None:
+        return None
+    asked, answered = reply.usage
+    return {
+        "prompt_tokens": asked,
+        "completion_tokens": answered,
+        "total_tokens": asked + answered,
+    }
+
+
+def _completion(reply: Reply, request: dict[str, Any]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": reply.content}
+    if reply.refusal:
+        message["refusal"] = reply.refusal
+    if reply.tool_calls:
+        message["tool_calls"] = reply.tool_calls
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": request["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
+        "usage": _usage(reply),
+    }
+
+
+def _events(reply: Reply, request: dict[str, Any]) -> bytes:
+    def chunk(**kwargs: Any) -> dict[str, Any]:
+        base = {"id": "c", "object": "chat.completion.chunk", "created": 1}
+        return base | {"model": request["model"]} | kwargs
+
+    def choice(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+        return {"index": 0, "delta": delta, "finish_reason": finish}
+
+    chunks = [chunk(choices=[choice({"role": "assistant", "content": ""})])]
+    chunks += [chunk(choices=[choice({"content": letter})]) for letter in reply.content or ""]
+    chunks.append(chunk(choices=[choice({}, reply.finish_reason)]))
+    if (request.get("stream_options") or {}).get("include_usage"):
+        chunks.append(chunk(choices=[], usage=_usage(reply)))
+    lines = [f"data: {json.dumps(one)}\n\n" for one in chunks]
+    return "".join([*lines, "data: [DONE]\n\n"]).encode()

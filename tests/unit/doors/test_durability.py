@@ -1,0 +1,288 @@
+"""Opening a database: what is given for a URL, and what is said when it cannot be."""
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from langgraph.types import Command
+
+from loopwright.doors.durability import DEFAULT_URL, list_threads, open_durability
+from loopwright.doors.savers import ThreadedSaver, ThreadedStore
+from loopwright.state.errors import DatabaseError, SettingsError
+from support.toy_graphs import asker, greeter, hello, on
+
+TESTS = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def database(tmp_path):
+    with open_durability(f"sqlite:///{tmp_path}/threads.db") as opened:
+        yield opened
+
+
+@pytest.mark.req("S0-36", "P-33")
+def test_sqlite_is_opened_for_several_processes(database):
+    saver = database.checkpointer
+    assert isinstance(saver, ThreadedSaver)
+    assert isinstance(database.store, ThreadedStore)
+    assert saver.conn.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert saver.conn.execute("PRAGMA busy_timeout").fetchone() == (10_000,)
+    assert database.journal is None
+
+
+def test_default_url_is_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_durability() as database:
+        assert database.url == DEFAULT_URL
+    assert (tmp_path / ".loopwright" / "threads.db").is_file()
+
+
+def test_missing_folders_are_made_and_home_is_known(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    open_durability("sqlite:///~/deep/er/x.db").close()
+    assert (tmp_path / "deep" / "er" / "x.db").is_file()
+
+
+def test_in_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_durability("sqlite:///:memory:") as database:
+        graph = greeter().compile(database.checkpointer, store=database.store)
+        graph.invoke(hello(), on("t"))
+        assert graph.get_state(on("t")).values["log"] == ["greet", "end"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.req("S0-36")
+def test_what_was_saved_is_there_after_opening_again(tmp_path):
+    url = f"sqlite:///{tmp_path}/threads.db"
+    with open_durability(url) as database:
+        asker().compile(database.checkpointer).invoke(hello(), on("t"))
+        database.store.put(("notes",), "a", {"kept": True})
+    with open_durability(url) as database:
+        result = asker().compile(database.checkpointer).invoke(Command(resume="ok"), on("t"))
+        assert result["log"] == ["greet", "ask:ok", "end"]
+        item = database.store.get(("notes",), "a")
+        assert item is not None
+        assert item.value == {"kept": True}
+
+
+def test_closing_twice_is_harmless_and_final(database):
+    database.close()
+    database.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        database.checkpointer.get_tuple(on("t"))
+
+
+@pytest.mark.parametrize(
+    "url", ["", "mysql://x/y", "sqlite://threads.db", "sqlite:///", "threads.db", "postgres:x"]
+)
+def test_other_urls_are_refused_with_the_accepted_forms(url):
+    with pytest.raises(DatabaseError, match="sqlite:///FILE"):
+        open_durability(url)
+
+
+def test_a_file_that_is_no_database(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("these are my notes, not a database\n" * 100)
+    with pytest.raises(DatabaseError, match=r"notes\.txt.*file is not a database.*another URL"):
+        open_durability(f"sqlite:///{path}")
+    assert path.read_text().startswith("these are my notes")
+
+
+def test_a_folder_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DatabaseError, match=r"file/x\.db.*folder you may write"):
+        open_durability(f"sqlite:///{tmp_path}/file/x.db")
+
+
+def test_a_folder_instead_of_a_file(tmp_path):
+    with pytest.raises(DatabaseError, match="unable to open database file"):
+        open_durability(f"sqlite:///{tmp_path}")
+
+
+OPEN = """
+import os, sys
+from loopwright.doors.durability import open_durability
+from loopwright.state.errors import DatabaseError
+path = sys.argv[1]
+if os.geteuid() == 0:  # root may write everywhere
+    os.setuid(65534)
+try:
+    open_durability("sqlite:///" + path)
+except DatabaseError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_read_only_is_told_before_any_run(tmp_path, what):
+    path = tmp_path / "shared" / "threads.db"
+    open_durability(f"sqlite:///{path}").close()
+    for parent in list(tmp_path.parents)[:3]:
+        if parent.owner() == Path.home().owner() and parent.name.startswith("pytest"):
+            parent.chmod(0o755)
+    tmp_path.chmod(0o755)
+    path.chmod(0o444)
+    path.parent.chmod(0o555 if what == "folder" else 0o777)
+    target = path if what == "file" else path.with_name("new.db")
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN, str(target)], capture_output=True, text=True, timeout=60
+    )
+    path.parent.chmod(0o755)
+    assert f"Cannot use '{target}' as a database" in done.stdout, done.stderr
+
+
+def test_missing_drivers_are_named_without_the_password():
+    script = """
+import sys
+sys.modules["psycopg_pool"] = None
+from loopwright.doors.durability import open_durability
+open_durability("postgresql://ada:geheim@db/loops")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+    )
+    last = done.stderr.strip().splitlines()[-1]
+    assert "pip install 'loopwright[postgres]'" in last
+    assert "geheim" not in last
+
+
+def test_database_errors_are_settings_errors():
+    assert issubclass(DatabaseError, SettingsError)
+
+
+TURNS = """
+import sys
+from loopwright.doors.durability import open_durability
+from support.toy_graphs import greeter, hello, on
+url, name = sys.argv[1:]
+with open_durability(url) as database:
+    graph = greeter().compile(database.checkpointer, store=database.store, writes=lambda: True)
+    for turn in range(100):
+        graph.invoke(hello(), on(f"{name}-{turn % 4}"))
+        database.store.put(("turns", name), str(turn), {"turn": turn})
+"""
+
+
+@pytest.mark.req("P-33")
+def test_two_processes_of_100_turns_on_one_file(tmp_path):
+    url = f"sqlite:///{tmp_path}/threads.db"
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", TURNS, url, name],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for name in ("left", "right")
+    ]
+    errors = [process.communicate(timeout=110)[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0], errors
+    with open_durability(url) as database:
+        graph = greeter().compile(database.checkpointer)
+        counts = [
+            len(graph.get_state(on(thread.thread_id)).values["messages"])
+            for thread in list_threads(database)
+        ]
+        assert counts == [50] * 8
+        assert len(database.store.search(("turns",), limit=1000)) == 200
+
+
+def test_many_openings_at_once(tmp_path):
+    url, errors = f"sqlite:///{tmp_path}/threads.db", []
+
+    def open_and_write(number):
+        try:
+            with open_durability(url) as database:
+                database.store.put(("n",), str(number), {})
+        except DatabaseError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=open_and_write, args=(n,)) for n in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_threads_are_listed_newest_first(database):
+    assert list_threads(database) == []
+    ended, waiting = (
+        greeter().compile(database.checkpointer),
+        asker().compile(database.checkpointer),
+    )
+    ended.invoke({"messages": [{"role": "user", "content": "first of all"}]}, on("a"))
+    waiting.invoke({"messages": [{"role": "user", "content": "may I?"}]}, on("b"))
+    ended.invoke({"messages": [{"role": "user", "content": "and then"}]}, on("a"))
+    newest, older = list_threads(database)
+    assert (newest.thread_id, newest.request, newest.status) == ("a", "first of all", "complete")
+    assert (newest.next, newest.waiting) == ((), False)
+    assert (older.thread_id, older.request, older.status) == ("b", "may I?", None)
+    assert (older.next, older.waiting) == (("ask",), True)
+    assert newest.updated > older.updated
+
+
+def test_long_threads_are_listed_with_their_first_request(database):
+    graph = greeter().compile(database.checkpointer)
+    for turn in range(60):
+        graph.invoke({"messages": [{"role": "user", "content": f"turn {turn}"}]}, on("t"))
+    assert [thread.request for thread in list_threads(database)] == ["turn 0"]
+
+
+async def test_one_database_serves_several_loops(database):
+    graph = greeter().compile(database.checkpointer)
+
+    def turn():
+        return asyncio.run(graph.ainvoke(hello(), on("t")))["log"]
+
+    for _ in range(3):
+        await asyncio.to_thread(turn)
+    assert len((await graph.aget_state(on("t"))).values["messages"]) == 6
+
+
+@pytest.fixture
+def postgres():
+    """URL of a real server, and its driver."""
+    url = os.environ.get("POSTGRES_URI")
+    if not url:
+        pytest.skip("POSTGRES_URI is not set")
+    return url, pytest.importorskip("psycopg")
+
+
+KILL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+
+
+@pytest.mark.postgres
+@pytest.mark.req("S0-36", "P-33")
+def test_postgres_survives_connections_killed_between_turns(postgres):
+    url, psycopg = postgres
+    thread = uuid4().hex
+    with open_durability(url) as database:
+        graph = asker().compile(database.checkpointer, store=database.store)
+        graph.invoke(hello(), on(thread))
+        waiting = next(t for t in list_threads(database) if t.thread_id == thread)
+        assert (waiting.waiting, waiting.next, waiting.request) == (True, ("ask",), "hi")
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute(KILL + " AND datname = current_database()")
+        result = asyncio.run(graph.ainvoke(Command(resume="ok"), on(thread)))
+        assert result["log"] == ["greet", "ask:ok", "end"]
+        database.checkpointer.delete_thread(thread)
+
+
+@pytest.mark.postgres
+def test_postgres_that_cannot_be_reached_or_written(postgres):
+    url = postgres[0]
+    with pytest.raises(DatabaseError, match=r"refused.*check that the server runs"):
+        open_durability("postgresql://ada:geheim@127.0.0.1:1/loops")
+    open_durability(url).close()
+    read_only = url + ("&" if "?" in url else "?") + "options=-cdefault_transaction_read_only%3Don"
+    with pytest.raises(DatabaseError, match="read-only transaction"):
+        open_durability(read_only)

@@ -1,0 +1,138 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage, SystemMessage
+from langgraph.graph import START, MessagesState, StateGraph
+
+from loopwright.models.ask import Answer, ask
+from loopwright.models.choice import Models
+from loopwright.models.scripted import ScriptedModel
+from loopwright.models.spend import Ledger
+from loopwright.state.context import Context
+from loopwright.state.contracts import ExecutorResponse, PlannerResponse
+from loopwright.state.errors import ModelCallFailed
+
+MESSAGES = [SystemMessage("You are the executor."), HumanMessage("{go} {{now}} %s")]
+DONE = {"taskCompleted": True, "summary": "42 apples"}
+
+
+async def asked(
+    model: ScriptedModel,
+    context: Context,
+    ledger: Ledger,
+    events: list[Any] | None = None,
+    **more: Any,
+) -> Answer[ExecutorResponse]:
+    return await ask(
+        Models(model),
+        "executor",
+        MESSAGES,
+        context=context,
+        ledger=ledger,
+        contract=ExecutorResponse,
+        emit=None if events is None else events.append,
+        **more,
+    )
+
+
+@pytest.mark.req("S0-45")
+async def test_an_answer_is_the_typed_contract_with_what_it_cost() -> None:
+    context, events = Context(), []
+    ledger = Ledger(context)
+    answer = await asked(ScriptedModel([DONE]), context, ledger, events)
+    assert answer.parsed == ExecutorResponse(task_completed=True, summary="42 apples")
+    assert (answer.model, answer.asks, answer.complete) == ("scripted", 1, True)
+    assert answer.refused is None
+    assert answer.spend["by_role"]["executor"]["model_calls"] == 1
+    assert ledger.spent["output_tokens"] == answer.spend["output_tokens"] > 0
+    assert events == [
+        {
+            "type": "model",
+            "role": "executor",
+            "model": "scripted",
+            "asks": 1,
+            "input_tokens": answer.spend["input_tokens"],
+            "output_tokens": answer.spend["output_tokens"],
+        }
+    ]
+
+
+async def test_messages_reach_the_model_as_they_are_braces_and_all() -> None:
+    model, context = ScriptedModel([DONE]), Context()
+    await asked(model, context, Ledger(context))
+    assert model.asked[0].messages == MESSAGES
+    assert model.asked[0].schema == "ExecutorResponse"
+
+
+async def test_problems_found_by_the_caller_are_fed_back() -> None:
+    model, context = ScriptedModel([DONE, {**DONE, "summary": "43 pears"}]), Context()
+
+    def only_pears(report: ExecutorResponse) -> list[str]:
+        return [] if "pears" in report.summary else ["the summary must speak of pears"]
+
+    answer = await asked(model, context, Ledger(context), check=only_pears)
+    assert answer.parsed is not None
+    assert answer.parsed.summary == "43 pears"
+    assert "the summary must speak of pears" in model.asked[1].messages[-1].text
+    assert "42 apples" in model.asked[1].messages[-2].text
+
+
+async def test_the_repair_shows_the_last_bad_answer_only() -> None:
+    model, context = ScriptedModel(["first", "second", DONE]), Context()
+    await asked(model, context, Ledger(context))
+    assert [m.text for m in model.asked[2].messages[2:3]] == ["second"]
+    assert len(model.asked[2].messages) == 4
+
+
+async def test_long_bad_answers_are_quoted_in_part() -> None:
+    model, context = ScriptedModel(["x" * 50_000, DONE]), Context()
+    await asked(model, context, Ledger(context))
+    assert len(model.asked[1].messages[2].text) < 10_000
+
+
+@pytest.mark.req("S0-152")
+async def test_no_call_is_made_beyond_the_budget() -> None:
+    model, context = ScriptedModel(["bad", DONE, DONE]), Context(max_model_calls=1)
+    ledger, events = Ledger(context), []
+    answer = await asked(model, context, ledger, events)
+    assert answer.refused == "model_calls"
+    assert answer.parsed is None
+    assert answer.message.text == ""
+    assert any("budget" in problem for problem in answer.problems)
+    assert answer.spend["model_calls"] == len(model.asked) == 1
+    budget = [event for event in events if event["type"] == "budget"]
+    assert budget == [{"type": "budget", "limit": "model_calls", "used": 1, "of": 1}]
+    assert (await asked(model, context, ledger)).asks == 0
+    assert ledger.last_turn()
+    assert (await asked(model, context, ledger)).parsed is not None
+
+
+async def test_a_failed_call_counts_as_a_call() -> None:
+    context = Context(model_retries=0)
+    ledger = Ledger(context)
+    with pytest.raises(ModelCallFailed):
+        await asked(ScriptedModel([ConnectionError("down")]), context, ledger)
+    assert ledger.spent["model_calls"] == 1
+
+
+@pytest.mark.req("S0-45")
+async def test_json_never_shows_in_the_messages_stream() -> None:
+    model, context = ScriptedModel(["bad", {"todos": [{"description": "x"}]}]), Context()
+
+    async def planner(state: MessagesState) -> dict[str, Any]:
+        answer = await ask(
+            Models(model),
+            "planner",
+            state["messages"],
+            context=context,
+            ledger=Ledger(context),
+            contract=PlannerResponse,
+        )
+        assert answer.parsed is not None
+        return {"messages": ["A plan of one task."]}
+
+    graph = (
+        StateGraph(MessagesState).add_node("planner", planner).add_edge(START, "planner").compile()
+    )
+    stream = graph.astream({"messages": ["hi"]}, stream_mode="messages")
+    assert [chunk.text async for chunk, _ in stream] == ["A plan of one task."]

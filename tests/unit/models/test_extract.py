@@ -1,0 +1,84 @@
+import json
+import time
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from loopwright.models.extract import extract
+from loopwright.models.parse import parse_executor, parse_planner, parse_verifier
+
+KEYS = ("summary", "taskCompleted", "todos")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet=st.characters() | st.sampled_from('{}[]",:\\<>/`'), max_size=300))
+@pytest.mark.req("P-11")
+def test_no_text_makes_it_raise(text: str) -> None:
+    found = extract(text, KEYS)
+    assert (found.value is None) <= bool(found.problem)
+    for parse in (parse_planner, parse_executor, parse_verifier):
+        try:
+            parse(text)
+        except ValueError as error:
+            assert str(error).startswith("This is no ")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1), st.text("abc .\n", max_size=40))
+def test_whole_objects_come_back_as_they_are(value: dict, prose: str) -> None:
+    text = json.dumps(value)
+    assert extract(text, KEYS).value == value
+    assert extract(f"{prose}\n```json\n{text}\n```\n{prose}", KEYS).value == value
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_text_that_ends_too_early_is_never_taken_as_whole(data: st.DataObject) -> None:
+    value = {"summary": 'a {b} "c"', "taskCompleted": True, "todos": [{"id": "1"}, {"id": "2"}]}
+    text = json.dumps(value)
+    cut = data.draw(st.integers(0, len(text) - 2))
+    found = extract(text[:cut], KEYS)
+    assert found.problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{" * 300_000, '{"a":' * 100_000, "}" * 300_000, "{'" * 100_000, "<think>" * 50_000]
+    + ["[" * 300_000, '{"a": "' + "\\" * 300_000, "{x} " * 100_000],
+)
+def test_hostile_texts_take_no_minutes(text: str) -> None:
+    started = time.monotonic()
+    extract(text, KEYS)
+    assert time.monotonic() - started < 20
+
+
+def test_the_fullest_object_wins_and_of_equals_the_last() -> None:
+    assert extract('{"a": 1} {"summary": "x"} {"b": 2}', KEYS).value == {"summary": "x"}
+    assert extract('{"summary": "x"} {"summary": "y"}', KEYS).value == {"summary": "y"}
+    assert extract('{"answer": {"summary": "x", "todos": []}}', KEYS).value == {
+        "summary": "x",
+        "todos": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "empty"),
+        ("<think>hm</think>", "only thoughts"),
+        ("[1]", "a list"),
+        ("hello", "no JSON object"),
+        ('{"summary": "x', "ends before it is complete"),
+    ],
+)
+def test_problems_say_what_is_wrong(text: str, problem: str) -> None:
+    assert problem in extract(text, KEYS).problem

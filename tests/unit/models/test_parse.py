@@ -1,0 +1,44 @@
+import json
+
+import pytest
+from support.malformed import PLAN, REPORT, VERDICT
+
+from loopwright.models.parse import field_names, parse_executor, parse_planner, parse_verifier
+from loopwright.state.contracts import ExecutorResponse
+
+
+@pytest.mark.req("S0-150", "S0-41")
+def test_a_planners_answer() -> None:
+    plan = parse_planner(f"```json\n{json.dumps(PLAN)}\n```")
+    assert [todo.description for todo in plan.todos] == ["Read the notes", "Name the owner"]
+    assert plan.needs_more_planning is False
+    with pytest.raises(ValueError, match=r"This is no PlannerResponse: .*at least one todo"):
+        parse_planner('{"todos": []}')
+
+
+@pytest.mark.req("S0-150", "S0-42")
+def test_an_executors_answer() -> None:
+    report = parse_executor(json.dumps({**REPORT, "nextAction": "complete"}))
+    assert report.task_completed
+    assert report.should_continue is False
+    assert report.next_action == "complete"
+    with pytest.raises(ValueError, match="taskCompleted: Field required"):
+        parse_executor('{"summary": "x"}')
+
+
+@pytest.mark.req("S0-150", "S0-43")
+def test_a_verifiers_answer() -> None:
+    verdict = parse_verifier(json.dumps(VERDICT))
+    assert not verdict.passed
+    assert verdict.improvements == ["Name the owner."]
+    with pytest.raises(ValueError, match="improvements must name"):
+        parse_verifier(json.dumps({**VERDICT, "improvements": []}))
+
+
+def test_problems_show_where_and_what_was_given() -> None:
+    with pytest.raises(ValueError, match=r"taskCompleted: .*boolean.*, not 'almost'"):
+        parse_executor('{"taskCompleted": "almost"}')
+
+
+def test_field_names_are_those_of_the_wire_and_of_python() -> None:
+    assert {"taskCompleted", "task_completed", "summary"} <= field_names(ExecutorResponse)

@@ -1,0 +1,223 @@
+import asyncio
+import gc
+import time
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_openai import ChatOpenAI
+from langgraph.errors import GraphInterrupt
+from support.fake_openai import FakeOpenAI, Reply, fake_openai
+
+from loopwright.models.ask import Answer, ask
+from loopwright.models.choice import Models
+from loopwright.models.retry import is_retryable, retry_after
+from loopwright.models.scripted import ScriptedModel, ScriptExhausted, Slow
+from loopwright.models.spend import Ledger
+from loopwright.state.context import Context
+from loopwright.state.contracts import ExecutorResponse
+from loopwright.state.errors import ModelCallFailed
+
+DONE = '{"taskCompleted": true, "summary": "42 apples"}'
+MESSAGES = [
+    SystemMessage("You are the executor. Answer with ExecutorResponse."),
+    HumanMessage("go"),
+]
+
+
+def of(server: FakeOpenAI, **more: str) -> Models:
+    environ = {"OPENAI_BASE_URL": server.url, "LOOPWRIGHT_MODEL": "openai:m", **more}
+    return Models(environ=environ)
+
+
+async def asked(
+    models: Models, events: list[dict] | None = None, role: str = "executor", **settings: object
+) -> Answer[ExecutorResponse]:
+    context = Context(**settings)
+    return await ask(
+        models,
+        role,
+        MESSAGES,
+        context=context,
+        ledger=Ledger(context),
+        contract=ExecutorResponse,
+        emit=(events if events is not None else []).append,
+    )
+
+
+@pytest.mark.req("P-08")
+async def test_three_times_429_then_an_answer_waits_as_long_as_asked() -> None:
+    busy = Reply(status=429, headers={"Retry-After": "0.2"}, error={"message": "slow down"})
+    events: list[dict] = []
+    with fake_openai([busy, busy, busy, Reply(DONE)]) as server:
+        answer = await asked(of(server), events)
+    assert answer.parsed is not None
+    assert answer.parsed.summary == "42 apples"
+    assert answer.asks == 1
+    assert len(server.requests) == 4
+    gaps = [later - earlier for earlier, later in zip(server.times, server.times[1:], strict=False)]
+    assert min(gaps) >= 0.19
+    retries = [event for event in events if event["type"] == "retry"]
+    assert [event["attempt"] for event in retries] == [1, 2, 3]
+    assert {event["delay"] for event in retries} == {0.2}
+    assert retries[0] | {"error": ""} == {
+        "type": "retry",
+        "role": "executor",
+        "model": "openai:m",
+        "attempt": 1,
+        "delay": 0.2,
+        "error": "",
+    }
+
+
+@pytest.mark.req("P-08")
+async def test_a_server_error_is_retried_and_then_told_in_one_sentence() -> None:
+    with fake_openai([Reply(status=500, error={"message": "boom"})]) as server:
+        with pytest.raises(ModelCallFailed) as failure:
+            await asked(of(server), model_retries=1)
+    assert len(server.requests) == 2
+    text = str(failure.value)
+    assert "executor" in text
+    assert "openai:m" in text
+    assert "boom" in text
+    assert "resume the thread when it is reachable again" in text
+
+
+@pytest.mark.req("P-08")
+async def test_a_hanging_model_ends_at_the_deadline() -> None:
+    started = time.monotonic()
+    with fake_openai([Reply(hang=30)]) as server:
+        with pytest.raises(ModelCallFailed, match=r"no answer within 0\.3 s"):
+            await asked(of(server), model_deadline=0.3)
+        assert time.monotonic() - started < 10  # building the first client takes its time
+        assert len(server.requests) == 1
+
+
+@pytest.mark.req("P-08")
+async def test_the_fallback_is_visible_and_named_in_the_answer() -> None:
+    events: list[dict] = []
+    with fake_openai([Reply(status=503), Reply(DONE)]) as server:
+        answer = await asked(
+            of(server), events, model_retries=0, fallback_models=["openai:second", "openai:third"]
+        )
+    assert answer.model == "openai:second"
+    assert [request["model"] for request in server.requests] == ["m", "second"]
+    fallback = next(event for event in events if event["type"] == "fallback")
+    assert (fallback["role"], fallback["model"], fallback["to"]) == (
+        "executor",
+        "openai:m",
+        "openai:second",
+    )
+    assert "by_model" in answer.spend
+    assert set(answer.spend["by_model"]) == {"openai:second"}
+
+
+@pytest.mark.req("P-08")
+async def test_a_wrong_key_is_not_retried_and_says_what_to_mend() -> None:
+    denied = Reply(status=401, error={"message": "Incorrect API key provided"})
+    with fake_openai([denied]) as server:
+        with pytest.raises(ModelCallFailed, match="Incorrect API key.*mend that, then resume"):
+            await asked(of(server))
+    assert len(server.requests) == 1
+
+
+async def test_an_unreachable_server_is_retried() -> None:
+    events: list[dict] = []
+    models = Models(
+        environ={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "LOOPWRIGHT_MODEL": "openai:m"}
+    )
+    with pytest.raises(ModelCallFailed, match="Connection"):
+        await asked(models, events, model_retries=1)
+    assert [event["type"] for event in events] == ["retry"]
+
+
+async def test_waits_longer_than_two_minutes_are_not_waited_for() -> None:
+    busy = Reply(status=429, headers={"Retry-After": "3600"}, error={"message": "tomorrow"})
+    with fake_openai([busy]) as server, pytest.raises(ModelCallFailed, match="tomorrow"):
+        await asked(of(server))
+    assert len(server.requests) == 1
+
+
+async def test_no_more_calls_at_once_than_allowed() -> None:
+    running = most = 0
+
+    async def count(_messages: object, _offered: object) -> dict:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return {"taskCompleted": True, "summary": "42"}
+
+    models = Models(ScriptedModel(count))
+    await asyncio.gather(*(asked(models, max_parallel_models=2) for _ in range(8)))
+    assert most == 2
+
+
+def test_one_models_object_serves_loops_one_after_another() -> None:
+    with fake_openai([Reply(DONE)]) as server:
+        models = of(server)
+        answers = [asyncio.run(asked(models)) for _ in range(3)]
+    assert [answer.parsed.summary for answer in answers if answer.parsed] == ["42 apples"] * 3
+    assert len(server.requests) == 3
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_connections_left_by_a_closed_loop_cost_no_attempt() -> None:
+    async def at_once(models: Models) -> list[Answer[ExecutorResponse]]:
+        return await asyncio.gather(*(asked(models, model_retries=0) for _ in range(4)))
+
+    with fake_openai([Reply(DONE)]) as server:
+        kept_alive = ChatOpenAI(model="m", base_url=server.url, api_key="none", max_retries=0)
+        models = Models(kept_alive)
+        for _ in range(2):
+            assert all(answer.parsed for answer in asyncio.run(at_once(models)))
+        del kept_alive, models
+        gc.collect()
+
+
+async def test_a_slow_scripted_model_meets_the_deadline_and_its_fallback_is_not_asked_twice() -> (
+    None
+):
+    models = Models(ScriptedModel([Slow(5, "late")]))
+    with pytest.raises(ModelCallFailed, match="no answer within"):
+        await asked(models, model_deadline=0.05)
+
+
+async def test_interrupts_cancellation_and_script_errors_pass() -> None:
+    with pytest.raises(GraphInterrupt):
+        await asked(Models(ScriptedModel([GraphInterrupt()])))
+    with pytest.raises(ScriptExhausted):
+        await asked(Models(ScriptedModel([])))
+    waiting = asyncio.create_task(asked(Models(ScriptedModel([Slow(5, "late")]))))
+    await asyncio.sleep(0.02)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+class Refused(Exception):  # noqa: N818 - named like a provider's
+    def __init__(self, status_code: int | None = None, header: str | None = None) -> None:
+        self.status_code = status_code
+        self.response = type("Response", (), {"headers": {"retry-after": header}})
+
+
+def test_what_may_be_retried() -> None:
+    assert all(is_retryable(Refused(code)) for code in (408, 409, 429, 500, 503, 529))
+    assert not any(is_retryable(Refused(code)) for code in (None, 400, 401, 403, 404, 422))
+    assert is_retryable(TimeoutError())
+    assert is_retryable(ConnectionResetError())
+    assert not is_retryable(ValueError())
+
+
+def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
+    assert retry_after(Refused(429, "2.5")) == 2.5
+    assert retry_after(Refused(429, "-1")) == 0
+    soon = retry_after(Refused(429, format_datetime(datetime.now(UTC) + timedelta(seconds=30))))
+    assert soon is not None
+    assert 20 < soon <= 30
+    assert retry_after(Refused(429, format_datetime(datetime.now(UTC) - timedelta(hours=1)))) == 0
+    assert retry_after(Refused(429, "soon")) is None
+    assert retry_after(Refused(429)) is None
+    assert retry_after(ValueError()) is None

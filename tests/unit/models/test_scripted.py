@@ -1,0 +1,142 @@
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
+from langgraph.graph import START, MessagesState, StateGraph
+
+from loopwright.models.scripted import ScriptedModel, ScriptExhausted, Slow
+
+ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
+
+
+def as_(role: str) -> list[Any]:
+    return [SystemMessage(f"You are the {role} of a team."), HumanMessage("go")]
+
+
+@pytest.mark.req("S0-64")
+def test_turns_are_replayed_in_order_in_all_their_forms() -> None:
+    model = ScriptedModel(
+        [
+            "text",
+            {"summary": "x"},
+            [{"name": "add", "args": {"a": 1}}, {"name": "add", "id": "mine"}],
+            AIMessage("own", response_metadata={"finish_reason": "length"}),
+            Slow(0.01, Slow(0.01, "late")),
+            ConnectionError("down"),
+        ]
+    )
+    assert model.invoke("1").text == "text"
+    assert model.invoke("2").text == '{"summary": "x"}'
+    calls = model.invoke("3").tool_calls
+    assert [(call["name"], call["args"], call["id"]) for call in calls] == [
+        ("add", {"a": 1}, "call_0"),
+        ("add", {}, "mine"),
+    ]
+    assert model.invoke("4").response_metadata["finish_reason"] == "length"
+    assert model.invoke("5").text == "late"
+    with pytest.raises(ConnectionError):
+        model.invoke("6")
+    assert len(model.asked) == 6
+
+
+def test_roles_have_scripts_of_their_own() -> None:
+    model = ScriptedModel({"planner": ["plan"], "executor": ["one", "two"]})
+    assert model.invoke(as_("executor")).text == "one"
+    assert model.invoke(as_("planner")).text == "plan"
+    assert model.invoke(as_("executor")).text == "two"
+    assert [asked.role for asked in model.asked] == ["executor", "planner", "executor"]
+    with pytest.raises(ScriptExhausted, match="has 1 turns, none is left for the role 'planner'"):
+        model.invoke(as_("planner"))
+    with pytest.raises(ScriptExhausted, match="none for 'verifier'"):
+        model.invoke(as_("verifier"))
+
+
+async def test_a_function_sees_messages_and_what_is_offered() -> None:
+    async def script(messages: list[Any], offered: list[str]) -> Any:
+        await asyncio.sleep(0)
+        return Slow(0.001, f"{len(messages)} {offered}")
+
+    model = ScriptedModel(script)
+    answer = await model.bind_tools([ADD]).ainvoke(as_("executor"))
+    assert answer.text == "2 ['add']"
+    plain = ScriptedModel(lambda messages, offered: f"{len(messages)} {offered}")
+    assert plain.invoke("hi").text == "1 []"
+    with pytest.raises(TypeError, match="ainvoke"):
+        model.invoke("hi")
+
+
+def test_it_records_tools_schema_and_time() -> None:
+    model = ScriptedModel(["x", '{"a": 1}'])
+    before = time.monotonic()
+    model.bind_tools([ADD]).invoke("hi")
+    wrapped = model.with_structured_output({"title": "Thing", "type": "object"}, include_raw=True)
+    assert wrapped.invoke("hi")["parsed"] == {"a": 1}
+    first, second = model.asked
+    assert (first.tools, first.schema) == (["add"], None)
+    assert (second.tools, second.schema) == ([], "Thing")
+    assert before <= first.time <= second.time
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "Hello  big\nworld ",
+        [{"name": "add", "args": {"text": "x" * 50}}, {"name": "add", "args": {"a": 2}}],
+        AIMessage([{"type": "text", "text": "block"}]),
+        AIMessage("", response_metadata={"finish_reason": "length"}),
+    ],
+)
+async def test_streamed_pieces_add_up_to_the_message(turn: Any) -> None:
+    whole = ScriptedModel([turn]).invoke("hi")
+    streams = [
+        [chunk async for chunk in ScriptedModel([turn]).astream("hi")],
+        list(ScriptedModel([turn]).stream("hi")),
+    ]
+    for chunks in streams:
+        total = chunks[0]
+        for chunk in chunks[1:]:
+            total += chunk
+        assert isinstance(total, AIMessageChunk)
+        assert total.text == whole.text
+        assert [(c["name"], c["args"]) for c in total.tool_calls] == [
+            (c["name"], c["args"]) for c in whole.tool_calls
+        ]
+        assert total.usage_metadata == whole.usage_metadata
+        assert total.response_metadata.items() >= whole.response_metadata.items()
+
+
+async def test_tool_calls_survive_the_messages_stream_of_a_graph() -> None:
+    model = ScriptedModel([[{"name": "add", "args": {"a": 1}}]])
+
+    async def node(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    graph = StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile()
+    final: Any = None
+    async for mode, part in graph.astream({"messages": ["hi"]}, stream_mode=["messages", "values"]):
+        final = part if mode == "values" else final
+    assert final["messages"][-1].tool_calls[0]["args"] == {"a": 1}
+
+
+def test_turns_are_not_given_twice_to_threads() -> None:
+    model = ScriptedModel([str(n) for n in range(200)])
+    seen: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: seen.extend(model.invoke("x").text for _ in range(25)))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen, key=int) == [str(n) for n in range(200)]
+
+
+def test_one_message_as_a_turn_of_two_models_is_not_changed() -> None:
+    turn = AIMessage("x")
+    ScriptedModel([turn]).invoke("hi")
+    assert turn.usage_metadata is None
+    assert turn.id is None

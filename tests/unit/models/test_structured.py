@@ -1,0 +1,287 @@
+"""Structured answers and provider quirks over real HTTP."""
+
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_openai import ChatOpenAI
+from support.fake_openai import FakeOpenAI, Reply, bad_request, call, fake_openai
+
+from loopwright.models.ask import Answer, ask
+from loopwright.models.choice import Models
+from loopwright.models.spend import Ledger
+from loopwright.state.context import Context
+from loopwright.state.contracts import ExecutorResponse, PlannerResponse
+from loopwright.state.errors import ModelCallFailed
+
+DONE = '{"taskCompleted": true, "summary": "42 apples"}'
+ADD = {
+    "type": "function",
+    "function": {"name": "add", "description": "Add.", "parameters": {"type": "object"}},
+}
+MESSAGES = [
+    SystemMessage("You are the executor. Answer with ExecutorResponse."),
+    HumanMessage("go"),
+]
+
+
+def of(server: FakeOpenAI) -> Models:
+    return Models(environ={"OPENAI_BASE_URL": server.url, "LOOPWRIGHT_MODEL": "openai:m"})
+
+
+async def asked(
+    models: Models, events: list[dict[str, Any]] | None = None, **options: Any
+) -> Answer[ExecutorResponse]:
+    context = Context(model_retries=0)
+    return await ask(
+        models,
+        "executor",
+        MESSAGES,
+        context=context,
+        ledger=Ledger(context),
+        contract=ExecutorResponse,
+        emit=(events if events is not None else []).append,
+        **options,
+    )
+
+
+def has_tools(request: dict[str, Any]) -> bool:
+    return bool(request.get("tools"))
+
+
+async def test_a_contract_is_asked_for_with_the_providers_own_schema() -> None:
+    with fake_openai([Reply(DONE)]) as server:
+        answer = await asked(of(server))
+    assert answer.parsed is not None
+    wanted = server.requests[0]["response_format"]
+    assert wanted["type"] == "json_schema"
+    assert wanted["json_schema"]["name"] == "ExecutorResponse"
+    assert "taskCompleted" in wanted["json_schema"]["schema"]["properties"]
+    assert "tools" not in server.requests[0]
+    assert (answer.spend["input_tokens"], answer.spend["output_tokens"]) == (11, 7)
+    assert answer.spend["by_model"] == {
+        "openai:m": {"model_calls": 1, "input_tokens": 11, "output_tokens": 7}
+    }
+
+
+@pytest.mark.req("P-47")
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
+        ("Unknown parameter: 'response_format'.", "response_format"),
+        ("This model does not support json_schema", None),
+        ("structured outputs are not available here", None),
+    ],
+)
+async def test_without_a_native_schema_the_contract_is_a_tool_ever_after(
+    message: str, param: str | None
+) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        if "response_format" in request:
+            return bad_request(message, param)
+        return Reply(None, [call("ExecutorResponse", DONE)], "tool_calls")
+
+    with fake_openai(script) as server:
+        models = of(server)
+        first, second = await asked(models), await asked(models)
+    assert first.parsed == second.parsed
+    assert first.parsed is not None
+    assert first.message.tool_calls == []
+    assert ["response_format" in request for request in server.requests] == [True, False, False]
+    assert server.requests[1]["tools"][0]["function"]["name"] == "ExecutorResponse"
+    assert "tool_choice" not in server.requests[1]
+
+
+@pytest.mark.req("P-47")
+async def test_without_schema_and_tools_the_prompt_alone_must_do() -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        if "response_format" in request:
+            return bad_request("response_format: extra fields not permitted")
+        if "tools" in request:
+            return bad_request("m does not support tools")
+        return Reply(f"Here:\n```json\n{DONE}\n```")
+
+    with fake_openai(script) as server:
+        models = of(server)
+        assert (await asked(models)).parsed is not None
+        assert len(server.requests) == 3
+        assert (await asked(models)).parsed is not None
+        assert len(server.requests) == 4
+
+
+@pytest.mark.req("P-47")
+async def test_a_model_without_tools_answers_without_them_and_that_is_told() -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        return bad_request("tools are not supported") if has_tools(request) else Reply(DONE)
+
+    events: list[dict[str, Any]] = []
+    with fake_openai(script) as server:
+        models = of(server)
+        for _ in range(2):
+            assert (await asked(models, events, tools=[ADD])).parsed is not None
+    assert [has_tools(request) for request in server.requests] == [True, False, False]
+    warnings = [event["text"] for event in events if event["type"] == "warning"]
+    assert warnings == ["The model openai:m takes no tools: it answers without them."]
+
+
+@pytest.mark.req("P-47")
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({"temperature": 0.7}, "temperature"),
+        ({"top_p": 0.5}, "top_p"),
+        ({"max_tokens": 100}, "max_completion_tokens"),
+        ({"reasoning_effort": "low"}, "reasoning_effort"),
+        ({"seed": 7}, "seed"),
+    ],
+)
+async def test_a_parameter_refused_by_name_is_dropped_once_and_for_all(
+    given: dict[str, Any], sent: str
+) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        return bad_request(f"Unsupported parameter: '{sent}'.") if sent in request else Reply(DONE)
+
+    with fake_openai(script) as server:
+        model = ChatOpenAI(model="m", base_url=server.url, api_key="none", max_retries=0, **given)
+        models = Models(model)
+        for _ in range(2):
+            assert (await asked(models)).parsed is not None
+    assert [sent in request for request in server.requests] == [True, False, False]
+
+
+async def test_a_400_about_something_else_is_an_error() -> None:
+    with fake_openai([bad_request("the moon is not full")]) as server:
+        with pytest.raises(ModelCallFailed, match="the moon is not full"):
+            await asked(of(server))
+    assert len(server.requests) == 1
+
+
+async def test_real_tool_calls_win_over_the_contract() -> None:
+    reply = Reply(
+        DONE, [call("add", '{"a": 1}'), call("ExecutorResponse", DONE, "c2")], "tool_calls"
+    )
+    with fake_openai([reply]) as server:
+        answer = await asked(of(server), tools=[ADD])
+    assert answer.parsed is None
+    assert answer.problems == []
+    assert [(c["name"], c["args"]) for c in answer.message.tool_calls] == [("add", {"a": 1})]
+    assert answer.complete
+    assert "response_format" not in server.requests[0]
+    assert "tool_choice" not in server.requests[0]
+    assert "parallel_tool_calls" not in server.requests[0]
+
+
+async def test_calls_with_broken_arguments_and_cut_messages_come_back_marked() -> None:
+    with fake_openai([Reply("", [call("add", '{"a": ')], "length")]) as server:
+        answer = await asked(of(server), tools=[ADD])
+    assert answer.problems == []
+    assert not answer.complete
+    assert answer.message.invalid_tool_calls[0]["name"] == "add"
+
+
+async def test_with_tools_the_report_is_read_from_text_or_from_a_call_of_the_contract() -> None:
+    replies = [Reply(DONE), Reply("", [call("executorresponse", DONE)], "tool_calls")]
+    with fake_openai(replies) as server:
+        models = of(server)
+        for _ in range(2):
+            answer = await asked(models, tools=[ADD])
+            assert answer.parsed is not None
+            assert answer.parsed.summary == "42 apples"
+            assert answer.message.tool_calls == []
+
+
+@pytest.mark.req("P-11")
+@pytest.mark.parametrize("mode", ["native", "tools"])
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (Reply(DONE[:20], finish_reason="length"), "cut off at the length limit"),
+        (Reply(None, refusal="I will not"), "the model refused: I will not"),
+        (Reply(None, finish_reason="content_filter"), "content filter"),
+        (Reply(None), "empty"),
+        (Reply("no"), "no JSON object"),
+    ],
+)
+async def test_bad_answers_of_a_provider_are_asked_again(
+    reply: Reply, problem: str, mode: str
+) -> None:
+    with fake_openai([reply, Reply(DONE)]) as server:
+        answer = await asked(of(server), tools=[ADD] if mode == "tools" else [])
+    assert answer.parsed is not None
+    assert answer.asks == 2
+    assert problem in server.requests[1]["messages"][-1]["content"]
+    assert answer.spend["input_tokens"] == 22
+
+
+@pytest.mark.req("P-11")
+async def test_a_bad_answer_for_ever_ends_after_three_asks() -> None:
+    with fake_openai([Reply(DONE[:20], finish_reason="length")]) as server:
+        answer = await asked(of(server))
+    assert answer.parsed is None
+    assert len(server.requests) == answer.asks == 3
+    assert not answer.complete
+
+
+async def test_usage_is_known_when_the_answer_is_streamed() -> None:
+    with fake_openai([Reply(DONE)]) as server:
+        models = of(server)
+        chosen = models.choose("executor", Context())
+        chosen.model.disable_streaming = False
+        chosen.model.streaming = True  # type: ignore[attr-defined]
+        answer = await asked(models, tools=[ADD])
+    assert server.requests[0]["stream"] is True
+    assert answer.parsed is not None
+    assert (answer.spend["input_tokens"], answer.spend["output_tokens"]) == (11, 7)
+
+
+@pytest.mark.req("P-47")
+async def test_a_server_that_refuses_stream_options_is_asked_without() -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        refused = "stream_options" in request
+        return bad_request("stream_options is not supported") if refused else Reply(DONE)
+
+    with fake_openai(script) as server:
+        models = of(server)
+        chosen = models.choose("executor", Context())
+        chosen.model.streaming = True  # type: ignore[attr-defined]
+        answer = await asked(models, tools=[ADD])
+    assert answer.parsed is not None
+    assert answer.spend["output_tokens"] > 0
+
+
+class PlainModel(BaseChatModel):
+    """A model as users write one: no tools, no structured output."""
+
+    replies: list[str]
+
+    @property
+    def _llm_type(self) -> str:
+        return "plain"
+
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Any:
+        assert not kwargs
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.replies.pop(0)))])
+
+
+async def test_a_model_that_can_do_nothing_but_talk_is_asked_by_prompt() -> None:
+    models = Models(PlainModel(replies=["what?", DONE]))
+    answer = await asked(models)
+    assert answer.parsed is not None
+    assert answer.asks == 2
+    assert answer.model == "plain"
+    assert answer.spend["input_tokens"] > 0
+
+
+async def test_without_a_contract_any_text_is_an_answer_and_silence_is_not() -> None:
+    context = Context()
+    models = Models(PlainModel(replies=["", "Good day."]))
+    answer: Answer[PlannerResponse] = await ask(
+        models, "thought", MESSAGES, context=context, ledger=Ledger(context)
+    )
+    assert answer.message.text == "Good day."
+    assert answer.problems == []
+    assert answer.asks == 2

@@ -1,0 +1,68 @@
+import pytest
+
+from loopwright.state.contracts import VerifierResponse
+from loopwright.state.evidence import check_verdict, rejected_verdict, report_of
+
+TASKS = [
+    {"id": "1", "description": "a", "status": "completed"},
+    {"id": "2", "description": "b", "status": "completed"},
+]
+EVIDENCE = [
+    {"id": "1.1.0", "task": "1", "call_id": "call_0", "tool": "read", "status": "success"},
+    {"id": "1.2.0", "task": "1", "call_id": "call_0", "tool": "read", "status": "error"},
+    {"id": "2.1.0", "task": "2", "call_id": "abc", "tool": "read", "status": "success"},
+    report_of("3", "words", completed=True),
+]
+
+
+def verdict(first, second):
+    return VerifierResponse.model_validate(
+        {
+            "allCompleted": True,
+            "userNeedsSatisfied": True,
+            "summary": "The owner is Ada.",
+            "tasks": [
+                {"id": "1", "completed": True, "evidence": first},
+                {"id": "2", "completed": True, "evidence": second},
+            ],
+        }
+    )
+
+
+@pytest.mark.req("P-03")
+@pytest.mark.parametrize(
+    ("first", "second", "problem"),
+    [
+        (["1.1.0"], ["2.1.0"], ""),
+        (["[1.1.0]"], ["abc"], ""),
+        ([], ["2.1.0"], "cites no evidence"),
+        (["7.1.0"], ["2.1.0"], "does not exist in this run"),
+        (["call_0"], ["2.1.0"], "does not exist in this run"),
+        (["1.2.0"], ["2.1.0"], "failed and proves nothing"),
+        (["3.report"], ["2.1.0"], "another task's report"),
+    ],
+)
+def test_a_citation_must_hold(first, second, problem):
+    problems = check_verdict(verdict(first, second), TASKS, EVIDENCE)
+    assert problem in " ".join(problems)
+    assert bool(problems) == bool(problem)
+
+
+def test_all_completed_must_prove_every_task():
+    one = VerifierResponse.model_validate(
+        {
+            "allCompleted": True,
+            "userNeedsSatisfied": True,
+            "summary": "The owner is Ada.",
+            "tasks": [{"id": "1", "completed": True, "evidence": ["1.1.0"]}],
+        }
+    )
+    assert "task '2' has no proof" in check_verdict(one, TASKS, EVIDENCE)[0]
+    skipped = [TASKS[0], {**TASKS[1], "status": "skipped"}]
+    assert check_verdict(one, skipped, EVIDENCE) == []
+
+
+def test_the_verdict_without_a_believable_one_fails_and_says_why():
+    inconclusive = rejected_verdict(["task '1' cites nothing"])
+    assert not inconclusive.passed
+    assert "task '1' cites nothing" in inconclusive.improvements[0]

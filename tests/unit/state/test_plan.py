@@ -1,0 +1,148 @@
+import pytest
+from hypothesis import given, strategies as st
+
+from loopwright.state.contracts import Todo
+from loopwright.state.plan import (
+    adopt_plan,
+    apply_wishes,
+    fallback_plan,
+    find_problems,
+    in_order,
+    is_sequential,
+    merge_records,
+    merge_tasks,
+    name_todos,
+    waits_for,
+)
+
+
+def todo(id_, description=None, depends=None, priority=1):
+    return Todo(
+        id=id_, description=description or f"do {id_}", depends_on=depends, priority=priority
+    )
+
+
+def done(task, result="r"):
+    return {**task, "status": "completed", "result": result, "evidence": [f"{task['id']}.1.0"]}
+
+
+def test_problems_are_named():
+    todos = [todo("1", depends=["9"]), todo("1")]
+    text = " ".join(find_problems(todos, 20))
+    assert "'1' is used twice" in text
+    assert "unknown ids ['9']" in text
+    assert "at most 1" in " ".join(find_problems([todo("1"), todo("2")], 1))
+    circle = [todo("a", depends=["b"]), todo("b", depends=["a"])]
+    assert "circle" in find_problems(circle, 20)[0]
+    assert "circle" in find_problems([todo("a", depends=["a"])], 20)[0]
+
+
+def test_missing_and_messy_ids_get_usable_ones():
+    assert [t.id for t in name_todos([todo(""), todo(" a b ")])] == ["1", "a-b"]
+
+
+@pytest.mark.req("S0-03", "S0-06")
+def test_without_dependencies_tasks_run_one_after_another_by_priority():
+    tasks = adopt_plan([todo("a", priority=3), todo("b", priority=1), todo("c", priority=2)], [])
+    assert is_sequential(tasks)
+    assert [t["id"] for t in in_order(tasks)] == ["b", "c", "a"]
+    assert waits_for(tasks) == {"b": [], "c": ["b"], "a": ["c"]}
+
+
+@pytest.mark.req("S0-119")
+def test_with_dependencies_ready_tasks_come_by_priority():
+    tasks = adopt_plan(
+        [todo("a", depends=["c"]), todo("b", depends=[], priority=2), todo("c", depends=[])], []
+    )
+    assert [t["id"] for t in in_order(tasks)] == ["c", "a", "b"]
+    assert waits_for(tasks) == {"c": [], "a": ["c"], "b": []}
+
+
+def test_finished_tasks_with_the_same_words_are_carried_over():
+    old = [done(t) for t in adopt_plan([todo("1", "List files."), todo("2", "Read notes")], [])]
+    new = adopt_plan([todo("x", "list  files"), todo("2", "Read the notes")], old)
+    by_words = {t["description"]: t for t in new}
+    assert by_words["List files."]["status"] == "completed"
+    assert by_words["List files."]["id"] == "1"
+    assert by_words["Read the notes"]["status"] == "pending"
+    assert by_words["Read the notes"]["id"] == "2-2", "the kept task 2 still holds its id"
+    assert by_words["Read notes"]["status"] == "completed"
+
+
+def test_a_finished_task_runs_again_when_what_it_depends_on_does():
+    first = adopt_plan([todo("1", "fetch"), todo("2", "sum", depends=["1"])], [])
+    old = [done(first[0]), done(first[1])]
+    new = adopt_plan([todo("1", "fetch again"), todo("2", "sum", depends=["1"])], old)
+    assert {t["description"]: t["status"] for t in new}["sum"] == "pending" or len(new) == 3
+    redone = [t for t in new if t["description"] == "sum" and t["status"] == "pending"]
+    assert redone, "its input changed, so it is not carried over"
+
+
+def test_a_failed_task_keeps_counting_rounds():
+    old = [{**adopt_plan([todo("1")], [])[0], "status": "failed", "rounds": 4, "attempts": 1}]
+    task = adopt_plan([todo("1", "another way")], old)[0]
+    assert (task["rounds"], task["attempts"], task["status"]) == (4, 1, "pending")
+
+
+@pytest.mark.req("S0-105")
+def test_wished_statuses_apply_by_id_and_only_where_allowed():
+    tasks = adopt_plan([todo("1"), todo("2"), todo("3")], [])
+    tasks[2] = done(tasks[2])
+    wishes = {"1": "skipped", "2": "done", "3": "cancelled", "99": "skipped"}
+    assert [(t["id"], t["status"]) for t in apply_wishes(tasks, wishes)] == [("1", "skipped")]
+
+
+def test_reducers_merge_by_id_and_change_nothing_given():
+    left = [{"id": "1", "status": "pending", "result": "a"}]
+    merged = merge_tasks(left, [{"id": "1", "status": "completed"}, {"id": "2"}])
+    assert merged == [{"id": "1", "status": "completed", "result": "a"}, {"id": "2"}]
+    assert left == [{"id": "1", "status": "pending", "result": "a"}]
+
+
+records = st.lists(
+    st.fixed_dictionaries({"id": st.sampled_from("abc"), "v": st.integers(0, 3)}), max_size=4
+)
+
+
+@given(records, st.lists(records, max_size=4), st.lists(records, max_size=4))
+def test_merging_records_does_not_depend_on_batches(state, first, second):
+    state = merge_records([], [state])
+    assert merge_records(merge_records(state, first), second) == merge_records(
+        state, [*first, *second]
+    )
+
+
+ids = st.sampled_from(["1", "2", "3", "4"])
+todos = st.lists(
+    st.builds(
+        lambda i, p, d, w: Todo(id=i, priority=p, depends_on=d, description=w),
+        ids,
+        st.integers(1, 3),
+        st.none() | st.lists(ids, max_size=3),
+        st.sampled_from(["read", "write", "sum"]),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(todos, todos, st.sets(ids))
+def test_every_sound_plan_is_adopted_with_unique_ids_and_a_total_order(first, second, finished):
+    if find_problems(first, 20) or find_problems(second, 20):
+        return
+    old = [done(t) if t["id"] in finished else t for t in adopt_plan(first, [])]
+    tasks = adopt_plan(second, old)
+    names = [t["id"] for t in tasks]
+    assert len(names) == len(set(names))
+    assert sorted(t["id"] for t in in_order(tasks)) == sorted(names)
+    place = {t["id"]: n for n, t in enumerate(in_order(tasks))}
+    assert all(place[w] < place[i] for i, ws in waits_for(tasks).items() for w in ws)
+    kept = {t["id"]: t for t in old if t["status"] == "completed"}
+    for task in tasks:
+        if task["status"] == "completed":
+            assert task["result"] == kept[task["id"]]["result"]
+
+
+def test_the_fallback_is_the_request_itself():
+    assert fallback_plan(" Do it ")[0].description == "Do it"
+    assert find_problems(fallback_plan(""), 20) == []

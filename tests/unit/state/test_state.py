@@ -1,0 +1,100 @@
+"""Facts about the state schemas that a newcomer would otherwise break unnoticed."""
+
+from dataclasses import MISSING, fields
+from typing import get_type_hints
+
+import pytest
+from hypothesis import given, strategies as st
+from langgraph.channels.binop import BinaryOperatorAggregate
+from langgraph.channels.delta import DeltaChannel
+from langgraph.graph import StateGraph
+from pydantic import ValidationError
+
+from loopwright.state.context import DEFAULTS, Context
+from loopwright.state.errors import ThreadIncompatible
+from loopwright.state.loop import (
+    LoopInput,
+    LoopOutput,
+    PlanState,
+    PlanUpdate,
+    TaskInput,
+    TaskState,
+    TaskUpdate,
+)
+from loopwright.state.migrations import SCHEMA_VERSION, migrate
+from loopwright.state.spend import add_spend, model_spend
+
+
+@pytest.mark.req("S0-19")
+@pytest.mark.parametrize("schema", [LoopInput, LoopOutput, PlanState, TaskInput, TaskState])
+def test_every_field_has_a_default_and_a_reducer_fields_default_is_its_empty_value(schema):
+    channels = StateGraph(schema).channels
+    for field in fields(schema):
+        default = field.default_factory() if field.default is MISSING else field.default
+        if isinstance(channels[field.name], BinaryOperatorAggregate | DeltaChannel):
+            assert not default, f"{field.name}: the channel ignores any other default"
+
+
+@pytest.mark.parametrize(("state", "update"), [(PlanState, PlanUpdate), (TaskState, TaskUpdate)])
+def test_an_update_names_only_fields_of_its_state(state, update):
+    known = {field.name for field in fields(state)}
+    assert set(get_type_hints(update)) <= known
+    given_only = {"request", "task", "results_so_far", "tier_bump", "ui"}
+    if state is TaskState:
+        assert known - set(get_type_hints(update)) <= given_only
+    else:
+        assert known == set(get_type_hints(update))
+
+
+def test_a_caller_gives_messages_and_gets_messages_outcome_and_ui():
+    assert {f.name for f in fields(LoopInput)} == {"messages"}
+    assert {f.name for f in fields(LoopOutput)} == {"messages", "outcome", "ui"}
+
+
+@pytest.mark.req("S0-152")
+def test_settings_have_ranges_and_descriptions_and_refuse_what_they_do_not_know():
+    schema = Context.model_json_schema()["properties"]
+    assert all(field.get("description") for field in schema.values())
+    for bad in (
+        {"max_verify_cycles": 0},
+        {"max_seconds": -1},
+        {"surprise": 1},
+        {"models": {"cook": "x"}},
+    ):
+        with pytest.raises(ValidationError):
+            Context.model_validate(bad)
+    assert (DEFAULTS.max_planning_rounds, DEFAULTS.max_executor_rounds) == (3, 10)
+    assert DEFAULTS.interactive
+
+
+numbers = st.fixed_dictionaries(
+    {}, optional={"model_calls": st.integers(0, 9), "tool_calls": st.integers(0, 9)}
+)
+spends = st.one_of(
+    numbers,
+    st.builds(
+        model_spend,
+        st.sampled_from("ab"),
+        st.sampled_from("mn"),
+        st.integers(0, 9),
+        st.integers(0, 9),
+    ),
+)
+
+
+@given(spends, spends, spends)
+def test_spend_adds_up_in_any_grouping(a, b, c):
+    assert add_spend(add_spend(a, b), c) == add_spend(a, add_spend(b, c))
+    assert add_spend(a, {}) == a
+
+
+@pytest.mark.req("P-07")
+def test_values_of_version_0_are_brought_up_to_date():
+    old = {"todos": [{"id": "1", "description": "x", "status": "executing"}]}
+    update = migrate(old)
+    assert update["schema_version"] == SCHEMA_VERSION
+    assert update["todos"][0]["status"] == "in_progress"
+    assert update["todos"][0]["rounds"] == 0
+    assert migrate({**old, **update}) is None
+    with pytest.raises(ThreadIncompatible, match="upgrade loopwright"):
+        migrate({"schema_version": SCHEMA_VERSION + 1})

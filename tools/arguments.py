@@ -1,0 +1,138 @@
+"""The arguments of a call, checked against the tool's schema before anything runs."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
+
+from .schemas import Schema
+
+_SHOWN_SCHEMA: Final = 1_500
+_SHOWN_PROBLEM: Final = 300
+_MAX_PROBLEMS: Final = 3
+
+_PYTHON: Final[dict[str, tuple[type, ...]]] = {
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
+    """Bring a model's arguments into shape and check them. Pure.
+
+    Nulls for optional arguments are dropped, and JSON written as a string where no string is
+    wanted (`"5"`, `"[1, 2]"`) is read: both lose nothing and are common.
+
+    Args:
+        schema: The sanitised schema the model was shown.
+        args: What it sent.
+
+    Returns:
+        The arguments to run with, and what is wrong with them in words for the model, or "".
+    """
+    if not isinstance(args, dict):
+        return (
+            {},
+            f"The arguments must be a JSON object, not {type(args).__name__}. {_wanted(schema)}",
+        )
+    unsafe = _unsafe(args)
+    if unsafe:
+        return {}, unsafe
+    fitted = _fit(args, schema)
+    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(fitted), key=_depth)
+    if not errors:
+        return fitted, ""
+    problems = "; ".join(_told(error) for error in errors[:_MAX_PROBLEMS])
+    return fitted, f"The arguments do not fit: {problems}. {_wanted(schema)}"
+
+
+def _unsafe(args: object) -> str:
+    """What no server can be sent: it would arrive as something else, or break the connection."""
+    try:
+        json.dumps(args, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "The arguments contain half of a surrogate pair; send valid Unicode text."
+    except (TypeError, ValueError):
+        return (
+            "The arguments contain NaN or Infinity, which JSON does not have; send a real number."
+        )
+    except RecursionError:
+        return "The arguments are nested too deeply; send a flatter value."
+    return ""
+
+
+def _fit(value: Any, schema: object) -> Any:
+    if not isinstance(schema, Mapping):
+        return value
+    kinds = _kinds(schema)
+    if isinstance(value, str) and kinds and "string" not in kinds and "enum" not in schema:
+        value = _read(value, kinds)
+    if isinstance(value, dict):
+        return _fit_object(value, schema)
+    if isinstance(value, list):
+        return [_fit(item, schema.get("items")) for item in value]
+    return value
+
+
+def _fit_object(value: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    properties, required = schema.get("properties", {}), schema.get("required", ())
+    return {
+        name: _fit(item, properties.get(name))
+        for name, item in value.items()
+        if not (item is None and name not in required and _refuses_null(properties.get(name)))
+    }
+
+
+def _refuses_null(schema: object) -> bool:
+    if not isinstance(schema, Mapping):
+        return False
+    if "enum" in schema:
+        return None not in schema["enum"]
+    kinds = _kinds(schema)
+    return bool(kinds) and "null" not in kinds
+
+
+def _kinds(schema: Mapping[str, Any]) -> set[str]:
+    """The types a schema allows; empty where it does not say."""
+    if "anyOf" not in schema:
+        return {schema["type"]} if "type" in schema else set()
+    branches = [_kinds(branch) for branch in schema["anyOf"]]
+    return set.union(*branches) if all(branches) else set()
+
+
+def _read(text: str, kinds: set[str]) -> Any:
+    """The JSON value a string spells, if it is of a wanted type; else the string itself."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    for kind in kinds:
+        fits = isinstance(value, _PYTHON.get(kind, ()))
+        if fits and (kind == "boolean" or not isinstance(value, bool)):
+            return value
+    return text
+
+
+def _depth(error: jsonschema.ValidationError) -> tuple[int, str]:
+    return len(error.absolute_path), str(error.message)
+
+
+def _told(error: jsonschema.ValidationError) -> str:
+    place = ".".join(map(str, error.absolute_path))
+    message = str(error.message)
+    if len(message) > _SHOWN_PROBLEM:
+        message = message[:_SHOWN_PROBLEM] + "…"
+    return f"{place}: {message}" if place else message
+
+
+def _wanted(schema: Schema) -> str:
+    text = json.dumps(schema.get("properties", {}), ensure_ascii=False)
+    if len(text) > _SHOWN_SCHEMA:
+        text = text[:_SHOWN_SCHEMA] + "…"
+    required = ", ".join(schema.get("required", ())) or "none"
+    return f"Call it again with arguments for: {text}; required: {required}."

@@ -1,0 +1,250 @@
+"""The tools a model is offered: one entry a tool under a name no other tool has."""
+
+import difflib
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from langchain_core.tools import BaseTool
+
+from ..state.contracts import CONTRACTS
+from .mcp import Listing
+from .mcp_config import ServerConfig
+from .schemas import Schema, one_line, sanitise
+
+READ_RESULT: Final = "read_result"
+
+# A call named like a contract is read as that structured answer, so no tool may have such a name.
+RESERVED: Final = frozenset({READ_RESULT, *(contract.__name__ for contract in CONTRACTS.values())})
+
+MAX_NAME: Final = 64
+_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogTool:
+    """One tool as the model sees it, and where it really lives.
+
+    `read_only`, `destructive` and `idempotent` are what the tool declares of itself; one that
+    declares nothing counts as a write that must not be repeated.
+    """
+
+    name: str
+    description: str
+    schema: Schema
+    server: str | None = None
+    original: str = ""
+    tool: BaseTool | None = None
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    declared: Mapping[str, bool] = field(default_factory=dict)
+    output_schema: Schema | None = None
+    auto_approve: bool = False
+    timeout: float | None = None
+    hidden: frozenset[str] = frozenset()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether running it twice leaves the world as running it once."""
+        return self.read_only or self.idempotent
+
+    def spec(self) -> dict[str, Any]:
+        """The tool in OpenAI's format."""
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.schema,
+        }
+        return {"type": "function", "function": function}
+
+
+READER: Final = CatalogTool(
+    name=READ_RESULT,
+    description="Read on in a tool result that was too long to be shown whole.",
+    schema={
+        "type": "object",
+        "properties": {
+            "id": {"type": "string", "description": "The id the shortened result names."},
+            "offset": {
+                "type": "integer",
+                "minimum": 0,
+                "default": 0,
+                "description": "Character to start at.",
+            },
+        },
+        "required": ["id"],
+    },
+    original=READ_RESULT,
+    read_only=True,
+    idempotent=True,
+    declared={"readOnlyHint": True, "idempotentHint": True},
+)
+"""The built-in tool that pages through capped results; offered only where there is one."""
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """All tools by the name the model knows, and what the user should know about missing ones."""
+
+    tools: Mapping[str, CatalogTool]
+    warnings: tuple[str, ...] = ()
+
+    def specs(self, *, capped: bool = False) -> list[dict[str, Any]]:
+        """The tools in OpenAI's format, always in the same order.
+
+        Args:
+            capped: Offer `read_result` too, because a result the model sees was shortened.
+        """
+        offered = [*self.tools.values(), *([READER] if capped else [])]
+        return [tool.spec() for tool in offered]
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """Name and description of each tool, for roles that plan but do not call."""
+        return [{"name": t.name, "description": t.description} for t in self.tools.values()]
+
+    def find(self, name: str, server: str | None = None) -> CatalogTool | None:
+        """Look a tool up.
+
+        Args:
+            name: The name the model used.
+            server: Where the call was planned to go. Names get or lose their prefix when another
+                server comes or goes between planning and running; the server stays.
+        """
+        if name == READ_RESULT:
+            return READER
+        tool = self.tools.get(name)
+        if tool is not None and (server is None or tool.server == server):
+            return tool
+        return self._renamed(name, server)
+
+    def _renamed(self, name: str, server: str | None) -> CatalogTool | None:
+        for tool in self.tools.values():
+            if tool.server is None or (server is not None and tool.server != server):
+                continue
+            names = {_short(_clean(f"{tool.server}_{tool.original}"))}
+            if server is not None:
+                names.add(_short(_clean(tool.original)))
+            if name in names:
+                return tool
+        return None
+
+    def nearest(self, name: str) -> list[str]:
+        """Names a model may have meant, best first; all names where none is close."""
+        lowered = {known.lower(): known for known in self.tools}
+        close = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)
+        words = set(re.split(r"[^a-z0-9]+", name.lower())) - {""}
+        shared = [known for low, known in lowered.items() if words & set(re.split("[_-]", low))]
+        found = list(dict.fromkeys([*(lowered[low] for low in close), *shared]))
+        return found[:5] or list(self.tools)[:20]
+
+
+def build_catalog(python: Sequence[CatalogTool], listings: Sequence[Listing]) -> Catalog:
+    """Name all tools: those of the program keep theirs, servers with equal names get a prefix.
+
+    A prefixed name depends on the server's and the tool's name alone, so it is the same in every
+    process and after every resume.
+    """
+    warnings = [listing.warning for listing in listings if listing.warning]
+    offered: list[CatalogTool] = []
+    for listing in listings:
+        offered += _described(listing, warnings)
+    taken = Counter(tool.name for tool in [*python, *offered])
+    taken.update(RESERVED)
+    tools = {tool.name: tool for tool in python}
+    for tool in offered:
+        name = (
+            tool.name if taken[tool.name] == 1 else _short(_clean(f"{tool.server}_{tool.original}"))
+        )
+        if name in tools or name in RESERVED:
+            name = _short(name, salt=f"{tool.server}/{tool.original}")
+        tools[name] = _named(tool, name)
+    return Catalog(tools, tuple(warnings))
+
+
+def _named(tool: CatalogTool, name: str) -> CatalogTool:
+    return CatalogTool(**{**tool.__dict__, "name": name})
+
+
+def _described(listing: Listing, warnings: list[str]) -> Iterable[CatalogTool]:
+    """The usable tools of one server, each original name once."""
+    seen: set[str] = set()
+    for raw in listing.tools:
+        original = raw.get("name")
+        if not isinstance(original, str) or not original.strip():
+            warnings.append(f"MCP server {listing.config.name!r} offers a tool without a name.")
+        elif original not in seen:
+            seen.add(original)
+            yield _from_server(listing.config, original, raw)
+
+
+def _from_server(config: ServerConfig, original: str, raw: Mapping[str, Any]) -> CatalogTool:
+    hints = read_hints(raw.get("annotations"))
+    output = raw.get("outputSchema")
+    return CatalogTool(
+        name=_short(_clean(original)),
+        description=one_line(raw.get("description")) or one_line(raw.get("title")) or original,
+        schema=sanitise(raw.get("inputSchema")),
+        server=config.name,
+        original=original,
+        output_schema=output if isinstance(output, dict) else None,
+        auto_approve=config.approves(original),
+        timeout=config.timeout,
+        **flags(hints),
+    )
+
+
+def read_hints(declared: object) -> dict[str, bool]:
+    """The MCP hints in what a tool declares: flat, under `annotations`, or snake_case under `mcp`."""
+    hints: dict[str, bool] = {}
+    for key in _HINTS:
+        for place in _places(declared):
+            value = place.get(key, place.get(_HINTS[key]))
+            if isinstance(value, bool):
+                hints.setdefault(key, value)
+    return hints
+
+
+_HINTS: Final = {
+    "readOnlyHint": "read_only_hint",
+    "destructiveHint": "destructive_hint",
+    "idempotentHint": "idempotent_hint",
+}
+
+
+def _places(declared: object) -> Iterable[Mapping[str, Any]]:
+    """Every mapping in which the two MCP adapters of LangChain put annotations."""
+    if isinstance(declared, Mapping):
+        yield declared
+        for key in ("annotations", "mcp", "tool"):
+            yield from _places(declared.get(key))
+
+
+def flags(hints: Mapping[str, bool]) -> dict[str, Any]:
+    """What hints mean for a tool: nothing declared is a write; a read is never destructive."""
+    read_only = hints.get("readOnlyHint", False)
+    return {
+        "read_only": read_only,
+        "destructive": not read_only and hints.get("destructiveHint", False),
+        "idempotent": read_only or hints.get("idempotentHint", False),
+        "declared": dict(hints),
+    }
+
+
+def _clean(name: str) -> str:
+    """A name with the characters every provider takes."""
+    return _FOREIGN.sub("_", name.strip()).strip("_") or f"tool_{_hash(name)}"
+
+
+def _short(name: str, *, salt: str = "") -> str:
+    """At most 64 characters; what is cut or salted ends in a hash of the whole."""
+    if len(name) <= MAX_NAME and not salt:
+        return name
+    return f"{name[: MAX_NAME - 9]}_{_hash(salt or name)}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]

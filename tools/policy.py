@@ -1,0 +1,196 @@
+"""What may run: rules over tool calls, first match wins, with safe defaults for the rest."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from ..state.context import Context, PolicyWord
+from ..state.errors import SettingsError
+from .catalog import READ_RESULT, CatalogTool
+
+Action = Literal["allow", "ask", "deny"]
+
+NOT_INTERACTIVE: Final = "not_interactive"
+"""The reason of a call that would be asked about, where nobody can answer."""
+
+_STRICTNESS: Final = ("allow", "ask", "deny")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What happens to a call, and why."""
+
+    action: Action
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule. It speaks of a call if everything it names fits.
+
+    Attributes:
+        action: What happens then.
+        tool: Glob over the tool's name, as the model sees it or as its server calls it.
+        server: Glob over the server's name; tools of the program itself never fit.
+        annotations: Hints and their values, such as `{"readOnlyHint": true}`; undeclared ones
+            count as false.
+        arguments: Argument path (`a.b`) to a regular expression searched in its value.
+        reason: Told to the model and the user.
+    """
+
+    action: Action
+    tool: str = "*"
+    server: str | None = None
+    annotations: Mapping[str, bool] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what would silently never match."""
+        if self.action not in _STRICTNESS:
+            msg = f"A policy rule's action is allow, ask or deny, not {self.action!r}."
+            raise SettingsError(msg)
+        for name, pattern in self.arguments.items():
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                msg = f"The policy rule's pattern for {name!r} is no regular expression: {error}."
+                raise SettingsError(msg) from error
+
+    def fits(self, tool: CatalogTool, args: Mapping[str, Any]) -> bool:
+        """Whether the rule speaks of this call."""
+        if not (fnmatchcase(tool.name, self.tool) or fnmatchcase(tool.original, self.tool)):
+            return False
+        if self.server is not None and not fnmatchcase(tool.server or "", self.server):
+            return False
+        if any(tool.declared.get(hint, False) != value for hint, value in self.annotations.items()):
+            return False
+        return all(_found(pattern, args, path) for path, pattern in self.arguments.items())
+
+
+def _found(pattern: str, args: Mapping[str, Any], path: str) -> bool:
+    value: object = args
+    for part in path.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return False
+        value = value[part]
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return re.search(pattern, text) is not None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Rules in order, and the word for calls no rule speaks of."""
+
+    rules: tuple[Rule, ...] = ()
+    default: PolicyWord = "default"
+
+    @classmethod
+    def of(cls, value: "PolicyLike") -> "Policy":
+        """Read a policy.
+
+        Args:
+            value: A word (default, allow, ask, deny), rules, a policy, or the path of a JSON file
+                with a list of rules or `{"rules": […], "default": word}`.
+
+        Raises:
+            SettingsError: none of these, or a rule with an unknown key or value.
+        """
+        if value is None or isinstance(value, Policy):
+            return value or cls()
+        if isinstance(value, str) and value in get_args(PolicyWord):
+            return cls(default=_word(value))
+        content = _load(Path(value).expanduser()) if isinstance(value, str | Path) else value
+        default = "default"
+        if isinstance(content, Mapping):
+            content, default = content.get("rules", []), content.get("default", "default")
+        if not isinstance(content, Sequence) or isinstance(content, str):
+            msg = "A policy is a list of rules, such as [{'tool': 'delete_*', 'action': 'deny'}]."
+            raise SettingsError(msg)
+        return cls(tuple(_rule(rule) for rule in content), _word(default))
+
+    def decide(
+        self, tool: CatalogTool, args: Mapping[str, Any], *, context: Context, can_ask: bool
+    ) -> Decision:
+        """Decide on one call. Pure.
+
+        Args:
+            tool: The tool.
+            args: Its checked arguments.
+            context: The run's settings; its `policy` may only make this one's default stricter.
+            can_ask: Whether a question can be put and the run resumed with its answer.
+        """
+        decision = self._wish(tool, args, context)
+        if decision.action == "ask" and not (can_ask and context.interactive):
+            return Decision("deny", NOT_INTERACTIVE)
+        return decision
+
+    def _wish(self, tool: CatalogTool, args: Mapping[str, Any], context: Context) -> Decision:
+        if tool.name == READ_RESULT and tool.server is None:
+            return Decision("allow", "built in")
+        for rule in self.rules:
+            if rule.fits(tool, args):
+                return Decision(rule.action, rule.reason or f"policy rule for {rule.tool}")
+        if tool.auto_approve:
+            return Decision("allow", "autoApprove in the MCP configuration")
+        words = [word for word in (self.default, context.policy) if word in _STRICTNESS]
+        if words:
+            word = max(words, key=_STRICTNESS.index)
+            return Decision(_action(word), f"policy {word}")
+        return _by_nature(tool)
+
+
+def _by_nature(tool: CatalogTool) -> Decision:
+    """What a tool's own words mean where nobody else has spoken.
+
+    The program that gave a Python tool stands behind it; a server is a stranger.
+    """
+    if tool.read_only:
+        return Decision("allow", "read-only")
+    if tool.destructive:
+        return Decision("ask", "the tool declares itself destructive")
+    if tool.server is None:
+        return Decision("allow", "tool of the program")
+    return Decision("ask", "the tool does not declare itself read-only")
+
+
+def _action(word: str) -> Action:
+    return next(action for action in get_args(Action) if action == word)
+
+
+def _word(value: object) -> PolicyWord:
+    if value not in get_args(PolicyWord):
+        msg = f"A policy's default is one of {', '.join(get_args(PolicyWord))}, not {value!r}."
+        raise SettingsError(msg)
+    return next(word for word in get_args(PolicyWord) if word == value)
+
+
+def _rule(value: object) -> Rule:
+    if isinstance(value, Rule):
+        return value
+    known = {field.name for field in fields(Rule)}
+    if not isinstance(value, Mapping) or "action" not in value or set(value) - known:
+        msg = f"A policy rule has an action and keys of {sorted(known)}, but this one is {value!r}."
+        raise SettingsError(msg)
+    return Rule(**value)
+
+
+def _load(path: Path) -> object:
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        msg = (
+            f"The policy {str(path)!r} is neither default, allow, ask or deny nor a file that can be "
+            f"read: {error.strerror or error}."
+        )
+        raise SettingsError(msg) from error
+    except ValueError as error:
+        msg = f"The policy file {path} is no valid JSON: {error}."
+        raise SettingsError(msg) from error
+
+
+PolicyLike = None | str | Path | Sequence[Rule | Mapping[str, Any]] | Policy

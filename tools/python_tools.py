@@ -1,0 +1,121 @@
+"""Tools of the embedding program: LangChain tools, or plain functions made into some."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, StructuredTool
+from pydantic import BaseModel
+from pydantic.errors import PydanticUserError
+
+from ..state.errors import SettingsError
+from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, read_hints
+from .schemas import one_line, sanitise
+from .threads import POOL
+
+PythonTool = BaseTool | Callable[..., Any]
+
+
+def read_tools(tools: Sequence[PythonTool]) -> tuple[CatalogTool, ...]:
+    """Describe the program's tools.
+
+    Raises:
+        SettingsError: something is no tool, or two tools have one name.
+    """
+    described = tuple(_described(_as_tool(tool)) for tool in tools)
+    seen: set[str] = set()
+    for tool in described:
+        if tool.name in seen:
+            msg = f"Two tools are named {tool.name!r}; rename one of them."
+            raise SettingsError(msg)
+        seen.add(tool.name)
+    return described
+
+
+async def run_tool(tool: BaseTool, call: Mapping[str, Any], config: RunnableConfig) -> Any:
+    """Run a tool on a tool call: an async one here, a sync one in a thread of our own pool.
+
+    Args:
+        tool: The tool.
+        call: `{"type": "tool_call", "name", "args", "id"}`.
+        config: Goes to tools that ask for a `RunnableConfig`.
+    """
+    if _is_async(tool):
+        return await tool.ainvoke(dict(call), config)
+    result = await POOL.run(lambda: tool.invoke(dict(call), config))
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _is_async(tool: BaseTool) -> bool:
+    if isinstance(tool, StructuredTool) or hasattr(tool, "coroutine"):
+        return getattr(tool, "coroutine", None) is not None
+    return type(tool)._arun is not BaseTool._arun or type(tool).ainvoke is not BaseTool.ainvoke
+
+
+def _as_tool(tool: PythonTool) -> BaseTool:
+    if isinstance(tool, BaseTool):
+        return tool
+    if not callable(tool) or isinstance(tool, type):
+        msg = f"{tool!r} is no tool: give a LangChain tool or a function."
+        raise SettingsError(msg)
+    name = getattr(tool, "__name__", type(tool).__name__)
+    run = {"coroutine": tool} if asyncio.iscoroutinefunction(tool) else {"func": tool}
+    try:
+        return StructuredTool.from_function(
+            **run, name=name, description=(tool.__doc__ or "").strip() or name.replace("_", " ")
+        )
+    except (ValueError, TypeError, NameError, PydanticUserError) as error:
+        msg = f"The function {name!r} cannot be a tool: {error}. Annotate its parameters."
+        raise SettingsError(msg) from error
+
+
+def _described(tool: BaseTool) -> CatalogTool:
+    if tool.name in RESERVED:
+        msg = f"A tool may not be named {tool.name!r}, which has a meaning here; rename it."
+        raise SettingsError(msg)
+    if not 0 < len(tool.name) <= MAX_NAME or not tool.name.replace("-", "_").isidentifier():
+        msg = (
+            f"The tool name {tool.name!r} is refused by model providers: use 1 to {MAX_NAME} "
+            "letters, digits, '_' and '-'."
+        )
+        raise SettingsError(msg)
+    return CatalogTool(
+        name=tool.name,
+        description=one_line(tool.description) or tool.name.replace("_", " "),
+        schema=sanitise(_schema(tool)),
+        original=tool.name,
+        tool=tool,
+        hidden=_hidden(tool),
+        **flags(read_hints(tool.metadata)),
+    )
+
+
+def _schema(tool: BaseTool) -> object:
+    try:
+        return _as_dict(tool.tool_call_schema)
+    except (PydanticUserError, TypeError, ValueError, NameError) as error:
+        msg = f"The parameters of tool {tool.name!r} have no JSON schema: {error}."
+        raise SettingsError(msg) from error
+
+
+def _as_dict(schema: Any) -> dict[str, Any]:
+    if isinstance(schema, Mapping):
+        return dict(schema)
+    if issubclass(schema, BaseModel):
+        return schema.model_json_schema()
+    return dict(schema.schema())  # pydantic v1 models
+
+
+def _hidden(tool: BaseTool) -> frozenset[str]:
+    """Arguments the framework injects; a model that forges one must not be heard."""
+    if isinstance(tool.args_schema, Mapping) or tool.args_schema is None:
+        return frozenset()
+    offered = _schema(tool)
+    known = offered.get("properties", {}) if isinstance(offered, dict) else {}
+    fields = getattr(tool.args_schema, "model_fields", {})
+    names = {name for name in fields if name not in known}
+    aliases = {str(field.alias) for field in fields.values() if field.alias}
+    return frozenset(names - aliases)
