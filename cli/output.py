@@ -36,9 +36,14 @@ class Output:
         return not self.json and _is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
 
     @property
+    def reads(self) -> bool:
+        """Whether standard input is a terminal: a human started this."""
+        return _is_terminal(sys.stdin)
+
+    @property
     def asks(self) -> bool:
-        """Whether somebody is there who can be asked."""
-        return not self.json and _is_terminal(sys.stdin)
+        """Whether questions can be put here and now."""
+        return self.reads and not self.json
 
     @property
     def progress(self) -> TextIO:

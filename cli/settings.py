@@ -69,10 +69,10 @@ def read_goal(goal: str) -> str:
     if goal == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     else:
-        # Bytes of a command line that are no UTF-8 arrive as lone surrogates; no database takes them.
+        # Bytes that are no UTF-8 arrive as lone surrogates, which no database takes.
         text = goal.encode("utf-8", "replace").decode()
     if not text.strip():
-        msg = 'The goal is empty: say what you want done, for example loopwright run "Sum up notes.md".'
+        msg = 'The goal is empty: say what you want done, such as loopwright run "Sum up a.md".'
         raise SettingsError(msg)
     return text
 

@@ -28,6 +28,9 @@ BUSY_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 300.0
 """Postgres connections unused for longer are closed: firewalls drop idle ones silently."""
 
+_POSTGRES_RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
+"""SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
+
 _FORMS: Final = "sqlite:///FILE, sqlite:////ABSOLUTE/FILE, sqlite:///:memory: or postgresql://…"
 _THREADS_SQL: Final = "SELECT DISTINCT thread_id FROM checkpoints WHERE checkpoint_ns = ''"
 
@@ -115,25 +118,33 @@ def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
         isolation_level=None if autocommit else "DEFERRED",
     )
     try:
-        _turn_on_wal(connection)
+        # Readers and one writer side by side.
+        _patiently(lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone(), _sqlite_race)
     except sqlite3.Error:
         connection.close()
         raise
     return connection
 
 
-def _turn_on_wal(connection: sqlite3.Connection) -> None:
-    """Readers and one writer side by side; the switch itself ignores the busy timeout."""
+def _patiently(act: Callable[[], object], passes: Callable[[Exception], bool]) -> None:
+    """Repeat what fails only because another process is opening the same database."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            connection.execute("PRAGMA journal_mode=WAL").fetchone()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            act()
+        except Exception as error:
+            if not passes(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
         else:
             return
+
+
+def _sqlite_race(error: Exception) -> bool:
+    """A switch to WAL ignores the busy timeout; migrations run side by side find each other's."""
+    if isinstance(error, sqlite3.OperationalError):
+        return error.sqlite_errorcode == sqlite3.SQLITE_BUSY or "duplicate column" in str(error)
+    return isinstance(error, sqlite3.IntegrityError)
 
 
 def _on_sqlite(
@@ -146,8 +157,8 @@ def _on_sqlite(
     version = for_store.execute("PRAGMA user_version").fetchone()[0]
     for_store.execute(f"PRAGMA user_version = {version}")
     for_store.execute("COMMIT")
-    saver.setup()
-    store.setup()
+    for setup in (saver.setup, store.setup):
+        _patiently(setup, _sqlite_race)
     adapted = with_async_store(store)
     return Durability(
         url=url,
@@ -195,7 +206,10 @@ def _open_postgres(url: str) -> Durability:
         # Alone it fails at once and says why; a pool tries again and only says that it gave up.
         psycopg.connect(url, connect_timeout=int(BUSY_SECONDS)).close()
         pool.open()
-        return _on_postgres(url, pool, savers.PostgresSaver(pool), stores.PostgresStore(pool))
+        saver, store = savers.PostgresSaver(pool), stores.PostgresStore(pool)
+        for setup in (saver.setup, store.setup):
+            _patiently(setup, lambda error: getattr(error, "sqlstate", None) in _POSTGRES_RACES)
+        return _on_postgres(url, pool, saver, store)
     except (psycopg.Error, pools.PoolTimeout, pools.PoolClosed) as error:
         pool.close()
         msg = (
@@ -206,8 +220,6 @@ def _open_postgres(url: str) -> Durability:
 
 
 def _on_postgres(url: str, pool: Any, saver: Any, store: Any) -> Durability:
-    saver.setup()
-    store.setup()
     with pool.connection() as connection:
         # Existing tables are not touched by setup; no row is enough to ask for the right to write.
         connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")

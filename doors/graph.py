@@ -199,9 +199,10 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         return isinstance(saver, ThreadedSaver | InMemorySaver) or is_sync_only(saver)
 
     def _saver(self, configurable: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
-        saver = self.checkpointer and configurable.get(_SAVER, self.checkpointer)
-        if self.checkpointer is None:
-            saver = configurable.get(_SAVER)
+        """The saver a run will use: a parent's before the own one, none where switched off."""
+        if self.checkpointer is False:
+            return None
+        saver = configurable.get(_SAVER, self.checkpointer)
         return saver if isinstance(saver, BaseCheckpointSaver) else None
 
     def _configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:

@@ -68,8 +68,8 @@ def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, Loo
     builder.add_node("planner", partial(planner, parts=parts))
     builder.add_node("ask_user", ask_user)
     builder.add_node("review_plan", review_plan)
-    run_task = task_builder(parts).compile(name="task_execution").ainvoke
-    builder.add_node("work", partial(work, run_task=run_task))
+    task_execution = task_builder(parts).compile(name="task_execution")
+    builder.add_node("work", partial(work, run_task=task_execution.ainvoke))
     builder.add_node("verifier", partial(verifier, parts=parts))
     builder.add_node("finish", finish)
     builder.add_edge(START, "intake")
@@ -125,9 +125,10 @@ def build_plan_execute_verify(
         hooks=hooks,
         journal=journal,
     )
-    saver = checkpointer if checkpointer is not None else durability and durability.checkpointer
-    kept = store if store is not None else durability and durability.store
-    return plan_builder(parts).compile(saver, store=kept, name=name)
+    if durability is not None:
+        checkpointer = durability.checkpointer if checkpointer is None else checkpointer
+        store = durability.store if store is None else store
+    return plan_builder(parts).compile(checkpointer, store=store, name=name)
 
 
 builder = plan_builder(served_parts())

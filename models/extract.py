@@ -8,19 +8,17 @@ from typing import Any, Final
 
 from json_repair import repair_json
 
-_THINKING: Final = re.compile(
-    r"<(think|thinking|thought|reasoning|reflection)>.*?</\1>", re.DOTALL | re.IGNORECASE
+_THOUGHT: Final = re.compile(
+    r"<(/?)(?:think|thinking|thought|reasoning|reflection)>", re.IGNORECASE
 )
-_THOUGHT_END: Final = re.compile(
-    r"</(?:think|thinking|thought|reasoning|reflection)>", re.IGNORECASE
-)
-_THOUGHT_START: Final = re.compile(
-    r"<(?:think|thinking|thought|reasoning|reflection)>", re.IGNORECASE
-)
-# Longer answers are cut: repairing is slow on them, and no contract needs so much.
-_LONGEST: Final = 400_000
+_SIGNS: Final = re.compile(r'\\.|["{}]', re.DOTALL)
+# Longer answers are cut: no contract needs so much.
+_LONGEST: Final = 300_000
+# Repairing takes time that grows with the square of the length: here a second or two at worst.
+_LONGEST_REPAIRED: Final = 20_000
 # Objects tried in one text; prose full of braces must not cost minutes.
 _MOST: Final = 20
+_MOST_UNCLOSED: Final = 4
 _CUT: Final = "the JSON ends before it is complete: write it whole, and shorter"
 
 
@@ -51,7 +49,7 @@ def extract(text: str, keys: Collection[str] = ()) -> Extracted:
         The object, or why there is none. A text that ends inside the object gives what could be
         read of it together with a problem.
     """
-    spoken = _without_thoughts(text)[:_LONGEST]
+    spoken = _without_thoughts(text[:_LONGEST])
     found = [value for slice_ in _objects(spoken) if (value := _read(slice_)) is not None]
     best = _best(found, keys)
     opened = _opened(spoken)
@@ -64,45 +62,54 @@ def extract(text: str, keys: Collection[str] = ()) -> Extracted:
 
 
 def _without_thoughts(text: str) -> str:
-    kept = _THINKING.sub(" ", text)
-    # Some servers drop the opening tag, and some models never close theirs.
-    kept = _THOUGHT_END.split(kept)[-1]
-    before, *after = _THOUGHT_START.split(kept, maxsplit=1)
-    return before if before.strip() or not after else after[0]
+    if _loads(text) is not None:
+        return text
+    kept, start, inside = [], 0, False
+    for tag in _THOUGHT.finditer(text):
+        if tag[1]:
+            if not inside:  # some servers drop the opening tag
+                kept.clear()
+            start, inside = tag.end(), False
+        elif not inside:
+            kept.append(text[start : tag.start()])
+            start, inside = tag.end(), True
+    never_closed = inside and any(part.strip() for part in kept)
+    return " ".join([*kept, "" if never_closed else text[start:]])
 
 
 def _objects(text: str) -> Iterator[str]:
     """The outermost balanced `{…}` slices, and a whole text that is a quoted JSON string."""
     if text.strip().startswith('"{'):
         yield text.strip()
-    start = text.find("{")
-    for _ in range(_MOST):
-        if start < 0:
-            return
+    start, closed, unclosed = text.find("{"), 0, 0
+    while start >= 0 and closed < _MOST and unclosed < _MOST_UNCLOSED:
         end = _balanced_end(text, start)
-        if end is not None:
+        if end is None:
+            unclosed += 1
+        else:
+            closed += 1
             yield text[start:end]
-        start = text.find("{", start + 1 if end is None else end)
+        start = text.find("{", end or start + 1)
 
 
 def _balanced_end(text: str, start: int) -> int | None:
     """Where the object that opens at `start` ends; None if it never does."""
-    depth, quote, position = 0, "", start
-    for match in re.compile(r'\\.|["{}]', re.DOTALL).finditer(text, start):
-        position, sign = match.end(), match.group()
+    depth, quoted = 0, False
+    for match in _SIGNS.finditer(text, start):
+        sign = match.group()
         if sign == '"':
-            quote = "" if quote else sign
-        elif not quote and sign in "{}":
+            quoted = not quoted
+        elif not quoted and sign in "{}":
             depth += 1 if sign == "{" else -1
             if depth == 0:
-                return position
+                return match.end()
     return None
 
 
 def _read(slice_: str) -> dict[str, Any] | None:
     """Read one slice, strictly first, then with repairs."""
     value = _loads(slice_)
-    if value is not None:
+    if value is not None or len(slice_) > _LONGEST_REPAIRED:
         return value
     try:
         return _object(repair_json(slice_, return_objects=True))

@@ -101,6 +101,7 @@ def _planned(shown: str) -> dict[str, Any]:
         previous=_records(shown, "previous_plan"),
         improvements=[str(item) for item in _items(shown, "improvements")],
         answers=_records(shown, "answers"),
+        tools=read_tools(_records(shown, "tools")),
     )
 
 

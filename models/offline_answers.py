@@ -16,6 +16,9 @@ _ASKED_ABOUT_ASKING: Final = {
 }  # fmt: skip
 
 
+_VAGUE: Final = {stem(word) for word in ("tell", "say", "give", "show", "result", "results", "answer", "outcome", "output", "know", "report", "explain")}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Picked:
     """What was found: the text, and the share of the question's words that it covers (0 to 1)."""
@@ -32,7 +35,10 @@ def pick(question: str, texts: Sequence[str]) -> Picked:
         counted = count(question, texts)
         if counted:
             return Picked(counted, 1.0)
-    wanted = [word for word in content_words(question) if word not in _ASKED_ABOUT_ASKING]
+    asked = content_words(question)
+    wanted = [word for word in asked if word not in _ASKED_ABOUT_ASKING] or [w for w in asked if w not in _VAGUE]
+    if not wanted and texts:
+        return Picked(shorten(texts[-1], question), 1.0)
     passages = [passage for text in texts for passage in split(text)]
     if not wanted or not passages:
         return Picked("", 0.0)
@@ -51,7 +57,7 @@ def pick(question: str, texts: Sequence[str]) -> Picked:
 def split(text: str) -> list[str]:
     """A text as passages: sentences of prose, lines, or `path: value` lines of JSON."""
     text = text[:READ_LIMIT]
-    values = list(json_values(text)) if text.lstrip()[:1] in ("{", "[") else []
+    values = list(json_values(text.lstrip())) if text.lstrip()[:1] in ("{", "[") else []
     if values:
         return [line for value in values for line in _flat(value, "")][:2_000]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -106,7 +112,9 @@ def _with_next(passages: Sequence[str], place: int, wanted: Sequence[str]) -> st
 def count(question: str, texts: Sequence[str]) -> str:
     """Count what 'how many …' asks for, or '' where that cannot be done reliably."""
     match = re.search(r"(?i)\bhow many\s+(.+)|\bnumber of\s+(.+)|\bcount\s+(?:the\s+|all\s+)?(.+)", question)
-    asked = content_words(next((group for group in match.groups() if group), "") if match else "")[:3]
+    if match is None:
+        return ""
+    asked = content_words(next((group for group in match.groups() if group), ""))[:3]
     for text in reversed(texts):
         for line in split(text):
             for noun in asked[:1]:
@@ -162,7 +170,7 @@ def shorten(text: str, question: str, limit: int = SHOWN) -> str:
 
 _FAILED: Final = re.compile(
     r"(?i)^\W*(?:error\b|(?:[\w-]+\s){0,3}(?:error|exception|failed|failure)\b\s*[:!(]|access denied|permission denied|"
-    r"unknown (?:tool|command)|invalid (?:argument|input|params|arguments)|not found\b|traceback )"
+    r"unknown (?:tool|command)|[^\s:]+: error\b|invalid (?:argument|input|params|arguments)|not found\b|traceback )"
 )
 
 
@@ -176,4 +184,8 @@ _NOTHING: Final = re.compile(r"(?i)^\W*(?:no (?:\w+ ){0,3}(?:found|match\w*|resu
 
 def reads_as_nothing(text: str) -> bool:
     """Whether a result says that nothing was found."""
-    return len(text) < 300 and bool(_NOTHING.match(text))
+    if len(text) >= 300:
+        return False
+    values = list(json_values(text)) if text.lstrip()[:1] == "{" else []
+    lists = [item for value in values if isinstance(value, dict) for item in value.values()]
+    return bool(_NOTHING.match(text)) or (bool(lists) and all(item in ([], {}, None, 0) for item in lists))

@@ -37,17 +37,15 @@ def fill(tool: Tool, text: str, known: Known) -> Filled:
     """Fill a tool's arguments from the text of a clause and from earlier results."""
     clause = Clause(text, known)
     arguments: dict[str, Any] = {}
-    repeated: tuple[str, list[Given]] | None = None
+    first: dict[str, tuple[Given, str]] = {}
     missing, guessed = [], 0
     for parameter, kind in in_order(tool):
         values = _values(clause, parameter, kind, tool)
         if values:
             arguments[parameter.name] = _typed(values[0].value, parameter)
             clause.used |= _places(values[0])
-            guessed += values[0].kind in ("default", "phrase")
-            more = _further(values, kind, parameter, clause)
-            if more and repeated is None and (parameter.required or kind in ("path", "zone")):
-                repeated = (parameter.name, more)
+            guessed += _GUESSED.get(values[0].kind, 0)
+            first[parameter.name] = (values[0], kind)
         elif kind in ("array", "object") and (parameter.required or kind == "array"):
             nested = _nested(clause, parameter, tool)
             if nested is not None:
@@ -55,14 +53,30 @@ def fill(tool: Tool, text: str, known: Known) -> Filled:
                 continue
         if parameter.required and parameter.name not in arguments and "default" not in parameter.schema:
             missing.append((parameter, kind))
-    sets = [arguments]
-    for value in repeated[1][: MOST_CALLS - 1] if repeated else ():
-        clause.used |= _places(value)
-        sets.append({**arguments, repeated[0]: value.value} if repeated else arguments)
+    sets = [arguments, *_repeats(clause, tool, first, arguments)]
     strong = [item for item in clause.given if item.kind not in ("number", "date", "code")]
     used = [item for item in (*strong, *clause.zones) if _places(item) & clause.used]
     left = [item for item in strong if not _places(item) & clause.used]
     return Filled(tuple(sets), tuple(missing), len(used), len(left), guessed)
+
+
+_GUESSED: Final = {"default": 1, "phrase": 1, "misfit": 8}
+
+
+def _repeats(
+    clause: Clause, tool: Tool, first: Mapping[str, tuple[Given, str]], arguments: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Argument sets for further values of one argument that nothing else used."""
+    for parameter in tool.parameters:
+        value, kind = first.get(parameter.name, (None, ""))
+        if value is None or not (parameter.required or kind in ("path", "zone")):
+            continue
+        more = _further([value, *_values(clause, parameter, kind, tool)], kind)[: MOST_CALLS - 1]
+        for other in more:
+            clause.used |= _places(other)
+        if more:
+            return [{**arguments, parameter.name: other.value} for other in more]
+    return []
 
 
 def _places(value: Given) -> set[int]:
@@ -89,21 +103,18 @@ def _introduced(clause: Clause, parameter: Parameter, value: Given) -> bool:
     return value.start >= 0 and bool(set(parameter.name_words) & set(clause.before(value, 3)))
 
 
-def _further(values: list[Given], kind: str, parameter: Parameter, clause: Clause) -> list[Given]:
+def _further(values: list[Given], kind: str) -> list[Given]:
     """Other values of the same sort as the first one: each wants a call of its own."""
     first = values[0]
-    if kind not in _REPEATS or first.start < 0:
+    if kind not in _REPEATS or first.kind not in _REPEATED:
         return []
-    seen, more = {first.value}, []
-    for value in values[1:]:
-        same = value.kind == first.kind and value.start >= 0 and value.kind in _REPEATED
-        if same and value.value not in seen and not _places(value) & (clause.used | _places(first)):
-            seen.add(value.value)
-            more.append(value)
-    return more
+    others = {value.value: value for value in values[1:] if value.kind == first.kind and value.value != first.value}
+    return list(others.values())
 
 
-_REPEATED: Final = ("zone", "path", "url", "email", "quoted", "code", "id", "proper", "shaped", "option", "number")
+_REPEATED: Final = (
+    "zone", "path", "url", "email", "quoted", "code", "id", "proper", "shaped", "option", "number", "item",
+)  # fmt: skip
 
 
 def _typed(value: str, parameter: Parameter) -> Any:

@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from .offline_literals import literals
+from .offline_tools import Tool, word_score
 from .offline_words import content_words, covered, is_question, raw_words, without_courtesy
 
 MAX_TASKS: Final = 20
 # A description longer than this is cut unless it is one long literal the task needs whole.
 _LONG: Final = 4_000
+# The overlap of words from which a tool clearly fits: about one word of its name and another word.
+_CLEAR: Final = 2.5
 
 _VERBS: Final = (
     "list|show|display|read|open|print|find|search|look|locate|grep|get|give|download|write|create|save|make|"
@@ -128,11 +131,13 @@ def plan(
     previous: Sequence[Mapping[str, Any]] = (),
     improvements: Sequence[str] = (),
     answers: Sequence[Mapping[str, Any]] = (),
+    tools: Sequence[Tool] = (),
 ) -> dict[str, Any]:
     """Answer as PlannerResponse: one todo a clause, or again those that are not proven yet."""
     if not any(char.isalnum() for char in request):
         return _nothing_asked()
     asked, scene = split_goal(request)
+    asked = [part for clause in asked[: MAX_TASKS + 1] for part in _by_tools(clause, tools)] + asked[MAX_TASKS + 1 :]
     told = "; ".join(f"{item.get('question', '')} {item.get('answer', '')}".strip() for item in answers)
     inputs = " ".join(part for part in (scene[:_LONG], told) if part)
     todos = _again(previous, improvements) or [
@@ -193,6 +198,14 @@ def _clause_of(improvement: str) -> str:
     return quoted[1] if quoted else improvement
 
 
-def is_answer_only(clause: str) -> bool:
-    """Whether a clause may be answered from results that are already there."""
-    return is_question(clause)
+def _by_tools(clause: str, tools: Sequence[Tool]) -> list[str]:
+    """Cut 'show the status and the log' in two where a different tool clearly fits each half."""
+    match = re.fullmatch(r"(\S+)\s+(?:me\s+)?(.+?)\s*,?\s+(?:and|und|et|y)\s+(.+)", clause)
+    if not match or len(clause) > 300 or is_question(clause) or literals(match[2]) or literals(match[3]):
+        return [clause]
+    halves = [f"{match[1]} {match[2]}", f"{match[1]} {match[3]}"]
+    if any(len(content_words(half)) < 2 for half in halves):
+        return [clause]
+    best = [max(tools, key=lambda tool: word_score(half, tool, tools), default=None) for half in halves]  # noqa: B023 - used at once
+    scores = [word_score(half, tool, tools) if tool else 0.0 for half, tool in zip(halves, best, strict=True)]
+    return halves if best[0] is not best[1] and min(scores) >= _CLEAR else [clause]

@@ -5,16 +5,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .offline_answers import NO_MODEL, Picked, pick, reads_as_error, reads_as_nothing, shorten
+from .offline_answers import (
+    NO_MODEL,
+    Picked,
+    count,
+    pick,
+    reads_as_error,
+    reads_as_nothing,
+    shorten,
+)
 from .offline_arguments import Filled, corrected, fill
 from .offline_known import Known
-from .offline_tools import Tool, allowed, word_score
-from .offline_values import Clause
-from .offline_words import is_question, words
+from .offline_literals import path_kind
+from .offline_tools import Tool, allowed, topic, word_score
+from .offline_values import Clause, in_order, kind_of
+from .offline_words import (
+    STOPWORDS,
+    changes_something,
+    covered,
+    is_question,
+    lead,
+    raw_words,
+    stem,
+    words,
+)
 
 # The least overlap of words with which a tool is thought to be meant at all.
 _LEAST: Final = 0.55
-_ROUNDS: Final = 8
+_MOST_CALLS: Final = 24
+_MOST_TOOLS: Final = 3
+_LOOKS_UP: Final = {stem(word) for word in ("search", "find", "query", "lookup", "ask", "grep")}
+_LISTS: Final = {stem(word) for word in ("list", "find", "search", "tree", "all")}
+_FOLDERS: Final = {stem(word) for word in ("file", "files", "directory", "directories", "folder", "folders")}
 
 
 @dataclass(frozen=True)
@@ -60,6 +82,11 @@ class Task:
     inputs: str = ""
 
     @property
+    def whole(self) -> str:
+        """The task's text and the information that came with it."""
+        return f"{self.text}\n{self.inputs}" if self.inputs else self.text
+
+    @property
     def known(self) -> Known:
         """Earlier results and those of this task."""
         own = [(json.dumps(item.arguments, ensure_ascii=False), item.text) for item in self.done if not item.failed]
@@ -72,17 +99,17 @@ def _said(arguments: str) -> str:
 
 def next_step(task: Task) -> Step:
     """Decide the next step; the same inputs always give the same step."""
-    answer = _from_earlier(task)
     candidates = rank(task)
-    best = candidates[0] if candidates else None
-    if answer and (best is None or not task.done) and _prefers_answer(task, answer, best):
+    answer = _from_earlier(task)
+    if answer and not task.done and _prefers_answer(answer, candidates):
         return Step(summary=answer.text, completed=True)
-    if len(task.done) >= _ROUNDS * 3:
-        return _report(task, candidates)
-    for candidate in candidates[:4]:
-        step = _with(task, candidate, candidates)
-        if step is not None:
-            return step
+    if len(task.done) < _MOST_CALLS:
+        for candidate in candidates:
+            step = _with(task, candidate)
+            if step is not None:
+                return step
+    if answer and answer.share >= 0.5:
+        return Step(summary=answer.text, completed=True)
     return _report(task, candidates)
 
 
@@ -94,99 +121,144 @@ def _from_earlier(task: Task) -> Picked | None:
     return picked if picked.share > 0 else None
 
 
-def _prefers_answer(task: Task, answer: Picked, best: Candidate | None) -> bool:
-    if best is None:
+def _prefers_answer(answer: Picked, candidates: Sequence[Candidate]) -> bool:
+    if not candidates:
         return answer.share >= 0.3
+    best = candidates[0]
     return answer.share >= 0.6 and (best.score < 2.5 or answer.share >= 0.99) and not best.filled.used
 
 
 def rank(task: Task) -> list[Candidate]:
     """The tools that may do the task, best first: words, then how well the arguments fit."""
     known = Known(task.earlier)
-    text = f"{task.text}\n{task.inputs}" if task.inputs else task.text
     found = []
     for tool in task.tools:
         if not allowed(task.text, tool):
             continue
         matched = word_score(task.text, tool, task.tools)
-        filled = fill(tool, text, known)
+        filled = fill(tool, task.whole, known)
         fit = 0.8 * filled.used - 0.5 * filled.unused - 0.15 * filled.guessed
         fit -= sum(2.0 if kind in ("text", "sql", "object") else 0.7 for _, kind in filled.missing)
         if matched + max(fit, 0.0) * (0.5 if matched else 0.0) >= _LEAST:
             found.append(Candidate(tool, filled, matched + fit))
-    found += _searches(task, known, text) if not found and is_question(task.text) else []
-    return sorted(found, key=lambda item: -item.score)
+    found.sort(key=lambda item: -item.score)
+    near = [item for item in found if item.score >= min(0.5 * found[0].score, found[0].score - 0.01)] or found
+    return near[:_MOST_TOOLS] + (_searches(task, known, near) if is_question(task.text) else [])
 
 
-def _searches(task: Task, known: Known, text: str) -> list[Candidate]:
+def _searches(task: Task, known: Known, near: Sequence[Candidate]) -> list[Candidate]:
     """Tools that look anything up by words: the last resort for a question."""
-    looking = {"search", "find", "query", "lookup", "quer", "ask"}
-    able = [tool for tool in task.tools if tool.looks and looking & {*tool.name_words, *tool.first_words[:3]}]
-    filled = [(tool, fill(tool, text, known)) for tool in able]
-    return [Candidate(tool, found, 0.0) for tool, found in filled if not found.missing]
+    taken = {item.tool.name for item in near}
+    able = [
+        tool
+        for tool in task.tools
+        if tool.looks and tool.name not in taken and _LOOKS_UP & {*tool.name_words, *tool.first_words[:3]}
+    ]
+    filled = [(tool, fill(tool, task.whole, known)) for tool in able]
+    return [Candidate(tool, found, 0.0) for tool, found in filled if not found.missing][:2]
 
 
-def _with(task: Task, candidate: Candidate, candidates: Sequence[Candidate]) -> Step | None:
-    """The next step with this tool, or None where it is of no more use."""
-    name = candidate.tool.name
-    filled = fill(candidate.tool, _full_text(task), task.known) if task.done else candidate.filled
-    if filled.missing:
-        return _reveal(task, candidate, filled)
-    mine = [item for item in task.done if item.tool == name]
-    planned = list(filled.calls) if not mine else [call for call in candidate.filled.calls if not candidate.filled.missing] or list(filled.calls)
-    fresh = [call for call in planned if not any(item.is_call(name, call) for item in task.done)]
-    if fresh and not (mine and not any(item.failed for item in mine) and len(mine) >= len(planned)):
-        return Step(calls=tuple((name, call) for call in fresh))
-    failed = [item for item in mine if item.failed]
-    if failed and len(mine) - len(failed) < len(planned):
-        return _mend(task, candidate, failed, planned)
+def _with(task: Task, candidate: Candidate) -> Step | None:
+    """The next step with this tool, or None where it is of no (more) use."""
+    tool = candidate.tool
+    mine = [item for item in task.done if item.tool == tool.name]
+    if not mine:
+        ready = fill(tool, task.whole, task.known) if candidate.filled.missing else candidate.filled
+        if ready.missing:
+            return _reveal(task, candidate, ready)
+        return Step(calls=tuple((tool.name, call) for call in ready.calls))
     good = [item for item in mine if not item.failed]
-    if good and all(reads_as_nothing(item.text) for item in good):
-        other = next((item for item in candidates if item.tool.name != name and item.score > 0.7 * candidate.score), None)
-        if other and not other.filled.missing and not any(item.tool == other.tool.name for item in task.done):
-            return Step(calls=tuple((other.tool.name, call) for call in other.filled.calls))
-    return _success(task, good) if good else None
+    if len(good) < _wanted(task, candidate):
+        return _mend(task, candidate, mine)
+    if all(reads_as_nothing(item.text) for item in good):
+        return _other_words(task, candidate, good) or (_success(task, good) if _may_be_empty(task) else None)
+    return _success(task, good) if _answers(task, tool, good) else None
 
 
-def _full_text(task: Task) -> str:
-    return f"{task.text}\n{task.inputs}" if task.inputs else task.text
+def _wanted(task: Task, candidate: Candidate) -> int:
+    """How many calls of this tool the clause wants."""
+    if not candidate.filled.missing:
+        return len(candidate.filled.calls)
+    ready = fill(candidate.tool, task.whole, task.known)
+    return 1 if ready.missing else len(ready.calls)
 
 
-def _mend(task: Task, candidate: Candidate, failed: Sequence[Done], planned: Sequence[dict[str, Any]]) -> Step | None:
-    """One corrected attempt for each planned call that failed, else a look around, else None."""
-    name = candidate.tool.name
-    if len(failed) >= 2 * len(planned):
+def _answers(task: Task, tool: Tool, good: Sequence[Done]) -> bool:
+    """Whether tool and results speak of what the clause asks; a change is taken as done."""
+    if changes_something(task.text):
+        return True
+    wanted = topic(task.text)
+    told = {*tool.name_words, *tool.first_words, *tool.more_words}
+    told |= {word for item in good for word in words(item.text)}
+    return not wanted or covered(wanted, told) >= 0.5 or bool(count(task.text, [item.text for item in good]))
+
+
+def _may_be_empty(task: Task) -> bool:
+    """Whether 'nothing found' answers the clause: it does where things are to be found or listed."""
+    return not is_question(task.text) or lead(task.text) == "which"
+
+
+def _other_words(task: Task, candidate: Candidate, good: Sequence[Done]) -> Step | None:
+    """A search that found nothing is tried again with single words of the clause, longest first."""
+    name = next((item.name for item, kind in in_order(candidate.tool) if kind in ("query", "glob")), None)
+    if name is None or name not in good[-1].arguments or len(good) > 2:
         return None
-    clause = Clause(_full_text(task), task.known)
-    better = [corrected(candidate.tool, item.arguments, item.text, clause) for item in failed]
-    fresh = [call for call in better if call and not any(item.is_call(name, call) for item in task.done)]
-    if fresh:
-        return Step(calls=tuple((name, call) for call in fresh))
-    again = fill(candidate.tool, _full_text(task), task.known)
-    fresh = [call for call in again.calls if not any(item.is_call(name, call) for item in task.done)]
-    if fresh and not again.missing:
-        return Step(calls=tuple((name, call) for call in fresh))
-    return _reveal(task, candidate, candidate.filled) if candidate.tool.looks or not candidate.tool.action else None
+    clause = Clause(task.text)
+    said = str(good[0].arguments[name]).strip("*/")
+    if any(item.value.strip("*/") == said for item in clause.given):
+        return None
+    left = sorted({word for word in raw_words(said) if word.lower() not in STOPWORDS}, key=lambda w: (-len(w), w))
+    for word in left[:2]:
+        value = str(good[0].arguments[name]).replace(said, word)
+        call = {**good[0].arguments, name: value}
+        if not any(item.is_call(candidate.tool.name, call) for item in task.done):
+            return Step(calls=((candidate.tool.name, call),))
+    return None
 
 
-def _reveal(task: Task, candidate: Candidate, filled: Filled) -> Step | None:
-    """Call a tool that only looks and may show the value that is missing."""
+def _mend(task: Task, candidate: Candidate, mine: Sequence[Done]) -> Step | None:
+    """One corrected attempt for each call that failed, else a look around, else None."""
+    tool = candidate.tool
+    failed = [item for item in mine if item.failed]
+    if len(failed) > 2 * _wanted(task, candidate):
+        return None
+    clause = Clause(task.whole, task.known)
+    better = [corrected(tool, item.arguments, item.text, clause) for item in failed]
+    again = fill(tool, task.whole, task.known)
+    calls = [call for call in better if call] or ([] if again.missing else list(again.calls))
+    fresh = [call for call in calls if not any(item.is_call(tool.name, call) for item in task.done)]
+    if fresh and len(failed) + len(fresh) <= 2 * _wanted(task, candidate):
+        return Step(calls=tuple((tool.name, call) for call in fresh))
+    looks = () if tool.action else (_reveal(task, candidate, again, item) for item in failed)
+    return next((step for step in looks if step), None)
+
+
+def _reveal(task: Task, candidate: Candidate, filled: Filled, failed: Done | None = None) -> Step | None:
+    """Call a tool that only looks and may show the value that is missing or wrong."""
     if filled.unwritten:
         return None
-    wanted = {word for parameter, _ in filled.missing for word in parameter.name_words if word not in ("id", "nam")}
-    if not filled.missing:
-        wanted = {word for parameter in candidate.tool.required for word in parameter.name_words}
+    lacking = [parameter for parameter, _ in filled.missing] or candidate.tool.required
+    wanted = {word for parameter in lacking for word in parameter.name_words} - {"id", "nam"}
+    lost = [str(value) for value in failed.arguments.values() if isinstance(value, str)] if failed else []
+    files = any(kind_of(parameter, candidate.tool) == "path" for parameter in lacking)
+    text = f"list every file matching **/{lost[0].rsplit('/', 1)[-1] if lost else '*'} recursively" if files else task.whole
+    if files and lost and not path_kind(lost[0]):
+        return None
     options = []
     for tool in task.tools:
-        if tool.name == candidate.tool.name or not tool.looks or any(item.tool == tool.name for item in task.done):
+        if tool.name == candidate.tool.name or not tool.looks:
             continue
-        ready = fill(tool, _full_text(task), task.known)
-        fits = len(wanted & {*tool.name_words, *tool.first_words}) + len({"list", "find", "search"} & set(tool.name_words))
-        if fits and not ready.missing:
-            options.append((fits - 0.1 * len(tool.required) - 0.2 * len(ready.calls), tool.name, ready.calls[0]))
-    if not options:
+        if files and any(kind_of(item, tool) not in ("path", "glob") for item in tool.required):
+            continue
+        ready = fill(tool, text, Known() if files else task.known)
+        told = {*tool.name_words, *tool.first_words}
+        fits = len(wanted & told) + len(_LISTS & set(tool.name_words)) + (len(_FOLDERS & told) if files else 0)
+        new = not ready.missing and not any(item.is_call(tool.name, ready.calls[0]) for item in task.done)
+        if fits and new:
+            options.append((ready.used - 0.1 * len(tool.required), fits, tool.name, ready.calls[0]))
+    if not options or len(task.done) >= _MOST_CALLS - 2:
         return None
-    _, name, arguments = max(options, key=lambda option: option[0])
+    *_, name, arguments = max(options, key=lambda option: option[:2])
     return Step(calls=((name, arguments),))
 
 
@@ -194,9 +266,10 @@ def _success(task: Task, good: Sequence[Done]) -> Step:
     """Report the data; a question is answered first from it."""
     shown = [_headed(item, len(good) > 1, task.text) for item in good]
     data = "\n\n".join(shown)
-    if is_question(task.text) and len(data) > 600:
-        picked = pick(task.text, [item.text for item in good])
-        if picked.share >= 0.5:
+    if is_question(task.text):
+        counted = count(task.text, [item.text for item in good])
+        picked = Picked(counted, 1.0) if counted else pick(task.text, [item.text for item in good])
+        if counted or (len(data) > 600 and picked.share >= 0.5):
             data = f"{picked.text}\n\n{data}"
     return Step(summary=data, completed=True)
 
@@ -240,8 +313,3 @@ def _listed(names: Sequence[str]) -> str:
 def result_failed(status: str, text: str) -> bool:
     """Whether a tool message tells of a failure."""
     return status == "error" or reads_as_error(text)
-
-
-def task_words(text: str) -> set[str]:
-    """All stems of a task's text."""
-    return set(words(text))

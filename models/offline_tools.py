@@ -57,7 +57,8 @@ class Tool:
         names = self.name_words
         if names and names[0] in LOOKS and names[0] not in CHANGES:
             return ""
-        ends = [word for word in (*names[:1], *names[-1:]) if word in CHANGES]
+        inflected = self.name.lower().endswith(("ed", "ing", "s"))
+        ends = [word for word in (*names[:1], *(() if inflected else names[-1:])) if word in CHANGES]
         if ends:
             return ends[0]
         opening = self.first_words[0] if self.first_words else ""
@@ -157,6 +158,25 @@ def _speaks_sql(clause: str, tool: Tool) -> bool:
     return bool(keyword) and bool(re.search(rf"\b{keyword}\b", tool.description.lower()))
 
 
+def _without_values(clause: str) -> str:
+    said = [item for item in literals(clause) if item.kind not in ("sql", "number", "date", "time")]
+    return without(clause, [*said, *zones(without(clause, said))])
+
+
+def topic(clause: str) -> list[str]:
+    """The stems that say what a clause is about, without its literals and numbers."""
+    bare = without(_without_values(clause), literals(clause))
+    return [word for word in content_words(bare) if not word.isdigit()]
+
+
+def _implied(clause: str, bare: str) -> list[str]:
+    """A question about a file or a page, and a bare path or link, mean that it should be read."""
+    if not (is_question(clause) or not content_words(bare)):
+        return []
+    kinds = {item.kind for item in literals(clause) if item.kind == "url" or re.search(r"\w\.\w+$", item.value)}
+    return [word for word, kind in (("read", "path"), ("get", "url")) if kind in kinds]
+
+
 _NAME, _FIRST, _MORE = 2.0, 1.2, 0.5
 _LEAD: Final = 1.5
 
@@ -167,11 +187,10 @@ def word_score(clause: str, tool: Tool, tools: Sequence[Tool]) -> float:
     The weight of a word is the usual inverse document frequency over the offered tools
     (K. Sparck Jones, 1972), as log(1 + tools / tools with the word).
     """
-    said = [item for item in literals(clause) if item.kind not in ("sql", "number", "date", "time")]
-    bare = without(clause, [*said, *zones(without(clause, said))])
-    wanted = list(dict.fromkeys([lead(clause), *content_words(bare)]))
+    bare = _without_values(clause)
+    wanted = list(dict.fromkeys([lead(clause), *content_words(bare), *_implied(clause, bare)]))
     total = sum(
-        _word(word, tool, tools) * (_LEAD if place == 0 else 1.0) for place, word in enumerate(wanted) if word
+        _word(word, tool, tools) * (_LEAD if place == 0 and word not in LOOKS else 1.0) for place, word in enumerate(wanted) if word
     )
     unasked = [word for word in tool.name_words if not best_related(word, wanted)]
     stale = 1.0 if "deprecated" in tool.description.lower() else 0.0

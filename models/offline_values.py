@@ -10,7 +10,16 @@ from typing import Any, Final
 from .offline_known import Known
 from .offline_literals import Given, literals, without, zones
 from .offline_tools import Parameter, Tool
-from .offline_words import STOPWORDS, best_related, content_words, stem, words
+from .offline_words import (
+    CHANGES,
+    LOOKS,
+    STOPWORDS,
+    best_related,
+    content_words,
+    raw_words,
+    stem,
+    words,
+)
 
 
 @dataclass
@@ -201,6 +210,9 @@ def paths(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
     items = [Given("path", clause.known.resolve(item.value), item.start, item.end) for item in clause.of("path")]
     items = [item for item in items if item.value not in {zone.value for zone in clause.zones}]
     items = _from_to(clause, parameter, _nearest_first(clause, parameter, items))
+    if re.search(r"repo", parameter.name.lower()):
+        near = {stem(word) for word in ("in", "at", "repo", "repository", "path", "inside", "under")}
+        items = [item for item in items if item.value[:1] in "/~." or near & set(clause.before(item, 1))]
     is_file = re.compile(r"\.\w{1,8}$").search
     yield from (item for item in items if not (folder and is_file(item.value)))
     named = _FOLDER.search(clause.bare)
@@ -403,7 +415,7 @@ _LOWER: Final = re.compile(
 def names(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
     """Names and ids: labelled in the clause, fitting the pattern, quoted, proper names, earlier results."""
     yield from _options_in_description(clause, parameter)
-    yield from _labelled(clause, parameter)
+    yield from _labelled(clause, parameter, tool)
     yield from _shaped(clause, parameter)
     told = clause.known.value_of(parameter.name, clause.said)
     is_id = bool({"id", "key", "sku", "code"} & set(parameter.name_words))
@@ -433,9 +445,9 @@ def _free_names(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Gi
     told = clause.known.value_of(parameter.name, clause.said)
     if told is not None:
         yield _nowhere(str(told))
-    yield from clause.of("path", "email", "date")
+    yield from clause.of("path", "email")
     for match in _LOWER.finditer(clause.bare):
-        if content_words(match[1]) and not best_related(stem(match[1]), own):
+        if content_words(match[1]) and not best_related(stem(match[1]), own) and match[1].split()[0].lower() not in STOPWORDS:
             yield Given("phrase", match[1], match.start(1), match.end(1))
 
 
@@ -453,11 +465,14 @@ def _options_in_description(clause: Clause, parameter: Parameter) -> Iterator[Gi
         yield _nowhere(usual[0], "default")
 
 
-def _labelled(clause: Clause, parameter: Parameter) -> Iterator[Given]:
+def _labelled(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
     """'order 17', 'branch named x', 'the customers table': a value beside the argument's noun."""
-    nouns = [w for w in re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", parameter.name).lower()) if w not in ("id", "name", "number", "key", "code")]
+    nouns = [w for w in re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", parameter.name).lower()) if w not in ("id", "ids", "name", "names", "number", "key", "code")]
     stop = r"(?:in|of|on|to|from|for|by|with|and|or|the|a|an|is|are|was|named|called|that|which|has|have|does|do|then|at|as)\b"
-    for noun in (nouns or ["named", "called"])[::-1]:
+    if parameter.required:
+        owned = [w for w in raw_words(tool.name)[1:] if stem(w) not in LOOKS | CHANGES]
+        nouns = [*nouns[::-1], *(re.sub(r"(?<=\w)s$", "", w.lower()) for w in owned)]
+    for noun in dict.fromkeys(nouns):
         after = rf"(?i)\b{noun}s?\s+(?:(?:named|called|number|no\.?|id|is|of)\s+)?[:=#]?\s*[\"'`]?(?!{stop})([\w@./-]*[\w])"
         for match in re.finditer(after, clause.text):
             yield Given("labelled", match[1], match.start(1), match.end(1))

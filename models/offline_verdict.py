@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .offline_answers import NO_MODEL, reads_as_error, shorten
+from .offline_answers import NO_MODEL, count, reads_as_error, shorten
 from .offline_plan import split_goal
-from .offline_words import best_related, changes_something, content_words, covered, is_question, raw_words, words
+from .offline_tools import topic
+from .offline_words import best_related, changes_something, content_words, covered, is_question, words
 
 _ENOUGH: Final = 0.7
 _READ: Final = 20_000
@@ -42,13 +43,14 @@ def _text(task: Mapping[str, Any]) -> str:
 def _missed(request: str, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Parts of the request that no task speaks of."""
     known = [_text(task) for task in tasks]
-    said = [set(raw_words(text.lower())) for text in known]
+    said = [set(content_words(text)) for text in known]
     parts = split_goal(request)[0]
-    return [part for part in parts if part not in known and not _spoken_of(set(raw_words(part.lower())), said)][:20]
+    return [part for part in parts if part not in known and not _spoken_of(set(content_words(part)), said)][:20]
 
 
 def _spoken_of(part: set[str], said: Sequence[set[str]]) -> bool:
-    return not part or any(len(part & task) >= 0.6 * len(part) for task in said)
+    together: set[str] = set().union(*said)
+    return not part or any(len(part & task) >= 0.6 * len(part) for task in said) or len(part & together) >= 0.9 * len(part)
 
 
 def _verdict(task: Mapping[str, Any], evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -77,9 +79,10 @@ def _fits(task: Mapping[str, Any], item: Mapping[str, Any]) -> bool:
     wish = changes_something(text)
     if wish and not best_related(wish, [*tool, *words(arguments)[:200]]):
         return _says_so(wish, str(item.get("result", "")))
-    wanted = content_words(text)
-    told = {*tool, *words(arguments), *words(str(item.get("result", ""))[:_READ])}
-    return not wanted or covered(wanted, told) > 0
+    result = str(item.get("result", ""))[:_READ]
+    told = {*tool, *words(arguments), *words(result)}
+    wanted = topic(text) or content_words(text)
+    return not wanted or covered(wanted, told) > 0 or bool(count(text, [result]))
 
 
 def _says_so(wish: str, result: str) -> bool:

@@ -54,6 +54,7 @@ _GROUPS: Final = tuple(
         "repository repo project codebase",
         "history log commit past recent",
         "change diff difference modify",
+    "compare diff difference versus against",
         "price cost amount",
         "stock inventory quantity available availability level",
         "weather forecast temperature rain wetter clima tiempo meteo 天气",

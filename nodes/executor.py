@@ -76,7 +76,7 @@ def _report(state: TaskState, answer: Answer[ExecutorResponse], *, last: bool) -
     if decision in _ENDS:
         why = "" if decision == "complete" else report.summary
         ended = _ended(_ENDS[decision], report.summary, why)
-        wishes = {t.id: t.status for t in report.todos if t.id != state.task["id"]}
+        wishes: dict[str, str] = {t.id: t.status for t in report.todos if t.id != state.task["id"]}
         return ended | TaskUpdate(wishes=wishes)
     if last:
         return _ended("failed", report.summary, "not completed within the allowed rounds")

@@ -1,5 +1,7 @@
 """Planner: turns the request, and what the verifier found missing, into tasks."""
 
+import time
+
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
@@ -8,7 +10,7 @@ from ..state.context import Context, context_of
 from ..state.contracts import PlannerResponse, Todo
 from ..state.loop import Planning, PlanState, PlanUpdate
 from ..state.plan import adopt_plan, fallback_plan, find_problems, name_todos
-from .allowance import ledger_for, limit_reason
+from .allowance import ledger_for, limit_reason, spent_since
 from .conversation import conversation_of, task_view
 from .events import emitter
 from .parts import Parts
@@ -20,6 +22,7 @@ NOT_ANSWERED = "Nobody can answer this; decide by yourself and say what you assu
 async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Ask for a plan and decide what follows: plan again, ask the user, review, work or stop."""
     context, emit = context_of(runtime), emitter(runtime)
+    began = time.monotonic()
     if not state.request.strip():
         return _nothing_asked(context)
     emit(
@@ -45,9 +48,10 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
         check=lambda plan: find_problems(name_todos(plan.todos), context.max_tasks),
     )  # fmt: skip
     update = _decide(state, answer, context)
-    update["warnings"] = [*catalog.warnings, *update.get("warnings", [])]
-    if update["planning"] in {"ready", "review"}:
-        emit({"type": "plan", "round": state.planning_rounds + 1, "todos": update["todos"].value})
+    if isinstance(plan := update.get("todos"), Overwrite):
+        emit({"type": "plan", "round": update["planning_rounds"], "todos": plan.value})
+    update["spend"] = spent_since(began, answer.spend)
+    update["warnings"] = [*catalog.warnings, *_notes(answer)]
     return update
 
 
@@ -62,7 +66,6 @@ def _nothing_asked(context: Context) -> PlanUpdate:
 def _decide(state: PlanState, answer: Answer[PlannerResponse], context: Context) -> PlanUpdate:
     update = PlanUpdate(
         planning_rounds=state.planning_rounds + 1,
-        spend=answer.spend,
         models={"planner": answer.model},
         missing=[],
     )
@@ -70,11 +73,16 @@ def _decide(state: PlanState, answer: Answer[PlannerResponse], context: Context)
         return update | PlanUpdate(planning="blocked", halt=limit_reason(answer.refused))
     plan = answer.parsed
     if plan is None:
-        note = f"The planner gave no sound plan ({'; '.join(answer.problems)}): one task instead."
-        return update | _ready(state, fallback_plan(state.request), context) | {"warnings": [note]}
+        return update | _ready(state, fallback_plan(state.request), context)
     if plan.needs_more_planning:
         return update | _more_planning(state, plan, context)
     return update | _ready(state, name_todos(plan.todos), context)
+
+
+def _notes(answer: Answer[PlannerResponse]) -> list[str]:
+    if answer.parsed is not None or answer.refused:
+        return []
+    return [f"The planner gave no sound plan ({'; '.join(answer.problems)}): one task instead."]
 
 
 def _more_planning(state: PlanState, plan: PlannerResponse, context: Context) -> PlanUpdate:

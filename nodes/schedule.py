@@ -77,7 +77,7 @@ class _Run(Generic[R]):
     async def run(self, order: Sequence[str]) -> list[R | BaseException]:
         loop = asyncio.get_running_loop()
         self._done = {name: loop.create_future() for name in order}
-        durable = task(self._one, name="task")
+        durable: Any = task(self._one, name="task")  # type: ignore[call-overload]  # its overloads forbid a name
         watchers = [
             asyncio.ensure_future(self._watch(name, durable(name, place)))
             for place, name in enumerate(order)

@@ -1,17 +1,17 @@
 """Verifier: judges tasks and answer by the evidence; a verdict without proof is not believed."""
 
-from typing import Any
+import time
 
 from langgraph.runtime import Runtime
 
 from ..models.ask import Answer, ask
 from ..state.context import Context, context_of
 from ..state.contracts import VerifierResponse
-from ..state.evidence import check_verdict, rejected_verdict
+from ..state.evidence import Evidence, check_verdict, rejected_verdict
 from ..state.loop import PlanState, PlanUpdate
 from ..state.outcome import denial
-from ..state.plan import Task
-from .allowance import ledger_for, limit_reason
+from ..state.plan import Task, merge_tasks
+from .allowance import ledger_for, limit_reason, spent_since
 from .conversation import conversation_of, judged_view
 from .events import emitter
 from .parts import Parts
@@ -19,6 +19,7 @@ from .parts import Parts
 
 async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Ask for a verdict, check its citations, and decide whether another cycle may run."""
+    began = time.monotonic()
     context, emit = context_of(runtime), emitter(runtime)
     emit({"type": "phase", "role": "verifier", "action": "verifying", "round": state.cycles + 1})
     ledger = ledger_for(context, state.spend)
@@ -36,44 +37,48 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         check=lambda verdict: check_verdict(verdict, state.todos, state.evidence),
     )  # fmt: skip
     update = _judged(state, answer, context)
+    update["spend"] = spent_since(began, answer.spend)
     improvements = update.get("improvements", [])
     emit({"type": "verdict", "passed": update["task_completed"], "improvements": improvements})
     return update
 
 
-def _shown(record: dict[str, Any]) -> dict[str, Any]:
-    return {key: record.get(key) for key in ("id", "task", "tool", "arguments", "status", "result")}
+def _shown(record: Evidence) -> dict[str, object]:
+    keys = ("id", "task", "tool", "arguments", "status", "result")
+    return {key: record.get(key) for key in keys}
 
 
 def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context) -> PlanUpdate:
     verdict = answer.parsed or rejected_verdict(answer.problems)
     blockers = sorted(_blockers(state, verdict))
+    reopened = _reopened(state.todos, verdict)
     update = PlanUpdate(
         cycles=state.cycles + 1,
         planning_rounds=0,
-        spend=answer.spend,
         models={"verifier": answer.model},
         verdict=verdict.model_dump(),
         task_completed=verdict.passed,
         improvements=[] if verdict.passed else verdict.improvements,
         blockers=blockers,
-        todos=_reopened(state.todos, verdict),
+        todos=reopened,
         tier_bump=state.tier_bump + (0 if verdict.passed else 1),
     )
     if verdict.passed or state.halt:
         return update
     if answer.refused:
         return update | PlanUpdate(halt=limit_reason(answer.refused), should_continue=False)
-    return update | _another_cycle(state, update, context)
+    tasks = merge_tasks(state.todos, reopened)
+    return update | _another_cycle(state, tasks, blockers, context)
 
 
-def _another_cycle(state: PlanState, update: PlanUpdate, context: Context) -> PlanUpdate:
+def _another_cycle(
+    state: PlanState, tasks: list[Task], blockers: list[str], context: Context
+) -> PlanUpdate:
     """Stop where another cycle cannot help: permission, no progress, no cycles left."""
-    after = {t["id"]: t for t in [*state.todos]} | {t["id"]: t for t in update["todos"]}
-    refused = denial([{**state_task, **after[state_task["id"]]} for state_task in state.todos])
+    refused = denial(tasks)
     if refused:
         return PlanUpdate(halt=refused, should_continue=False)
-    if update["blockers"] and update["blockers"] == state.blockers:
+    if blockers and blockers == state.blockers:
         return PlanUpdate(halt="SAME_BLOCKERS", should_continue=False)
     if state.cycles + 1 >= context.max_verify_cycles:
         return PlanUpdate(halt="MAX_ROUNDS", should_continue=False)

@@ -23,6 +23,14 @@ class Evidence(TypedDict, total=False):
     seconds: float
 
 
+def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) -> list[Evidence]:
+    """Batch reducer for a delta channel: records by their `id`, the later one wins."""
+    merged = {record["id"]: record for record in left}
+    for write in writes:
+        merged |= {record["id"]: record for record in write}
+    return list(merged.values())
+
+
 def report_of(task_id: str, summary: str, *, completed: bool) -> Evidence:
     """The evidence of a task that made no call: its own words, good for that task alone."""
     status = "success" if completed else "error"

@@ -8,17 +8,17 @@ from langgraph.graph.ui import AnyUIMessage, ui_message_reducer
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .evidence import Evidence
+from .evidence import Evidence, merge_records
 from .messages import Messages
 from .outcome import Outcome, Reason
-from .plan import Task, merge_records, merge_tasks
+from .plan import Task, merge_tasks
 from .spend import Spend, add_spend
 
 T = TypeVar("T")
 
 Planning = Literal["again", "ask", "review", "ready", "blocked"]
 
-Records = Annotated[list[dict[str, Any]], DeltaChannel(merge_records, snapshot_frequency=50)]
+Records = Annotated[list[Evidence], DeltaChannel(merge_records, snapshot_frequency=50)]
 
 
 def keep_latest(left: dict[str, T], right: dict[str, T]) -> dict[str, T]:

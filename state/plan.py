@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -35,14 +34,6 @@ def merge_tasks(left: list[Task], right: list[Task]) -> list[Task]:
     merged = {task["id"]: task for task in left}
     for task in right:
         merged[task["id"]] = {**merged.get(task["id"], {}), **task}
-    return list(merged.values())
-
-
-def merge_records(left: list[dict[str, Any]], writes: Sequence[Any]) -> list[dict[str, Any]]:
-    """Batch reducer for a delta channel: records by their `id`, the later one wins."""
-    merged = {record["id"]: record for record in left}
-    for write in writes:
-        merged |= {record["id"]: record for record in write}
     return list(merged.values())
 
 

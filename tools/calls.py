@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar, cast
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables.config import ensure_config, merge_configs
@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 from ..state.context import Context
 from .catalog import READER, CatalogTool
 from .mcp import ServerUnavailable
-from .planning import Gate, PlannedCall, plan_calls, question, settle_ids, unknown_tool
+from .planning import Gate, PlannedCall, plan_calls, question, settle_ids, undecided, unknown_tool
 from .policy import NOT_INTERACTIVE
 from .python_tools import run_tool
 from .results import NOTHING, ToolResult, failure, from_exception, normalise
@@ -39,6 +39,7 @@ __all__ = [
     "question",
     "run_calls",
     "settle_ids",
+    "undecided",
 ]
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,11 @@ _REJECTED: Final = (
 
 
 class CallRecord(TypedDict):
-    """One call as it ended. `result` is the text the model is shown, `message` carries it."""
+    """One call as it ended. `result` is the text the model is shown, `message` carries it.
+
+    `reason` says why a call was denied: `denied` by policy, `rejected` by the user, or
+    `not_interactive`; it is empty for all others.
+    """
 
     id: str
     task: str
@@ -65,6 +70,7 @@ class CallRecord(TypedDict):
     tool: str
     arguments: dict[str, Any]
     status: Status
+    reason: str
     result: str
     seconds: float
     message: ToolMessage
@@ -73,12 +79,12 @@ class CallRecord(TypedDict):
 class ToolBudget(Protocol):
     """What the run's ledger must offer."""
 
-    def reserve_tool_calls(self, n: int) -> int:
+    def reserve_tool_calls(self, n: int, /) -> int:
         """Take up to n calls from the allowance; returns how many were granted."""
 
 
 async def run_calls(
-    calls: Sequence[PlannedCall],
+    calls: Sequence[Mapping[str, Any]],
     *,
     toolbox: Toolbox,
     context: Context,
@@ -119,8 +125,9 @@ async def run_calls(
         thread_id=thread_id,
         user_id=user_id,
     )
-    steps = [run.settle(call, (decisions or {}).get(call["id"])) for call in calls]
-    pairs = zip(calls, _granted(steps, ledger), strict=True)
+    planned = [cast("PlannedCall", call) for call in calls]
+    steps = [run.settle(call, (decisions or {}).get(call["id"])) for call in planned]
+    pairs = zip(planned, _granted(steps, ledger), strict=True)
     return await _in_order([(step, partial(run.finish, call, step)) for call, step in pairs])
 
 
@@ -138,6 +145,7 @@ class _Settled:
 
     status: Status
     text: str
+    reason: str = ""
 
 
 _Step = _Ready | _Settled
@@ -172,7 +180,7 @@ class _Run:
         if call["action"] == "error":
             return _Settled("error", call["reason"])
         if call["action"] == "deny":
-            return _Settled("denied", _denied(call["reason"]))
+            return _denied(call["reason"])
         tool = self.gate.catalog.find(call["name"], call["server"])
         if tool is None:
             return _Settled("error", unknown_tool(call["name"], self.gate.catalog))
@@ -186,19 +194,25 @@ class _Run:
         if kind == "approve":
             return self._judged(tool, call["args"])
         if kind == "edit":
-            return self._judged(tool, decision.get("args"))
+            return self._edited(call, tool, decision)
         if kind == "respond":
             return _Settled("success", said or NOTHING)
         if kind == "reject":
-            return _Settled("denied", _REJECTED.format(said=f" and said: {said}" if said else ""))
-        return _Settled("denied", _denied("nobody has approved it"))
+            text = _REJECTED.format(said=f" and said: {said}" if said else "")
+            return _Settled("denied", text, "rejected")
+        return _denied("nobody has approved it")
+
+    def _edited(self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]) -> _Step:
+        if decision.get("name") not in (None, "", call["name"]):
+            return _denied("an edit may change the arguments of a call, not its tool")
+        return self._judged(tool, decision.get("args"))
 
     def _judged(self, tool: CatalogTool, args: object) -> _Step:
         """A call with its final arguments; what is asked about has been answered by now."""
         fitted, action, reason = self.gate.judge(tool, args)
         if action == "error":
             return _Settled("error", reason)
-        return _Settled("denied", _denied(reason)) if action == "deny" else _Ready(tool, fitted)
+        return _denied(reason) if action == "deny" else _Ready(tool, fitted)
 
     async def finish(self, call: PlannedCall, step: _Step) -> CallRecord:
         """Run one call, or answer it, and tell of it."""
@@ -227,6 +241,7 @@ class _Run:
             tool=call["name"],
             arguments=args,
             status=status,
+            reason="" if isinstance(step, _Ready) else step.reason,
             result=result.text,
             seconds=seconds,
             message=_message(call, status, result, stored),
@@ -355,12 +370,12 @@ def has_stored(messages: Sequence[BaseMessage]) -> bool:
     return any(isinstance(m, ToolMessage) and "stored" in m.additional_kwargs for m in messages)
 
 
-def _denied(reason: str) -> str:
-    if reason == NOT_INTERACTIVE:
+def _denied(why: str) -> _Settled:
+    code = NOT_INTERACTIVE if why == NOT_INTERACTIVE else "denied"
+    if why == NOT_INTERACTIVE:
         why = f"{NOT_INTERACTIVE}: this call needs a human's approval, and nobody can be asked"
-    else:
-        why = reason
-    return f"Not run: {why}. Do without it, or report what you could not do."
+    text = f"Not run: {why}. Do without it, or report what you could not do."
+    return _Settled("denied", text, code)
 
 
 def _silent(_: dict[str, Any]) -> None:

@@ -198,7 +198,7 @@ def _from_server(config: ServerConfig, original: str, raw: Mapping[str, Any]) ->
 
 
 def read_hints(declared: object) -> dict[str, bool]:
-    """The MCP hints in what a tool declares: flat, under `annotations`, or snake_case under `mcp`."""
+    """The MCP hints in what a tool declares: flat, or as another adapter nests and spells them."""
     hints: dict[str, bool] = {}
     for key in _HINTS:
         for place in _places(declared):

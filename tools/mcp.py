@@ -51,6 +51,7 @@ class Connection:
     """One live session and the task that owns it."""
 
     def __init__(self, client: ModuleType, config: ServerConfig, user_id: str | None) -> None:
+        """Start the owner task; `opened` waits for the handshake."""
         self._client = client
         self._config = config
         self._stderr = client.Stderr()
@@ -65,14 +66,17 @@ class Connection:
 
     @property
     def alive(self) -> bool:
+        """Whether neither the server nor we have ended the connection."""
         return not self._over.is_set()
 
     @property
     def is_open(self) -> bool:
+        """Whether the handshake is done and calls may be sent."""
         return self.alive and self._session is not None
 
     @property
     def idle(self) -> bool:
+        """Whether nobody has used it for a quarter of an hour."""
         return not self._in_flight and time.monotonic() - self._used > _IDLE
 
     async def _own(self, user_id: str | None) -> None:
@@ -118,6 +122,7 @@ class Connection:
         await asyncio.wait({self._owner})
 
     async def list_tools(self) -> list[dict[str, Any]]:
+        """All tools as the server describes them."""
         return [*await self._request(self._client.list_tools(self._session))]
 
     async def call(self, name: str, args: dict[str, Any], meta: dict[str, Any]) -> dict[str, Any]:
@@ -186,6 +191,7 @@ class Server:
     """One configured server: a session for everybody, or one a user where headers are callable."""
 
     def __init__(self, config: ServerConfig) -> None:
+        """Start nothing yet: a session is opened by the first request."""
         self.config = config
         self._connections: dict[str | None, Connection] = {}
         self._locks: dict[str | None, asyncio.Lock] = {}
@@ -197,6 +203,8 @@ class Server:
         Raises:
             ServerUnavailable: within 15 seconds, whatever the server does.
         """
+        if self.config.problem:
+            raise ServerUnavailable(self.config.problem)
         try:
             async with asyncio.timeout(CONNECT_DEADLINE):
                 connection = await self._connection(user_id)
@@ -300,6 +308,7 @@ class Servers:
     """All configured servers, each loaded on its own: a dead one costs a warning, not the rest."""
 
     def __init__(self, configs: list[ServerConfig]) -> None:
+        """Start nothing yet: servers are opened by the first request for their tools."""
         self._servers = {config.name: Server(config) for config in configs}
         self._listings: dict[tuple[str, str | None], Listing] = {}
         self._failed: dict[tuple[str, str | None], float] = {}
@@ -341,8 +350,6 @@ class Servers:
         server = self._servers[key[0]]
         config = server.config
         try:
-            if config.problem:
-                raise ServerUnavailable(config.problem)
             self._listings[key] = Listing(config, tuple(await server.tools(user_id)))
             self._failed.pop(key, None)
         except ServerUnavailable as error:

@@ -106,10 +106,9 @@ def _read_one(name: str, entry: object, environ: Mapping[str, str]) -> ServerCon
         entry.get("enabled") is False or entry.get("disabled") is True
     ):
         return None
+    if not isinstance(entry, Mapping):
+        return ServerConfig(name=name, problem='it must be an object with "command" or "url"')
     try:
-        if not isinstance(entry, Mapping):
-            msg = 'it must be an object with "command" or "url"'
-            raise _Wrong(msg)
         return _parsed(name, entry, environ)
     except _Wrong as wrong:
         return ServerConfig(name=name, problem=str(wrong))

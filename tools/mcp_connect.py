@@ -45,10 +45,12 @@ class Stderr:
     """The last words of a server process: kept for messages, never on the terminal."""
 
     def __init__(self) -> None:
+        """Keep nothing yet."""
         self._kept: collections.deque[str] = collections.deque(maxlen=_TAIL)
 
     @property
     def last_line(self) -> str:
+        """What the process wrote last; "" where it wrote nothing."""
         lines = "".join(self._kept).strip().splitlines()
         return lines[-1].strip()[:300] if lines else ""
 
@@ -77,6 +79,7 @@ class UserHeaders(httpx.Auth):
     """Asks the embedding program for the headers of a user, for every request anew."""
 
     def __init__(self, headers: Callable[[str | None], Any], user_id: str | None) -> None:
+        """Take the program's callable and the user it is asked for."""
         self._headers = headers
         self._user_id = user_id
 

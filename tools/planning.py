@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk
 from typing_extensions import TypedDict
@@ -20,7 +20,10 @@ _INCOMPLETE: Final = (
     "Not run: the message was cut off before its end, so the arguments may be incomplete. "
     "Send the call again, with shorter arguments if they were long."
 )
-_NO_JSON: Final = "Not run: the arguments are no complete JSON object ({why}). Send the call again with valid JSON."
+_NO_JSON: Final = (
+    "Not run: the arguments are no complete JSON object ({why}). "
+    "Send the call again with valid JSON."
+)
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 _SHOWN_ARGUMENTS: Final = 2_000
 
@@ -107,13 +110,14 @@ def plan_calls(
 
 
 def undecided(
-    calls: Sequence[PlannedCall], decisions: Mapping[str, Mapping[str, Any]]
+    calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
 ) -> list[PlannedCall]:
     """The calls a human must still decide on, in the order of the message."""
-    return [call for call in calls if call["action"] == "ask" and call["id"] not in decisions]
+    waiting = (call for call in calls if call["action"] == "ask" and call["id"] not in decisions)
+    return [cast("PlannedCall", call) for call in waiting]
 
 
-def settle_ids(message: AIMessage, calls: list[PlannedCall]) -> AIMessage:
+def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMessage:
     """The message with the call ids of its planned calls, so that each answer finds its call."""
     ids = iter(calls)
     update = {
@@ -125,14 +129,19 @@ def settle_ids(message: AIMessage, calls: list[PlannedCall]) -> AIMessage:
     return message.model_copy(update=update)
 
 
-def question(call: PlannedCall, catalog: Catalog) -> dict[str, Any]:
+def question(call: Mapping[str, Any], catalog: Catalog | None = None) -> dict[str, Any]:
     """What to interrupt with for a call that is asked about.
 
     One payload for Agent Chat UI (`action_requests` and `review_configs`) and for Agent Inbox
     (`action_request` and `config`).
+
+    Args:
+        call: The planned call.
+        catalog: Adds what the tool says of itself, where it is at hand.
     """
     name, args = call["name"], call["args"]
-    description = _described(call, catalog.find(name, call["server"]))
+    tool = catalog.find(name, call["server"]) if catalog else None
+    description = _described(call, tool.description if tool else "")
     request = {
         "name": name,
         "args": args,
@@ -159,13 +168,13 @@ def question(call: PlannedCall, catalog: Catalog) -> dict[str, Any]:
     }
 
 
-def _described(call: PlannedCall, tool: CatalogTool | None) -> str:
-    where = f" of the MCP server {tool.server!r}" if tool and tool.server else ""
+def _described(call: Mapping[str, Any], about: str) -> str:
+    where = f" of the MCP server {call['server']!r}" if call["server"] else ""
     shown = json.dumps(call["args"], ensure_ascii=False, indent=2)
     if len(shown) > _SHOWN_ARGUMENTS:
         shown = shown[:_SHOWN_ARGUMENTS] + "…"
-    about = f"\n{tool.description}" if tool else ""
-    return f"Run {call['name']}{where}? ({call['reason']}){about}\n\nArguments:\n{shown}"
+    lines = [f"Run {call['name']}{where}? ({call['reason']})", about, f"Arguments:\n{shown}"]
+    return "\n\n".join(filter(None, lines))
 
 
 def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:

@@ -62,10 +62,13 @@ def _as_tool(tool: PythonTool) -> BaseTool:
         msg = f"{tool!r} is no tool: give a LangChain tool or a function."
         raise SettingsError(msg)
     name = getattr(tool, "__name__", type(tool).__name__)
-    run = {"coroutine": tool} if asyncio.iscoroutinefunction(tool) else {"func": tool}
+    is_async = asyncio.iscoroutinefunction(tool)
     try:
         return StructuredTool.from_function(
-            **run, name=name, description=(tool.__doc__ or "").strip() or name.replace("_", " ")
+            func=None if is_async else tool,
+            coroutine=tool if is_async else None,
+            name=name,
+            description=(tool.__doc__ or "").strip() or name.replace("_", " "),
         )
     except (ValueError, TypeError, NameError, PydanticUserError) as error:
         msg = f"The function {name!r} cannot be a tool: {error}. Annotate its parameters."
@@ -105,7 +108,7 @@ def _as_dict(schema: Any) -> dict[str, Any]:
     if isinstance(schema, Mapping):
         return dict(schema)
     if issubclass(schema, BaseModel):
-        return schema.model_json_schema()
+        return dict(schema.model_json_schema())
     return dict(schema.schema())  # pydantic v1 models
 
 

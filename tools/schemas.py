@@ -1,4 +1,4 @@
-"""Tool schemas as every provider takes them: a pure rewrite of whatever JSON schema a tool declares.
+"""Tool schemas as every provider takes them: a pure rewrite of what a tool declares.
 
 The rules are those of OpenAI's function tools, which most compatible providers check too: the root
 is an object with `properties`; no `$ref`; arrays have `items`; only known types; `required` names
@@ -21,11 +21,26 @@ _TYPES: Final = {
     **{
         name: name for name in ("object", "array", "string", "integer", "number", "boolean", "null")
     },
-    "int": "integer", "long": "integer", "float": "number", "double": "number",
-    "decimal": "number", "str": "string", "text": "string", "date": "string", "file": "string",
-    "datetime": "string", "uuid": "string", "binary": "string", "bytes": "string",
-    "bool": "boolean", "dict": "object", "map": "object", "list": "array", "tuple": "array",
-    "set": "array", "none": "null",
+    "int": "integer",
+    "long": "integer",
+    "float": "number",
+    "double": "number",
+    "decimal": "number",
+    "str": "string",
+    "text": "string",
+    "date": "string",
+    "file": "string",
+    "datetime": "string",
+    "uuid": "string",
+    "binary": "string",
+    "bytes": "string",
+    "bool": "boolean",
+    "dict": "object",
+    "map": "object",
+    "list": "array",
+    "tuple": "array",
+    "set": "array",
+    "none": "null",
 }
 _COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems")
 _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
@@ -36,7 +51,7 @@ def sanitise(schema: object) -> Schema:
     """Rewrite a tool's input schema; the given one is not changed.
 
     Args:
-        schema: What the tool declares; anything that is no object schema means "no arguments known".
+        schema: What the tool declares; what is no object schema means "no known arguments".
 
     Returns:
         A JSON schema whose root is `{"type": "object", "properties": …}`.

@@ -1,4 +1,4 @@
-"""Results too long to show: head and tail stay, the whole is stored once and can be paged through."""
+"""Results too long to show: head and tail stay, the whole is stored once and read by pages."""
 
 import json
 import logging
@@ -22,6 +22,7 @@ class ResultStore:
     """The long results of one thread, in the run's store. Equal texts are kept once."""
 
     def __init__(self, store: BaseStore, thread_id: str) -> None:
+        """Use a store for one thread; threads never see each other's results."""
         self._store = store
         # A label of a namespace must be non-empty and without periods.
         label = thread_id.replace("%", "%25").replace(".", "%2E") or "-"

@@ -18,6 +18,7 @@ class ThreadPool:
     """Runs sync functions with the caller's context variables. Safe to use from any loop."""
 
     def __init__(self, size: int = SIZE) -> None:
+        """Allow `size` threads; each is started when it is first needed."""
         self._size = size
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()

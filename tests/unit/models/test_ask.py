@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 from loopwright.models.ask import Answer, ask
@@ -129,7 +129,7 @@ async def test_json_never_shows_in_the_messages_stream() -> None:
             contract=PlannerResponse,
         )
         assert answer.parsed is not None
-        return {"messages": ["A plan of one task."]}
+        return {"messages": [AIMessage("A plan of one task.")]}
 
     graph = (
         StateGraph(MessagesState).add_node("planner", planner).add_edge(START, "planner").compile()

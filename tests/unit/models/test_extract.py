@@ -42,12 +42,12 @@ def test_whole_objects_come_back_as_they_are(value: dict, prose: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_a_text_that_ends_too_early_is_never_taken_as_whole(data: st.DataObject) -> None:
+def test_a_text_that_ends_too_early_gives_a_problem_or_whole_fields(data: st.DataObject) -> None:
     value = {"summary": 'a {b} "c"', "taskCompleted": True, "todos": [{"id": "1"}, {"id": "2"}]}
     text = json.dumps(value)
     cut = data.draw(st.integers(0, len(text) - 2))
     found = extract(text[:cut], KEYS)
-    assert found.problem
+    assert found.problem or (found.value and found.value.items() <= value.items())
 
 
 @pytest.mark.parametrize(

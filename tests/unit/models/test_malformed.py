@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-from support.malformed import CONTRACT_NAMES, GOOD, MALFORMED, MENDED, REJECTED
 
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
@@ -13,6 +12,7 @@ from loopwright.models.spend import Ledger
 from loopwright.state.context import Context
 from loopwright.state.contracts import CONTRACTS, Contract, PlannerResponse
 from loopwright.state.plan import find_problems
+from support.malformed import CONTRACT_NAMES, GOOD, MALFORMED, MENDED, REJECTED
 
 
 def find_plan_problems(plan: Contract) -> list[str]:

@@ -1,10 +1,10 @@
 import json
 
 import pytest
-from support.malformed import PLAN, REPORT, VERDICT
 
 from loopwright.models.parse import field_names, parse_executor, parse_planner, parse_verifier
 from loopwright.state.contracts import ExecutorResponse
+from support.malformed import PLAN, REPORT, VERDICT
 
 
 @pytest.mark.req("S0-150", "S0-41")

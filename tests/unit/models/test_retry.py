@@ -8,7 +8,6 @@ import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_openai import ChatOpenAI
 from langgraph.errors import GraphInterrupt
-from support.fake_openai import FakeOpenAI, Reply, fake_openai
 
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
@@ -18,6 +17,7 @@ from loopwright.models.spend import Ledger
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse
 from loopwright.state.errors import ModelCallFailed
+from support.fake_openai import FakeOpenAI, Reply, fake_openai
 
 DONE = '{"taskCompleted": true, "summary": "42 apples"}'
 MESSAGES = [
@@ -197,7 +197,7 @@ async def test_interrupts_cancellation_and_script_errors_pass() -> None:
         await waiting
 
 
-class Refused(Exception):  # noqa: N818 - named like a provider's
+class Refused(Exception):
     def __init__(self, status_code: int | None = None, header: str | None = None) -> None:
         self.status_code = status_code
         self.response = type("Response", (), {"headers": {"retry-after": header}})

@@ -7,7 +7,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
-from support.fake_openai import FakeOpenAI, Reply, bad_request, call, fake_openai
 
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
@@ -15,6 +14,7 @@ from loopwright.models.spend import Ledger
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse, PlannerResponse
 from loopwright.state.errors import ModelCallFailed
+from support.fake_openai import FakeOpenAI, Reply, bad_request, call, fake_openai
 
 DONE = '{"taskCompleted": true, "summary": "42 apples"}'
 ADD = {

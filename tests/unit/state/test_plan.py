@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.state.contracts import Todo
+from loopwright.state.evidence import merge_records
 from loopwright.state.plan import (
     adopt_plan,
     apply_wishes,
@@ -9,7 +10,6 @@ from loopwright.state.plan import (
     find_problems,
     in_order,
     is_sequential,
-    merge_records,
     merge_tasks,
     name_todos,
     waits_for,

@@ -1,0 +1,95 @@
+"""`run` and `resume`: open the database, build the graph, run the session."""
+
+from typing import Any, Final
+
+from rich.console import Console
+
+from ..doors.durability import DEFAULT_URL, Durability, open_durability
+from ..doors.graph import LoopGraph
+from ..graphs.assembly import default_mcp
+from ..graphs.registry import builder_of
+from ..models.choice import Models
+from ..state.context import Context
+from .approvals import Asker
+from .output import Output
+from .session import Session
+from .settings import DEFAULT_GRAPH, Settings, new_thread_id, read_goal, thread_named
+from .view import LiveView, PlainView, View
+
+GRAPH_KEY: Final = "loopwright_graph"
+"""Checkpoint metadata that says which graph a thread belongs to."""
+
+
+def run_goal(settings: Settings, output: Output, goal: str, thread: str | None) -> int:
+    """Run a goal on a new or an existing thread; the exit code.
+
+    Raises:
+        SettingsError: A setting, a file or the goal cannot be used.
+    """
+    builder_of(settings.graph or DEFAULT_GRAPH)
+    given = thread_named(thread) if thread is not None else new_thread_id()
+    words = read_goal(goal)
+    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+        session = _session(settings, output, durability, given, answered=False)
+        return session.run(words)
+
+
+def resume_thread(settings: Settings, output: Output, thread: str, answer: str | None) -> int:
+    """Go on with a thread; the exit code.
+
+    Raises:
+        SettingsError: A setting or a file cannot be used.
+        ThreadNotFound: There is no such thread.
+        AnswerRejected: The answer fits no open question.
+    """
+    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+        session = _session(
+            settings, output, durability, thread_named(thread), answered=answer is not None
+        )
+        return session.resume(answer)
+
+
+def _session(
+    settings: Settings, output: Output, durability: Durability, thread: str, *, answered: bool
+) -> Session:
+    """Everything a run needs. Whoever answered a question before the run can answer another."""
+    context = Context(interactive=output.reads or settings.yes or answered, **settings.limits())
+    name = settings.graph or _graph_of(durability, thread) or DEFAULT_GRAPH
+    graph = _graph(settings, name, context, durability)
+    output.thread, output.resume = thread, settings.resume_command(thread)
+    # Questions go to standard error where standard output is a pipe.
+    console = Console(highlight=False, stderr=not output.live)
+    view: View = LiveView(console) if output.live else PlainView(output)
+    return Session(
+        graph=graph,
+        thread=thread,
+        context=context,
+        output=output,
+        console=console,
+        view=view,
+        asker=Asker(console) if output.asks else None,
+        yes=settings.yes,
+        metadata={GRAPH_KEY: name},
+    )
+
+
+def _graph(
+    settings: Settings, name: str, context: Context, durability: Durability
+) -> LoopGraph[Any, Any, Any, Any]:
+    build = builder_of(name)
+    # Asked here, so that a wrong model is told before a thread is begun.
+    Models(settings.model, environ=settings.environ).choose("planner", context)
+    graph: LoopGraph[Any, Any, Any, Any] = build(
+        model=settings.model,
+        mcp=settings.mcp or default_mcp(settings.environ),
+        durability=durability,
+    )
+    return graph
+
+
+def _graph_of(durability: Durability, thread: str) -> str | None:
+    """The graph that saved a thread, if it was this command."""
+    place = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+    saved = durability.checkpointer.get_tuple(place)  # type: ignore[arg-type]  # a RunnableConfig
+    found = saved.metadata.get(GRAPH_KEY) if saved else None
+    return str(found) if found else None

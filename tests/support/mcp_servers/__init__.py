@@ -1,0 +1,69 @@
+"""Small MCP servers for tests, and how to start them."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def stdio(program, *args, **more):
+    """The configuration of a server over stdio."""
+    return {"command": sys.executable, "args": [str(HERE / f"{program}.py"), *args], **more}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def serving(port=None):
+    """Run the desk over streamable HTTP; yields its process and URL."""
+    port = port or free_port()
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "desk.py"), "--port", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _await_port(port)
+        yield process, f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _await_port(port):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    raise TimeoutError(port)
+
+
+def children():
+    """Ids of this process's living child processes."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+            if int(fields[1]) == os.getpid() and fields[0] != "Z":
+                found.add(int(stat.parent.name))
+    return found
+
+
+async def gone(before):
+    """Wait a moment until no child is left that was not there before; returns the rest."""
+    for _ in range(100):
+        if not (left := children() - before):
+            return left
+        await asyncio.sleep(0.05)
+    return left

@@ -1,0 +1,116 @@
+import json
+
+import jsonschema
+import pytest
+from hypothesis import given, settings, strategies as st
+from loopwright.tools.catalog import build_catalog
+from loopwright.tools.mcp import Listing
+from loopwright.tools.mcp_config import ServerConfig
+from loopwright.tools.schemas import sanitise
+from support.mcp_servers.odd_schemas import SCHEMAS, TOOLS
+from support.openai_rules import problems
+
+
+def spec(schema):
+    function = {"name": "tool", "description": "A tool.", "parameters": schema}
+    return {"type": "function", "function": function}
+
+
+@pytest.mark.req("P-09")
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_bad_schemas_pass_the_providers_rules(name):
+    before = json.dumps(SCHEMAS[name])
+    clean = sanitise(SCHEMAS[name])
+    assert problems(spec(clean)) == []
+    jsonschema.Draft202012Validator.check_schema(clean)
+    assert json.dumps(SCHEMAS[name]) == before
+    assert sanitise(clean) == clean
+
+
+def test_there_are_25_of_them_and_the_checker_sees_why_they_are_bad():
+    assert len(SCHEMAS) >= 25
+    seen_as_bad = [name for name, schema in SCHEMAS.items() if problems(spec(schema))]
+    assert len(seen_as_bad) >= 20
+
+
+@pytest.mark.req("P-09")
+def test_every_tool_of_a_server_with_odd_tools_can_be_sent():
+    catalog = build_catalog((), [Listing(ServerConfig(name="odd"), tuple(TOOLS))])
+    assert [problems(one) for one in catalog.specs()] == [[]] * (len(TOOLS) - 1)
+    assert "without a name" in catalog.warnings[0]
+
+
+def test_references_are_put_in_place():
+    clean = sanitise(SCHEMAS["references"])
+    assert clean["properties"] == {"a": {"type": "string"}, "b": {"type": "array", "items": {}}}
+    node = sanitise(SCHEMAS["recursive"])["properties"]["node"]
+    assert node["properties"]["value"] == {"type": "string"}
+    assert node["properties"]["next"] == {}
+
+
+def test_a_choice_of_objects_at_the_root_becomes_one_object():
+    clean = sanitise(SCHEMAS["root_one_of"])
+    assert set(clean["properties"]) == {"id", "name"}
+    assert "required" not in clean
+    assert sanitise(SCHEMAS["root_all_of"])["required"] == ["a"]
+
+
+def test_an_optional_null_goes_and_a_required_one_stays():
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}], "default": None},
+            "b": {"type": ["string", "null"]},
+        },
+        "required": ["b"],
+    }
+    clean = sanitise(schema)["properties"]
+    assert clean["a"] == {"type": "string", "maxLength": 3}
+    assert clean["b"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
+
+
+def test_what_is_dropped_is_told_in_words():
+    given_schema = {"type": "string", "format": "date", "examples": ["2026-01-31"]}
+    clean = sanitise({"type": "object", "properties": {"day": given_schema}})
+    assert clean["properties"]["day"] == {
+        "type": "string",
+        "description": "Format: date. Examples: 2026-01-31.",
+    }
+
+
+def test_references_that_multiply_end():
+    definitions = {
+        f"N{i}": {
+            "type": "object",
+            "properties": {k: {"$ref": f"#/$defs/N{i + 1}"} for k in "abcdefgh"},
+        }
+        for i in range(12)
+    }
+    schema = {"$ref": "#/$defs/N0", "$defs": definitions}
+    assert len(json.dumps(sanitise(schema))) < 300_000
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.sampled_from(
+        ["string", "object", "array", "int", "#", "#/properties/a", "#/$defs/x", "x", "\ud800"]
+    ),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            ["type", "properties", "items", "required", "enum", "anyOf", "oneOf", "allOf", "$ref",
+             "$defs", "x", "a", "const", "default", "nullable", "description", "minimum", "format",
+             "additionalProperties", "minLength", "prefixItems", "title"]
+        ),
+        inner,
+        max_size=5,
+    ),
+    max_leaves=25,
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(JSON)
+def test_no_schema_gets_through_bad(schema):
+    clean = sanitise(schema)
+    assert problems(spec(clean)) == []
+    jsonschema.Draft202012Validator.check_schema(clean)
