@@ -24,6 +24,9 @@ from .text import plural, short
 
 _ROLES: Final = ("planner", "executor", "verifier")
 _MODEL_DEADLINE: Final = 30.0
+_NOBODY_TO_ASK: Final = (
+    "Standard input is no terminal: what would be asked about is denied; --yes approves it."
+)
 _MARKS: Final = {"works": "✓", "warning": "!", "broken": "✗", "detail": " "}
 
 
@@ -38,10 +41,10 @@ class Finding:
 def examine(settings: Settings, output: Output) -> int:
     """Examine everything a run needs; 0 if one would work, 2 otherwise."""
     broken = False
-    context = Context(interactive=output.reads)
+    context = Context()
     for title, findings in (
         ("Model", _models(settings, context)),
-        ("MCP servers", _servers(settings, context)),
+        ("MCP servers", _servers(settings, output, context)),
         ("Database", _database(settings)),
         ("langgraph dev", _dev_server()),
     ):
@@ -81,14 +84,14 @@ def _asked(chosen: Chosen, roles: str) -> Finding:
     except TimeoutError:
         why = f"no answer within {_MODEL_DEADLINE:g} s"
     except Exception as error:  # noqa: BLE001 - every provider raises its own; all are told
-        why = f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {error}".rstrip(".")
     else:
         return Finding("works", f"{chosen.name} answers ({roles})")
     advice = "check the model's name, the provider's API key, its base URL and the network."
     return Finding("broken", short(f"{chosen.name} ({roles}): {why}", 300) + f"; {advice}")
 
 
-def _servers(settings: Settings, context: Context) -> Iterator[Finding]:
+def _servers(settings: Settings, output: Output, context: Context) -> Iterator[Finding]:
     try:
         source = settings.mcp or default_mcp(settings.environ)
         names = [config.name for config in read_servers(source, environ=settings.environ)]
@@ -99,6 +102,8 @@ def _servers(settings: Settings, context: Context) -> Iterator[Finding]:
     try:
         catalog = run_blocking(toolbox.catalog())
         yield from _catalog(catalog, names, toolbox, context)
+        if not output.reads:
+            yield Finding("warning", _NOBODY_TO_ASK)
     finally:
         toolbox.close()
 

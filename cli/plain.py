@@ -7,6 +7,8 @@ from .board import budget_text, fallback_text, retry_text
 from .text import call_text, clean, plural, short
 
 _WIDTH: Final = 160
+_WARNING_WIDTH: Final = 500
+"""Warnings end with what to do: that must not be cut off."""
 
 Event = Mapping[str, Any]
 
@@ -14,7 +16,10 @@ Event = Mapping[str, Any]
 def line_of(event: Event) -> str | None:
     """The line for an event; None for those that say nothing to a reader."""
     tell = _LINES.get(str(event.get("type")))
-    return None if tell is None else short(tell(event), _WIDTH)
+    if tell is None:
+        return None
+    line = tell(event)
+    return short(line, _WARNING_WIDTH if line.startswith("warning: ") else _WIDTH)
 
 
 def _phase(event: Event) -> str:

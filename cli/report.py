@@ -43,7 +43,9 @@ def tell_end(output: Output, console: Console, outcome: Outcome, evidence: Recor
 def closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[str]:
     """Everything after the answer, line by line."""
     lines = [f"Outcome: {outcome['status']} ({outcome['reason']})"]
-    lines += _section("Unmet", [f"- {short(text, 300)}" for text in outcome["unmet"]])
+    # A partial answer lists what is missing in its own words: not twice.
+    unmet = [text for text in outcome["unmet"] if f"- {text}" not in outcome["answer"]]
+    lines += _section("Unmet", [f"- {short(text, 300)}" for text in unmet])
     lines += _section("Evidence", evidence_lines(outcome, evidence))
     lines.append(f"Models: {_models(outcome)}")
     lines.append(f"Spend: {spend_text(outcome['spend'])}")

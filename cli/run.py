@@ -56,7 +56,6 @@ def _session(
     context = Context(interactive=output.reads or settings.yes or answered, **settings.limits())
     name = settings.graph or _graph_of(durability, thread) or DEFAULT_GRAPH
     graph = _graph(settings, name, context, durability)
-    output.thread, output.resume = thread, settings.resume_command(thread)
     # Questions go to standard error where standard output is a pipe.
     console = Console(highlight=False, stderr=not output.live)
     view: View = LiveView(console) if output.live else PlainView(output)
@@ -64,6 +63,7 @@ def _session(
         graph=graph,
         thread=thread,
         context=context,
+        resume_command=settings.resume_command(thread),
         output=output,
         console=console,
         view=view,

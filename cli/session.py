@@ -32,6 +32,7 @@ class Session:
         graph: Compiled, with a checkpointer.
         thread: The thread's id.
         context: The run's settings.
+        resume_command: What the user types to go on with the thread.
         output: Where the end is told.
         console: Where the end is told on a terminal.
         view: Where progress is told.
@@ -43,6 +44,7 @@ class Session:
     graph: LoopGraph[Any, Any, Any, Any]
     thread: str
     context: Context
+    resume_command: str
     output: Output
     console: Console
     view: View
@@ -58,6 +60,7 @@ class Session:
 
     def run(self, goal: str) -> int:
         """Send a message to the thread and run to the end; the exit code."""
+        self._there_is_a_thread()
         self._leg({"messages": [{"role": "user", "content": goal}]})
         return self._settle()
 
@@ -72,11 +75,16 @@ class Session:
         if state.created_at is None:
             msg = f"No thread {self.thread!r} is saved here; see `loopwright threads`."
             raise ThreadNotFound(msg)
+        self._there_is_a_thread()
         if answer is not None:
             self._leg(Command(resume=read_answers(answer, self._pending(), self.thread)))
         elif not state.interrupts and (state.next or _is_open(state.values)):
             self._leg(None)
         return self._settle()
+
+    def _there_is_a_thread(self) -> None:
+        """From here on whatever ends the command says how to go on."""
+        self.output.thread, self.output.resume = self.thread, self.resume_command
 
     def _settle(self) -> int:
         """Answer what is asked until nothing is; then tell the end."""

@@ -4,6 +4,7 @@ import json
 import unicodedata
 from typing import Any, Final
 
+_SPARE: Final = 20
 _KEPT: Final = frozenset("\n\t")
 # Joiners belong to emoji and scripts; the other format characters can disguise what is shown.
 _JOINERS: Final = frozenset("\u200c\u200d")
@@ -22,8 +23,10 @@ def _is_harmless(character: str) -> bool:
 
 def short(text: object, limit: int = 100) -> str:
     """One line of at most `limit` characters."""
-    line = " ".join(clean(text).split())
-    return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
+    # Cut before cleaning: a goal may have a million characters, and every event shows it.
+    line = " ".join(clean(str(text)[: limit * _SPARE]).split())
+    whole = len(line) <= limit and len(str(text)) <= limit * _SPARE
+    return line if whole else f"{line[: limit - 1].rstrip()}…"
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:

@@ -174,19 +174,21 @@ def _sqlite_threads(saver: SqliteSaver) -> list[str]:
         return [thread for (thread,) in cursor.execute(_THREADS_SQL)]
 
 
-def _open_postgres(url: str) -> Durability:
+def _drivers(url: str) -> tuple[Any, ...]:
+    # Imported by name: the drivers are an extra most installations do not have.
+    names = ("psycopg", "psycopg_pool", "langgraph.checkpoint.postgres", "langgraph.store.postgres")
     try:
-        # Imported by name: the drivers are an extra most installations do not have.
-        pools = importlib.import_module("psycopg_pool")
-        psycopg = importlib.import_module("psycopg")
-        savers = importlib.import_module("langgraph.checkpoint.postgres")
-        stores = importlib.import_module("langgraph.store.postgres")
+        return tuple(importlib.import_module(name) for name in names)
     except ImportError as error:
         msg = (
             f"Cannot open {_without_password(url)!r}: the PostgreSQL drivers are not installed"
             f" ({error.name}); run pip install 'loopwright[postgres]'."
         )
         raise DatabaseError(msg) from error
+
+
+def _open_postgres(url: str) -> Durability:
+    psycopg, pools, savers, stores = _drivers(url)
     pool = pools.ConnectionPool(
         url,
         min_size=1,

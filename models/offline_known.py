@@ -60,7 +60,8 @@ class Known:
     def path_named(self, said: Sequence[str]) -> list[str]:
         """Known files whose name, without its ending, is said in the clause (stems)."""
         scored = []
-        for path in self.paths():
+        files = [path for path in self.paths() if re.search(r"\.\w{1,8}$", path)]
+        for path in files or self.paths():
             base = path.rstrip("/").rsplit("/", 1)[-1].rsplit(".", 1)[0]
             named = [word for word in words(base) if len(word) > 2]
             hits = sum(1 for word in named if word in said)
@@ -178,7 +179,7 @@ def _key_forms(name: str) -> list[str]:
     """The keys that may hold this argument: its own name, and 'id' for any '…_id'."""
     plain = _plain_key(name)
     forms = [plain]
-    for ending in ("id", "number", "key", "code", "name"):
+    for ending in ("id", "number", "key", "code"):
         if plain.endswith(ending) and plain != ending:
             forms.append(ending)
     return forms

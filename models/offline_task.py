@@ -1,6 +1,5 @@
 """The offline executor: chooses the next calls for a task, or reports on it."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,6 +31,8 @@ from .offline_words import (
 
 # The least overlap of words with which a tool is thought to be meant at all.
 _LEAST: Final = 0.55
+# The share of a clause's words that tool and results must speak of to be an answer to it.
+_TOUCHES: Final = 0.3
 _MOST_CALLS: Final = 24
 _MOST_TOOLS: Final = 3
 _LOOKS_UP: Final = {stem(word) for word in ("search", "find", "query", "lookup", "ask", "grep")}
@@ -89,12 +90,12 @@ class Task:
     @property
     def known(self) -> Known:
         """Earlier results and those of this task."""
-        own = [(json.dumps(item.arguments, ensure_ascii=False), item.text) for item in self.done if not item.failed]
-        return Known((*self.earlier, *((_said(about), text) for about, text in own)))
+        own = [(_given(item), item.text) for item in self.done if not item.failed]
+        return Known((*self.earlier, *own))
 
 
-def _said(arguments: str) -> str:
-    return " ".join(str(value) for value in json.loads(arguments).values())
+def _given(item: Done) -> str:
+    return ", ".join(str(value) for value in item.arguments.values())
 
 
 def next_step(task: Task) -> Step:
@@ -189,8 +190,8 @@ def _answers(task: Task, tool: Tool, good: Sequence[Done]) -> bool:
         return True
     wanted = topic(task.text)
     told = {*tool.name_words, *tool.first_words, *tool.more_words}
-    told |= {word for item in good for word in words(item.text)}
-    return not wanted or covered(wanted, told) >= 0.5 or bool(count(task.text, [item.text for item in good]))
+    told |= {word for item in good for word in words(f"{_given(item)} {item.text}")}
+    return not wanted or covered(wanted, told) >= _TOUCHES or bool(count(task.text, [item.text for item in good]))
 
 
 def _may_be_empty(task: Task) -> bool:
@@ -276,7 +277,7 @@ def _success(task: Task, good: Sequence[Done]) -> Step:
 
 def _headed(item: Done, several: bool, question: str) -> str:
     text = shorten(item.text.strip(), question) or "The call succeeded and returned nothing."
-    given = ", ".join(str(value) for value in item.arguments.values())[:200]
+    given = _given(item)[:200]
     return f"{given}:\n{text}" if several and given else text
 
 

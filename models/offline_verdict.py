@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from .offline_answers import NO_MODEL, count, reads_as_error, shorten
 from .offline_plan import split_goal
-from .offline_tools import topic
 from .offline_words import best_related, changes_something, content_words, covered, is_question, words
 
 _ENOUGH: Final = 0.7
@@ -81,7 +80,7 @@ def _fits(task: Mapping[str, Any], item: Mapping[str, Any]) -> bool:
         return _says_so(wish, str(item.get("result", "")))
     result = str(item.get("result", ""))[:_READ]
     told = {*tool, *words(arguments), *words(result)}
-    wanted = topic(text) or content_words(text)
+    wanted = content_words(text)
     return not wanted or covered(wanted, told) > 0 or bool(count(text, [result]))
 
 

@@ -22,6 +22,7 @@ STOPWORDS: Final = frozenset(
     "their what which who whom whose when where why how will would can could should shall may "
     "might must not no yes if so than too very just only any some all every each both either "
     "first last next finally there's what's it's i'd i'm let let's tell know want need like say "
+    "que qué es cual cuál was wer wie ist quelle quel est qual quem come "
     "der die das und ein eine im el la los las y en de del le les et un una du des il e o os".split()
 )
 

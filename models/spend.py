@@ -6,7 +6,7 @@ tokens are only known afterwards, so they may overrun by one call for each runni
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -165,7 +165,7 @@ def estimate_tokens(text: str) -> int:
     return round((len(text) - cjk) / _CHARACTERS_PER_TOKEN + cjk / _CJK_CHARACTERS_PER_TOKEN)
 
 
-def tokens_of(asked: list[BaseMessage], answer: AIMessage) -> tuple[int, int]:
+def tokens_of(asked: Sequence[BaseMessage], answer: AIMessage) -> tuple[int, int]:
     """Input and output tokens of one call: as the provider counted them, else estimated."""
     usage = answer.usage_metadata
     if usage and (usage["input_tokens"] or usage["output_tokens"]):

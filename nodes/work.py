@@ -38,9 +38,15 @@ async def work(state: PlanState, runtime: Runtime[Context], *, run_task: RunTask
     ended = list(ends.values())
     update = gathered(state.todos, ended)
     update["spend"] = spent_since(began, spent_by(ended))
-    if ledger.exhausted:
-        update |= PlanUpdate(halt=limit_reason(ledger.exhausted), should_continue=False)
-    return update
+    return update | _limit(ledger, unfinished=any(end["status"] != "completed" for end in ended))
+
+
+def _limit(ledger: Ledger, *, unfinished: bool) -> PlanUpdate:
+    """End the run where a limit is reached; spent tool calls are no matter once all is done."""
+    spent = ledger.exhausted
+    if spent is None or (spent == "tool_calls" and not unfinished):
+        return PlanUpdate()
+    return PlanUpdate(halt=limit_reason(spent), should_continue=False)
 
 
 @dataclass(frozen=True)

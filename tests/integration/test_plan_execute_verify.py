@@ -148,7 +148,9 @@ def test_evidence_of_an_earlier_turn_proves_nothing():
         executor=[
             [call("look", name="owner")], report("Ada"), *[report("It costs 7 euro.")] * 3,
         ],
-        verifier=[passed("Ada owns it.", t1=["1.1.0"]), *[passed("7 euro, see there.", t1=["1.1.0"])] * 9],
+        verifier=[
+            passed("Ada owns it.", t1=["1.1.0"]), *[passed("7 euro, I think.", t1=["1.1.0"])] * 9,
+        ],
     )  # fmt: skip
     graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
     assert ask(graph)["outcome"]["status"] == "complete"
@@ -374,7 +376,6 @@ def test_a_spent_allowance_ends_with_one_verdict_and_is_never_called_complete():
     assert any("Find the price" in text for text in outcome["unmet"])
 
 
-@pytest.mark.req("P-24")
 def test_an_ended_thread_is_taken_up_again_with_its_finished_tasks():
     look = shelf()
     model = two_tasks(

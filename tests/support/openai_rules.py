@@ -38,7 +38,7 @@ def _schema(path, schema):
         return [f"{path}: no schema"]
     found = [f"{path}: {key}" for key in REFUSED & set(schema)]
     kind = schema.get("type")
-    if kind is not None and kind not in TYPES:
+    if kind is not None and (not isinstance(kind, str) or kind not in TYPES):
         found.append(f"{path}: type {kind!r}")
     if kind == "array":
         found += _schema(f"{path}[]", schema.get("items"))
@@ -57,7 +57,9 @@ def _object(path, schema):
         return [f"{path}: no properties"]
     found = []
     required = schema.get("required", [])
-    if len(set(required)) != len(required) or set(required) - set(properties):
+    if not isinstance(required, list) or any(required.count(r) > 1 for r in required):
+        return [f"{path}: required {required}"]
+    if any(name not in properties for name in required):
         found.append(f"{path}: required {required}")
     for name, child in properties.items():
         found += _schema(f"{path}.{name}", child)

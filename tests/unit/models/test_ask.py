@@ -37,8 +37,9 @@ async def asked(
 
 @pytest.mark.req("S0-45")
 async def test_an_answer_is_the_typed_contract_with_what_it_cost() -> None:
-    context, events = Context(), []
+    context = Context()
     ledger = Ledger(context)
+    events: list[Any] = []
     answer = await asked(ScriptedModel([DONE]), context, ledger, events)
     assert answer.parsed == ExecutorResponse(task_completed=True, summary="42 apples")
     assert (answer.model, answer.asks, answer.complete) == ("scripted", 1, True)
@@ -93,7 +94,8 @@ async def test_long_bad_answers_are_quoted_in_part() -> None:
 @pytest.mark.req("S0-152")
 async def test_no_call_is_made_beyond_the_budget() -> None:
     model, context = ScriptedModel(["bad", DONE, DONE]), Context(max_model_calls=1)
-    ledger, events = Ledger(context), []
+    ledger = Ledger(context)
+    events: list[Any] = []
     answer = await asked(model, context, ledger, events)
     assert answer.refused == "model_calls"
     assert answer.parsed is None
@@ -134,5 +136,5 @@ async def test_json_never_shows_in_the_messages_stream() -> None:
     graph = (
         StateGraph(MessagesState).add_node("planner", planner).add_edge(START, "planner").compile()
     )
-    stream = graph.astream({"messages": ["hi"]}, stream_mode="messages")
+    stream = graph.astream({"messages": [HumanMessage("hi")]}, stream_mode="messages")
     assert [chunk.text async for chunk, _ in stream] == ["A plan of one task."]

@@ -14,6 +14,8 @@ from loopwright.state.contracts import CONTRACTS, Contract, PlannerResponse
 from loopwright.state.plan import find_problems
 from support.malformed import CONTRACT_NAMES, GOOD, MALFORMED, MENDED, REJECTED
 
+OF_ROLE: dict[str, type[Contract]] = {**CONTRACTS}
+
 
 def find_plan_problems(plan: Contract) -> list[str]:
     return find_problems(plan.todos, 20) if isinstance(plan, PlannerResponse) else []
@@ -28,7 +30,7 @@ async def answered(role: str, turns: list[Any]) -> tuple[Answer[Contract], Scrip
         [SystemMessage(system), HumanMessage("Who owns it?")],
         context=context,
         ledger=Ledger(context),
-        contract=CONTRACTS[role],
+        contract=OF_ROLE[role],
         check=find_plan_problems,
     )
     return answer, model
@@ -50,16 +52,17 @@ def test_the_corpus_is_large_enough_and_names_each_case_once() -> None:
 async def test_what_can_be_read_is_read_at_once(role: str, turn: Any) -> None:
     answer, _ = await answered(role, [turn])
     assert answer.problems == []
-    assert isinstance(answer.parsed, CONTRACTS[role])
+    assert isinstance(answer.parsed, OF_ROLE[role])
     assert answer.asks == 1
-    assert answer.message.tool_calls == answer.message.invalid_tool_calls == []
+    assert answer.message.tool_calls == []
+    assert answer.message.invalid_tool_calls == []
 
 
 @pytest.mark.req("P-11", "S0-128")
 @pytest.mark.parametrize(("role", "turn"), named(REJECTED))
 async def test_what_cannot_is_asked_again_with_the_problem_named(role: str, turn: Any) -> None:
     answer, model = await answered(role, [turn, GOOD[role]])
-    assert isinstance(answer.parsed, CONTRACTS[role])
+    assert isinstance(answer.parsed, OF_ROLE[role])
     assert answer.asks == 2
     *_, spoilt, repair = model.asked[1].messages
     assert isinstance(spoilt, AIMessage)

@@ -3,11 +3,13 @@ import gc
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_openai import ChatOpenAI
 from langgraph.errors import GraphInterrupt
+from pydantic import SecretStr
 
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
@@ -32,7 +34,10 @@ def of(server: FakeOpenAI, **more: str) -> Models:
 
 
 async def asked(
-    models: Models, events: list[dict] | None = None, role: str = "executor", **settings: object
+    models: Models,
+    events: list[dict[str, Any]] | None = None,
+    role: str = "executor",
+    **settings: Any,
 ) -> Answer[ExecutorResponse]:
     context = Context(**settings)
     return await ask(
@@ -49,7 +54,7 @@ async def asked(
 @pytest.mark.req("P-08")
 async def test_three_times_429_then_an_answer_waits_as_long_as_asked() -> None:
     busy = Reply(status=429, headers={"Retry-After": "0.2"}, error={"message": "slow down"})
-    events: list[dict] = []
+    events: list[dict[str, Any]] = []
     with fake_openai([busy, busy, busy, Reply(DONE)]) as server:
         answer = await asked(of(server), events)
     assert answer.parsed is not None
@@ -73,9 +78,9 @@ async def test_three_times_429_then_an_answer_waits_as_long_as_asked() -> None:
 
 @pytest.mark.req("P-08")
 async def test_a_server_error_is_retried_and_then_told_in_one_sentence() -> None:
-    with fake_openai([Reply(status=500, error={"message": "boom"})]) as server:
-        with pytest.raises(ModelCallFailed) as failure:
-            await asked(of(server), model_retries=1)
+    broken = Reply(status=500, error={"message": "boom"})
+    with fake_openai([broken]) as server, pytest.raises(ModelCallFailed) as failure:
+        await asked(of(server), model_retries=1)
     assert len(server.requests) == 2
     text = str(failure.value)
     assert "executor" in text
@@ -96,7 +101,7 @@ async def test_a_hanging_model_ends_at_the_deadline() -> None:
 
 @pytest.mark.req("P-08")
 async def test_the_fallback_is_visible_and_named_in_the_answer() -> None:
-    events: list[dict] = []
+    events: list[dict[str, Any]] = []
     with fake_openai([Reply(status=503), Reply(DONE)]) as server:
         answer = await asked(
             of(server), events, model_retries=0, fallback_models=["openai:second", "openai:third"]
@@ -116,14 +121,14 @@ async def test_the_fallback_is_visible_and_named_in_the_answer() -> None:
 @pytest.mark.req("P-08")
 async def test_a_wrong_key_is_not_retried_and_says_what_to_mend() -> None:
     denied = Reply(status=401, error={"message": "Incorrect API key provided"})
-    with fake_openai([denied]) as server:
-        with pytest.raises(ModelCallFailed, match="Incorrect API key.*mend that, then resume"):
-            await asked(of(server))
+    wanted = r"Incorrect API key.*mend that, then resume"
+    with fake_openai([denied]) as server, pytest.raises(ModelCallFailed, match=wanted):
+        await asked(of(server))
     assert len(server.requests) == 1
 
 
 async def test_an_unreachable_server_is_retried() -> None:
-    events: list[dict] = []
+    events: list[dict[str, Any]] = []
     models = Models(
         environ={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "LOOPWRIGHT_MODEL": "openai:m"}
     )
@@ -142,7 +147,7 @@ async def test_waits_longer_than_two_minutes_are_not_waited_for() -> None:
 async def test_no_more_calls_at_once_than_allowed() -> None:
     running = most = 0
 
-    async def count(_messages: object, _offered: object) -> dict:
+    async def count(_messages: object, _offered: object) -> dict[str, Any]:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -169,7 +174,9 @@ def test_connections_left_by_a_closed_loop_cost_no_attempt() -> None:
         return await asyncio.gather(*(asked(models, model_retries=0) for _ in range(4)))
 
     with fake_openai([Reply(DONE)]) as server:
-        kept_alive = ChatOpenAI(model="m", base_url=server.url, api_key="none", max_retries=0)
+        kept_alive = ChatOpenAI(
+            model="m", base_url=server.url, api_key=SecretStr("none"), max_retries=0
+        )
         models = Models(kept_alive)
         for _ in range(2):
             assert all(answer.parsed for answer in asyncio.run(at_once(models)))

@@ -7,6 +7,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
@@ -144,7 +145,9 @@ async def test_a_parameter_refused_by_name_is_dropped_once_and_for_all(
         return bad_request(f"Unsupported parameter: '{sent}'.") if sent in request else Reply(DONE)
 
     with fake_openai(script) as server:
-        model = ChatOpenAI(model="m", base_url=server.url, api_key="none", max_retries=0, **given)
+        model = ChatOpenAI(
+            model="m", base_url=server.url, api_key=SecretStr("none"), max_retries=0, **given
+        )
         models = Models(model)
         for _ in range(2):
             assert (await asked(models)).parsed is not None
@@ -152,9 +155,9 @@ async def test_a_parameter_refused_by_name_is_dropped_once_and_for_all(
 
 
 async def test_a_400_about_something_else_is_an_error() -> None:
-    with fake_openai([bad_request("the moon is not full")]) as server:
-        with pytest.raises(ModelCallFailed, match="the moon is not full"):
-            await asked(of(server))
+    refusal = bad_request("the moon is not full")
+    with fake_openai([refusal]) as server, pytest.raises(ModelCallFailed, match="moon is not full"):
+        await asked(of(server))
     assert len(server.requests) == 1
 
 
@@ -224,16 +227,33 @@ async def test_a_bad_answer_for_ever_ends_after_three_asks() -> None:
     assert not answer.complete
 
 
-async def test_usage_is_known_when_the_answer_is_streamed() -> None:
+def streaming(server: FakeOpenAI) -> Models:
+    model = ChatOpenAI(
+        model="m",
+        base_url=server.url,
+        api_key=SecretStr("none"),
+        max_retries=0,
+        streaming=True,
+        stream_usage=True,
+    )
+    return Models(model)
+
+
+@pytest.mark.parametrize("tools", [[], [ADD]])
+async def test_usage_is_known_when_the_answer_is_streamed(tools: list[dict[str, Any]]) -> None:
     with fake_openai([Reply(DONE)]) as server:
-        models = of(server)
-        chosen = models.choose("executor", Context())
-        chosen.model.disable_streaming = False
-        chosen.model.streaming = True  # type: ignore[attr-defined]
-        answer = await asked(models, tools=[ADD])
+        answer = await asked(streaming(server), tools=tools)
     assert server.requests[0]["stream"] is True
     assert answer.parsed is not None
     assert (answer.spend["input_tokens"], answer.spend["output_tokens"]) == (11, 7)
+
+
+async def test_a_streamed_answer_that_was_cut_is_asked_again() -> None:
+    with fake_openai([Reply(DONE[:20], finish_reason="length"), Reply(DONE)]) as server:
+        answer = await asked(streaming(server))
+    assert answer.parsed is not None
+    assert answer.asks == 2
+    assert "cut off" in server.requests[1]["messages"][-1]["content"]
 
 
 @pytest.mark.req("P-47")
@@ -243,12 +263,10 @@ async def test_a_server_that_refuses_stream_options_is_asked_without() -> None:
         return bad_request("stream_options is not supported") if refused else Reply(DONE)
 
     with fake_openai(script) as server:
-        models = of(server)
-        chosen = models.choose("executor", Context())
-        chosen.model.streaming = True  # type: ignore[attr-defined]
-        answer = await asked(models, tools=[ADD])
+        answer = await asked(streaming(server), tools=[ADD])
     assert answer.parsed is not None
     assert answer.spend["output_tokens"] > 0
+    assert ["stream_options" in request for request in server.requests] == [True, False]
 
 
 class PlainModel(BaseChatModel):

@@ -1,0 +1,70 @@
+"""The graphs as drawn, and the names that users' databases hold."""
+
+from dataclasses import fields
+from typing import get_args, get_type_hints
+
+import pytest
+
+from loopwright.graphs import plan_execute_verify, task_execution
+from loopwright.state.loop import PlanState, TaskState
+from support.readme_parts import graphs
+
+GRAPHS = ("plan_execute_verify", "task_execution")
+FROZEN = (
+    "These names are stored in users' databases. A renamed or removed one orphans saved threads: "
+    "add a migration to state/migrations.py, then run pytest --snapshot-update."
+)
+ROUTERS = {
+    "plan_execute_verify": {
+        "planner": plan_execute_verify.route_after_planner,
+        "ask_user": plan_execute_verify.route_after_answer,
+        "review_plan": plan_execute_verify.route_after_answer,
+        "verifier": plan_execute_verify.route_after_verifier,
+    },
+    "task_execution": {
+        "executor": task_execution.route_after_executor,
+        "approve": task_execution.route_after_approve,
+    },
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_drawing_is_the_graph(name, snapshot):
+    assert graphs()[name].draw_mermaid() == snapshot
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_way_a_router_may_go_is_drawn(name):
+    drawn = graphs()[name]
+    text = drawn.draw_mermaid()
+    for node, router in ROUTERS[name].items():
+        ways = set(get_args(get_type_hints(router)["return"]))
+        edges = {edge.target for edge in drawn.edges if edge.source == node and edge.conditional}
+        assert edges == ways
+        assert all(f"\t{node} -.-> {way};" in text for way in ways)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_node_is_on_a_way_from_start_to_end(name):
+    edges = {(edge.source, edge.target) for edge in graphs()[name].edges}
+    nodes = set(graphs()[name].nodes)
+    assert _reached("__start__", edges) == nodes
+    assert _reached("__end__", {(target, source) for source, target in edges}) == nodes
+
+
+def _reached(start, edges):
+    reached, front = set(), {start}
+    while front:
+        reached |= front
+        front = {target for source, target in edges if source in front} - reached
+    return reached
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_node_names_are_frozen(name, snapshot):
+    assert sorted(graphs()[name].nodes) == snapshot, FROZEN
+
+
+@pytest.mark.parametrize("state", [PlanState, TaskState])
+def test_state_fields_are_frozen(state, snapshot):
+    assert sorted(field.name for field in fields(state)) == snapshot, FROZEN

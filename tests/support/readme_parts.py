@@ -1,0 +1,72 @@
+"""The parts of the README that are made from the code; `make readme` writes them anew."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from loopwright import Context, build_plan_execute_verify
+from loopwright.graphs.task_execution import task_builder
+from loopwright.nodes.parts import Parts
+
+_PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+
+
+def graphs() -> dict[str, Any]:
+    """The drawings of the graphs by name, as LangGraph draws them."""
+    return {
+        "plan_execute_verify": build_plan_execute_verify().get_graph(),
+        "task_execution": task_builder(Parts()).compile().get_graph(),
+    }
+
+
+def drawing(name: str) -> str:
+    """The Mermaid drawing of a graph, fenced."""
+    return f"```mermaid\n{graphs()[name].draw_mermaid().strip()}\n```"
+
+
+def settings_table() -> str:
+    """Every field of Context with its default, range and meaning."""
+    rows = ["| setting | default | range | meaning |", "|---|---|---|---|"]
+    for name, field in Context.model_json_schema()["properties"].items():
+        default = getattr(Context(), name)
+        shown = "none" if default is None else f"`{_plain(default)}`"
+        rows.append(f"| `{name}` | {shown} | {_range(field)} | {field['description']} |")
+    return "\n".join(rows)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float | int):
+        return f"{value:,.10g}".replace(",", " ")
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _range(field: dict[str, Any]) -> str:
+    low = field.get("minimum", field.get("exclusiveMinimum"))
+    if low is None:
+        return "/".join(field.get("enum", []))
+    above = "above " if "exclusiveMinimum" in field else "from "
+    high = f" to {_plain(field['maximum'])}" if "maximum" in field else ""
+    return f"{above}{_plain(low)}{high}"
+
+
+def parts() -> dict[str, str]:
+    """The generated parts by the name in their comment."""
+    return {
+        "drawing of the graph": drawing("plan_execute_verify"),
+        "drawing of the executor graph": drawing("task_execution"),
+        "settings": settings_table(),
+    }
+
+
+def renewed(text: str) -> str:
+    """The text with every generated part as the code has it now."""
+    made = parts()
+    return _PART.sub(lambda found: f"{found[1]}{made[found[2]]}{found[3]}", text)
+
+
+if __name__ == "__main__":
+    readme = Path(sys.argv[1])
+    readme.write_text(renewed(readme.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,133 @@
+import pytest
+from loopwright.state.errors import SettingsError
+from loopwright.tools.catalog import READ_RESULT, build_catalog, read_hints
+from loopwright.tools.mcp import Listing
+from loopwright.tools.mcp_config import ServerConfig
+from loopwright.tools.python_tools import read_tools
+
+
+def listing(server, *names, warning="", **entry):
+    tools = tuple({"name": name, "inputSchema": {}, **entry} for name in names)
+    return Listing(ServerConfig(name=server), tools, warning)
+
+
+def search(query: str) -> str:
+    """Search."""
+    return query
+
+
+def names(*listings, python=()):
+    return [
+        (tool.name, tool.server, tool.original)
+        for tool in build_catalog(read_tools(python), listings).tools.values()
+    ]
+
+
+@pytest.mark.req("S0-49", "S0-53", "P-09")
+def test_equal_names_get_their_servers_prefix():
+    assert names(listing("a", "search", "x"), listing("b", "search")) == [
+        ("a_search", "a", "search"),
+        ("x", "a", "x"),
+        ("b_search", "b", "search"),
+    ]
+
+
+@pytest.mark.req("S0-54")
+def test_the_programs_tools_keep_their_names():
+    assert names(listing("a", "search"), python=[search]) == [
+        ("search", None, "search"),
+        ("a_search", "a", "search"),
+    ]
+
+
+def test_no_name_is_given_twice():
+    found = names(
+        listing("a", "b_c", "x", "x"),
+        listing("a_b", "c", "x"),
+        listing("z", "b_c", "c", READ_RESULT),
+    )
+    given = [name for name, _, _ in found]
+    assert len(set(given)) == len(given) == 7
+    assert READ_RESULT not in given
+
+
+def test_names_are_short_and_plain_and_stay_apart():
+    long_a, long_b = "x" * 70 + "a", "x" * 70 + "b"
+    given = [n for n, _, _ in names(listing("s", long_a, long_b, "поиск", "a.b/c d"))]
+    assert len(set(given)) == 4
+    assert all(len(name) <= 64 for name in given)
+    assert given[3] == "a_b_c_d"
+
+
+@pytest.mark.req("P-09")
+def test_a_call_finds_its_server_when_names_change_on_the_way():
+    both = build_catalog((), [listing("a", "search"), listing("b", "search")])
+    only_a = build_catalog((), [listing("a", "search"), listing("b", warning="dead")])
+    assert both.find("search", "a").name == "a_search"
+    assert both.find("search", "b").name == "b_search"
+    assert only_a.find("a_search", "a").original == "search"
+    assert only_a.find("b_search", "b") is None
+    assert both.find("search") is None
+    assert only_a.warnings == ("dead",)
+
+
+@pytest.mark.req("S0-55")
+def test_nearest_names_are_offered_for_an_unknown_one():
+    catalog = build_catalog((), [listing("a", "read_file", "write_file", "list_orders")])
+    assert catalog.nearest("readfile")[0] == "read_file"
+    assert "list_orders" in catalog.nearest("orders.list")
+    assert catalog.nearest("zzz") == ["read_file", "write_file", "list_orders"]
+    assert build_catalog((), []).nearest("x") == []
+
+
+@pytest.mark.req("S0-52", "S0-123")
+def test_specs_are_stable_and_offer_reading_on_only_when_asked():
+    catalog = build_catalog(read_tools([search]), [listing("a", "x", description="Does x.")])
+    assert [one["function"]["name"] for one in catalog.specs()] == ["search", "x"]
+    assert catalog.specs() == catalog.specs()
+    assert catalog.specs(capped=True)[-1]["function"]["name"] == READ_RESULT
+    assert catalog.find(READ_RESULT).read_only
+    assert catalog.summaries()[1] == {"name": "x", "description": "Does x."}
+    parameters = catalog.specs()[0]["function"]["parameters"]
+    assert parameters["required"] == ["query"]
+
+
+def test_hints_are_read_in_every_spelling():
+    flat = {"readOnlyHint": True, "title": "x"}
+    assert read_hints(flat) == read_hints({"annotations": flat}) == {"readOnlyHint": True}
+    nested = {"mcp": {"tool": {"annotations": {"read_only_hint": True}}}}
+    assert read_hints(nested) == {"readOnlyHint": True}
+    assert read_hints(None) == read_hints({"readOnlyHint": "yes"}) == {}
+
+
+def test_a_tool_that_declares_nothing_is_a_write_that_is_not_repeated():
+    (tool,) = build_catalog((), [listing("a", "x")]).tools.values()
+    assert not (tool.read_only or tool.destructive or tool.idempotent or tool.repeatable)
+    entry = {"annotations": {"readOnlyHint": True, "destructiveHint": True}}
+    (tool,) = build_catalog((), [listing("a", "x", **entry)]).tools.values()
+    assert tool.read_only
+    assert not tool.destructive
+    assert tool.repeatable
+
+
+@pytest.mark.parametrize(
+    ("tools", "words"),
+    [
+        ([search, search], "Two tools are named"),
+        (["search"], "is no tool"),
+        ([int], "is no tool"),
+        ([lambda: 1], "refused by model providers"),
+    ],
+)
+def test_what_is_no_tool_is_refused(tools, words):
+    with pytest.raises(SettingsError, match=words):
+        read_tools(tools)
+
+
+def test_reserved_names_are_refused():
+    def read_result(id: str) -> str:
+        """Mine."""
+        return id
+
+    with pytest.raises(SettingsError, match="has a meaning here"):
+        read_tools([read_result])

@@ -1,0 +1,87 @@
+import json
+
+import pytest
+from loopwright.state.errors import ToolServerError
+from loopwright.tools.mcp_config import read_servers
+
+
+def one(entry, **environ):
+    return read_servers({"mcpServers": {"a": entry}}, environ=environ)[0]
+
+
+@pytest.mark.req("S0-163")
+def test_a_configuration_is_read_from_a_file(tmp_path):
+    path = tmp_path / "mcp.json"
+    servers = {
+        "local": {"command": "run", "args": ["-x", 1], "env": {"K": "${KEY}"}, "cwd": "/tmp"},
+        "far": {"url": "https://x/mcp", "headers": {"Authorization": "Bearer ${KEY}"}},
+        "old": {"type": "sse", "url": "http://x/sse", "timeout": 5, "autoApprove": ["look"]},
+    }
+    path.write_text(json.dumps({"mcpServers": servers}))
+    local, far, old = read_servers(path, environ={"KEY": "s3cret"})
+    assert (local.transport, local.args, local.env) == ("stdio", ("-x", "1"), {"K": "s3cret"})
+    assert (far.transport, far.headers) == ("http", {"Authorization": "Bearer s3cret"})
+    assert (old.transport, old.timeout) == ("sse", 5.0)
+    assert old.approves("look")
+    assert not old.approves("write")
+    assert "s3cret" not in repr(far)
+
+
+@pytest.mark.req("S0-50")
+def test_servers_that_are_switched_off_are_left_out():
+    servers = {
+        "on": {"command": "a"},
+        "also_on": {"command": "a", "enabled": True},
+        "off": {"command": "a", "enabled": False},
+        "also_off": {"command": "a", "disabled": True},
+    }
+    assert [s.name for s in read_servers(servers)] == ["on", "also_on"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({}, 'neither "command" nor "url"'),
+        ("run", "must be an object"),
+        ({"command": ""}, 'neither "command" nor "url"'),
+        ({"command": "a", "args": "-x"}, '"args"'),
+        ({"url": "ftp://x"}, "http:// or https://"),
+        ({"type": "carrier pigeon", "url": "http://x"}, "known are stdio, http and sse"),
+        ({"command": "a", "timeout": 30_000}, "in seconds"),
+        ({"command": "a", "timeout": True}, "in seconds"),
+        ({"command": "a", "env": {"K": "${NOPE}"}}, "NOPE is not set"),
+        ({"command": "a", "env": ["K"]}, '"env"'),
+        ({"command": "a", "autoApprove": "all"}, '"autoApprove"'),
+    ],
+)
+def test_a_wrong_entry_says_what_is_wrong_and_stops_nobody_else(entry, words):
+    wrong, right = read_servers({"a": entry, "b": {"command": "run"}}, environ={})
+    assert words in wrong.problem
+    assert right.problem == ""
+
+
+def test_a_variable_may_have_a_default():
+    assert one({"url": "http://${HOST:-localhost}:1/x"}).url == "http://localhost:1/x"
+    assert one({"url": "http://${HOST:-localhost}:1/x"}, HOST="h").url == "http://h:1/x"
+    assert one({"command": "a", "args": ["${UNTOUCHED}"]}).args == ("${UNTOUCHED}",)
+
+
+def test_callable_headers_are_for_each_user():
+    config = one({"url": "http://x", "headers": lambda user: {"A": user}})
+    assert config.per_user
+    assert one({"command": "a", "alwaysAllow": ["x"]}).approves("x")
+    assert one({"command": "a", "autoApprove": True}).approves("anything")
+
+
+def test_a_file_that_cannot_be_used_is_one_clear_error(tmp_path):
+    with pytest.raises(ToolServerError, match="cannot be read"):
+        read_servers(tmp_path / "none.json")
+    (tmp_path / "bad.json").write_text("{'a': 1}")
+    with pytest.raises(ToolServerError, match="no valid JSON"):
+        read_servers(str(tmp_path / "bad.json"))
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(ToolServerError, match="mcpServers"):
+        read_servers(tmp_path / "list.json")
+    with pytest.raises(ToolServerError, match="mcpServers"):
+        read_servers({"mcpServers": ["a"]})
+    assert read_servers(None) == []

@@ -1,0 +1,126 @@
+import json
+
+import pytest
+from loopwright.state.context import Context
+from loopwright.state.errors import SettingsError
+from loopwright.tools.catalog import READER, CatalogTool, flags
+from loopwright.tools.policy import NOT_INTERACTIVE, Decision, Policy, Rule
+
+
+def tool(name="t", server="s", *, auto=False, **hints):
+    return CatalogTool(
+        name=name, description="", schema={}, server=server, original=name, auto_approve=auto,
+        **flags(hints),
+    )  # fmt: skip
+
+
+def decide(policy, one, args=None, /, *, can_ask=True, **context):
+    return Policy.of(policy).decide(one, args or {}, context=Context(**context), can_ask=can_ask)
+
+
+READ, WRITE = tool(readOnlyHint=True), tool()
+DESTROY = tool(destructiveHint=True)
+
+
+@pytest.mark.parametrize(
+    ("one", "action"),
+    [
+        (READ, "allow"),
+        (WRITE, "ask"),
+        (DESTROY, "ask"),
+        (tool(idempotentHint=True), "ask"),
+        (tool(server=None), "allow"),
+        (tool(server=None, destructiveHint=True), "ask"),
+        (tool(server=None, readOnlyHint=True, destructiveHint=True), "allow"),
+        (tool(auto=True), "allow"),
+        (READER, "allow"),
+    ],
+)
+def test_what_a_tool_says_of_itself_decides_by_default(one, action):
+    assert decide(None, one).action == action
+
+
+def test_where_nobody_can_answer_asking_is_denying():
+    denied = Decision("deny", NOT_INTERACTIVE)
+    assert decide(None, WRITE, can_ask=False) == denied
+    assert decide(None, WRITE, interactive=False) == denied
+    assert decide("ask", READ, can_ask=False) == denied
+    assert decide(None, READ, can_ask=False).action == "allow"
+
+
+@pytest.mark.parametrize(
+    ("of_builder", "of_context", "action"),
+    [
+        ("allow", "default", "allow"),
+        (None, "allow", "allow"),
+        (None, "deny", "deny"),
+        ("ask", "allow", "ask"),
+        ("allow", "deny", "deny"),
+        ("deny", "allow", "deny"),
+        ("ask", "default", "ask"),
+    ],
+)
+def test_a_context_may_only_tighten_the_builders_word(of_builder, of_context, action):
+    assert decide(of_builder, DESTROY, policy=of_context).action == action
+
+
+def test_the_first_rule_that_fits_wins():
+    rules = [
+        {"tool": "delete_*", "arguments": {"path": "^/tmp/"}, "action": "allow"},
+        {"tool": "delete_*", "action": "deny", "reason": "nothing is deleted here"},
+        Rule(server="files", annotations={"readOnlyHint": False}, action="ask"),
+        {"action": "allow"},
+    ]
+    delete, edit = tool("delete_file", "files"), tool("edit", "files")
+    assert decide(rules, delete, {"path": "/tmp/a"}).action == "allow"
+    assert decide(rules, delete, {"path": "/etc/a"}) == Decision("deny", "nothing is deleted here")
+    assert decide(rules, delete).action == "deny"
+    assert decide(rules, edit).action == "ask"
+    assert decide(rules, tool("edit", None, destructiveHint=True)).action == "allow"
+
+
+def test_rules_come_before_auto_approve_and_see_the_original_name():
+    prefixed = CatalogTool(
+        name="files_delete", description="", schema={}, server="files", original="delete",
+        auto_approve=True, **flags({}),
+    )  # fmt: skip
+    assert decide([{"tool": "delete", "action": "deny"}], prefixed).action == "deny"
+
+
+def test_arguments_are_found_inside_and_as_json():
+    rules = [{"arguments": {"a.b": "1, 2"}, "action": "deny"}]
+    assert decide(rules, READ, {"a": {"b": [1, 2]}}).action == "deny"
+    assert decide(rules, READ, {"a": "b"}).action == "allow"
+
+
+def test_a_policy_is_read_from_a_file(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps({"rules": [{"tool": "t", "action": "deny"}], "default": "ask"}))
+    policy = Policy.of(path)
+    assert policy == Policy.of(str(path)) == Policy.of(policy)
+    assert decide(policy, READ).action == "deny"
+    assert decide(policy, tool("other", readOnlyHint=True)).action == "ask"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("alow", "neither a word"),
+        ([{"tool": "x"}], "has an action"),
+        ([{"action": "allow", "tools": "x"}], "has an action"),
+        ([{"action": "maybe"}], "allow, ask or deny"),
+        ([{"action": "deny", "arguments": {"a": "("}}], "regular expression"),
+        ({"rules": [], "default": "no"}, "default is one of"),
+        ({"rules": "x"}, "list of rules"),
+    ],
+)
+def test_a_policy_that_means_nothing_is_refused(value, words):
+    with pytest.raises(SettingsError, match=words):
+        Policy.of(value)
+
+
+def test_a_policy_file_that_is_no_json_is_refused(tmp_path):
+    path = tmp_path / "policy.json"
+    path.write_text("{")
+    with pytest.raises(SettingsError, match="no valid JSON"):
+        Policy.of(path)
