@@ -11,6 +11,7 @@ from typing import Any, Final
 from ..state.errors import AnswerRejected, ModelCallFailed, SettingsError, ThreadError
 from .codes import Code
 from .output import Output
+from .signals import terminated_like_ctrl_c
 from .text import short
 
 LOG_FILE: Final = Path(".loopwright") / "loopwright.log"
@@ -23,7 +24,8 @@ def guarded(output: Output, action: Callable[[], int]) -> int:
     """Run a command's action; whatever it raises becomes a sentence and an exit code."""
     _log_to_file()
     try:
-        return action()
+        with terminated_like_ctrl_c():
+            return action()
     except KeyboardInterrupt:
         return paused(output)
     except (SettingsError, ThreadError, AnswerRejected) as error:

@@ -2,9 +2,27 @@
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
+
+
+@contextmanager
+def terminated_like_ctrl_c() -> Iterator[None]:
+    """Make SIGTERM raise KeyboardInterrupt, too, so that it ends with the same words."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - signal's
+    raise KeyboardInterrupt
 
 
 class Stopping:

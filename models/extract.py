@@ -64,7 +64,8 @@ def extract(text: str, keys: Collection[str] = ()) -> Extracted:
 def _without_thoughts(text: str) -> str:
     if _loads(text) is not None:
         return text
-    kept, start, inside = [], 0, False
+    kept: list[str] = []
+    start, inside = 0, False
     for tag in _THOUGHT.finditer(text):
         if tag[1]:
             if not inside:  # some servers drop the opening tag

@@ -60,8 +60,15 @@ def split(text: str) -> list[str]:
     values = list(json_values(text.lstrip())) if text.lstrip()[:1] in ("{", "[") else []
     if values:
         return [line for value in values for line in _flat(value, "")][:2_000]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = _blocks(text) or [line.strip() for line in text.splitlines() if line.strip()]
     return [part.strip() for line in lines for part in re.split(r"(?<=[.!?。])\s+(?=[^\Wa-z])", line) if part.strip()][:4_000]
+
+
+def _blocks(text: str) -> list[str]:
+    """Records of 'Label: value' lines with blank lines between them, one passage each."""
+    blocks = [block.strip() for block in re.split(r"\n\s*\n", text) if block.strip()]
+    labelled = [block for block in blocks if len(re.findall(r"(?m)^\s*[\w -]{1,30}:\s", block)) >= 2]
+    return [" | ".join(line.strip() for line in block.splitlines()) for block in blocks] if len(labelled) > 1 else []
 
 
 def _flat(value: object, path: str, depth: int = 0) -> Iterable[str]:

@@ -13,6 +13,8 @@ from .offline_values import FINDERS, Clause, closest, in_order, kind_of
 
 # Kinds whose further values in the clause mean further calls ("read a.md and b.md").
 _REPEATS: Final = ("zone", "path", "url", "email", "query", "name", "enum")
+# Values that are guesses; an object is never put together from them.
+_LOOSE: Final = ("default", "told", "phrase", "item")
 _SURE: Final = ("path", "glob", "url", "email", "zone", "date", "time", "number", "enum", "boolean")
 MOST_CALLS: Final = 10
 
@@ -55,7 +57,8 @@ def fill(tool: Tool, text: str, known: Known) -> Filled:
             missing.append((parameter, kind))
     sets = [arguments, *_repeats(clause, tool, first, arguments)]
     strong = [item for item in clause.given if item.kind not in ("number", "date", "code")]
-    used = [item for item in (*strong, *clause.zones) if _places(item) & clause.used]
+    typed = [value for value, kind in first.values() if kind == "glob" and value.start >= 0]
+    used = [item for item in {*strong, *clause.zones, *typed} if _places(item) & clause.used]
     left = [item for item in strong if not _places(item) & clause.used]
     return Filled(tuple(sets), tuple(missing), len(used), len(left), guessed)
 
@@ -169,7 +172,7 @@ def _object(clause: Clause, schema: Mapping[str, Any], tool: Tool) -> dict[str, 
     )
     found: dict[str, Any] = {}
     for parameter, kind in in_order(part):
-        values = [value for value in _values(clause, parameter, kind, part) if value.kind != "default"]
+        values = [value for value in _values(clause, parameter, kind, part) if value.kind not in _LOOSE]
         if values:
             clause.used |= _places(values[0])
             found[parameter.name] = _typed(values[0].value, parameter)

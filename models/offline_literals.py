@@ -53,7 +53,7 @@ _SPANS: Final = (
         ),
     ),
     ("time", re.compile(r"(?i)(?<![\w:])(\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\b)?|\d{1,2}\s?[ap]m|noon|midnight)\b")),
-    ("id", re.compile(r"(?<![\w/.-])#?([A-Z]{1,8}[-_]\d[\w-]*|[0-9a-f]*\d[0-9a-f]*[a-f][0-9a-f]{5,38})(?![\w/.])")),
+    ("id", re.compile(r"(?<![\w/.-])#?([A-Z]{1,8}[-_]\d[\w-]*|(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40})(?![\w/.])")),
 )
 _TOKEN: Final = re.compile(r"[^\s,;\"'`<>()\[\]{}|]+")
 _FILE: Final = re.compile(r"(?:[\w~@%+-][\w.@%+-]*)?\.[A-Za-z][A-Za-z0-9]{0,9}")

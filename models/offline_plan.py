@@ -12,7 +12,7 @@ MAX_TASKS: Final = 20
 # A description longer than this is cut unless it is one long literal the task needs whole.
 _LONG: Final = 4_000
 # The overlap of words from which a tool clearly fits: about one word of its name and another word.
-_CLEAR: Final = 2.5
+_CLEAR: Final = 1.5
 
 _VERBS: Final = (
     "list|show|display|read|open|print|find|search|look|locate|grep|get|give|download|write|create|save|make|"
@@ -97,8 +97,11 @@ def _join_or_add(pieces: list[str], piece: str) -> None:
         return
     alone = len(re.findall(r"[^\W_]+|\ue000", without_courtesy(piece))) >= 2 or "\ue000" in piece
     before = pieces[-1] if pieces else ""
-    bare = len(re.findall(r"[^\W_]+|\ue000", without_courtesy(before))) < 2 and not before.endswith((".", "?", "!"))
-    if pieces and _CONDITION.match(before) and not re.search(r"[.?!]$", before):
+    bare = len(re.findall(r"[^\W_]+", without_courtesy(before))) < 2 and not before.endswith((".", "?", "!"))
+    bare = bare and "\ue000" not in before
+    if pieces and re.fullmatch(r"\([^()]*\)[.!?]?", piece):
+        pieces[-1] = f"{before} {piece}"
+    elif pieces and _CONDITION.match(before) and not re.search(r"[.?!]$", before):
         pieces[-1] = f"{before}, {piece}"
     elif pieces and (bare or (not alone and piece.isascii())) and not re.search(r"[.?!]$", before):
         pieces[-1] = f"{before} and {piece}" if not piece.lower().startswith("and ") else f"{before} {piece}"
@@ -199,13 +202,14 @@ def _clause_of(improvement: str) -> str:
 
 
 def _by_tools(clause: str, tools: Sequence[Tool]) -> list[str]:
-    """Cut 'show the status and the log' in two where a different tool clearly fits each half."""
-    match = re.fullmatch(r"(\S+)\s+(?:me\s+)?(.+?)\s*,?\s+(?:and|und|et|y)\s+(.+)", clause)
-    if not match or len(clause) > 300 or is_question(clause) or literals(match[2]) or literals(match[3]):
+    """Cut 'show the status and the log' where a different tool clearly fits each part."""
+    match = re.fullmatch(r"(\S+)\s+(?:me\s+)?(.+)", clause)
+    if not match or len(clause) > 300 or is_question(clause) or literals(clause):
         return [clause]
-    halves = [f"{match[1]} {match[2]}", f"{match[1]} {match[3]}"]
-    if any(len(content_words(half)) < 2 for half in halves):
+    parts = re.split(r"\s*,\s*(?:and\s+|und\s+|et\s+|y\s+)?|\s+(?:and|und|et|y)\s+", match[2])
+    parts = [f"{match[1]} {part}" for part in parts if part]
+    if not 2 <= len(parts) <= 6 or any(len(content_words(part)) < 2 for part in parts):
         return [clause]
-    best = [max(tools, key=lambda tool: word_score(half, tool, tools), default=None) for half in halves]  # noqa: B023 - used at once
-    scores = [word_score(half, tool, tools) if tool else 0.0 for half, tool in zip(halves, best, strict=True)]
-    return halves if best[0] is not best[1] and min(scores) >= _CLEAR else [clause]
+    best = [max(((word_score(part, tool, tools), tool.name) for tool in tools), default=(0.0, "")) for part in parts]
+    apart = len({name for _, name in best}) == len(parts)
+    return parts if apart and min(best)[0] >= _CLEAR else [clause]

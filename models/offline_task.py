@@ -1,5 +1,6 @@
 """The offline executor: chooses the next calls for a task, or reports on it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,12 +16,14 @@ from .offline_answers import (
 )
 from .offline_arguments import Filled, corrected, fill
 from .offline_known import Known
-from .offline_literals import path_kind
+from .offline_literals import literals, path_kind
 from .offline_tools import Tool, allowed, topic, word_score
 from .offline_values import Clause, in_order, kind_of
 from .offline_words import (
     STOPWORDS,
+    best_related,
     changes_something,
+    content_words,
     covered,
     is_question,
     lead,
@@ -34,7 +37,7 @@ _LEAST: Final = 0.55
 # The share of a clause's words that tool and results must speak of to be an answer to it.
 _TOUCHES: Final = 0.3
 _MOST_CALLS: Final = 24
-_MOST_TOOLS: Final = 3
+_MOST_TOOLS: Final = 5
 _LOOKS_UP: Final = {stem(word) for word in ("search", "find", "query", "lookup", "ask", "grep")}
 _LISTS: Final = {stem(word) for word in ("list", "find", "search", "tree", "all")}
 _FOLDERS: Final = {stem(word) for word in ("file", "files", "directory", "directories", "folder", "folders")}
@@ -143,8 +146,19 @@ def rank(task: Task) -> list[Candidate]:
         if matched + max(fit, 0.0) * (0.5 if matched else 0.0) >= _LEAST:
             found.append(Candidate(tool, filled, matched + fit))
     found.sort(key=lambda item: -item.score)
-    near = [item for item in found if item.score >= min(0.5 * found[0].score, found[0].score - 0.01)] or found
+    share = 0.75 if changes_something(task.text) else 0.35
+    near = [item for item in found if item.score >= min(share * found[0].score, found[0].score - 0.01)] or found
+    near = near or _by_literals(task, known)
     return near[:_MOST_TOOLS] + (_searches(task, known, near) if is_question(task.text) else [])
+
+
+def _by_literals(task: Task, known: Known) -> list[Candidate]:
+    """For a question without words of its own: a tool that looks and takes just what is given."""
+    if not is_question(task.text) or topic(task.text):
+        return []
+    filled = [(tool, fill(tool, task.whole, known)) for tool in task.tools if not tool.action]
+    fits = [Candidate(tool, found, float(found.used)) for tool, found in filled if found.used and not found.missing]
+    return sorted(fits, key=lambda item: -item.score)
 
 
 def _searches(task: Task, known: Known, near: Sequence[Candidate]) -> list[Candidate]:
@@ -173,7 +187,28 @@ def _with(task: Task, candidate: Candidate) -> Step | None:
         return _mend(task, candidate, mine)
     if all(reads_as_nothing(item.text) for item in good):
         return _other_words(task, candidate, good) or (_success(task, good) if _may_be_empty(task) else None)
-    return _success(task, good) if _answers(task, tool, good) else None
+    return _read_found(task, good) or (_success(task, good) if _answers(task, tool, good) else None)
+
+
+def _read_found(task: Task, good: Sequence[Done]) -> Step | None:
+    """A question that got only paths as its result: read the files whose names it speaks of."""
+    lines = [line for item in good for line in item.text.splitlines() if line.strip()]
+    asks = is_question(task.text) and lead(task.text) not in ("which", "wher")
+    if not asks or not lines or len(lines) > 50 or not all(path_kind(line.strip()) for line in lines):
+        return None
+    readers = [tool for tool in task.tools if tool.looks and "read" in tool.name_words[:1] + tool.first_words[:1]]
+    said = content_words(task.text)
+    ranked = sorted(lines, key=lambda line: -covered(said, words(line)))[:2]
+    for tool in readers:
+        path = next((item.name for item in tool.required if kind_of(item, tool) == "path"), None)
+        if path and len(tool.required) == 1 and tool.parameters[0].schema.get("type", "string") == "string":
+            calls = [{path: line.strip()} for line in ranked if re.search(r"\.\w+$", line.strip())]
+            fresh = [call for call in calls if not any(item.is_call(tool.name, call) for item in task.done)]
+            if fresh:
+                return Step(calls=tuple((tool.name, call) for call in fresh))
+            read = [item for item in task.done if item.tool == tool.name and not item.failed]
+            return _success(task, read) if read and _answers(task, tool, read) else None
+    return None
 
 
 def _wanted(task: Task, candidate: Candidate) -> int:
@@ -196,7 +231,8 @@ def _answers(task: Task, tool: Tool, good: Sequence[Done]) -> bool:
 
 def _may_be_empty(task: Task) -> bool:
     """Whether 'nothing found' answers the clause: it does where things are to be found or listed."""
-    return not is_question(task.text) or lead(task.text) == "which"
+    verb = lead(task.text)
+    return changes_something(task.text) != "" or verb == "which" or best_related(verb, ("find", "list")) > 0
 
 
 def _other_words(task: Task, candidate: Candidate, good: Sequence[Done]) -> Step | None:
@@ -240,11 +276,9 @@ def _reveal(task: Task, candidate: Candidate, filled: Filled, failed: Done | Non
         return None
     lacking = [parameter for parameter, _ in filled.missing] or candidate.tool.required
     wanted = {word for parameter in lacking for word in parameter.name_words} - {"id", "nam"}
-    lost = [str(value) for value in failed.arguments.values() if isinstance(value, str)] if failed else []
+    lost = [value for value in failed.arguments.values() if isinstance(value, str)] if failed else []
     files = any(kind_of(parameter, candidate.tool) == "path" for parameter in lacking)
-    text = f"list every file matching **/{lost[0].rsplit('/', 1)[-1] if lost else '*'} recursively" if files else task.whole
-    if files and lost and not path_kind(lost[0]):
-        return None
+    text = _look_around(lost[0] if lost else "", task.text) if files else task.whole
     options = []
     for tool in task.tools:
         if tool.name == candidate.tool.name or not tool.looks:
@@ -261,6 +295,16 @@ def _reveal(task: Task, candidate: Candidate, filled: Filled, failed: Done | Non
         return None
     *_, name, arguments = max(options, key=lambda option: option[:2])
     return Step(calls=((name, arguments),))
+
+
+def _look_around(lost: str, clause: str) -> str:
+    """The clause that finds a lost file, or lists the folder that was taken for a file."""
+    folder = lost if re.search(r"\w", lost) and not re.search(r"\.\w+$", lost) else ""
+    folder = folder or next((g.value for g in literals(clause) if g.kind == "path" and not re.search(r"\.\w+$", g.value)), "")
+    if folder:
+        return f"list every file in {folder} recursively"
+    name = lost.rsplit("/", 1)[-1] or "*"
+    return f"list every file matching **/{name} recursively"
 
 
 def _success(task: Task, good: Sequence[Done]) -> Step:

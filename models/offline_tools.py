@@ -7,14 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .offline_literals import literals, without, zones
+from .offline_literals import literals, path_kind, without, zones
 from .offline_words import (
     CHANGES,
     LOOKS,
+    STOP_STEMS,
     best_related,
     changes_something,
     content_words,
     is_question,
+    is_verb_known,
     lead,
     related,
     words,
@@ -68,7 +70,8 @@ class Tool:
     def looks(self) -> bool:
         """Whether its name or description says that it only looks."""
         opening = (*self.name_words[:1], *self.first_words[:1])
-        return not self.action and any(word in LOOKS for word in opening)
+        tells = self.description.lower().startswith("return")
+        return not self.action and (tells or any(word in LOOKS for word in opening))
 
     @property
     def required(self) -> list[Parameter]:
@@ -105,7 +108,7 @@ def _tool(function: Mapping[str, Any], shared: str) -> Tool:
         description,
         parameters,
         tuple(named[1:] if shared and named[:1] == [shared] and len(named) > 1 else named),
-        tuple(words(first)),
+        tuple(word for word in words(first) if word != "return" or word in named),
         frozenset(more),
     )
 
@@ -145,12 +148,23 @@ def allowed(clause: str, tool: Tool) -> bool:
     change is used only where the clause's leading verb asks for it.
     """
     wish, verb = changes_something(clause), lead(clause)
+    if _speaks_sql(clause, tool):
+        return True
     if wish:
+        sums = tool.looks and best_related(wish, tool.name_words) > 0 and related(wish, "sum") > 0
         made = (*tool.name_words, *tool.first_words[:8])
-        return best_related(wish, made) > 0 or _speaks_sql(clause, tool)
+        return sums or (not tool.looks and best_related(wish, made) > 0)
     if tool.action:
-        return (related(verb, tool.action) > 0 and not is_question(clause)) or _speaks_sql(clause, tool)
-    return True
+        return not is_question(clause) and best_related(verb, [tool.action, *tool.name_words]) > 0
+    return is_question(clause) or is_verb_known(verb) or _speaks_of(clause, verb, tool)
+
+
+def _speaks_of(clause: str, verb: str, tool: Tool) -> bool:
+    """Whether the tool knows the word that opens the clause: it may be a verb nobody here does."""
+    opening = verb if verb not in STOP_STEMS else next(iter(content_words(clause)), verb)
+    return best_related(opening, [*tool.name_words, *tool.first_words, *tool.more_words]) > 0 or any(
+        path_kind(word) for word in clause.split()[:1]
+    )
 
 
 def _speaks_sql(clause: str, tool: Tool) -> bool:

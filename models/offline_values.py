@@ -16,8 +16,10 @@ from .offline_words import (
     STOPWORDS,
     best_related,
     content_words,
+    lead,
     raw_words,
     stem,
+    without_courtesy,
     words,
 )
 
@@ -214,7 +216,7 @@ def paths(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
         near = {stem(word) for word in ("in", "at", "repo", "repository", "path", "inside", "under")}
         items = [item for item in items if item.value[:1] in "/~." or near & set(clause.before(item, 1))]
     is_file = re.compile(r"\.\w{1,8}$").search
-    yield from (item for item in items if not (folder and is_file(item.value)))
+    yield from (item for item in items if folder != bool(is_file(item.value)))
     named = _FOLDER.search(clause.bare)
     if named and (folder or not items):
         found = named[1] or named[2]
@@ -230,6 +232,7 @@ def paths(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
     )
     if not folder:
         yield from _files_by_name(clause)
+        yield from (item for item in items if not is_file(item.value))
     elif parameter.required:
         yield _nowhere(".", "default")
 
@@ -364,6 +367,11 @@ def texts(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
     match = _SAYING.search(clause.text)
     if match:
         yield Given("text", (match[1] or match[2]).strip(), match.start(), match.end())
+    verb = lead(clause.text)
+    if verb in tool.name_words and verb not in CHANGES | LOOKS and len(tool.required) == 1:
+        rest = re.sub(r"^\S+\s*", "", without_courtesy(clause.text))
+        if rest and not clause.of("quoted", "code"):
+            yield Given("text", rest, clause.text.find(rest), len(clause.text))
     named = re.search(rf"(?is)\b{re.escape(parameter.name)}\s+(?!about\b|of\b|from\b|to\b|in\b)(\w.*)", clause.text)
     if named and not match and best_related(stem(parameter.name), tool.name_words + tool.first_words):
         yield Given("text", named[1].strip(), named.start(1), named.end(1))
@@ -437,6 +445,7 @@ def _free_names(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Gi
     told = clause.known.labelled([word for word in clause.said if word not in tool.name_words])
     if told:
         yield _nowhere(told)
+    yield from (_nowhere(item, "item") for item in clause.known.items() if stem(item) in clause.said)
     for token in clause.known.words_shared([word for word in clause.said if word not in own]):
         if not best_related(stem(token), own):
             yield _nowhere(token)
@@ -473,7 +482,7 @@ def _labelled(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Give
         owned = [w for w in raw_words(tool.name)[1:] if stem(w) not in LOOKS | CHANGES]
         nouns = [*nouns[::-1], *(re.sub(r"(?<=\w)s$", "", w.lower()) for w in owned)]
     for noun in dict.fromkeys(nouns):
-        after = rf"(?i)\b{noun}s?\s+(?:(?:named|called|number|no\.?|id|is|of)\s+)?[:=#]?\s*[\"'`]?(?!{stop})([\w@./-]*[\w])"
+        after = rf"(?i)\b{noun}\s+(?:(?:named|called|number|no\.?|id|is|of)\s+)?[:=#]?\s*[\"'`]?(?!{stop})([\w@./-]*[\w])"
         for match in re.finditer(after, clause.text):
             yield Given("labelled", match[1], match.start(1), match.end(1))
         for match in re.finditer(rf"(?i)(?<![\w])(?!{stop})([\w-]+)\s+{noun}\b", clause.text):

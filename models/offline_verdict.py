@@ -61,7 +61,7 @@ def _verdict(task: Mapping[str, Any], evidence: Sequence[Mapping[str, Any]]) -> 
     if task.get("status") in ("failed", "skipped", "cancelled", "blocked"):
         proof, feedback = [], _reason(task, own)
     elif not proof:
-        reports = [item for item in own if not item.get("tool") and _is_grounded(item, calls)]
+        reports = [item for item in own if not item.get("tool") and _is_grounded(item, calls, _text(task))]
         proof = [str(item.get("id")) for item in reports]
         feedback = "" if proof else _reason(task, own)
     return {"id": number, "completed": bool(proof), "feedback": feedback or "Proven.", "evidence": proof}
@@ -88,12 +88,15 @@ def _says_so(wish: str, result: str) -> bool:
     return bool(best_related(wish, words(result[:500])))
 
 
-def _is_grounded(report: Mapping[str, Any], calls: Sequence[Mapping[str, Any]]) -> bool:
+def _is_grounded(report: Mapping[str, Any], calls: Sequence[Mapping[str, Any]], question: str) -> bool:
     """Whether a report's words come from the results of successful calls."""
     text = str(report.get("result", ""))
     if report.get("status") == "error" or re.match(r"\s*Not done\b", text):
         return False
-    told = {word for item in calls for word in words(str(item.get("result", "")))}
+    results = [str(item.get("result", "")) for item in calls]
+    if "(counted in the result)" in text:
+        return any(text.startswith(count(question, [result]) or "\0") for result in results)
+    told = {word for result in results for word in words(result)}
     said = content_words(text)
     return bool(said) and bool(told) and sum(word in told for word in said) >= _ENOUGH * len(said)
 

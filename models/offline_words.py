@@ -45,10 +45,11 @@ _GROUPS: Final = tuple(
         "send mail email post notify message share deliver forward",
         "book reserve reservation booking schedule arrange plan create",
         "cancel delete remove revoke abort",
-        "run execute query perform",
+        "run execute query perform trigger launch",
         "convert translate transform exchange",
         "describe schema column structure detail info information metadata field definition",
-        "time clock hour uhr uhrzeit zeit hora heure ora 时间 几点",
+        "list find search",
+    "time late spat clock hour uhr uhrzeit zeit hora heure ora 时间 几点",
         "current now today present",
         "folder directory dir ordner verzeichnis dossier carpeta cartella 目录",
         "file document datei dateien fichier fichiers archivo archivos 文件",
@@ -93,7 +94,8 @@ _CHANGES: Final = frozenset(
     "pay buy purchase order approve reject start stop restart reboot deploy install uninstall "
     "upload assign close merge archive refund toggle enable disable trigger publish submit release "
     "unstages schreib schreibe erstelle cree escribe scrivi crea losche loschen supprime efface "
-    "borra elimina 创建 写入 删除 change invite ban block kill charge draft compose invent".split()
+    "borra elimina 创建 写入 删除 change invite ban block kill charge draft compose invent revert undo "
+    "restore clone fork compress encrypt format".split()
 )
 _LOOKS: Final = frozenset(
     "get list read show display find search look locate lookup view describe query count check "
@@ -128,6 +130,8 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
+_LOOK_AT: Final = re.compile(r"(?i)\b(?:(?:take|have) a )?look (?:at|into|inside)\b")
+_NOT_DONE: Final = re.compile(r"(?i)\b(?:not|non)[ -](?:yet )?(\w+ed)\b")
 _PLAIN: Final = str.maketrans("áàâäãéèêëíìîïóòôöõúùûüñç", "aaaaaeeeeiiiiooooouuuunc")
 
 
@@ -147,12 +151,12 @@ def _index() -> dict[str, frozenset[int]]:
 _ROWS: Final = _index()
 CHANGES: Final = frozenset(stem(word) for word in _CHANGES)
 LOOKS: Final = frozenset(stem(word) for word in _LOOKS)
-_STOP_STEMS: Final = frozenset(stem(word) for word in STOPWORDS) | STOPWORDS
+STOP_STEMS: Final = frozenset(stem(word) for word in STOPWORDS) | STOPWORDS
 
 
 def raw_words(text: str) -> list[str]:
     """Words as written, camelCase and snake_case cut; words known in CJK text are picked out."""
-    text = text[:READ_LIMIT]
+    text = _NOT_DONE.sub(r"un\1", _LOOK_AT.sub("view", text[:READ_LIMIT]))
     found = _WORD.findall(_CAMEL.sub(" ", text).replace("’", "'"))
     if _CJK.search(text):
         found += [word for group in _GROUPS for word in group if _CJK.match(word) and word in text]
@@ -177,6 +181,11 @@ def related(one: str, other: str) -> float:
     return 0.6 if _rows(one) & _rows(other) else 0.0
 
 
+def is_verb_known(word: str) -> bool:
+    """Whether a stem is a verb (or question word) of the tables."""
+    return word in CHANGES or word in LOOKS
+
+
 def best_related(word: str, others: Iterable[str]) -> float:
     """How well the best of the other stems matches."""
     return max((related(word, other) for other in others), default=0.0)
@@ -199,7 +208,7 @@ def lead(text: str) -> str:
     """The stem of the word that opens the clause: the verb of an imperative, or a question word."""
     found = raw_words(without_courtesy(text)[:200])
     known = [stem(word) for word in found]
-    if known and _CJK.match(known[0]):
+    if known and (_CJK.match(known[0]) or known[0] in _PLACES):
         return next((word for word in known if word in CHANGES or word in LOOKS), known[0])
     return known[0] if known else ""
 
@@ -214,6 +223,9 @@ def is_question(text: str) -> bool:
     """Whether the clause asks to be told something rather than to have something done."""
     return bool(_QUESTION.match(without_courtesy(text))) or text.rstrip().endswith(("?", "？"))
 
+
+# A clause that opens with one of these has its verb further on: "in a.txt replace …".
+_PLACES: Final = frozenset("in from on under for with using at inside within using of to".split())
 
 _QUESTION: Final = re.compile(
     r"(?:tell|say|answer|explain|summari[sz]e|sum up|report|compare|give me (?:a|the) (?:summary|answer)|"

@@ -4,6 +4,7 @@ Backoff is exponential with full jitter (Brooker, "Exponential Backoff and Jitte
 """
 
 import asyncio
+import contextlib
 import random
 import re
 import time
@@ -168,14 +169,14 @@ def is_retryable(error: BaseException) -> bool:
 
 def retry_after(error: BaseException) -> float | None:
     """Seconds the provider asks to wait (`Retry-After` as number or date); None if it does not."""
-    headers = getattr(getattr(error, "response", None), "headers", None)
-    given = None if headers is None else headers.get("retry-after")
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    given, unit = headers.get("retry-after-ms"), 0.001
+    if not given:
+        given, unit = headers.get("retry-after"), 1.0
     if not given:
         return None
-    try:
-        return max(0.0, float(given))
-    except ValueError:
-        pass
+    with contextlib.suppress(ValueError):
+        return max(0.0, float(given) * unit)
     try:
         return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
     except ValueError:

@@ -30,6 +30,12 @@ _CONTRACT_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 _TOOL_WORDS: Final = re.compile(r"\btools?\b|\bfunctions?\b|function[_ ]call", re.IGNORECASE)
+# Other complaints about tools, such as a bad schema or a missing result, must not disarm the model.
+_NOT_TAKEN: Final = re.compile(
+    r"not (?:currently )?(?:support|permit|allow|avail|enabl|implement)|n't support|unsupported|"
+    r"unknown|unrecogni[sz]ed|extra (?:fields|inputs)|no endpoints found|enable-auto-tool-choice",
+    re.IGNORECASE,
+)
 # One request may be refused for a mode, for tools and for several parameters, one after another.
 _MOST_QUIRKS: Final = 6
 _MALFORMED: Final = frozenset(
@@ -91,9 +97,12 @@ def _prepare(
     contract: type[Contract] | None,
 ) -> Runnable[Any, Any]:
     plain = _without(model, quirks.dropped)
-    if tools:
-        return plain.bind_tools(list(tools)) if quirks.takes_tools else plain
-    if contract is None:
+    if tools and quirks.takes_tools:
+        try:
+            return plain.bind_tools(list(tools))
+        except NotImplementedError:
+            quirks.takes_tools = False
+    if tools or contract is None:
         return plain
     schema = contract.wire_schema()
     try:
@@ -139,18 +148,22 @@ def _learn(
     contract: type[Contract] | None,
 ) -> bool:
     """Take from a 400 what the model does not understand; False if it says nothing of use."""
-    if status_of(error) not in (400, 422):
+    status = status_of(error)
+    if status not in (400, 404, 422):
         return False
     text = f"{getattr(error, 'param', None) or ''} {error}"
-    if tools and quirks.takes_tools and _TOOL_WORDS.search(text):
+    about_tools = bool(_TOOL_WORDS.search(text))
+    if tools and quirks.takes_tools and about_tools and _NOT_TAKEN.search(text):
         quirks.takes_tools = False
         return True
-    forced = contract is not None and not tools and quirks.mode != "prompt"
-    if forced and (_CONTRACT_WORDS.search(text) or _TOOL_WORDS.search(text)):
-        return _demote(quirks)
-    refused = _refused_field(text, model, quirks)
-    quirks.dropped.update(refused)
-    return bool(refused)
+    if status == 404:  # nothing else about a request gives it
+        return False
+    refused = _refused_settings(text, model) - quirks.dropped
+    quirks.dropped |= refused
+    if refused:
+        return True
+    forced = contract is not None and not tools
+    return forced and bool(about_tools or _CONTRACT_WORDS.search(text)) and _demote(quirks)
 
 
 def status_of(error: BaseException) -> int | None:
@@ -168,29 +181,42 @@ _WIRE_NAMES: Final = {
     "stream_options": "stream_usage",
     "include_usage": "stream_usage",
 }
+# Without these a client does not reach its model, or reaches another one.
+_NEEDED: Final = re.compile(r"model|name|.*(?:key|url|base|client|deployment|version|kwargs).*")
 
 
-def _refused_field(text: str, model: BaseChatModel, quirks: Quirks) -> set[str]:
-    """The fields set on the model that a 400 names, apart from those it cannot work without."""
+def _refused_settings(text: str, model: BaseChatModel) -> set[str]:
+    """The settings of a model that a 400 names: its fields, and keys of its `model_kwargs`."""
     words = set(re.findall(r"[a-z][a-z0-9_]*", text.lower()))
-    named = words | {_WIRE_NAMES[word] for word in words & _WIRE_NAMES.keys()}
+    words |= {_WIRE_NAMES[word] for word in words & _WIRE_NAMES.keys()}
     fields = type(model).model_fields
-    return {
+    set_fields = {
         name
-        for name in named & fields.keys()
-        if name not in quirks.dropped
+        for name in words & fields.keys()
+        if not _NEEDED.fullmatch(name)
         and not fields[name].is_required()
-        and name not in ("model", "model_name", "messages", "name", "model_kwargs")
         and getattr(model, name, None) != fields[name].get_default(call_default_factory=True)
     }
+    return set_fields | (words & _extras(model).keys())
+
+
+def _extras(model: BaseChatModel) -> dict[str, Any]:
+    extras = getattr(model, "model_kwargs", None)
+    return extras if isinstance(extras, dict) else {}
 
 
 def _without(model: BaseChatModel, dropped: set[str]) -> BaseChatModel:
     if not dropped:
         return model
     fields = type(model).model_fields
-    defaults = {name: fields[name].get_default(call_default_factory=True) for name in dropped}
-    return model.model_copy(update=defaults)
+    changes: dict[str, Any] = {
+        name: fields[name].get_default(call_default_factory=True)
+        for name in dropped & fields.keys()
+    }
+    extras = _extras(model)
+    if extras.keys() & dropped:
+        changes["model_kwargs"] = {k: v for k, v in extras.items() if k not in dropped}
+    return model.model_copy(update=changes)
 
 
 def _broken_answer(error: Exception) -> AIMessage | None:

@@ -96,7 +96,9 @@ def from_exception(name: str, error: BaseException) -> ToolResult:
 def to_json(value: object) -> Any:
     """A value as plain JSON; what has no JSON form becomes its text."""
     try:
-        plain = to_jsonable_python(value, fallback=str, inf_nan_mode="strings")
+        plain = to_jsonable_python(value, fallback=str)
+        # JSON has no NaN and no Infinity; every other constant is its own.
+        plain = json.loads(json.dumps(plain, ensure_ascii=False), parse_constant=str)
         json.dumps(plain, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return json.loads(_clean(json.dumps(plain, ensure_ascii=False)))

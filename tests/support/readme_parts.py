@@ -39,7 +39,7 @@ def _plain(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float | int):
-        return f"{value:,.10g}".replace(",", " ")
+        return f"{value:_}"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

@@ -137,4 +137,5 @@ async def test_json_never_shows_in_the_messages_stream() -> None:
         StateGraph(MessagesState).add_node("planner", planner).add_edge(START, "planner").compile()
     )
     stream = graph.astream({"messages": [HumanMessage("hi")]}, stream_mode="messages")
-    assert [chunk.text async for chunk, _ in stream] == ["A plan of one task."]
+    parts: list[Any] = [part async for part in stream]
+    assert [chunk.text for chunk, _ in parts] == ["A plan of one task."]

@@ -14,7 +14,7 @@ from loopwright.state.contracts import CONTRACTS, Contract, PlannerResponse
 from loopwright.state.plan import find_problems
 from support.malformed import CONTRACT_NAMES, GOOD, MALFORMED, MENDED, REJECTED
 
-OF_ROLE: dict[str, type[Contract]] = {**CONTRACTS}
+OF_ROLE: dict[str, type[Contract]] = {str(role): kind for role, kind in CONTRACTS.items()}
 
 
 def find_plan_problems(plan: Contract) -> list[str]:

@@ -42,7 +42,7 @@ async def asked(
     context = Context(**settings)
     return await ask(
         models,
-        role,
+        "executor",
         MESSAGES,
         context=context,
         ledger=Ledger(context),
@@ -205,9 +205,11 @@ async def test_interrupts_cancellation_and_script_errors_pass() -> None:
 
 
 class Refused(Exception):
-    def __init__(self, status_code: int | None = None, header: str | None = None) -> None:
+    def __init__(
+        self, status_code: int | None = None, given: str | None = None, name: str = "retry-after"
+    ) -> None:
         self.status_code = status_code
-        self.response = type("Response", (), {"headers": {"retry-after": header}})
+        self.response = type("Response", (), {"headers": {name: given}})
 
 
 def test_what_may_be_retried() -> None:
@@ -226,5 +228,7 @@ def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
     assert 20 < soon <= 30
     assert retry_after(Refused(429, format_datetime(datetime.now(UTC) - timedelta(hours=1)))) == 0
     assert retry_after(Refused(429, "soon")) is None
+    assert retry_after(Refused(429, "1500", "retry-after-ms")) == 1.5
+    assert retry_after(Refused(429, "soon", "retry-after-ms")) is None
     assert retry_after(Refused(429)) is None
     assert retry_after(ValueError()) is None

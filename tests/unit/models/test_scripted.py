@@ -116,9 +116,8 @@ async def test_tool_calls_survive_the_messages_stream_of_a_graph() -> None:
 
     graph = StateGraph(MessagesState).add_node("node", node).add_edge(START, "node").compile()
     final: Any = None
-    async for mode, part in graph.astream(
-        {"messages": [HumanMessage("hi")]}, stream_mode=["messages", "values"]
-    ):
+    given = MessagesState(messages=[HumanMessage("hi")])
+    async for mode, part in graph.astream(given, stream_mode=["messages", "values"]):
         final = part if mode == "values" else final
     assert final["messages"][-1].tool_calls[0]["args"] == {"a": 1}
 

@@ -32,6 +32,11 @@ def of(server: FakeOpenAI) -> Models:
     return Models(environ={"OPENAI_BASE_URL": server.url, "LOOPWRIGHT_MODEL": "openai:m"})
 
 
+def client(server: FakeOpenAI, **options: Any) -> ChatOpenAI:
+    key = SecretStr("none")
+    return ChatOpenAI(model="m", base_url=server.url, api_key=key, max_retries=0, **options)
+
+
 async def asked(
     models: Models, events: list[dict[str, Any]] | None = None, **options: Any
 ) -> Answer[ExecutorResponse]:
@@ -113,9 +118,23 @@ async def test_without_schema_and_tools_the_prompt_alone_must_do() -> None:
 
 
 @pytest.mark.req("P-47")
-async def test_a_model_without_tools_answers_without_them_and_that_is_told() -> None:
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "registry.ollama.ai/library/m does not support tools"),
+        (400, "Unsupported parameter: 'tools'."),
+        (400, "`tool calling` is not supported with this model"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice to be set'),
+        (404, "No endpoints found that support tool use."),
+        (422, "tools: extra fields not permitted"),
+    ],
+)
+async def test_a_model_without_tools_answers_without_them_and_that_is_told(
+    status: int, message: str
+) -> None:
     def script(request: dict[str, Any]) -> Reply:
-        return bad_request("tools are not supported") if has_tools(request) else Reply(DONE)
+        refusal = Reply(status=status, error={"message": message})
+        return refusal if has_tools(request) else Reply(DONE)
 
     events: list[dict[str, Any]] = []
     with fake_openai(script) as server:
@@ -136,6 +155,8 @@ async def test_a_model_without_tools_answers_without_them_and_that_is_told() -> 
         ({"max_tokens": 100}, "max_completion_tokens"),
         ({"reasoning_effort": "low"}, "reasoning_effort"),
         ({"seed": 7}, "seed"),
+        ({"model_kwargs": {"parallel_tool_calls": False}}, "parallel_tool_calls"),
+        ({"model_kwargs": {"tool_choice": "required"}}, "tool_choice"),
     ],
 )
 async def test_a_parameter_refused_by_name_is_dropped_once_and_for_all(
@@ -145,19 +166,26 @@ async def test_a_parameter_refused_by_name_is_dropped_once_and_for_all(
         return bad_request(f"Unsupported parameter: '{sent}'.") if sent in request else Reply(DONE)
 
     with fake_openai(script) as server:
-        model = ChatOpenAI(
-            model="m", base_url=server.url, api_key=SecretStr("none"), max_retries=0, **given
-        )
-        models = Models(model)
+        models = Models(client(server, **given))
         for _ in range(2):
-            assert (await asked(models)).parsed is not None
+            assert (await asked(models, tools=[ADD])).parsed is not None
+    assert [has_tools(request) for request in server.requests] == [True] * 3
     assert [sent in request for request in server.requests] == [True, False, False]
 
 
-async def test_a_400_about_something_else_is_an_error() -> None:
-    refusal = bad_request("the moon is not full")
-    with fake_openai([refusal]) as server, pytest.raises(ModelCallFailed, match="moon is not full"):
-        await asked(of(server))
+@pytest.mark.parametrize(
+    "message",
+    [
+        "the moon is not full",
+        "messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
+        "Invalid schema for function 'add': array schema missing items",
+    ],
+)
+async def test_a_400_about_something_else_is_an_error(message: str) -> None:
+    refusal = bad_request(message)
+    with fake_openai([refusal]) as server, pytest.raises(ModelCallFailed) as failure:
+        await asked(of(server), tools=[ADD])
+    assert message in str(failure.value)
     assert len(server.requests) == 1
 
 
@@ -228,15 +256,7 @@ async def test_a_bad_answer_for_ever_ends_after_three_asks() -> None:
 
 
 def streaming(server: FakeOpenAI) -> Models:
-    model = ChatOpenAI(
-        model="m",
-        base_url=server.url,
-        api_key=SecretStr("none"),
-        max_retries=0,
-        streaming=True,
-        stream_usage=True,
-    )
-    return Models(model)
+    return Models(client(server, streaming=True, stream_usage=True))
 
 
 @pytest.mark.parametrize("tools", [[], [ADD]])
@@ -292,6 +312,13 @@ async def test_a_model_that_can_do_nothing_but_talk_is_asked_by_prompt() -> None
     assert answer.asks == 2
     assert answer.model == "plain"
     assert answer.spend["input_tokens"] > 0
+
+
+async def test_a_model_that_cannot_bind_tools_answers_without_them() -> None:
+    events: list[dict[str, Any]] = []
+    answer = await asked(Models(PlainModel(replies=[DONE])), events, tools=[ADD])
+    assert answer.parsed is not None
+    assert events[0]["text"] == "The model plain takes no tools: it answers without them."
 
 
 async def test_without_a_contract_any_text_is_an_answer_and_silence_is_not() -> None:

@@ -1,0 +1,565 @@
+"""The `loopwright` command as users run it: real processes, terminals, servers and files."""
+
+import errno
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.fake_openai import Reply, fake_openai
+from support.scripts import passed, plan, report, todo
+
+COMMAND = [
+    sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')",
+]  # fmt: skip
+DESK = Path(__file__).parents[1] / "support" / "mcp_servers" / "desk.py"
+ESCAPE = "\x1b"
+
+
+def cli(*args, stdin="", **env):
+    return subprocess.run(
+        [*COMMAND, *args], input=stdin, capture_output=True, text=True, encoding="utf-8",
+        timeout=90, env=os.environ | env, check=False,
+    )  # fmt: skip
+
+
+def sentence(done):
+    """The one line of an error; no traceback and nothing on standard output."""
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def thread_of(text):
+    return re.search(r"Thread: (\S+)", text)[1]
+
+
+def answers(*, slow="", seconds=0.0, planned=None, verdict=None, executor=None):
+    """A model server's script: plan, work, verdict; the `slow` role takes its time once."""
+    seen = []
+
+    def script(request):
+        role = re.search(r"You are the (\w+)", str(request["messages"][0]["content"]))[1]
+        content = {
+            "planner": planned or plan(todo("1", "look at it")),
+            "executor": executor or report("It is 42."),
+            "verifier": verdict or passed("# Found\n\nIt is **42** [1.report].", t1=["1.report"]),
+        }[role]
+        hang = seconds if role == slow and role not in seen else 0.0
+        seen.append(role)
+        if callable(content):
+            content = content(request)
+        return content if isinstance(content, Reply) else Reply(json.dumps(content), hang=hang)
+
+    return script
+
+
+def model_env(fake):
+    return {
+        "OPENAI_API_KEY": "sk-test",
+        "OPENAI_BASE_URL": fake.url,
+        "LOOPWRIGHT_MODEL": "openai:test-model",
+    }
+
+
+def mcp_file(tmp_path, name="mcp.json", **servers):
+    path = tmp_path / name
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return str(path)
+
+
+class Terminal:
+    """A process on a pseudo-terminal of 100 columns and 30 rows."""
+
+    def __init__(self, *args, **env):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update({"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"} | env)
+            os.execv(COMMAND[0], [*COMMAND, *args])
+        self.seen = ""
+
+    def read(self, seconds):
+        """Read what has come within the time; False once the process has closed its end."""
+        if not select.select([self.fd], [], [], seconds)[0]:
+            return True
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return False
+        self.seen += data.decode("utf-8", "replace")
+        return bool(data)
+
+    def wait_for(self, text, seconds=60.0):
+        deadline = time.monotonic() + seconds
+        while text not in self.seen:
+            assert time.monotonic() < deadline, self.seen
+            assert self.read(0.2) or text in self.seen, self.seen
+
+    def type(self, line):
+        self.seen = ""
+        os.write(self.fd, f"{line}\n".encode())
+
+    def end(self, seconds=60.0):
+        """Read to the end; the exit code."""
+        deadline = time.monotonic() + seconds
+        while self.read(0.2):
+            assert time.monotonic() < deadline, self.seen
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@contextmanager
+def started(*args, **env):
+    """A running process whose standard input is no terminal."""
+    process = subprocess.Popen(
+        [*COMMAND, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, encoding="utf-8", env=os.environ | env,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_until(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def notes():
+    Path("notes.md").write_text("The meeting is on Monday at nine.\n")
+
+
+# Running
+
+
+@pytest.mark.req("S0-21", "S0-60")
+def test_a_run_without_a_terminal_is_told_in_plain_lines(notes):
+    done = cli("run", "Read notes.md")
+    assert done.returncode == 0
+    assert ESCAPE not in done.stdout + done.stderr
+    assert "plan: 1 task: 1 Read notes.md" in done.stdout
+    assert 'call 1.1.0 read_file {"path": "notes.md"}' in done.stdout
+    assert "call 1.1.0 success" in done.stdout
+    assert "✓ [1.1.0] read_file" in done.stdout
+    assert "Monday at nine" in done.stdout
+    assert "this run used the built-in offline model" in done.stdout
+    assert done.stderr == ""
+
+
+def test_json_is_one_object_and_nothing_else(notes):
+    done = cli("run", "--json", "--thread", "mine", "Read notes.md")
+    told = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert (told["status"], told["thread"]) == ("complete", "mine")
+    assert set(told) == {
+        "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
+        "resume", "thread",
+    }  # fmt: skip
+
+
+def test_what_policy_asks_is_denied_where_nobody_can_be_asked():
+    done = cli("run", "Write the text 'hello' to out.txt")
+    assert done.returncode == 3
+    assert "blocked (NOT_INTERACTIVE)" in done.stdout
+    assert not Path("out.txt").exists()
+
+
+def test_yes_approves_what_policy_asks():
+    done = cli("run", "--yes", "Write the text 'hello' to out.txt")
+    assert done.returncode == 0
+    assert Path("out.txt").read_text() == "hello"
+
+
+def test_yes_does_not_answer_questions_to_the_user():
+    asks = plan(needsMorePlanning=True, missingInformation=["Which day?"])
+    with fake_openai(answers(planned=asks)) as fake:
+        done = cli("run", "--yes", "--json", "--thread", "t", "Book it", **model_env(fake))
+        told = json.loads(done.stdout)
+        assert done.returncode == 5
+        assert told["status"] == "waiting"
+        assert [sorted(entry) for entry in told["interrupts"]] == [["id", "value"]]
+        again = cli("resume", "t", **model_env(fake))
+        assert again.returncode == 5
+        assert "Which day?" in again.stdout
+
+
+def test_an_answer_to_a_waiting_thread_goes_on_with_it():
+    def planned(request):
+        if "Monday" in str(request["messages"]):
+            return plan(todo("1", "book Monday"))
+        return plan(needsMorePlanning=True, missingInformation=["Which day?"])
+
+    with fake_openai(answers(planned=planned)) as fake:
+        assert cli("run", "--yes", "--thread", "t", "Book it", **model_env(fake)).returncode == 5
+        for wrong in ("banana", "approve", '{"type": "edit"}', '{"type":'):
+            refused = cli("resume", "t", wrong, **model_env(fake))
+            assert refused.returncode == 2
+            assert "respond: text" in sentence(refused) or "edit" in sentence(refused)
+        done = cli("resume", "t", "respond: Monday", **model_env(fake))
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_thread_goes_on_with_a_new_message(notes):
+    cli("run", "--thread", "talk", "Read notes.md")
+    Path("more.md").write_text("Bring coffee.\n")
+    done = cli("run", "--thread", "talk", "Read more.md")
+    assert "Bring coffee." in done.stdout
+    listed = cli("threads").stdout.splitlines()
+    assert len(listed) == 1
+    assert listed[0].split("\t")[0::2] == ["talk", "complete"]
+    assert listed[0].endswith("Read notes.md")
+
+
+def test_a_complete_thread_is_told_again_instead_of_run_again(notes):
+    cli("run", "--thread", "t", "Read notes.md")
+    done = cli("resume", "t")
+    assert done.returncode == 0
+    assert "Monday at nine" in done.stdout
+    assert "planner:" not in done.stdout
+
+
+# What users get wrong
+
+
+@pytest.mark.req("S0-151")
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["run", ""], "The goal is empty"),
+        (["run", " \n\t"], "The goal is empty"),
+        (["run", "-"], "The goal is empty"),
+        (["run", "x", "--graph", "nope"], "plan_execute_verify"),
+        (["run", "x", "--model", "nope:model"], "nope:model"),
+        (["run", "x", "--model", "openai:gpt-5"], "OPENAI_API_KEY"),
+        (["run", "x", "--mcp", "missing.json"], "missing.json"),
+        (["run", "x", "--mcp", "broken.json"], "no valid JSON"),
+        (["run", "x", "--mcp", "list.json"], "mcpServers"),
+        (["run", "x", "--thread", ""], "thread id"),
+        (["run", "x", "--db", "nonsense"], "sqlite:///"),
+        (["run", "x", "--db", "sqlite:///broken.json/threads.db"], "broken.json"),
+        (["run", "x", "--db", "sqlite:////proc/threads.db"], "/proc/threads.db"),
+        (["threads", "--db", "sqlite:///broken.json"], "broken.json"),
+        (["resume", "nobody"], "No thread 'nobody'"),
+        (["resume", "nobody", "approve"], "No thread 'nobody'"),
+        (["graph", "nope"], "plan_execute_verify"),
+    ],
+)
+def test_wrong_use_is_one_sentence(args, says):
+    Path("broken.json").write_text("{not json" * 100)
+    Path("list.json").write_text("[]")
+    done = cli(*args)
+    assert done.returncode == 2
+    assert says in sentence(done)
+    assert len(sentence(done).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "args", [["run"], ["run", ""], ["resume", "nobody"], ["run", "x", "--max-parallel", "0"]]
+)
+def test_wrong_use_is_one_object_with_json(args):
+    done = cli(*args, "--json")
+    assert done.returncode == 2
+    assert set(json.loads(done.stdout)) == {"status", "error"}
+    assert json.loads(done.stdout)["status"] == "error"
+
+
+def test_a_goal_of_a_megabyte_comes_by_standard_input(notes):
+    done = cli("run", "-", stdin="Read notes.md. " + "really " * 150_000)
+    assert done.returncode in {0, 3}
+    assert "Traceback" not in done.stderr
+    assert "Outcome:" in done.stdout
+    assert "megabyte" not in done.stdout
+    assert max(map(len, done.stdout.split("Outcome:")[0].splitlines()[:8])) <= 160
+
+
+@pytest.mark.parametrize("odd", ["{x} {{y}} ${HOME} %s {% if %} {0}", "<script>[/bold] [red]"])
+def test_template_syntax_in_a_goal_is_data(notes, odd):
+    done = cli("run", "--json", f"Read notes.md {odd}")
+    told = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert odd in told["tasks"][0]["description"]
+
+
+def test_dead_servers_cost_a_warning_each(tmp_path, notes):
+    workspace = {
+        "command": sys.executable,
+        "args": ["-m", "loopwright.servers.workspace", "--root", "."],
+    }
+    config = mcp_file(
+        tmp_path, missing={"command": "/no/such/binary"}, files=workspace,
+        silent={"command": sys.executable, "args": ["-c", "import time; time.sleep(600)"]},
+    )  # fmt: skip
+    done = cli("run", "--mcp", config, "Read notes.md")
+    assert done.returncode == 0, done.stdout
+    assert "warning: MCP server 'missing' is left out" in done.stdout
+    assert "warning: MCP server 'silent' is left out" in done.stdout
+
+
+@pytest.mark.req("S0-76")
+def test_a_dead_model_is_named_and_the_thread_is_kept():
+    def busy(request):
+        return Reply(status=401, error={"message": "wrong key"})
+
+    with fake_openai(busy) as fake:
+        done = cli("run", "--thread", "t", "x", **model_env(fake))
+        assert done.returncode == 4
+        assert "openai:test-model" in done.stderr
+        assert "loopwright resume t" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert "Traceback" in Path(".loopwright/loopwright.log").read_text()
+        told = json.loads(cli("resume", "t", "--json", **model_env(fake)).stdout)
+        assert (told["status"], told["thread"]) == ("failed", "t")
+        shown = cli("resume", "t", LOOPWRIGHT_DEBUG="1", **model_env(fake))
+        assert "Traceback" in shown.stderr
+    with fake_openai(answers()) as fake:
+        assert cli("resume", "t", **model_env(fake)).returncode == 0
+
+
+# Stopping
+
+
+@pytest.mark.req("S0-22", "S0-104")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_waits_for_what_runs_and_keeps_it(number):
+    two = plan(todo("1", "one"), todo("2", "two", ["1"]))
+    verdict = passed("All of it is 42 [1.report].", t1=["1.report"], t2=["2.report"])
+    script = answers(slow="executor", seconds=2.0, planned=two, verdict=verdict)
+    with fake_openai(script) as fake:
+        with started("run", "--thread", "t", "x", **model_env(fake)) as process:
+            wait_until(lambda: len(fake.requests) == 2)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert "Stopping after what is running" in err
+        assert "Traceback" not in err
+        assert "never retrieved" not in err
+        assert "go on with: loopwright resume t" in out
+        assert len(fake.requests) == 2
+        done = cli("resume", "t", **model_env(fake))
+        assert done.returncode == 0, done.stdout + done.stderr
+        asked = [str(r["messages"][0]["content"])[:20] for r in fake.requests]
+        assert sum("planner" in words for words in asked) == 1
+
+
+def test_the_second_signal_stops_at_once():
+    with fake_openai(answers(slow="executor", seconds=60.0)) as fake:
+        with started("run", "--json", "--thread", "t", "x", **model_env(fake)) as process:
+            wait_until(lambda: len(fake.requests) == 2)
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        assert time.monotonic() - began < 30
+        assert process.returncode == 130
+        assert json.loads(out) == {
+            "status": "paused", "thread": "t", "resume": "loopwright resume t",
+        }  # fmt: skip
+        assert "Traceback" not in err
+        assert "never retrieved" not in err
+        assert cli("resume", "t", **model_env(fake)).returncode == 0
+
+
+def test_a_stopped_run_leaves_no_server_process(tmp_path):
+    config = mcp_file(tmp_path, desk={"command": sys.executable, "args": [str(DESK)]})
+    with (
+        fake_openai(answers(slow="executor", seconds=1.0)) as fake,
+        started("run", "--mcp", config, "x", **model_env(fake)) as process,
+    ):
+        wait_until(lambda: len(fake.requests) == 2)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        found = _descendants(process.pid) if children.exists() else []
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert found
+        wait_until(lambda: not any(_is_running(pid) for pid in found), 20)
+
+
+def _descendants(pid):
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == pid:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def _is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+# On a terminal
+
+
+@pytest.mark.req("S3-13")
+def test_a_terminal_shows_the_task_list_and_the_answer_as_markdown(notes):
+    terminal = Terminal("run", "Read notes.md")
+    assert terminal.end() == 0
+    assert "100 %" in terminal.seen
+    assert "✓" in terminal.seen
+    assert "Monday at nine" in terminal.seen
+    assert "**Read" not in terminal.seen
+
+
+def test_an_approval_is_asked_and_given():
+    terminal = Terminal("run", "Write the text 'hello' to out.txt")
+    terminal.wait_for("[q]uit")
+    assert "write_file" in terminal.seen
+    assert not Path("out.txt").exists()
+    terminal.type("f")
+    terminal.wait_for('"hello"')
+    terminal.type("what")
+    terminal.wait_for("Please type a, r, e, f or q.")
+    terminal.type("a")
+    assert terminal.end() == 0
+    assert Path("out.txt").read_text() == "hello"
+
+
+def test_an_approval_can_be_edited():
+    terminal = Terminal("run", "Write the text 'hello' to out.txt", EDITOR="", VISUAL="")
+    terminal.wait_for("[q]uit")
+    terminal.type("e")
+    terminal.wait_for("one line of JSON")
+    terminal.type("{oops")
+    terminal.wait_for("no valid JSON")
+    terminal.type("e")
+    terminal.wait_for("one line of JSON")
+    terminal.type(json.dumps({"path": "other.txt", "content": "bye"}))
+    terminal.end()
+    assert Path("other.txt").read_text() == "bye"
+    assert not Path("out.txt").exists()
+
+
+def test_an_approval_can_be_rejected_with_a_reason():
+    terminal = Terminal("run", "--thread", "t", "Write the text 'hello' to out.txt")
+    terminal.wait_for("[q]uit")
+    terminal.type("r")
+    terminal.wait_for("Why?")
+    terminal.type("not on Sundays")
+    assert terminal.end() == 3
+    assert not Path("out.txt").exists()
+
+
+def test_quitting_leaves_the_question_open():
+    terminal = Terminal("run", "--thread", "t", "Write the text 'hello' to out.txt")
+    terminal.wait_for("[q]uit")
+    terminal.type("q")
+    assert terminal.end() == 5
+    assert "loopwright resume t" in terminal.seen
+    assert cli("threads").stdout.split("\t")[2] == "waiting"
+    told = json.loads(cli("resume", "t", "--json").stdout)
+    assert told["status"] == "waiting"
+    by_id = json.dumps({told["interrupts"][0]["id"]: {"type": "approve"}})
+    assert cli("resume", "t", "banana").returncode == 2
+    assert cli("resume", "t", by_id).returncode == 0
+    assert Path("out.txt").read_text() == "hello"
+
+
+def test_ctrl_c_at_a_question_pauses():
+    terminal = Terminal("run", "--thread", "t", "Write the text 'hello' to out.txt")
+    terminal.wait_for("[q]uit")
+    os.write(terminal.fd, b"\x03")
+    assert terminal.end() == 130
+    assert "loopwright resume t" in terminal.seen
+    assert cli("resume", "t", "approve").returncode == 0
+    assert Path("out.txt").read_text() == "hello"
+
+
+def test_several_questions_are_asked_one_after_another():
+    goal = "Write the text 'one' to a.txt. Write the text 'two' to b.txt."
+    terminal = Terminal("run", goal)
+    terminal.wait_for("[q]uit")
+    terminal.type("a")
+    terminal.wait_for("[q]uit")
+    terminal.type("a")
+    assert terminal.end() == 0
+    assert (Path("a.txt").read_text(), Path("b.txt").read_text()) == ("one", "two")
+
+
+# The other commands
+
+
+def test_help_is_quick_and_complete():
+    done = cli("--help")
+    assert done.returncode == 0
+    for command in ("run", "resume", "threads", "graph", "doctor"):
+        assert command in done.stdout
+
+
+def test_a_graph_is_drawn():
+    mermaid, drawn = cli("graph", "plan_execute_verify"), cli("graph", "--ascii")
+    assert "graph TD;" in mermaid.stdout
+    assert "verifier\n  ···> finish\n  ···> planner" in drawn.stdout
+    assert cli("graph", "--ascii", "--mermaid").returncode == 2
+
+
+def test_no_threads_yet():
+    done = cli("threads")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no threads are saved" in done.stderr
+
+
+def test_the_doctor_says_what_works():
+    done = cli("doctor")
+    assert done.returncode == 0
+    assert "workspace: 5 tools" in done.stdout
+    assert re.search(r"ask +write_file", done.stdout)
+    assert "A run would work here." in done.stdout
+
+
+def test_the_doctor_says_what_does_not_work(tmp_path):
+    config = mcp_file(tmp_path, gone={"command": "/no/such/binary"})
+    done = cli("doctor", "--mcp", config, "--db", "sqlite:////proc/x.db")
+    assert done.returncode == 2
+    assert "'/no/such/binary' was not found" in done.stdout
+    assert "/proc/x.db" in done.stdout
+    assert "A run would not work here." in done.stdout
+
+
+def test_the_doctor_asks_the_model():
+    with fake_openai(answers()) as fake:
+        refused = [Reply(status=401, error={"message": "wrong key"})]
+    with fake_openai(refused) as fake:
+        done = cli("doctor", **model_env(fake))
+        assert done.returncode == 2
+        assert "openai:test-model" in done.stdout
+    with fake_openai([Reply("ok")]) as fake:
+        done = cli("doctor", **model_env(fake))
+        assert done.returncode == 0
+        assert len(fake.requests) == 1
+
+
+def test_arguments_win_over_the_environment(tmp_path, notes):
+    environment = {
+        "LOOPWRIGHT_MCP": "missing.json",
+        "LOOPWRIGHT_DATABASE_URL": "sqlite:////proc/x.db",
+    }
+    config = mcp_file(tmp_path)
+    assert cli("run", "Read notes.md", **environment).returncode == 2
+    done = cli(
+        "run", "--mcp", config, "--db", "sqlite:///mine.db", "Read notes.md", **environment
+    )
+    assert done.returncode == 3
+    assert Path("mine.db").exists()
+    assert f"resume {thread_of(done.stdout)} --mcp {config} --db sqlite:///mine.db" in done.stdout
