@@ -33,7 +33,7 @@ def tell_end(output: Output, console: Console, outcome: Outcome, evidence: Recor
         console.print(Markdown(answer, hyperlinks=False))
         console.print()
         for line in lines:
-            console.print(Text(line))
+            console.print(Text(line), soft_wrap=True)
         return
     output.line(f"\n{answer}\n")
     for line in lines:
@@ -62,7 +62,7 @@ def evidence_lines(outcome: Outcome, evidence: Records) -> list[str]:
     records = {record["id"]: record for record in evidence}
     lines: list[str] = []
     for task in outcome["tasks"]:
-        lines.append(short(f"{task['id']}  {task['description']} ({task['status']})", 160))
+        lines.append(f"{task['id']}  {short(task['description'], 80)} ({task['status']})")
         lines += [_evidence(name, records.get(name, {})) for name in task["evidence"]]
     return lines
 
@@ -71,7 +71,7 @@ def _evidence(name: str, record: Mapping[str, Any]) -> str:
     mark = _MARKS.get(str(record.get("status")), "·")
     if not record.get("tool"):
         return f"   {mark} [{name}] the task's own report"
-    return f"   {mark} [{name}] {call_text(record['tool'], record.get('arguments'), 120)}"
+    return f"   {mark} [{name}] {call_text(record['tool'], record.get('arguments'), 80)}"
 
 
 def _section(title: str, lines: list[str]) -> list[str]:

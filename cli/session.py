@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from langgraph.types import Command
@@ -20,6 +21,9 @@ from .questions import Question, read_answers
 from .report import tell_end
 from .signals import Stopping
 from .view import View
+
+# The channel on which LangGraph keeps what a `@task` returned, until its node has ended.
+_RETURNED: Final = "__return__"
 
 Answers = dict[str, Mapping[str, Any]]
 
@@ -111,6 +115,7 @@ class Session:
 
         with Stopping(pause) as stopping:
             self.view.start(self.graph.get_state(self.config).values)
+            self.view.tasks(self._done_before())
             try:
                 self._stream(given, control)
             except GraphDrained:
@@ -135,6 +140,16 @@ class Session:
             else:
                 for update in chunk.values():
                     self._update(update)
+
+    def _done_before(self) -> list[Any]:
+        """Tasks that ended in a step which was cut off: recorded, but not in the state yet."""
+        saver = self.graph.checkpointer
+        if not isinstance(saver, BaseCheckpointSaver):
+            return []
+        place: RunnableConfig = {"configurable": {"thread_id": self.thread, "checkpoint_ns": ""}}
+        saved = saver.get_tuple(place)
+        writes = (saved.pending_writes if saved else None) or []
+        return [value for _, channel, value in writes if channel == _RETURNED]
 
     def _event(self, event: object) -> None:
         if not isinstance(event, Mapping):

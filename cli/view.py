@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .board import ENDED, FINISHED, Board, TaskLine
+from .keyboard import Keyboard
 from .output import Output
 from .plain import line_of
 from .text import plural, short
@@ -31,7 +32,7 @@ _ICONS: Final = {
     "cancelled": ("⊘", "yellow"),
     "blocked": ("■", "yellow"),
 }
-_OTHER_ROWS: Final = 12
+_OTHER_ROWS: Final = 14
 """Screen rows kept for everything but the tasks."""
 _SHOWN_CALLS: Final = 4
 _SHOWN_WARNINGS: Final = 3
@@ -96,12 +97,14 @@ class LiveView:
         self._spinner = Spinner("dots", style="cyan")
         self._live: Live | None = None
         self._known = False
+        self._keyboard = Keyboard()
 
     def start(self, values: Mapping[str, Any]) -> None:
         """Begin to draw."""
         if not self._known:
             self._known = True
             self._board.begin(values)
+        self._keyboard.hush()
         self._live = Live(
             get_renderable=self._drawn, console=self._console, refresh_per_second=8, transient=True
         )
@@ -127,6 +130,7 @@ class LiveView:
             return
         self._live.stop()
         self._live = None
+        self._keyboard.wake()
         self._console.print(Group(*task_rows(self._board), *warning_rows(self._board, all_=True)))
 
     def _drawn(self) -> RenderableType:
@@ -195,9 +199,13 @@ def _call_rows(board: Board) -> list[Text]:
 
 
 def warning_rows(board: Board, *, all_: bool = False) -> list[Text]:
-    """The latest warnings, or all of them."""
-    shown = board.warnings if all_ else board.warnings[-_SHOWN_WARNINGS:]
-    return [Text(f"! {text}", style="yellow") for text in shown]
+    """The latest warnings, cut to a row each; or all of them, whole."""
+    if all_:
+        return [Text(f"! {text}", style="yellow") for text in board.warnings]
+    return [
+        Text(f"! {text}", style="yellow", no_wrap=True, overflow="ellipsis")
+        for text in board.warnings[-_SHOWN_WARNINGS:]
+    ]
 
 
 def spend_text(spend: Mapping[str, Any]) -> str:

@@ -9,8 +9,11 @@ from langgraph.checkpoint.base import CheckpointTuple, PendingWrite
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
 from langgraph.graph import END
 from langgraph.types import Command, Interrupt, Send
+from pydantic import ValidationError
 
-from ..state.errors import AnswerRejected, ThreadIncompatible
+from ..state.answers import Answer
+from ..state.context import Context
+from ..state.errors import AnswerRejected, LoopwrightError, SettingsError, ThreadIncompatible
 
 NULL_TASK: Final = "00000000-0000-0000-0000-000000000000"
 """Task id of writes that belong to the checkpoint itself: LangGraph applies them first thing."""
@@ -177,3 +180,17 @@ def _is_map(resume: object) -> bool:
         and bool(resume)
         and all(isinstance(key, str) and _INTERRUPT_ID.fullmatch(key) for key in resume)
     )
+
+
+def in_words(error: ValidationError, *, thread: str) -> LoopwrightError | None:
+    """A refused answer or a wrong setting in one sentence; None where it is about neither."""
+    details = "; ".join(
+        f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}".removeprefix(": ").rstrip(".")
+        for detail in error.errors(include_url=False)
+    ).replace("Value error, ", "")
+    if error.title == Answer.__name__:
+        msg = f"The answer to thread {thread!r} is not taken, its question stays open: {details}."
+        return AnswerRejected(msg)
+    if error.title == Context.__name__:
+        return SettingsError(f"The run's context is wrong: {details}.")
+    return None

@@ -18,6 +18,7 @@ from langgraph.store.sqlite import SqliteStore
 from ..state.errors import DatabaseError
 from ..state.messages import MESSAGES
 from .checks import Head
+from .lean_sqlite import LeanSqliteSaver
 from .savers import with_async, with_async_store
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
@@ -151,7 +152,8 @@ def _on_sqlite(
     url: str, for_saver: sqlite3.Connection, for_store: sqlite3.Connection
 ) -> Durability:
     """Two connections: the saver relies on implicit transactions, the store opens its own."""
-    saver, store = SqliteSaver(for_saver), SqliteStore(for_store)
+    saver = LeanSqliteSaver(for_saver)
+    store = SqliteStore(for_store)
     for_store.execute("BEGIN IMMEDIATE")
     # Opening proves nothing: SQLite opens read-only files, and looks into them at the first use.
     version = for_store.execute("PRAGMA user_version").fetchone()[0]

@@ -4,6 +4,7 @@ Around every run the doors adapt sync-only savers, refuse threads this graph can
 bring old state up to date, address answers and make writes durable.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
+from pydantic import ValidationError
 
 from ..state.errors import SettingsError, ThreadNotFound
 from ..state.migrations import SCHEMA_VERSION, migrate
@@ -30,6 +32,7 @@ from .checks import (
     address_answer,
     check_command,
     check_nodes,
+    in_words,
 )
 from .savers import ThreadedSaver, is_sync_only, with_async, with_async_store
 
@@ -105,14 +108,23 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     Attributes:
         writes: says whether tools that change the world are bound; then every step is saved
             before the next one starts.
+        scratch: nodes whose subgraphs' checkpoints are of no use once a turn has ended.
     """
 
     writes: Callable[[], bool]
+    scratch: tuple[str, ...]
 
-    def __init__(self, *, writes: Callable[[], bool] = nothing_writes, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        writes: Callable[[], bool] = nothing_writes,
+        scratch: tuple[str, ...] = (),
+        **kwargs: Any,
+    ) -> None:
         """Take what LangGraph's `copy` passes: the attributes of another LoopGraph."""
         super().__init__(**kwargs)
         self.writes = writes
+        self.scratch = scratch
 
     @property
     def checkpointer(self) -> Checkpointer:
@@ -164,7 +176,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             ThreadNotFound: a resume of a thread nobody saved.
             ThreadIncompatible: the thread waits at a node or has a schema this graph lacks.
             AnswerRejected: an answer that no pending question can take.
-            SettingsError: `durability="exit"` where tools write.
+            SettingsError: a wrong context, or `durability="exit"` where tools write.
         """
         async with (
             self._door(input, config, options) as run,
@@ -230,7 +242,12 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             await self._check_inner(run)
         else:
             run = await self._let_in(run)
-        yield run
+        try:
+            yield run
+        except ValidationError as error:
+            if told := in_words(error, thread=run.thread):
+                raise told from error
+            raise
 
     async def _check_inner(self, run: _Run) -> None:
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""
@@ -256,6 +273,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             return run
         self._check_nodes(run, head)
         await self._migrate(run, head)
+        await self._forget_scratch(run, head)
         return replace(run, input=await self._input(run, head))
 
     def _check_nodes(self, run: _Run, head: Head) -> None:
@@ -291,6 +309,12 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             writes = [*head.own_writes, *update.items()]
             await run.saver.aput_writes(head.saved.config, writes, NULL_TASK)
 
+    async def _forget_scratch(self, run: _Run, head: Head) -> None:
+        """Before a new turn on a thread at rest, drop what only the last one's resume needed."""
+        forget = getattr(run.saver, "forget_scratch", None)
+        if forget and self.scratch and not (run.resumes or run.addressed or head.waiting()):
+            await asyncio.to_thread(forget, run.thread, self.scratch)
+
     async def _input(self, run: _Run, head: Head) -> Any:
         if isinstance(run.input, Command):
             if run.repeats(head):
@@ -325,9 +349,11 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
 
     Attributes:
         writes: what `compile` hands to the graph, also where an engine compiles the builder.
+        scratch: likewise.
     """
 
     writes: Callable[[], bool] = staticmethod(nothing_writes)
+    scratch: tuple[str, ...] = ()
 
     def compile(
         self,
@@ -348,5 +374,6 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         compiled.__class__ = LoopGraph
         graph = cast("LoopGraph[StateT, ContextT, InputT, OutputT]", compiled)
         graph.writes = writes or self.writes
+        graph.scratch = self.scratch
         graph.checkpointer, graph.store = graph.checkpointer, graph.store
         return graph

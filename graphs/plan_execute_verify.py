@@ -64,6 +64,7 @@ def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, Loo
     """Draw the graph."""
     builder = LoopBuilder(PlanState, Context, input_schema=LoopInput, output_schema=LoopOutput)
     builder.writes = parts.toolbox.has_writes
+    builder.scratch = ("work",)
     builder.add_node("intake", intake)
     builder.add_node("planner", partial(planner, parts=parts))
     builder.add_node("ask_user", ask_user)

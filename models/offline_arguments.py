@@ -91,6 +91,10 @@ def _values(clause: Clause, parameter: Parameter, kind: str, tool: Tool) -> list
     finder = FINDERS.get(kind)
     if finder is None:
         return []
+    if parameter.required and kind in ("path", "url", "email", "name") and _REFERS.search(clause.bare):
+        meant = _meant(clause, parameter, kind, tool)
+        if meant:
+            return meant
     found = [value for value in finder(clause, parameter, tool) if not _places(value) & clause.used]
     if parameter.required:
         return found
@@ -99,6 +103,18 @@ def _values(clause: Clause, parameter: Parameter, kind: str, tool: Tool) -> list
     if kind == "name":
         return [value for value in found if value.kind in ("labelled", "shaped", "option")]
     return [value for value in found if _introduced(clause, parameter, value)]
+
+
+_REFERS: Final = re.compile(r"(?i)\b(?:it|that one|this one|(?:the|that|this) (?:same )?(?:file|page|one)|the same)\b")
+
+
+def _meant(clause: Clause, parameter: Parameter, kind: str, tool: Tool) -> list[Given]:
+    """For 'it': the value the newest earlier clause gives for such an argument."""
+    if any(item.kind in ("path", "url", "email", "quoted", "id") for item in clause.given) or not clause.known.results:
+        return []
+    about = Clause(clause.known.results[-1][0], Known(clause.known.results[:-1]))
+    found = [value for value in FINDERS[kind](about, parameter, tool) if value.kind not in _LOOSE and value.start >= 0]
+    return [Given("meant", found[0].value, -1, -1)] if found else []
 
 
 def _introduced(clause: Clause, parameter: Parameter, value: Given) -> bool:

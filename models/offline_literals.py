@@ -18,20 +18,18 @@ class Given:
     end: int
 
 
+_SQL: Final = re.compile(
+    r"(?<![\"'`“«])\b((?:SELECT|WITH|INSERT\s+INTO|DELETE\s+FROM|CREATE\s+TABLE|ALTER\s+TABLE|DROP\s+TABLE|PRAGMA|UPDATE"
+    r"(?=\s+\w+\s+SET))\b.+?)(?=;|\n|\.?\s*$|\.\s+[A-Z]|,?\s+(?:and\s+)?then\b|,?\s+and\s+(?:tell|show|say)\b)"
+)
 # Whole spans, the first kind that matches a place wins.
 _SPANS: Final = (
+    ("sql", _SQL),
     ("code", re.compile(r"```(?:[A-Za-z]+\n)?(.*?)```|`([^`\n]+)`", re.DOTALL)),
     (
         "quoted",
         re.compile(
             r'"([^"]*)"|“([^”]*)”|„([^“”]*)[“”]|«\s?([^»]*?)\s?»|「([^」]*)」|(?<!\w)\'([^\'\n]+)\'(?!\w)|‘([^’\n]+)’(?!\w)'
-        ),
-    ),
-    (
-        "sql",
-        re.compile(
-            r"\b((?:SELECT|WITH|INSERT\s+INTO|DELETE\s+FROM|CREATE\s+TABLE|ALTER\s+TABLE|DROP\s+TABLE|PRAGMA|UPDATE"
-            r"(?=\s+\w+\s+SET))\b.+?)(?=;|\n|\.?\s*$|\.\s+[A-Z]|,?\s+(?:and\s+)?then\b|,?\s+and\s+(?:tell|show|say)\b)"
         ),
     ),
     (

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from .offline_literals import literals
-from .offline_tools import Tool, word_score
+from .offline_tools import Tool, allowed, word_score
 from .offline_words import content_words, covered, is_question, raw_words, without_courtesy
 
 MAX_TASKS: Final = 20
 # A description longer than this is cut unless it is one long literal the task needs whole.
 _LONG: Final = 4_000
 # The overlap of words from which a tool clearly fits: about one word of its name and another word.
-_CLEAR: Final = 1.5
+_CLEAR: Final = 1.0
 
 _VERBS: Final = (
     "list|show|display|read|open|print|find|search|look|locate|grep|get|give|download|write|create|save|make|"
@@ -201,6 +201,11 @@ def _clause_of(improvement: str) -> str:
     return quoted[1] if quoted else improvement
 
 
+def _best(part: str, tools: Sequence[Tool]) -> tuple[float, str]:
+    scored = ((word_score(part, tool, tools), tool.name) for tool in tools if allowed(part, tool))
+    return max(scored, default=(0.0, ""))
+
+
 def _by_tools(clause: str, tools: Sequence[Tool]) -> list[str]:
     """Cut 'show the status and the log' where a different tool clearly fits each part."""
     match = re.fullmatch(r"(\S+)\s+(?:me\s+)?(.+)", clause)
@@ -210,6 +215,6 @@ def _by_tools(clause: str, tools: Sequence[Tool]) -> list[str]:
     parts = [f"{match[1]} {part}" for part in parts if part]
     if not 2 <= len(parts) <= 6 or any(len(content_words(part)) < 2 for part in parts):
         return [clause]
-    best = [max(((word_score(part, tool, tools), tool.name) for tool in tools), default=(0.0, "")) for part in parts]
+    best = [_best(part, tools) for part in parts]
     apart = len({name for _, name in best}) == len(parts)
     return parts if apart and min(best)[0] >= _CLEAR else [clause]

@@ -134,19 +134,18 @@ def _prefers_answer(answer: Picked, candidates: Sequence[Candidate]) -> bool:
 
 def rank(task: Task) -> list[Candidate]:
     """The tools that may do the task, best first: words, then how well the arguments fit."""
-    known = Known(task.earlier)
-    found = []
+    known, asks, found = Known(task.earlier), is_question(task.text), []
     for tool in task.tools:
         if not allowed(task.text, tool):
             continue
         matched = word_score(task.text, tool, task.tools)
         filled = fill(tool, task.whole, known)
-        fit = 0.8 * filled.used - 0.5 * filled.unused - 0.15 * filled.guessed
+        fit = 0.8 * filled.used - (0.25 if asks else 0.5) * filled.unused - 0.15 * filled.guessed
         fit -= sum(2.0 if kind in ("text", "sql", "object") else 0.7 for _, kind in filled.missing)
         if matched + max(fit, 0.0) * (0.5 if matched else 0.0) >= _LEAST:
             found.append(Candidate(tool, filled, matched + fit))
     found.sort(key=lambda item: -item.score)
-    share = 0.75 if changes_something(task.text) else 0.35
+    share = 0.75 if changes_something(task.text) else 0.3
     near = [item for item in found if item.score >= min(share * found[0].score, found[0].score - 0.01)] or found
     near = near or _by_literals(task, known)
     return near[:_MOST_TOOLS] + (_searches(task, known, near) if is_question(task.text) else [])
@@ -192,7 +191,8 @@ def _with(task: Task, candidate: Candidate) -> Step | None:
 
 def _read_found(task: Task, good: Sequence[Done]) -> Step | None:
     """A question that got only paths as its result: read the files whose names it speaks of."""
-    lines = [line for item in good for line in item.text.splitlines() if line.strip()]
+    texts = [item.text for item in good if not reads_as_nothing(item.text)]
+    lines = [line for text in texts for line in text.splitlines() if line.strip()]
     asks = is_question(task.text) and lead(task.text) not in ("which", "wher")
     if not asks or not lines or len(lines) > 50 or not all(path_kind(line.strip()) for line in lines):
         return None
@@ -226,6 +226,10 @@ def _answers(task: Task, tool: Tool, good: Sequence[Done]) -> bool:
     wanted = topic(task.text)
     told = {*tool.name_words, *tool.first_words, *tool.more_words}
     told |= {word for item in good for word in words(f"{_given(item)} {item.text}")}
+    quoted = [item.value.lower() for item in literals(task.text) if item.kind == "quoted"]
+    seen = "\n".join(f"{_given(item)}\n{item.text}" for item in good).lower()
+    if is_question(task.text) and any(value not in seen for value in quoted):
+        return False
     return not wanted or covered(wanted, told) >= _TOUCHES or bool(count(task.text, [item.text for item in good]))
 
 

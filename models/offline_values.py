@@ -77,7 +77,7 @@ _DATE: Final = {
     stem(word) for word in ("date", "day", "since", "until", "before", "after", "timestamp", "deadline", "due", "start", "end", "when")
 }  # fmt: skip
 _ORDER: Final = (
-    "enum", "url", "email", "zone", "sql", "glob", "path", "date", "time", "number", "array", "object", "boolean", "text", "query", "name",
+    "enum", "url", "email", "zone", "sql", "glob", "path", "date", "time", "number", "boolean", "text", "query", "name", "array", "object",
 )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def _nearest_first(clause: Clause, parameter: Parameter, items: list[Given]) -> 
     return sorted(items, key=lambda item: -max((best_related(word, clause.before(item)) for word in names), default=0))
 
 
-def _from_to(clause: Clause, parameter: Parameter, items: list[Given]) -> list[Given]:
+def _from_to(clause: Clause, parameter: Parameter, items: list[Given], strict: bool = False) -> list[Given]:
     """Order two-ended arguments (source, target) by 'from' and 'to', else by mention."""
     named = set(parameter.name_words)
     first = bool(named & {stem(w) for w in ("source", "src", "from", "origin", "old", "base", "departure")})
@@ -143,6 +143,8 @@ def _from_to(clause: Clause, parameter: Parameter, items: list[Given]) -> list[G
     cue = ("from", "of") if first else ("to", "into", "in", "as", "with", "onto")
     hinted = [item for item in items if clause.before(item, 1) and clause.before(item, 1)[0] in {stem(c) for c in cue}]
     rest = [item for item in items if item not in hinted]
+    if strict and not hinted:
+        return []
     if first:
         return items if not hinted or hinted[0] == items[0] else [*hinted, *rest]
     return [*[item for item in hinted if item != items[0]], *[i for i in items[1:] if i not in hinted], items[0]]
@@ -438,7 +440,8 @@ def names(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
 
 
 def _free_names(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
-    yield from _from_to(clause, parameter, _nearest_first(clause, parameter, clause.of("quoted", "code", "id")))
+    literal = _nearest_first(clause, parameter, clause.of("quoted", "code", "id"))
+    yield from _from_to(clause, parameter, literal, strict=True)
     own = {*parameter.name_words, *tool.name_words}
     if re.search(_EACH, clause.text):
         yield from (_nowhere(item, "item") for item in clause.known.items())
@@ -457,7 +460,12 @@ def _free_names(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Gi
     yield from clause.of("path", "email")
     for match in _LOWER.finditer(clause.bare):
         if content_words(match[1]) and not best_related(stem(match[1]), own) and match[1].split()[0].lower() not in STOPWORDS:
-            yield Given("phrase", match[1], match.start(1), match.end(1))
+            also = re.match(r"(?:,| and)\s+([^\W\d_][\w-]*)\s*(?:$|[.?!,]|and\b|in\b|from\b)", clause.bare[match.end(1) :])
+            both = also is not None and " " not in match[1] and also[1].lower() not in STOPWORDS
+            yield Given("proper" if both else "phrase", match[1], match.start(1), match.end(1))
+            if both and also:
+                start = match.end(1) + also.start(1)
+                yield Given("proper", also[1], start, start + len(also[1]))
 
 
 def _options_in_description(clause: Clause, parameter: Parameter) -> Iterator[Given]:
@@ -480,7 +488,7 @@ def _labelled(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Give
     stop = r"(?:in|of|on|to|from|for|by|with|and|or|the|a|an|is|are|was|named|called|that|which|has|have|does|do|then|at|as)\b"
     if parameter.required:
         owned = [w for w in raw_words(tool.name)[1:] if stem(w) not in LOOKS | CHANGES]
-        nouns = [*nouns[::-1], *(re.sub(r"(?<=\w)s$", "", w.lower()) for w in owned)]
+        nouns = [*nouns[::-1], *(re.sub(r"(?<=\w)s$", "", re.sub(r"ies$", "y", w.lower())) for w in owned)]
     for noun in dict.fromkeys(nouns):
         after = rf"(?i)\b{noun}\s+(?:(?:named|called|number|no\.?|id|is|of)\s+)?[:=#]?\s*[\"'`]?(?!{stop})([\w@./-]*[\w])"
         for match in re.finditer(after, clause.text):

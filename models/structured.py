@@ -30,7 +30,8 @@ _CONTRACT_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 _TOOL_WORDS: Final = re.compile(r"\btools?\b|\bfunctions?\b|function[_ ]call", re.IGNORECASE)
-# Other complaints about tools, such as a bad schema or a missing result, must not disarm the model.
+# Complaints about one tool, its schema or its result must not disarm the model.
+_ONE_TOOL: Final = re.compile(r"tools?[.\[]\s*\d|schema|propert|role", re.IGNORECASE)
 _NOT_TAKEN: Final = re.compile(
     r"not (?:currently )?(?:support|permit|allow|avail|enabl|implement)|n't support|unsupported|"
     r"unknown|unrecogni[sz]ed|extra (?:fields|inputs)|no endpoints found|enable-auto-tool-choice",
@@ -153,7 +154,7 @@ def _learn(
         return False
     text = f"{getattr(error, 'param', None) or ''} {error}"
     about_tools = bool(_TOOL_WORDS.search(text))
-    if tools and quirks.takes_tools and about_tools and _NOT_TAKEN.search(text):
+    if tools and about_tools and _NOT_TAKEN.search(text) and not _ONE_TOOL.search(text):
         quirks.takes_tools = False
         return True
     if status == 404:  # nothing else about a request gives it

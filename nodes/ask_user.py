@@ -22,6 +22,5 @@ async def ask_user(state: PlanState) -> PlanUpdate:
     return PlanUpdate(
         planning="again",
         missing=[],
-        request=state.request if state.request.strip() else words,
         answers=[*state.answers, given],
     )

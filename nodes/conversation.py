@@ -5,11 +5,17 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage
 
+from ..state.loop import LoopState
 from ..state.plan import Task
 
 # What a role sees of earlier turns: enough to follow the talk, small enough to send each time.
 TURNS_SHOWN = 20
 TEXT_CAP = 4_000
+
+
+def answer_id(state: LoopState) -> str:
+    """The id of this turn's final message."""
+    return f"answer-{state.turn}-{state.request_id}"
 
 
 def conversation_of(messages: Sequence[AnyMessage]) -> list[dict[str, str]]:

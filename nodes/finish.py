@@ -16,6 +16,7 @@ from ..state.outcome import (
     task_outcomes,
     unmet_of,
 )
+from .conversation import answer_id
 from .events import emitter
 from .run_facts import thread_id
 
@@ -24,12 +25,12 @@ async def finish(state: PlanState, runtime: Runtime[Context]) -> PlanUpdate:
     """Say how the run ended, what is proven and what is not."""
     outcome = outcome_of(state, thread_id())
     emitter(runtime)({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
-    answer = AIMessage(
-        outcome["answer"],
-        id=f"answer-{state.turn}-{state.request_id}",
-        additional_kwargs={"agent_type": "verifier" if state.task_completed else "loopwright"},
-    )
-    return PlanUpdate(outcome=outcome, messages=[answer])
+    update = PlanUpdate(outcome=outcome)
+    if not state.task_completed:
+        about = {"agent_type": "loopwright"}
+        answer = AIMessage(outcome["answer"], id=answer_id(state), additional_kwargs=about)
+        update["messages"] = [answer]
+    return update
 
 
 def outcome_of(state: PlanState, thread: str) -> Outcome:
@@ -39,8 +40,7 @@ def outcome_of(state: PlanState, thread: str) -> Outcome:
     unmet = (
         [] if status == "complete" else unmet_of(state.todos, [*state.missing, *state.improvements])
     )
-    verdict = state.verdict or {}
-    answer = verdict.get("summary", "") if state.task_completed else ""
+    answer = state.messages[-1].text if state.task_completed else ""
     citations = cited(state.evidence, state.verdict)
     tasks = task_outcomes(state.todos)
     for task in tasks:

@@ -3,28 +3,31 @@
 from langgraph.types import Overwrite
 
 from ..state.loop import PlanState, PlanUpdate
-from ..state.messages import last_request
 from ..state.migrations import SCHEMA_VERSION
 from ..state.plan import Task
-
-# Longer requests are shown to models shortened in the middle; state keeps every word.
-REQUEST_CAP = 100_000
 
 
 async def intake(state: PlanState) -> PlanUpdate:
     """Reset the guards; keep plan and evidence only where the same request goes on."""
     newest = next((m for m in reversed(state.messages) if m.type == "human"), None)
     same_request = newest is not None and newest.id == state.request_id
-    request = _shortened(last_request(state.messages))
     update = _fresh_guards(state)
     update["request_id"] = str(newest.id) if newest else ""
-    update["request"] = request
     if same_request or _was_cut_off(state):
         update["todos"] = Overwrite([_reopened(task) for task in state.todos])
         update["improvements"] = state.improvements if same_request else []
     else:
         update |= {"todos": Overwrite([]), "evidence": Overwrite([]), "answers": []}
-    return update
+    return _changes(state, update)
+
+
+def _changes(state: PlanState, update: PlanUpdate) -> PlanUpdate:
+    """Only what differs: every key written costs a row in the database."""
+
+    def differs(key: str, value: object) -> bool:
+        return getattr(state, key) != (value.value if isinstance(value, Overwrite) else value)
+
+    return PlanUpdate(**{k: v for k, v in update.items() if differs(k, v)})  # type: ignore[typeddict-item]  # keys of PlanUpdate
 
 
 def _fresh_guards(state: PlanState) -> PlanUpdate:
@@ -57,10 +60,3 @@ def _was_cut_off(state: PlanState) -> bool:
 def _reopened(task: Task) -> Task:
     """What did not finish may be planned again."""
     return task if task["status"] == "completed" else {**task, "status": "pending", "denied": ""}
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= REQUEST_CAP:
-        return text
-    half = REQUEST_CAP // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"

@@ -2,6 +2,7 @@
 
 import time
 
+from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ..models.ask import Answer, ask
@@ -12,7 +13,7 @@ from ..state.loop import PlanState, PlanUpdate
 from ..state.outcome import denial
 from ..state.plan import Task, merge_tasks
 from .allowance import ledger_for, limit_reason, spent_since
-from .conversation import conversation_of, judged_view
+from .conversation import answer_id, conversation_of, judged_view
 from .events import emitter
 from .parts import Parts
 
@@ -56,19 +57,26 @@ def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context
         cycles=state.cycles + 1,
         planning_rounds=0,
         models={"verifier": answer.model},
-        verdict=verdict.model_dump(),
+        verdict=verdict.model_dump(exclude={"summary"}),
         task_completed=verdict.passed,
         improvements=[] if verdict.passed else verdict.improvements,
         blockers=blockers,
         todos=reopened,
         tier_bump=state.tier_bump + (0 if verdict.passed else 1),
     )
-    if verdict.passed or state.halt:
+    if verdict.passed:
+        return update | PlanUpdate(messages=[_final(state, verdict.summary)])
+    if state.halt:
         return update
     if answer.refused:
         return update | PlanUpdate(halt=limit_reason(answer.refused), should_continue=False)
-    tasks = merge_tasks(state.todos, reopened)
+    tasks = merge_tasks(state.todos, [reopened])
     return update | _another_cycle(state, tasks, blockers, context)
+
+
+def _final(state: PlanState, answer: str) -> AIMessage:
+    """The answer as the conversation keeps it; the same id if the turn is taken up again."""
+    return AIMessage(answer, id=answer_id(state), additional_kwargs={"agent_type": "verifier"})
 
 
 def _another_cycle(

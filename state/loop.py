@@ -1,5 +1,6 @@
 """The typed state of the graphs. Every field has a default, so an old thread meets a new field."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -9,7 +10,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from .evidence import Evidence, merge_records
-from .messages import Messages
+from .messages import Messages, last_request
 from .outcome import Outcome, Reason
 from .plan import Task, merge_tasks
 from .spend import Spend, add_spend
@@ -29,6 +30,16 @@ def keep_latest(left: dict[str, T], right: dict[str, T]) -> dict[str, T]:
 def join_texts(left: list[str], right: list[str]) -> list[str]:
     """Reducer: append texts that are not there yet; order of first appearance."""
     return list(dict.fromkeys([*left, *right]))
+
+
+def last_text(before: str, writes: Sequence[str]) -> str:
+    """Batch reducer: the newest text. On a delta channel a long text is stored once a change."""
+    return writes[-1] if writes else before
+
+
+def last_list(before: list[T], writes: Sequence[list[T]]) -> list[T]:
+    """Batch reducer: the newest list; see `last_text`."""
+    return writes[-1] if writes else before
 
 
 @dataclass(kw_only=True)
@@ -55,8 +66,6 @@ class LoopState(LoopOutput):
     """The version that wrote the thread; intake writes it, the graph's doors migrate by it."""
     turn: int = 0
     """User turns so far; intake counts."""
-    request: str = ""
-    """The user's words of this turn; intake writes it."""
     request_id: str = ""
     """Id of the message that holds the request; intake writes it."""
     task_completed: bool = False
@@ -79,7 +88,9 @@ class LoopState(LoopOutput):
 class PlanState(LoopState):
     """State of plan → execute → verify."""
 
-    todos: Annotated[list[Task], merge_tasks] = field(default_factory=list)
+    todos: Annotated[list[Task], DeltaChannel(merge_tasks, snapshot_frequency=50)] = field(
+        default_factory=list
+    )
     """The plan; the planner replaces it, work updates it, the verifier may reopen tasks."""
     evidence: Records = field(default_factory=list)
     """Every call of this run and the reports of tasks without calls; work appends."""
@@ -96,9 +107,15 @@ class PlanState(LoopState):
     blockers: list[str] = field(default_factory=list)
     """What kept the last verdict from passing; the same twice means stuck."""
     verdict: dict[str, Any] | None = None
-    """The last verdict that was believed, by its Python field names."""
+    """The last verdict without its summary, by its Python field names; the verifier writes it."""
     tier_bump: int = 0
     """How many tiers above the usual one unproven tasks run; the verifier raises it."""
+
+    @property
+    def request(self) -> str:
+        """The user's words of this turn; where there were none, the answers to what was asked."""
+        words = last_request(self.messages)
+        return words if words.strip() else " ".join(a["answer"] for a in self.answers)
 
 
 class PlanUpdate(TypedDict, total=False):
@@ -109,7 +126,6 @@ class PlanUpdate(TypedDict, total=False):
     ui: list[AnyUIMessage]
     schema_version: int
     turn: int
-    request: str
     request_id: str
     task_completed: bool
     should_continue: bool
@@ -134,9 +150,11 @@ class PlanUpdate(TypedDict, total=False):
 class TaskInput:
     """What the executor graph is given: one task and the results it builds on."""
 
-    request: str = ""
+    request: Annotated[str, DeltaChannel(last_text, snapshot_frequency=50)] = ""
     task: Task = field(default_factory=Task)
-    results_so_far: list[dict[str, str]] = field(default_factory=list)
+    results_so_far: Annotated[
+        list[dict[str, str]], DeltaChannel(last_list, snapshot_frequency=50)
+    ] = field(default_factory=list)
     tier_bump: int = 0
 
 

@@ -55,6 +55,17 @@ MESSAGES: Final[DeltaChannel[list[AnyMessage]]] = DeltaChannel(
 Messages = Annotated[list[AnyMessage], MESSAGES]
 
 
+# Longer requests are shown shortened in the middle; state keeps every word.
+REQUEST_CAP: Final = 100_000
+
+
 def last_request(messages: Sequence[AnyMessage]) -> str:
-    """The text of the newest human message; '' where there is none."""
-    return next((m.text for m in reversed(messages) if m.type == "human"), "")
+    """The text of the newest human message, in prompt length; '' where there is none."""
+    return _shortened(next((m.text for m in reversed(messages) if m.type == "human"), ""))
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= REQUEST_CAP:
+        return text
+    half = REQUEST_CAP // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"

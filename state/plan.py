@@ -29,11 +29,12 @@ class Task(TypedDict, total=False):
     denied: str
 
 
-def merge_tasks(left: list[Task], right: list[Task]) -> list[Task]:
-    """Reducer: tasks by id; known ones are updated field by field, new ones appended."""
+def merge_tasks(left: list[Task], writes: Sequence[Sequence[Task]]) -> list[Task]:
+    """Batch reducer: tasks by id; known ones are updated field by field, new ones appended."""
     merged = {task["id"]: task for task in left}
-    for task in right:
-        merged[task["id"]] = {**merged.get(task["id"], {}), **task}
+    for write in writes:
+        for task in write:
+            merged[task["id"]] = {**merged.get(task["id"], {}), **task}
     return list(merged.values())
 
 
@@ -140,6 +141,7 @@ def adopt_plan(todos: Sequence[Todo], old: Sequence[Task]) -> list[Task]:
         match = done.get(fingerprint(task))
         if match and all(fresh[named[i]]["status"] == "completed" for i in todo.depends_on or []):
             task = {**match, "priority": todo.priority}
+            done.pop(fingerprint(match))
         else:
             task["id"] = _free_id(todo.id, taken)
             _continue_counts(task, failed.get(task["id"]))
@@ -148,8 +150,7 @@ def adopt_plan(todos: Sequence[Todo], old: Sequence[Task]) -> list[Task]:
         if todo.depends_on is not None:
             task["depends_on"] = [named[i] for i in todo.depends_on]
         fresh[task["id"]] = task
-    kept = [t for t in done.values() if t["id"] not in fresh]
-    return [*kept, *(fresh[named[todo.id]] for todo in todos)]
+    return [*done.values(), *(fresh[named[todo.id]] for todo in todos)]
 
 
 def _dependencies_first(todos: Sequence[Todo]) -> list[Todo]:

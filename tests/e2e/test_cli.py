@@ -557,9 +557,7 @@ def test_arguments_win_over_the_environment(tmp_path, notes):
     }
     config = mcp_file(tmp_path)
     assert cli("run", "Read notes.md", **environment).returncode == 2
-    done = cli(
-        "run", "--mcp", config, "--db", "sqlite:///mine.db", "Read notes.md", **environment
-    )
+    done = cli("run", "--mcp", config, "--db", "sqlite:///mine.db", "Read notes.md", **environment)
     assert done.returncode == 3
     assert Path("mine.db").exists()
     assert f"resume {thread_of(done.stdout)} --mcp {config} --db sqlite:///mine.db" in done.stdout

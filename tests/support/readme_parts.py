@@ -9,7 +9,7 @@ from loopwright import Context, build_plan_execute_verify
 from loopwright.graphs.task_execution import task_builder
 from loopwright.nodes.parts import Parts
 
-_PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+_PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def graphs() -> dict[str, Any]:
@@ -64,7 +64,7 @@ def parts() -> dict[str, str]:
 def renewed(text: str) -> str:
     """The text with every generated part as the code has it now."""
     made = parts()
-    return _PART.sub(lambda found: f"{found[1]}{made[found[2]]}{found[3]}", text)
+    return _PART.sub(lambda found: f"{found[1]}{made[found[2]]}\n{found[3]}", text)
 
 
 if __name__ == "__main__":

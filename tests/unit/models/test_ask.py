@@ -1,16 +1,20 @@
+import asyncio
+import json
 from typing import Any
 
 import pytest
+from blockbuster import blockbuster_ctx
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
-from loopwright.models.scripted import ScriptedModel
+from loopwright.models.scripted import ScriptedModel, Slow
 from loopwright.models.spend import Ledger
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse, PlannerResponse
 from loopwright.state.errors import ModelCallFailed
+from support.fake_openai import Reply, fake_openai
 
 MESSAGES = [SystemMessage("You are the executor."), HumanMessage("{go} {{now}} %s")]
 DONE = {"taskCompleted": True, "summary": "42 apples"}
@@ -107,6 +111,41 @@ async def test_no_call_is_made_beyond_the_budget() -> None:
     assert (await asked(model, context, ledger)).asks == 0
     assert ledger.last_turn()
     assert (await asked(model, context, ledger)).parsed is not None
+
+
+async def test_branches_share_one_budget_of_tokens() -> None:
+    usage = {"input_tokens": 300, "output_tokens": 100, "total_tokens": 400}
+    report = AIMessage(json.dumps(DONE), usage_metadata=usage)
+    model, context = (
+        ScriptedModel(lambda _messages, _offered: Slow(0.01, report)),
+        Context(max_tokens=2_000),
+    )
+    ledger, branches = Ledger(context), 3
+
+    async def branch() -> None:
+        while not (await asked(model, context, ledger)).refused:
+            pass
+
+    await asyncio.gather(*(branch() for _ in range(branches)))
+    used = ledger.spent["input_tokens"] + ledger.spent["output_tokens"]
+    assert 2_000 <= used <= 2_000 + branches * 400
+    assert ledger.exhausted == "tokens"
+
+
+async def test_the_event_loop_is_never_blocked() -> None:
+    environ = {"LOOPWRIGHT_MODEL": "openai:m"}
+    context = Context()
+    with fake_openai([Reply(json.dumps(DONE))]) as server, blockbuster_ctx("loopwright"):
+        models = Models(environ={**environ, "OPENAI_BASE_URL": server.url})
+        answer = await ask(
+            models,
+            "executor",
+            MESSAGES,
+            context=context,
+            ledger=Ledger(context),
+            contract=ExecutorResponse,
+        )
+    assert answer.parsed is not None
 
 
 async def test_a_failed_call_counts_as_a_call() -> None:

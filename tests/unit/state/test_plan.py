@@ -94,7 +94,7 @@ def test_wished_statuses_apply_by_id_and_only_where_allowed():
 
 def test_reducers_merge_by_id_and_change_nothing_given():
     left = [{"id": "1", "status": "pending", "result": "a"}]
-    merged = merge_tasks(left, [{"id": "1", "status": "completed"}, {"id": "2"}])
+    merged = merge_tasks(left, [[{"id": "1", "status": "completed"}], [{"id": "2"}]])
     assert merged == [{"id": "1", "status": "completed", "result": "a"}, {"id": "2"}]
     assert left == [{"id": "1", "status": "pending", "result": "a"}]
 

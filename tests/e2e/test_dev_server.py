@@ -1,0 +1,268 @@
+"""`langgraph dev` as a developer starts it, seen through the SDK that Studio speaks."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from langgraph_sdk import get_client, get_sync_client
+
+from loopwright.graphs.registry import BUILDERS
+from support.fake_openai import Reply, call as tool_call, fake_openai
+
+GOAL = "List the files in examples/data, read notes.md and tell me who owns the returns policy"
+GRAPH = "plan_execute_verify"
+
+
+@pytest.fixture(scope="module")
+def server(serve, clone, alive, tmp_path_factory):
+    """A server in a fresh clone: nothing is configured, there is no .env and no key."""
+    with serve(clone(tmp_path_factory.mktemp("fresh") / "clone")) as started:
+        with get_sync_client(url=started.url) as client:
+            started.assistants = {a["graph_id"]: a for a in client.assistants.search()}
+            ids = {graph: a["assistant_id"] for graph, a in started.assistants.items()}
+            started.schemas = {g: client.assistants.get_schemas(i) for g, i in ids.items()}
+            started.drawn = {g: client.assistants.get_graph(i, xray=True) for g, i in ids.items()}
+        started.after_reads = started.children()
+        yield started
+        children = started.children()
+        assert started.stop() == 0
+    assert not alive(children)
+    assert "BlockingError" not in started.said()
+
+
+@pytest.fixture
+async def client(server):
+    async with get_client(url=server.url) as opened:
+        yield opened
+
+
+async def begin(client, goal, graph=GRAPH, **options):
+    thread = (await client.threads.create())["thread_id"]
+    message = {"messages": [{"role": "user", "content": goal}]}
+    return thread, await client.runs.wait(
+        thread, graph, input=message, raise_error=False, **options
+    )
+
+
+async def answer(client, thread, value):
+    return await client.runs.wait(thread, GRAPH, command={"resume": value}, raise_error=False)
+
+
+async def questions(client, thread):
+    return (await client.threads.get_state(thread))["interrupts"]
+
+
+@pytest.mark.req("P-40")
+def test_every_graph_is_served_as_one_assistant(server, repository):
+    declared = json.loads((repository / "langgraph.json").read_text())["graphs"]
+    assert set(server.assistants) == set(declared) == set(BUILDERS)
+    for graph, assistant in server.assistants.items():
+        assert assistant["name"] == graph
+        assert assistant["description"] == declared[graph]["description"]
+        assert {node["id"] for node in server.drawn[graph]["nodes"]} > {"intake", "finish"}
+
+
+@pytest.mark.req("P-40")
+def test_schemas_show_the_conversation_and_the_settings_form(server):
+    for schemas in server.schemas.values():
+        assert set(schemas["input_schema"]["properties"]) == {"messages"}
+        assert set(schemas["output_schema"]["properties"]) == {"messages", "outcome", "ui"}
+        form = schemas["context_schema"]["properties"]
+        assert all(field["description"] for field in form.values())
+        assert form["model"]["langgraph_type"] == "model"
+        assert form["system_context"]["langgraph_type"] == "prompt"
+        assert (form["max_tasks"]["minimum"], form["max_tasks"]["maximum"]) == (1, 200)
+        assert form["review_plan"]["default"] is False
+
+
+def test_no_tool_server_is_started_before_a_run_needs_it(server):
+    assert server.after_reads == {}
+
+
+@pytest.mark.req("P-40", "P-45", "S0-14", "S0-148")
+async def test_a_run_streams_its_phases_and_ends_complete(server, client):
+    thread = (await client.threads.create())["thread_id"]
+    message = {"messages": [{"role": "user", "content": GOAL}]}
+    seen = {"updates": [], "custom": []}
+    async for part in client.runs.stream(
+        thread, GRAPH, input=message, stream_mode=["updates", "custom"]
+    ):
+        assert part.event != "error", part.data
+        seen.setdefault(part.event, []).append(part.data)
+    nodes = [node for update in seen["updates"] for node in update]
+    assert [n for n in nodes if n in {"intake", "planner", "work", "verifier", "finish"}] == [
+        "intake", "planner", "work", "verifier", "finish",
+    ]  # fmt: skip
+    kinds = {event["type"] for event in seen["custom"]}
+    assert kinds >= {"phase", "plan", "task", "tool_call", "verdict", "outcome"}
+    values = (await client.threads.get_state(thread))["values"]
+    assert (values["outcome"]["status"], values["outcome"]["reason"]) == ("complete", "GOAL")
+    assert "Mara Lindqvist" in values["messages"][-1]["content"]
+    (tools,) = server.children().values()
+    assert tools.endswith(f"-m loopwright.servers.workspace --root {server.folder}")
+
+
+@pytest.mark.req("P-40", "P-45", "P-37")
+async def test_a_reviewed_plan_runs_once_the_right_answer_came(server, client):
+    thread, paused = await begin(client, GOAL, context={"review_plan": True})
+    (question,) = await questions(client, thread)
+    assert paused["__interrupt__"][0]["id"] == question["id"]
+    assert question["value"]["action_requests"][0]["name"] == "review_plan"
+    for bad in ({question["id"]: "maybe"}, "maybe"):
+        error = (await answer(client, thread, bad))["__error__"]
+        assert error["error"] == "AnswerRejected"
+        assert error["message"].startswith("The answer to thread")
+        assert "an answer is approve, reject[: reason]" in error["message"]
+        assert [q["id"] for q in await questions(client, thread)] == [question["id"]]
+    ended = await answer(client, thread, {question["id"]: {"type": "approve"}})
+    assert ended["outcome"]["status"] == "complete"
+    assert "Mara Lindqvist" in ended["outcome"]["answer"]
+
+
+@pytest.mark.req("P-20", "P-40", "P-45")
+async def test_a_write_waits_for_approval_in_the_shapes_of_both_front_ends(server, client):
+    file = server.folder / "greeting.txt"
+    thread, paused = await begin(client, 'Write "good morning" to greeting.txt')
+    asked = paused["__interrupt__"][0]["value"]
+    arguments = {"path": "greeting.txt", "content": "good morning"}
+    (action,) = asked["action_requests"]
+    assert (action["name"], action["args"]) == ("write_file", arguments)
+    assert asked["review_configs"][0]["action_name"] == "write_file"
+    assert asked["action_request"] == {"action": "write_file", "args": arguments}
+    assert asked["config"]["allow_accept"] is True
+    assert not file.exists()
+    ended = await answer(client, thread, {"decisions": [{"type": "approve"}]})
+    assert ended["outcome"]["status"] == "complete"
+    assert file.read_text() == "good morning"
+
+
+@pytest.mark.req("S0-148")
+async def test_a_wrong_setting_is_one_clear_error_in_the_stream(client):
+    message = {"messages": [{"role": "user", "content": GOAL}]}
+    parts = [
+        part
+        async for part in client.runs.stream(None, GRAPH, input=message, context={"max_tasks": 0})
+    ]
+    (error,) = [part.data for part in parts if part.event == "error"]
+    assert error["error"] == "SettingsError"
+    assert error["message"] == (
+        "The run's context is wrong: max_tasks: Input should be greater than or equal to 1."
+    )
+
+
+BLOCKS = """
+import time
+from langgraph.graph import START, MessagesState, StateGraph
+
+async def block(state):
+    time.sleep(0.01)
+
+builder = StateGraph(MessagesState)
+builder.add_node("block", block)
+builder.add_edge(START, "block")
+graph = builder.compile()
+"""
+
+
+def model_of(request):
+    """A model with one task, one call and a verdict on it, by the request's contract."""
+    contract = json.dumps(request.get("response_format"))
+    if "PlannerResponse" in contract:
+        return Reply(json.dumps({"summary": "", "todos": [{"id": "1", "description": "Look"}]}))
+    if "VerifierResponse" in contract:
+        judged = {"id": "1", "completed": True, "feedback": "", "evidence": ["1.1.0"]}
+        verdict = {"allCompleted": True, "userNeedsSatisfied": True, "tasks": [judged]}
+        return Reply(json.dumps(verdict | {"summary": "The shelf holds lamp.txt."}))
+    if request["messages"][-1]["role"] == "tool":
+        told = request["messages"][-1]["content"]
+        return Reply(json.dumps({"summary": f"It holds {told}", "taskCompleted": True}))
+    return Reply(None, tool_calls=[tool_call("list_files", "{}")], finish_reason="tool_calls")
+
+
+def configured(folder, shelf, repository):
+    """A folder with settings of its own: tools and model in .env, and one more graph."""
+    folder.mkdir()
+    shelf.mkdir()
+    (shelf / "lamp.txt").write_text("on")
+    command = ["-m", "loopwright.servers.workspace", "--root", str(shelf)]
+    servers = {"mcpServers": {"shelf": {"command": sys.executable, "args": command}}}
+    (folder / "tools.json").write_text(json.dumps(servers))
+    (folder / ".env").write_text("LOOPWRIGHT_MCP=tools.json\nLOOPWRIGHT_MODEL=lamp-1\n")
+    (folder / "blocks.py").write_text(BLOCKS)
+    settings = json.loads((repository / "langgraph.json").read_text())
+    settings["graphs"]["blocks"] = "./blocks.py:graph"
+    (folder / "langgraph.json").write_text(json.dumps(settings))
+    return folder
+
+
+@pytest.mark.req("P-40", "P-45")
+async def test_a_server_elsewhere_follows_its_settings_and_leaves_nothing_behind(
+    serve, alive, repository, tmp_path
+):
+    folder = configured(tmp_path / "served", tmp_path / "shelf", repository)
+    database = f"sqlite:///{tmp_path}/threads.db"
+    with (
+        fake_openai(model_of) as provider,
+        serve(folder, OPENAI_BASE_URL=provider.url, LOOPWRIGHT_DATABASE_URL=database) as server,
+    ):
+        async with get_client(url=server.url) as client:
+            _, ended = await begin(client, "What is on the shelf?")
+            assert ended["outcome"]["answer"] == "The shelf holds lamp.txt."
+            assert ended["outcome"]["status"] == "complete"
+            assert set(ended["outcome"]["models"].values()) == {"lamp-1"}
+            assert {request["model"] for request in provider.requests} == {"lamp-1"}
+            assert "BlockingError" not in server.said()
+            _, blocked = await begin(client, "Block", graph="blocks")
+            assert blocked["__error__"]["error"] == "BlockingError", "the server is watching"
+        children = server.children()
+        assert [line.split()[-1] for line in children.values()] == [str(tmp_path / "shelf")]
+        assert server.stop() == 0
+    assert not alive(children)
+
+
+STRICT = """
+import asyncio, pathlib, sys, time
+from blockbuster import BlockBuster, BlockingError
+from langgraph.types import Command
+from loopwright import build_plan_execute_verify, open_durability
+from loopwright.graphs.assembly import workspace_mcp
+
+async def run(graph, given):
+    async for _ in graph.astream(given, THREAD, stream_mode=["updates", "custom"]):
+        pass
+    return await graph.aget_state(THREAD)
+
+async def main(graph):
+    watch = BlockBuster()
+    watch.activate()
+    try:
+        try:
+            time.sleep(0.001)
+        except BlockingError:
+            print("watched")
+        goal = 'Write "good evening" to note.txt'
+        asked = await run(graph, {"messages": [{"role": "user", "content": goal}]})
+        print(len(asked.interrupts), "question")
+        return await run(graph, Command(resume="approve"))
+    finally:
+        watch.deactivate()
+
+THREAD = {"configurable": {"thread_id": "t"}}
+folder = sys.argv[1]
+with open_durability(f"sqlite:///{folder}/threads.db") as durability:
+    graph = build_plan_execute_verify(mcp=workspace_mcp(folder), durability=durability)
+    print(asyncio.run(main(graph)).values["outcome"]["status"])
+print(pathlib.Path(folder, "note.txt").read_text())
+"""
+
+
+@pytest.mark.req("P-40", "P-45")
+def test_embedded_with_sqlite_nothing_blocks_the_event_loop(environment, tmp_path):
+    """In a process of its own, so that what is imported late is imported on the watched loop."""
+    done = subprocess.run(
+        [sys.executable, "-c", STRICT, str(tmp_path)],
+        capture_output=True, text=True, timeout=100, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["watched", "1 question", "complete", "good evening"]

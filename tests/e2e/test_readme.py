@@ -1,0 +1,403 @@
+"""The README does what it says: its commands and programs run, its tables are those of the code."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import typer
+
+from loopwright import Context, PromptManager, ScriptedModel, build_plan_execute_verify
+from loopwright.cli import app
+from loopwright.cli.codes import Code, code_of
+from loopwright.models.choice import OPENAI_TIERS, Models
+from loopwright.state import errors
+from loopwright.state.loop import PlanState
+from loopwright.state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
+from loopwright.state.statuses import STATUSES
+from loopwright.tools.mcp_config import read_servers
+from loopwright.tools.policy import Rule
+from support.readme_parts import parts, renewed
+from support.scripts import call, passed, plan, report, todo
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", ".venv", ".links", "*_cache", ".hypothesis", "*.egg-info"
+)
+
+# A test cannot run the suite it belongs to: it runs the same command on one room.
+STANDS_FOR = {"make test": "make test TEST=tests/unit/prompts"}
+# Commands in `sh` blocks need a key, a model server or a browser; every other block is run.
+NOT_RUN = {"make dev", "export OPENAI_BASE_URL=http://localhost:11434/v1"}
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+def section(title):
+    found = re.search(
+        rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", README, re.DOTALL | re.MULTILINE
+    )
+    assert found, f"the README has no section {title!r}"
+    return found[1]
+
+
+def table(header):
+    """The cells of each row of the table whose first line starts so."""
+    lines = README[README.index(f"\n{header}") + 1 :].split("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def names(cells):
+    return [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+
+
+# ---- commands
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of the repository as a newcomer has it, with this run's environment as its .venv."""
+    copy = tmp_path / "loopwright"
+    shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
+    (copy / ".venv").symlink_to(Path(sys.prefix))
+    return copy
+
+
+def environment(home):
+    """What a login on a new machine has: no settings, no keys, an empty home."""
+    home.mkdir()
+    return {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm"}
+
+
+def on_terminal(command, folder, environ):
+    """Run a command on a terminal of 40 rows and 100 columns; its exit code and what it showed."""
+    fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    process = subprocess.Popen(
+        command, shell=True, cwd=folder, env=environ, start_new_session=True,
+        stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while piece := _read(ours):
+        shown += piece
+    os.close(ours)
+    return process.wait(), shown.decode()
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # Linux says so when the last writer has gone
+        return b""
+
+
+def plain(text):
+    """Lines without colours, redrawing, and what differs from run to run."""
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    text = re.sub(r"\b[2-9b-z]{4}(-[2-9b-z]{4}){2}\b", "THREAD", text)
+    text = re.sub(r"[\d,]+ tokens", "N tokens", text)
+    return [" ".join(line.split()) for line in re.split(r"[\r\n]+", text) if line.strip()]
+
+
+def shows(shown, promised):
+    """Whether the promised lines come in this order; `…` stands for anything."""
+    pattern = "".join(
+        rf"(?:^|.*\n){'.*'.join(map(re.escape, line.split('…')))}(?=\n|$)"
+        for line in promised
+        if line != "…"
+    )
+    return re.match(pattern, "\n".join(shown), re.DOTALL)
+
+
+CONSOLE = [re.fullmatch(r"\$ (.*?)\n(.*)", b, re.DOTALL).groups() for b in blocks("console")]
+
+
+@pytest.mark.req("S0-161")
+@pytest.mark.parametrize(("command", "output"), CONSOLE)
+def test_a_command_shows_what_the_readme_shows(command, output, checkout, tmp_path):
+    command = STANDS_FOR.get(command, command)
+    # The environment is there already: `-o` keeps make from installing it anew.
+    run = re.sub(r"^make ", "make -o .venv/.installed ", command)
+    code, text = on_terminal(run, checkout, environment(tmp_path / "home"))
+    assert code == 0, text
+    assert shows(plain(text), plain(output)), text
+    assert not any((tmp_path / "home").iterdir())
+
+
+def test_only_commands_that_need_the_world_are_left_out():
+    assert len(CONSOLE) == 2
+    assert {block.splitlines()[0] for block in blocks("sh")} == NOT_RUN
+
+
+def test_every_make_target_named_is_there():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z]+)", README)) <= targets | {"sure"}
+
+
+# ---- programs
+
+
+PYTHON = blocks("python")
+
+
+@pytest.mark.parametrize("number", range(len(PYTHON)))
+def test_a_program_runs_as_it_stands(number, tmp_path, capsys):
+    """Offline, in an empty folder; warnings are errors."""
+    exec(compile(PYTHON[number], f"README.md, program {number}", "exec"), {"__name__": "readme"})
+    printed = capsys.readouterr().out
+    assert ("print(" in PYTHON[number]) == bool(printed)
+    if "outcome" in PYTHON[number] and printed:
+        assert "complete" in printed
+
+
+def test_the_embedding_example_is_the_one_in_the_readme():
+    example = (ROOT / "examples" / "embed.py").read_text(encoding="utf-8")
+    code = example.partition('"""\n\n')[2]
+    assert re.sub(r"  # noqa.*", "", code) == PYTHON[0]
+
+
+def test_the_embedding_example_runs(tmp_path):
+    environ = environment(tmp_path / "home") | {"PYTHONWARNINGS": "error"}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "embed.py")],
+        cwd=tmp_path, env=environ, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("complete GOAL")
+    assert "12 pieces" in done.stdout
+    assert (tmp_path / ".loopwright" / "embed.db").exists()
+
+
+def test_the_approval_program_asked_before_it_wrote(tmp_path, capsys):
+    program = next(p for p in PYTHON if "Command(resume=" in p)
+    asking = program.partition("    # …")[0]
+    exec(asking, {"__name__": "readme"})
+    assert "write_file" in capsys.readouterr().out
+    assert not Path("hello.txt").exists()
+
+
+def test_the_mcp_example_is_understood():
+    [text] = blocks("json")
+    servers = {s.name: s for s in read_servers(json.loads(text), environ={"SEARCH_TOKEN": "t"})}
+    assert set(servers) == {"orders", "search"}
+    assert not any(server.problem for server in servers.values())
+    assert servers["orders"].env == {"REGION": "eu"}
+    assert servers["orders"].timeout == 30
+    assert servers["orders"].approves("append_file")
+    assert servers["search"].headers == {"Authorization": "Bearer t"}
+
+
+# ---- tables
+
+
+def test_generated_parts_are_those_of_the_code():
+    assert all(f"<!-- generated: {name} -->" in README for name in parts())
+    assert renewed(README) == README, "run `make readme`"
+
+
+def test_settings_table_names_every_field_and_default():
+    rows = {names([row[0]])[0]: row[1] for row in table("| setting |")}
+    assert list(rows) == list(Context.model_fields)
+    for name in ("max_planning_rounds", "max_executor_rounds", "max_verify_cycles"):
+        assert rows[name] == f"`{getattr(Context(), name)}`"
+
+
+def test_exit_codes_are_those_of_the_command():
+    rows = {int(code): meaning for code, meaning in table("| exit code |")}
+    assert set(rows) == {code.value for code in Code}
+    for status in get_args(OutcomeStatus):
+        assert status in rows[code_of(status)]
+
+
+def test_commands_and_options_are_those_of_the_command():
+    commands = typer.main.get_command(app).commands
+    rows = {row[0].split()[1].strip("`"): " ".join(row) for row in table("| command |")}
+    assert set(rows) == set(commands)
+    options = {o for p in commands["run"].params for o in p.opts if o.startswith("--")}
+    assert set(re.findall(r"--[a-z-]+", rows["run"])) == options
+    resume = {o for p in commands["resume"].params for o in p.opts if o.startswith("--")}
+    assert options - resume == {"--thread"}
+
+
+def test_environment_variables_are_those_the_code_reads():
+    rooms = [d for d in ROOT.iterdir() if (d / "__init__.py").exists()]
+    code = "\n".join(p.read_text(encoding="utf-8") for d in rooms for p in d.rglob("*.py"))
+    read = set(re.findall(r'environ(?:\.get\(|\[)"(\w+)"', code)) - {"TERM"}
+    assert set(names(row[0] for row in table("| variable |"))) == read
+    by_key = next(row[1] for row in table("| variable |") if "OPENAI_API_KEY" in row[0])
+    assert names_of_models(by_key) == [OPENAI_TIERS["powerful"], OPENAI_TIERS["balanced"]]
+
+
+def names_of_models(text):
+    return re.findall(r"`(\w+:[\w.-]+)`", text)
+
+
+def test_outcome_tables_are_those_of_the_code():
+    rows = {row[0].strip("`"): row[1] for row in table("| key | holds |")}
+    assert list(rows) == list(Outcome.__annotations__)
+    assert names([rows["tasks"]]) == list(TaskOutcome.__annotations__)
+    statuses = table("| status | when |")
+    assert names(row[0] for row in statuses) == list(get_args(OutcomeStatus))
+    assert set(names(row[2] for row in statuses)) <= set(get_args(Reason))
+
+
+def test_state_fields_and_statuses_named_are_there():
+    sentence = README[README.index("These you may rely on:") :].split("An evidence id")[0]
+    named = set(names([re.sub(r"\(.*?\)", "", sentence)]))
+    assert named <= {field.name for field in fields(PlanState)}
+    assert {"todos", "improvements", "task_completed", "should_continue"} <= named
+    line = README[README.index("A task is `pending`") :].split("\n")[0]
+    assert set(names([line])) == STATUSES
+
+
+def test_errors_are_those_of_the_code():
+    raised = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.LoopwrightError)
+    }
+    assert set(names(row[0] for row in table("| error |"))) == raised
+
+
+def test_events_are_those_the_code_sends():
+    files = [ROOT / "tools" / "calls.py", *(ROOT / "nodes").glob("*.py")]
+    files += [ROOT / "models" / f"{name}.py" for name in ("ask", "retry", "spend")]
+    sent = {kind for file in files for kind in event_types(ast.parse(file.read_text("utf-8")))}
+    assert set(names(row[0] for row in table("| event |"))) == sent
+
+
+def event_types(tree):
+    """The value of `type` in dicts, and in calls, that build an event."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            yield from (v.value for k, v in pairs if _is_type(k, v))
+        if isinstance(node, ast.Call):
+            yield from (k.value.value for k in node.keywords if k.arg == "type" and _text(k.value))
+
+
+def _is_type(key, value):
+    return isinstance(key, ast.Constant) and key.value == "type" and _text(value)
+
+
+def _text(node):
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def test_files_linked_to_are_there():
+    links = re.findall(r"\]\(([^)#:]+)\)", README)
+    assert {"LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "examples/embed.py"} <= set(links)
+    assert all((ROOT / link).exists() for link in links)
+    titles = {
+        re.sub(r"\W+", "-", t.lower()) for t in re.findall(r"^#+ (.*)$", README, re.MULTILINE)
+    }
+    assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= titles
+
+
+# ---- guides
+
+
+@pytest.mark.req("S0-15")
+def test_readme_says_when_to_use_which_graph():
+    rows = {row[0]: row[1:] for row in table("| | direct answer | single loop |")}
+    assert {"complexity", "tools", "quality", "latency", "cost", "planning"} <= set(rows)
+    assert all(len(cells) == 3 and all(cells) for cells in rows.values())
+    # What the table says of latency is what a run costs.
+    assert "at least 3 calls in a row, 4 with one tool call" in rows["latency"][2]
+    assert calls_of_a_run([report("42")], "1.report") == 3
+    assert calls_of_a_run([[call("answer")], report("42")], "1.1.0") == 4
+
+
+def calls_of_a_run(executor, evidence):
+    def answer() -> str:
+        """Give the answer."""
+        return "42"
+
+    verdict = passed("It is 42.", t1=[evidence])
+    turns = {"planner": [plan(todo("1", "ask"))], "executor": executor, "verifier": [verdict]}
+    graph = build_plan_execute_verify(model=ScriptedModel(turns), tools=[answer])
+    result = graph.invoke({"messages": [{"role": "user", "content": "What is it?"}]})
+    assert result["outcome"]["status"] == "complete"
+    return result["outcome"]["spend"]["model_calls"]
+
+
+@pytest.mark.req("S0-113", "S0-162")
+def test_guide_to_a_business_context_names_its_parts_and_its_example_has_them():
+    guide = section("Business context")
+    named = re.findall(r"^\d\. \*\*(.+?)\*\*", guide, re.MULTILINE)
+    assert named == ["Overview", "Concepts", "Functions", "Rules", "Operating guide"]
+    program = next(p for p in PYTHON if "set_all_business_contexts" in p)
+    assert re.findall(r"^### (.+)$", program, re.MULTILINE) == named
+
+
+@pytest.mark.req("S0-113", "S0-162")
+def test_example_of_a_business_context_reaches_the_prompt(capsys):
+    program = next(p for p in PYTHON if "set_all_business_contexts" in p)
+    exec(program, {"__name__": "readme"})
+    prompt = capsys.readouterr().out
+    assert "Find the order, then the rule" in prompt
+    assert "Prices are in EUR" in prompt
+    assert prompt.startswith("You are the planner")
+
+
+@pytest.mark.req("S0-154")
+def test_prompt_for_an_application_has_its_variables():
+    [prompt] = blocks("text")
+    for variable in (
+        "LANGUAGE",
+        "PLATFORM",
+        "BUSINESS_CONTEXT (required)",
+        "AI_PROVIDER (optional",
+    ):
+        assert variable in prompt
+    assert len(re.findall(r"\{\{.+?\}\}", prompt)) == 4
+    for name in ("PromptManager", "build_plan_execute_verify", "ScriptedModel"):
+        assert name in prompt
+
+
+@pytest.mark.req("S0-161")
+def test_quick_start_names_requirements_variables_commands_and_common_questions():
+    start = section("Two commands")
+    requires = re.search(r'requires-python = ">=([\d.]+)"', (ROOT / "pyproject.toml").read_text())
+    assert f"Python {requires[1]} or newer" in start
+    assert {command.split()[1] for command, _ in CONSOLE} == {"run", "test"}
+    variables = set(names(row[0] for row in table("| variable |")))
+    assert {"OPENAI_API_KEY", "OPENAI_BASE_URL", "LOOPWRIGHT_MODEL"} <= variables
+    faq = section("FAQ").lower()
+    for question in ("add a tool", "change a prompt", "tune the limits", "ollama", "ask me"):
+        assert question in faq
+    for question in ("`partial`", "resume"):
+        assert question in faq
+
+
+def test_a_server_of_ones_own_is_asked_as_the_faq_says():
+    [block] = [b for b in blocks("sh") if "OPENAI_BASE_URL" in b]
+    environ = dict(re.findall(r"export (\w+)=(\S+)", block))
+    chosen = Models(environ=environ).choose("planner", Context())
+    assert chosen.name == environ["LOOPWRIGHT_MODEL"]
+    assert chosen.model.openai_api_base == environ["OPENAI_BASE_URL"]
+
+
+def test_rules_shown_are_rules():
+    program = next(p for p in PYTHON if "policy = [" in p)
+    found = {}
+    exec(program, found)
+    assert all(Rule(**rule) for rule in found["policy"])
+
+
+def test_core_templates_keep_the_words_the_readme_asks_to_keep():
+    for role in ("planner", "executor", "verifier"):
+        assert PromptManager().get_prompt(role).startswith(f"You are the {role}")

@@ -1,0 +1,149 @@
+"""kill -9 in every node, a drain in mid-plan, models that stay away: the thread goes on."""
+
+import asyncio
+import logging
+import threading
+import time
+
+import pytest
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+
+from loopwright import (
+    Context,
+    ModelCallFailed,
+    ScriptedModel,
+    build_plan_execute_verify,
+    open_durability,
+)
+from loopwright.models.scripted import Slow
+from support import killed
+from support.scripts import call, passed, plan, report, todo
+
+THREAD = killed.THREAD
+NODES = [
+    {"node": "intake"}, {"node": "planner"}, {"node": "planner", "nth": 2},
+    {"node": "planner", "nth": 3}, {"node": "ask_user"}, {"node": "ask_user", "nth": 2},
+    {"node": "review_plan"}, {"node": "review_plan", "nth": 2}, {"node": "work"},
+    {"node": "work", "nth": 2}, {"node": "executor"}, {"node": "executor", "nth": 3},
+    {"node": "executor", "nth": 5}, {"node": "executor", "nth": 6}, {"node": "approve"},
+    {"node": "approve", "nth": 2}, {"node": "call_tools"}, {"node": "call_tools", "nth": 3},
+    {"node": "verifier"}, {"node": "verifier", "nth": 2}, {"node": "finish"},
+]  # fmt: skip
+# A question ends its node with an interrupt, so such a node ends only once it is answered.
+PLACES = [
+    *NODES,
+    *({**place, "at": "end"} for place in NODES if "nth" not in place),
+    {"tool": "owner"}, {"tool": "price", "recorded": 1}, {"tool": "save", "recorded": 2},
+    {"tool": "year"}, {"model": "executor price", "recorded": 1}, {"model": "executor save"},
+    {"model": "planner"}, {"model": "verifier"},
+]  # fmt: skip
+
+
+def name_of(place):
+    return "-".join(str(value) for value in place.values())
+
+
+@pytest.fixture(scope="module")
+def unkilled(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unkilled") / "run"
+    return told(killed.finish(killed.start(folder), folder)), killed.World(folder)
+
+
+def told(result):
+    """A result without what a clock or a repeated ask may change."""
+    outcome = dict(result["outcome"])
+    spend = dict(outcome.pop("spend"))
+    spend.pop("seconds", None)
+    timeless = [{k: v for k, v in t.items() if k != "seconds"} for t in outcome.pop("tasks")]
+    values = result["values"]
+    todos = [{k: v for k, v in t.items() if k != "seconds"} for t in values.pop("todos")]
+    evidence = [{k: v for k, v in e.items() if k != "seconds"} for e in values.pop("evidence")]
+    return {**outcome, **values, "spend": spend, "tasks": timeless, "todos": todos} | {
+        "evidence": sorted(evidence, key=lambda e: e["id"])
+    }
+
+
+def lines(world, book):
+    return [line for _, line in world.lines(book)]
+
+
+def counted(told_lines):
+    return {line: told_lines.count(line) for line in told_lines}
+
+
+@pytest.mark.req("P-05", "S0-36")
+@pytest.mark.parametrize("place", PLACES, ids=name_of)
+def test_a_killed_run_goes_on_in_a_new_process_and_ends_as_if_nothing_had_happened(
+    place, unkilled, tmp_path
+):
+    expected, calm = unkilled
+    folder = tmp_path / "run"
+    assert killed.finish(killed.start(folder, place), folder) is None, "it was to be killed"
+    world = killed.World(folder)
+    finished = ends_recorded(world)
+    before = lines(world, "asks")
+    result = killed.finish(killed.start(folder), folder)
+    assert told(result) == expected
+    after = lines(world, "asks")[len(before) :]
+    assert not [ask for ask in after if ask.removeprefix("executor ") in finished]
+    calls, once = counted(lines(world, "calls")), counted(lines(calm, "calls"))
+    assert set(calls) == set(once)
+    assert all(calls[name] == 1 for name in calls if name.split()[0] in finished)
+    # What was under way when the process died is done again, once; nothing else is.
+    assert all(number <= 2 for number in calls.values())
+    asks, asked_once = counted(lines(world, "asks")), counted(lines(calm, "asks"))
+    assert all(asks[ask] <= asked_once[ask] + 1 for ask in asks)
+
+
+def ends_recorded(world):
+    """Descriptions of the tasks whose end is in the database."""
+    if not (world.folder / "threads.db").exists():
+        return []
+    with open_durability(world.url) as durability:
+        saved = durability.checkpointer.get_tuple(
+            {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        )
+        if saved is None:
+            return []
+        graph = build_plan_execute_verify(model="offline", durability=durability)
+        todos = graph.get_state(THREAD).values.get("todos", [])
+    now = [v["description"] for _, c, v in saved.pending_writes if c == "__return__"]
+    return [*now, *(t["description"] for t in todos if t["status"] == "completed")]
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [{"node": "planner", "at": "end"}, {"node": "work"}, {"node": "verifier"}],
+        [{"tool": "price", "recorded": 1}, {"tool": "price"}, {"node": "finish", "at": "end"}],
+        [{"node": "executor", "nth": 3}, {"node": "executor", "nth": 1}, {"node": "approve"}],
+    ],
+    ids=["planner-work-verifier", "price-price-finish", "executor-executor-approve"],
+)
+def test_killed_again_and_again(places, unkilled, tmp_path):
+    folder = tmp_path / "run"
+    for place in places:
+        assert killed.finish(killed.start(folder, place), folder) is None, place
+    expected, calm = unkilled
+    assert told(killed.finish(killed.start(folder), folder)) == expected
+    calls = lines(killed.World(folder), "calls")
+    assert set(calls) == set(lines(calm, "calls"))
+    assert calls.count("owner") <= 2
+    assert len(calls) <= len(lines(calm, "calls")) + len(places)
+
+
+@pytest.mark.req("S0-103")
+def test_a_resume_does_not_refill_the_allowance(tmp_path):
+    """Seven calls: two plans, one finished task, one half done; then the process dies."""
+    folder = tmp_path / "run"
+    place = {"model": "executor price", "recorded": 1}
+    settings = {"max_model_calls": 6}
+    killed.finish(killed.start(folder, {"tool": "save"}, **settings), folder)
+    world = killed.World(folder)
+    before = len(lines(world, "asks"))
+    outcome = killed.finish(killed.start(folder, **settings), folder)["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
+    # The limit, the verdict of the last turn, and what the crash cut off.
+    assert len(lines(world, "asks")) <= 6 + 3 + 1, (before, place)
+    assert outcome["spend"]["model_calls"] <= 6 + 3
