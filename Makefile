@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run dev test lint format typecheck coverage check build
+.PHONY: help run dev test lint format typecheck coverage check readme build
 PYTHON ?= python3
 ROOMS := cli doors graphs models nodes prompts servers state tools
 BIN := .venv/bin
@@ -42,6 +42,9 @@ coverage: .venv/.installed ## The suite with the coverage gate
 	$(BIN)/pytest --cov --cov-report=term
 
 check: lint typecheck test ## Everything CI runs
+
+readme: .venv/.installed ## Refresh the README's drawings and settings table from the code
+	PYTHONPATH=tests $(BIN)/python -m support.readme_parts README.md
 
 build: .venv/.installed ## Build the wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .

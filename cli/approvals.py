@@ -74,6 +74,8 @@ class Asker:
 
     def _show_call(self, question: Question, place: str) -> None:
         body = Text(clean(question.name), style="bold")
+        if question.reason:
+            body.append(f"  {clean(question.reason)}", style="not bold dim")
         body.append(f"\n{_truncated(clean(as_json(question.args, indent=2)))}", style="not bold")
         title = "Approval needed" + (f" ({place})" if place else "")
         self._console.print(Panel(body, title=title, title_align="left", border_style="yellow"))

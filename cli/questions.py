@@ -25,6 +25,7 @@ class Question:
         name: The tool, or what kind of question it is.
         args: The tool's arguments.
         description: The question in words.
+        reason: Why it is asked.
         allowed: The kinds of answers it takes.
         is_call: It is about a tool call.
         value: The whole payload.
@@ -34,6 +35,7 @@ class Question:
     name: str = ""
     args: dict[str, Any]
     description: str = ""
+    reason: str = ""
     allowed: tuple[str, ...] = _ALL
     is_call: bool = False
     value: Any = None
@@ -53,6 +55,7 @@ class Question:
             name=name,
             args=dict(request.get("args") or {}),
             description=str(request.get("description", "")),
+            reason=str(value.get("reason", "")),
             allowed=tuple(reviews[0].get("allowed_decisions") or _ALL),
             is_call="tool_call_id" in request or name not in {ASK_USER, REVIEW_PLAN},
             value=interrupt.value,

@@ -33,11 +33,11 @@ def show_threads(settings: Settings, output: Output) -> int:
 
 
 def _table(threads: list[ThreadSummary]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("thread", no_wrap=True)
     table.add_column("last change", no_wrap=True)
     table.add_column("status", no_wrap=True)
-    table.add_column("request", no_wrap=True, overflow="ellipsis")
+    table.add_column("request", no_wrap=True, overflow="ellipsis", ratio=1)
     for thread in threads:
         table.add_row(*(Text(cell) for cell in _row(thread)))
     return table

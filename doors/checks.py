@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langgraph.checkpoint.base import CheckpointTuple, PendingWrite
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
@@ -51,6 +51,19 @@ class Head:
 
     def interrupts(self) -> list[Interrupt]:
         """The questions still waiting for an answer, in task order."""
+        asked, answered = self._questions()
+        return [question for key, question in asked.items() if key not in answered]
+
+    def has_taken(self, resume: object) -> bool:
+        """Whether these are answers to questions whose tasks have ended since.
+
+        A crash between the end of a task and that of its step leaves such questions: LangGraph
+        still shows them as open.
+        """
+        return _is_map(resume) and set(cast("dict[str, Any]", resume)) <= self._questions()[1]
+
+    def _questions(self) -> tuple[dict[str, Interrupt], set[str]]:
+        """All questions by id, and which of them are answered."""
         finished = {task for task, channel, _ in self.writes if channel not in _CONTROL}
         asked: dict[str, Interrupt] = {}
         answered: set[str] = set()
@@ -59,7 +72,7 @@ class Head:
                 questions = value if isinstance(value, list | tuple) else [value]
                 answered.update(q.id for q in questions if task in finished)
                 asked.update((q.id, q) for q in questions)
-        return [question for key, question in asked.items() if key not in answered]
+        return asked, answered
 
     def waiting(self) -> set[str]:
         """Names of the nodes the saved run would go to next, known to this graph or not."""

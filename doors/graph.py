@@ -317,7 +317,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     async def _input(self, run: _Run, head: Head) -> Any:
         if isinstance(run.input, Command):
-            if run.repeats(head):
+            if run.repeats(head) or head.has_taken(run.input.resume):
                 # Its answer is in the checkpoint; it must not go to the question after that.
                 return None
             return address_answer(

@@ -118,7 +118,7 @@ def _with_next(passages: Sequence[str], place: int, wanted: Sequence[str]) -> st
 
 def count(question: str, texts: Sequence[str]) -> str:
     """Count what 'how many …' asks for, or '' where that cannot be done reliably."""
-    match = re.search(r"(?i)\bhow many\s+(.+)|\bnumber of\s+(.+)|\bcount\s+(?:the\s+|all\s+)?(.+)", question)
+    match = re.search(r"(?i)\bhow many\s+(.+)|\bnumber of\s+(.+)|^\W*count\s+(?:the\s+|all\s+)?(.+)", question)
     if match is None:
         return ""
     asked = content_words(next((group for group in match.groups() if group), ""))[:3]

@@ -54,13 +54,20 @@ def fill(tool: Tool, text: str, known: Known) -> Filled:
                 arguments[parameter.name] = nested
                 continue
         if parameter.required and parameter.name not in arguments and "default" not in parameter.schema:
-            missing.append((parameter, kind))
+            missing.append((parameter, _wanted_kind(parameter, kind)))
     sets = [arguments, *_repeats(clause, tool, first, arguments)]
     strong = [item for item in clause.given if item.kind not in ("number", "date", "code")]
     typed = [value for value, kind in first.values() if kind == "glob" and value.start >= 0]
     used = [item for item in {*strong, *clause.zones, *typed} if _places(item) & clause.used]
     left = [item for item in strong if not _places(item) & clause.used]
     return Filled(tuple(sets), tuple(missing), len(used), len(left), guessed)
+
+
+def _wanted_kind(parameter: Parameter, kind: str) -> str:
+    """A list of objects or texts is as impossible to make up as one of them."""
+    items = parameter.schema.get("items") if kind == "array" else None
+    inner = isinstance(items, Mapping) and items.get("type") == "object"
+    return "object" if inner else kind
 
 
 _GUESSED: Final = {"default": 1, "phrase": 1, "misfit": 8}
@@ -159,9 +166,11 @@ def _nested(clause: Clause, parameter: Parameter, tool: Tool) -> Any:
     about = Parameter(item.name, {**item.schema, "description": schema.get("description", "")}, parameter.required)
     values = _values(clause, about, kind_of(about, tool), tool)
     values = [value for value in values if value.kind != "default"]
-    for value in values:
-        clause.used |= _places(value)
     firm = [value for value in values if value.kind != "phrase"] or values[:1]
+    named = [value for value in firm if value.kind in ("quoted", "code") and _introduced(clause, about, value)]
+    firm = named or firm
+    for value in firm:
+        clause.used |= _places(value)
     return list(dict.fromkeys(_typed(value.value, item) for value in firm)) or None
 
 

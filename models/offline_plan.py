@@ -6,7 +6,15 @@ from typing import Any, Final
 
 from .offline_literals import literals
 from .offline_tools import Tool, allowed, word_score
-from .offline_words import content_words, covered, is_question, raw_words, without_courtesy
+from .offline_words import (
+    best_related,
+    content_words,
+    covered,
+    is_question,
+    lead,
+    raw_words,
+    without_courtesy,
+)
 
 MAX_TASKS: Final = 20
 # A description longer than this is cut unless it is one long literal the task needs whole.
@@ -202,8 +210,9 @@ def _clause_of(improvement: str) -> str:
 
 
 def _best(part: str, tools: Sequence[Tool]) -> tuple[float, str]:
-    scored = ((word_score(part, tool, tools), tool.name) for tool in tools if allowed(part, tool))
-    return max(scored, default=(0.0, ""))
+    rest = [word for word in content_words(part) if word != lead(part)]
+    meant = [tool for tool in tools if any(best_related(w, (*tool.name_words, *tool.first_words)) for w in rest)]
+    return max(((word_score(part, tool, tools), tool.name) for tool in meant if allowed(part, tool)), default=(0.0, ""))
 
 
 def _by_tools(clause: str, tools: Sequence[Tool]) -> list[str]:

@@ -236,7 +236,8 @@ def _answers(task: Task, tool: Tool, good: Sequence[Done]) -> bool:
 def _may_be_empty(task: Task) -> bool:
     """Whether 'nothing found' answers the clause: it does where things are to be found or listed."""
     verb = lead(task.text)
-    return changes_something(task.text) != "" or verb == "which" or best_related(verb, ("find", "list")) > 0
+    finds = best_related(verb, ("find", "list")) > 0 and best_related(verb, ("open", "show")) < 1
+    return changes_something(task.text) != "" or verb == "which" or finds
 
 
 def _other_words(task: Task, candidate: Candidate, good: Sequence[Done]) -> Step | None:
@@ -343,6 +344,8 @@ def _report(task: Task, candidates: Sequence[Candidate]) -> Step:
     elif candidates and candidates[0].filled.missing:
         lacking = [parameter.name for parameter, _ in candidates[0].filled.missing]
         why = f"{candidates[0].tool.name} needs {_listed(lacking)}, and neither the goal nor a result gives it."
+    elif good:
+        why = "The calls succeeded, but their results do not show what is asked."
     else:
         why = _nothing_fits(task)
     found = f" Found on the way: {shorten(good[-1].text.strip(), task.text, 800)}" if good else ""

@@ -120,7 +120,14 @@ def _by_words(named: set[str], about: str, tool: Tool) -> str:
 def in_order(tool: Tool) -> list[tuple[Parameter, str]]:
     """The tool's arguments with their kinds: required before optional, particular before general."""
     kinds = [(parameter, kind_of(parameter, tool)) for parameter in tool.parameters]
-    return sorted(kinds, key=lambda item: (not item[0].required, _ORDER.index(item[1])))
+    return sorted(kinds, key=lambda item: (not item[0].required, _ORDER.index(_inner(*item, tool))))
+
+
+def _inner(parameter: Parameter, kind: str, tool: Tool) -> str:
+    """For a list of texts 'text', so that it is filled before names are; else the kind itself."""
+    items = parameter.schema.get("items") if kind == "array" else None
+    plain = isinstance(items, dict) and items.get("type") not in ("object", "array")
+    return "text" if plain and _by_words(set(parameter.name_words), parameter.about, tool) == "text" else kind
 
 
 def _nowhere(value: str, kind: str = "told") -> Given:
@@ -188,8 +195,10 @@ _ENDINGS: Final = {
 
 def globs(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
     """A glob as given, one for a named file type, or one around a word to look for."""
-    yield from clause.of("glob")
     deep = "**/" if "**/" in f"{parameter.about} {tool.description}" else ""
+    for item in clause.of("glob"):
+        here = "/" in item.value or re.search(r"(?i)\bhere\b|\b(?:this|current) (?:folder|dir)", clause.text)
+        yield Given("glob", item.value if here else f"{deep}{item.value}", item.start, item.end)
     match = re.search(r"(?i)(?<![\w/])\.?(\w{2,10})[ -]files?\b", clause.bare)
     if match and match[1].lower() in {*_ENDINGS, *_ENDINGS.values()}:
         yield Given("glob", f"{deep}*.{_ENDINGS.get(match[1].lower(), match[1].lower())}", match.start(1), match.end(1))
@@ -205,6 +214,10 @@ _FOLDER: Final = re.compile(
     r"(?i)\b(?:(?:in|of|from|under|inside|into)\s+)(?:the\s+|my\s+|our\s+)?[\"']?([\w.-]+)[\"']?\s+(?:folder|directory|dir|subfolder)\b|"
     r"\b(?:folder|directory|dir|subfolder)\s+(?:named\s+|called\s+)?[\"']?((?!in\b|of\b|and\b|or\b|named\b|is\b|are\b|tree\b|for\b|to\b)[\w.-]+)[\"']?"
 )
+_FILES_IN: Final = re.compile(
+    r"(?i)\b(?:files?|folders?|everything|contents?|documents?|what(?:'s| is))\s+(?:in|of|under|inside)\s+(?:the\s+)?"
+    r"([a-z][\w-]*)(?=\s*(?:$|[.?!,]|and\b|ha(?:ve|s)\b|do\b))"
+)
 _EACH: Final = re.compile(r"(?i)\b(?:each|every one|all of (?:them|these|those)|them|both|these|those)\b")
 
 
@@ -217,6 +230,7 @@ def paths(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
     if re.search(r"repo", parameter.name.lower()):
         near = {stem(word) for word in ("in", "at", "repo", "repository", "path", "inside", "under")}
         items = [item for item in items if item.value[:1] in "/~." or near & set(clause.before(item, 1))]
+    items = items if folder else _in_folder(clause, items)
     is_file = re.compile(r"\.\w{1,8}$").search
     yield from (item for item in items if folder != bool(is_file(item.value)))
     named = _FOLDER.search(clause.bare)
@@ -227,6 +241,9 @@ def paths(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
             yield Given("path", clause.known.resolve(found), named.start(place), named.end(place))
     if re.search(_EACH, clause.text):
         yield from (_nowhere(path, "item") for path in clause.known.latest_paths() if folder != bool(is_file(path)))
+    inside = _FILES_IN.search(clause.bare) if folder and not items and not named else None
+    if inside and inside[1].lower() not in STOPWORDS:
+        yield Given("path", clause.known.resolve(inside[1]), inside.start(1), inside.end(1))
     yield from (
         Given("misfit", item.value, item.start, item.end)
         for item in items
@@ -237,6 +254,17 @@ def paths(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
         yield from (item for item in items if not is_file(item.value))
     elif parameter.required:
         yield _nowhere(".", "default")
+
+
+def _in_folder(clause: Clause, items: list[Given]) -> list[Given]:
+    """'notes.md in docs/old' as 'docs/old/notes.md'; the folder is then no file of its own."""
+    files = [item for item in items if re.search(r"\.\w{1,8}$", item.value)]
+    folders = [item for item in items if item not in files and set(clause.before(item, 2)) & {"in", "from", "of", "under", "insid"}]
+    if not files or not folders:
+        return items
+    inside = folders[0].value.rstrip("/")
+    joined = [Given("path", i.value if "/" in i.value else f"{inside}/{i.value}", i.start, i.end) for i in files]
+    return joined
 
 
 def wants_folder(parameter: Parameter, tool: Tool) -> bool:
@@ -485,14 +513,20 @@ def _options_in_description(clause: Clause, parameter: Parameter) -> Iterator[Gi
 def _labelled(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
     """'order 17', 'branch named x', 'the customers table': a value beside the argument's noun."""
     nouns = [w for w in re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", parameter.name).lower()) if w not in ("id", "ids", "name", "names", "number", "key", "code")]
-    stop = r"(?:in|of|on|to|from|for|by|with|and|or|the|a|an|is|are|was|named|called|that|which|has|have|does|do|then|at|as)\b"
+    stop = r"(?:in|of|on|to|from|for|by|with|and|or|the|a|an|is|are|was|named|called|that|which|has|have|does|do|then|at|as|"
+    stop = f"{stop}against|between|since|until|before|after|into|over|about|via|per|it|this)\\b"
     if parameter.required:
         owned = [w for w in raw_words(tool.name)[1:] if stem(w) not in LOOKS | CHANGES]
         nouns = [*nouns[::-1], *(re.sub(r"(?<=\w)s$", "", re.sub(r"ies$", "y", w.lower())) for w in owned)]
     for noun in dict.fromkeys(nouns):
-        after = rf"(?i)\b{noun}\s+(?:(?:named|called|number|no\.?|id|is|of)\s+)?[:=#]?\s*[\"'`]?(?!{stop})([\w@./-]*[\w])"
+        plural = f"(?-i:(?:s|{'ies' if noun.endswith('y') else 'es'})(?=\\s+[\"A-Z\\d]))?"
+        after = rf"(?i)\b{noun[:-1] + '(?:y|(?=ies))' if noun.endswith('y') else noun}{plural}\s+(?:(?:named|called|number|no\.?|id|is|of)\s+)?[:=#]?\s*[\"'`]?(?!{stop})([\w@./-]*[\w])"
         for match in re.finditer(after, clause.text):
             yield Given("labelled", match[1], match.start(1), match.end(1))
+            also = re.match(r"[\"'`]?(?:\s*,\s*|,?\s+and\s+)[\"'`]?([A-Z][\w-]*|\d\w*)", clause.text[match.end(1) :])
+            if also:
+                start = match.end(1) + also.start(1)
+                yield Given("labelled", also[1], start, start + len(also[1]))
         for match in re.finditer(rf"(?i)(?<![\w])(?!{stop})([\w-]+)\s+{noun}\b", clause.text):
             if match[1].lower() not in STOPWORDS and not re.fullmatch(r"(?i)new|list|show|describe|switch|current|create|delete|open|whole|get|check|cancel|update", match[1]):
                 yield Given("labelled", match[1], match.start(1), match.end(1))

@@ -21,7 +21,7 @@ STOPWORDS: Final = frozenset(
     "this that these those there here i me my we us our you your he him his she her they them "
     "their what which who whom whose when where why how will would can could should shall may "
     "might must not no yes if so than too very just only any some all every each both either "
-    "first last next finally there's what's it's i'd i'm let let's tell know want need like say "
+    "many much first last next finally there's what's it's i'd i'm let let's tell know want need like say "
     "que qué es cual cuál was wer wie ist quelle quel est qual quem come "
     "der die das und ein eine im el la los las y en de del le les et un una du des il e o os".split()
 )
@@ -49,6 +49,7 @@ _GROUPS: Final = tuple(
         "convert translate transform exchange",
         "describe schema column structure detail info information metadata field definition",
         "list find search",
+    "day date time today weekday",
     "time late spat clock hour uhr uhrzeit zeit hora heure ora 时间 几点",
         "current now today present",
         "folder directory dir ordner verzeichnis dossier carpeta cartella 目录",
@@ -131,6 +132,10 @@ def stem(word: str) -> str:
 
 
 _LOOK_AT: Final = re.compile(r"(?i)\b(?:(?:take|have) a )?look (?:at|into|inside)\b")
+_SIGNS: Final = tuple(
+    (re.compile(rf"(?<=\d)\s*[{sign}]\s+(?=\d)|(?<=\d)\s+[{sign}]\s*(?=\d)"), f" {word} ")
+    for sign, word in (("+", "plus"), ("*×", "times"), ("/÷", "divide"), ("−-", "minus"))
+)
 _NOT_DONE: Final = re.compile(r"(?i)\b(?:not|non)[ -](?:yet )?(\w+ed)\b")
 _PLAIN: Final = str.maketrans("áàâäãéèêëíìîïóòôöõúùûüñç", "aaaaaeeeeiiiiooooouuuunc")
 
@@ -156,6 +161,8 @@ STOP_STEMS: Final = frozenset(stem(word) for word in STOPWORDS) | STOPWORDS
 
 def raw_words(text: str) -> list[str]:
     """Words as written, camelCase and snake_case cut; words known in CJK text are picked out."""
+    for sign, word in _SIGNS:
+        text = sign.sub(word, text) if sign.search(text[:200]) else text
     text = _NOT_DONE.sub(r"un\1", _LOOK_AT.sub("view", text[:READ_LIMIT]))
     found = _WORD.findall(_CAMEL.sub(" ", text).replace("’", "'"))
     if _CJK.search(text):
@@ -230,6 +237,6 @@ _PLACES: Final = frozenset("in from on under for with using at inside within usi
 _QUESTION: Final = re.compile(
     r"(?:tell|say|answer|explain|summari[sz]e|sum up|report|compare|give me (?:a|the) (?:summary|answer)|"
     r"let me know|who|whom|whose|what|what's|which|when|where|why|how|is|are|was|were|does|do|did|has|have|"
-    r"sag|dime|dis|conclude|decide|recommend|state)\b",
+    r"sag|dime|dis|count|conclude|decide|recommend|state)\b",
     re.IGNORECASE,
 )

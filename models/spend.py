@@ -68,6 +68,7 @@ class Ledger:
         self._seconds_before = self._spent.pop("seconds", 0.0) if seconds is None else seconds
         self._started = clock()
         self._reserved: dict[Limit, int] = {"model_calls": 0, "tool_calls": 0}
+        self._recalled: set[str] = set()
         self._last_turns: int | None = None
         self._warned: set[Limit] = set()
         self._warned = {warning["limit"] for warning in self.near()}
@@ -101,9 +102,17 @@ class Ledger:
             for limit in self._reserved:
                 calls = int(spend.get(limit, 0))  # type: ignore[call-overload]  # limits are keys of Spend
                 self._reserved[limit] = max(0, self._reserved[limit] - calls)
-            counted = spend.copy()
-            counted.pop("seconds", None)  # the clock here counts them; branches would count twice
-            self._spent = add_spend(self._spent, counted)
+            self._spent = add_spend(self._spent, _timeless(spend))
+
+    def recall(self, branch: str, spend: Spend) -> None:
+        """Count what a branch used before this ledger began, as its saved state tells.
+
+        Only what is told first of a branch counts: from then on its calls are added one by one.
+        """
+        with self._lock:
+            if branch not in self._recalled:
+                self._recalled.add(branch)
+                self._spent = add_spend(self._spent, _timeless(spend))
 
     def last_turn(self) -> bool:
         """Grant one model call beyond the limits; False if that was granted before."""
@@ -157,6 +166,13 @@ class Ledger:
             "tokens": spent.get("input_tokens", 0) + spent.get("output_tokens", 0),
             "seconds": self.seconds,
         }
+
+
+def _timeless(spend: Spend) -> Spend:
+    """Without seconds: the ledger's clock counts them, side by side branches would count twice."""
+    counted = spend.copy()
+    counted.pop("seconds", None)
+    return counted
 
 
 def estimate_tokens(text: str) -> int:

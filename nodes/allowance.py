@@ -13,9 +13,20 @@ from ..state.spend import Spend, add_spend
 _SHARED: ContextVar[Ledger | None] = ContextVar("loopwright_ledger", default=None)
 
 
-def ledger_for(context: Context, spent: Spend) -> Ledger:
-    """The ledger of the surrounding run, or a new one for a node that runs on its own."""
-    return _SHARED.get() or Ledger(context, spent)
+def ledger_for(context: Context, spent: Spend, *, branch: str = "") -> Ledger:
+    """The ledger of the surrounding run, or a new one for a node that runs on its own.
+
+    Args:
+        context: Holds the limits.
+        spent: What state says was used; of a named branch its own part, which a resume
+            continues and the surrounding run has not heard of.
+        branch: The task whose state that is.
+    """
+    shared = _SHARED.get()
+    if shared is None:
+        return Ledger(context, spent)
+    shared.recall(branch, spent)
+    return shared
 
 
 @contextmanager

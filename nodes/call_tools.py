@@ -24,7 +24,7 @@ async def call_tools(state: TaskState, runtime: Runtime[Context], *, parts: Part
         store=runtime.store,
         thread_id=thread_id(),
         user_id=user_id(),
-        ledger=ledger_for(context, state.spend),
+        ledger=ledger_for(context, state.spend, branch=state.task["id"]),
     )
     ran = sum(record["status"] != "denied" for record in records)
     reasons = {call["id"]: call["reason"] for call in state.calls if call["action"] == "deny"}

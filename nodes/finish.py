@@ -10,9 +10,9 @@ from ..state.loop import PlanState, PlanUpdate
 from ..state.outcome import (
     Outcome,
     Reason,
-    cited,
     judge,
     partial_answer,
+    spend_outcome,
     task_outcomes,
     unmet_of,
 )
@@ -41,19 +41,15 @@ def outcome_of(state: PlanState, thread: str) -> Outcome:
         [] if status == "complete" else unmet_of(state.todos, [*state.missing, *state.improvements])
     )
     answer = state.messages[-1].text if state.task_completed else ""
-    citations = cited(state.evidence, state.verdict)
-    tasks = task_outcomes(state.todos)
-    for task in tasks:
-        task["evidence"] = citations.get(task["id"]) or task["evidence"]
     return Outcome(
         status=status,
         reason=reason,
         answer=answer or partial_answer(state.todos, unmet) or _nothing(reason),
-        tasks=tasks,
+        tasks=task_outcomes(state.todos),
         unmet=unmet,
         uncertain_calls=[],
-        spend=state.spend,
-        models=state.models,
+        spend=spend_outcome(state.spend),
+        models=state.spend.get("models", {}),
         resume=None if status == "complete" else _how_to_resume(thread),
     )
 

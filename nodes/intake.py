@@ -2,7 +2,7 @@
 
 from langgraph.types import Overwrite
 
-from ..state.loop import PlanState, PlanUpdate
+from ..state.loop import PlanState, PlanUpdate, changes
 from ..state.migrations import SCHEMA_VERSION
 from ..state.plan import Task
 
@@ -18,16 +18,7 @@ async def intake(state: PlanState) -> PlanUpdate:
         update["improvements"] = state.improvements if same_request else []
     else:
         update |= {"todos": Overwrite([]), "evidence": Overwrite([]), "answers": []}
-    return _changes(state, update)
-
-
-def _changes(state: PlanState, update: PlanUpdate) -> PlanUpdate:
-    """Only what differs: every key written costs a row in the database."""
-
-    def differs(key: str, value: object) -> bool:
-        return getattr(state, key) != (value.value if isinstance(value, Overwrite) else value)
-
-    return PlanUpdate(**{k: v for k, v in update.items() if differs(k, v)})  # type: ignore[typeddict-item]  # keys of PlanUpdate
+    return changes(state, update)
 
 
 def _fresh_guards(state: PlanState) -> PlanUpdate:
@@ -40,14 +31,11 @@ def _fresh_guards(state: PlanState) -> PlanUpdate:
         improvements=[],
         halt=None,
         spend=Overwrite({}),
-        models=Overwrite({}),
         warnings=Overwrite([]),
-        planning="again",
         planning_rounds=0,
         cycles=0,
         missing=[],
         blockers=[],
-        verdict=None,
         tier_bump=0,
     )
 

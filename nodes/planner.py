@@ -8,7 +8,7 @@ from langgraph.types import Overwrite
 from ..models.ask import Answer, ask
 from ..state.context import Context, context_of
 from ..state.contracts import PlannerResponse, Todo
-from ..state.loop import Planning, PlanState, PlanUpdate
+from ..state.loop import Planning, PlanState, PlanUpdate, changes
 from ..state.plan import adopt_plan, fallback_plan, find_problems, name_todos
 from .allowance import ledger_for, limit_reason, spent_since
 from .conversation import conversation_of, task_view
@@ -49,10 +49,10 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
     )  # fmt: skip
     update = _decide(state, answer, context)
     if isinstance(plan := update.get("todos"), Overwrite):
-        emit({"type": "plan", "round": update["planning_rounds"], "todos": plan.value})
+        emit({"type": "plan", "round": state.planning_rounds + 1, "todos": plan.value})
     update["spend"] = spent_since(began, answer.spend)
     update["warnings"] = [*catalog.warnings, *_notes(answer)]
-    return update
+    return changes(state, update)
 
 
 def _nothing_asked(context: Context) -> PlanUpdate:
@@ -66,7 +66,6 @@ def _nothing_asked(context: Context) -> PlanUpdate:
 def _decide(state: PlanState, answer: Answer[PlannerResponse], context: Context) -> PlanUpdate:
     update = PlanUpdate(
         planning_rounds=state.planning_rounds + 1,
-        models={"planner": answer.model},
         missing=[],
     )
     if answer.refused:
@@ -101,4 +100,5 @@ def _more_planning(state: PlanState, plan: PlannerResponse, context: Context) ->
 
 def _ready(state: PlanState, todos: list[Todo], context: Context) -> PlanUpdate:
     planning: Planning = "review" if context.review_plan else "ready"
-    return PlanUpdate(planning=planning, todos=Overwrite(adopt_plan(todos, state.todos)))
+    tasks = adopt_plan(todos, state.todos)
+    return PlanUpdate(planning=planning, planning_rounds=0, todos=Overwrite(tasks))

@@ -66,11 +66,13 @@ class _Run(Generic[R]):
         *,
         slots: int,
         drained: Callable[[], bool],
+        ended: Callable[[R], object],
     ) -> None:
         self._waits = waits
         self._start = start
         self._slots = _Slots(slots)
         self._drained = drained
+        self._ended = ended
         self._futures: dict[str, Awaitable[R]] = {}
         self._done: dict[str, asyncio.Future[R]] = {}
 
@@ -91,6 +93,7 @@ class _Run(Generic[R]):
         except BaseException:
             self._done[name].cancel()
             raise
+        self._ended(result)
         self._done[name].set_result(result)
         return result
 
@@ -119,6 +122,7 @@ async def run_ready(
     *,
     slots: int,
     drained: Callable[[], bool],
+    ended: Callable[[R], object] = lambda _: None,
 ) -> dict[str, R]:
     """Run every task once those it waits for are done, at most `slots` side by side.
 
@@ -130,16 +134,17 @@ async def run_ready(
             are returned; what it raises cancels nobody, and is raised here after all have rested.
         slots: How many run at once.
         drained: Says that nothing new may start.
+        ended: Told every result as it comes, those recorded before a crash first.
 
     Raises:
         GraphBubbleUp: A task was interrupted, or the run was drained before all were done.
     """
-    run = _Run(waits, start, slots=slots, drained=drained)
-    ended = await run.run(order)
-    failures = [e for e in ended if isinstance(e, BaseException)]
+    run = _Run(waits, start, slots=slots, drained=drained, ended=ended)
+    ends = await run.run(order)
+    failures = [e for e in ends if isinstance(e, BaseException)]
     _raise_first(failures)
     return {
-        name: r for name, r in zip(order, ended, strict=True) if not isinstance(r, BaseException)
+        name: r for name, r in zip(order, ends, strict=True) if not isinstance(r, BaseException)
     }
 
 

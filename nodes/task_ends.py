@@ -28,7 +28,6 @@ class TaskEnd(TypedDict):
     records: list[Evidence]
     wishes: dict[str, str]
     spend: Spend
-    models: dict[str, str]
     warnings: list[str]
 
 
@@ -49,7 +48,6 @@ def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEn
         records=final.get("records", []),
         wishes=final.get("wishes", {}),
         spend=final.get("spend", {}),
-        models=final.get("models", {}),
         warnings=final.get("warnings", []),
     )
 
@@ -83,19 +81,15 @@ def spent_by(ends: Sequence[TaskEnd]) -> Spend:
 
 
 def gathered(tasks: Sequence[Task], ends: Sequence[TaskEnd]) -> PlanUpdate:
-    """What the ends of a pass change in the run: tasks, evidence, models, warnings."""
+    """What the ends of a pass change in the run: tasks, evidence, warnings."""
     ended = {end["id"] for end in ends}
     wishes = {i: status for end in ends for i, status in end["wishes"].items()}
-    models: dict[str, str] = {}
-    for end in ends:
-        models |= end["models"]
     return PlanUpdate(
         todos=[
             *(_as_task(end) for end in ends),
             *apply_wishes([t for t in tasks if t["id"] not in ended], wishes),
         ],
         evidence=[record for end in ends for record in _evidence(end)],
-        models=models,
         warnings=[text for end in ends for text in end["warnings"]],
     )
 

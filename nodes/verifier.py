@@ -8,8 +8,14 @@ from langgraph.runtime import Runtime
 from ..models.ask import Answer, ask
 from ..state.context import Context, context_of
 from ..state.contracts import VerifierResponse
-from ..state.evidence import Evidence, check_verdict, rejected_verdict
-from ..state.loop import PlanState, PlanUpdate
+from ..state.evidence import (
+    Evidence,
+    by_citation,
+    check_verdict,
+    clean_citation,
+    rejected_verdict,
+)
+from ..state.loop import PlanState, PlanUpdate, changes
 from ..state.outcome import denial
 from ..state.plan import Task, merge_tasks
 from .allowance import ledger_for, limit_reason, spent_since
@@ -41,7 +47,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
     update["spend"] = spent_since(began, answer.spend)
     improvements = update.get("improvements", [])
     emit({"type": "verdict", "passed": update["task_completed"], "improvements": improvements})
-    return update
+    return changes(state, update)
 
 
 def _shown(record: Evidence) -> dict[str, object]:
@@ -52,16 +58,13 @@ def _shown(record: Evidence) -> dict[str, object]:
 def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context) -> PlanUpdate:
     verdict = answer.parsed or rejected_verdict(answer.problems)
     blockers = sorted(_blockers(state, verdict))
-    reopened = _reopened(state.todos, verdict)
+    judged = _judged_tasks(state, verdict)
     update = PlanUpdate(
         cycles=state.cycles + 1,
-        planning_rounds=0,
-        models={"verifier": answer.model},
-        verdict=verdict.model_dump(exclude={"summary"}),
         task_completed=verdict.passed,
         improvements=[] if verdict.passed else verdict.improvements,
         blockers=blockers,
-        todos=reopened,
+        todos=judged,
         tier_bump=state.tier_bump + (0 if verdict.passed else 1),
     )
     if verdict.passed:
@@ -70,7 +73,7 @@ def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context
         return update
     if answer.refused:
         return update | PlanUpdate(halt=limit_reason(answer.refused), should_continue=False)
-    tasks = merge_tasks(state.todos, [reopened])
+    tasks = merge_tasks(state.todos, [judged])
     return update | _another_cycle(state, tasks, blockers, context)
 
 
@@ -102,11 +105,16 @@ def _blockers(state: PlanState, verdict: VerifierResponse) -> set[str]:
     return unproven or set(verdict.improvements)
 
 
-def _reopened(tasks: list[Task], verdict: VerifierResponse) -> list[Task]:
-    """Completed tasks that the verdict does not accept must be done again."""
-    rejected = {t.id: t.feedback for t in verdict.tasks if not t.completed}
-    return [
-        Task(id=t["id"], status="failed", feedback=rejected[t["id"]] or "not accepted")
-        for t in tasks
-        if t["status"] == "completed" and t["id"] in rejected
-    ]
+def _judged_tasks(state: PlanState, verdict: VerifierResponse) -> list[Task]:
+    """Proven tasks get the evidence the verdict cites; rejected ones must be done again."""
+    known = by_citation(state.evidence)
+    status = {t["id"]: t["status"] for t in state.todos}
+    changed = []
+    for judged in verdict.tasks:
+        if judged.completed:
+            cited = [known[c]["id"] for c in map(clean_citation, judged.evidence) if c in known]
+            changed.append(Task(id=judged.id, evidence=cited))
+        elif status.get(judged.id) == "completed":
+            why = judged.feedback or "not accepted"
+            changed.append(Task(id=judged.id, status="failed", feedback=why))
+    return changed

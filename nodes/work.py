@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 
 from ..models.spend import Ledger
 from ..state.context import Context, context_of
-from ..state.loop import PlanState, PlanUpdate
+from ..state.loop import PlanState, PlanUpdate, changes
 from ..state.plan import Task, in_order, waits_for
 from .allowance import ledger_for, limit_reason, sharing, spent_since
 from .events import Emit, emitter, events_to
@@ -34,11 +34,13 @@ async def work(state: PlanState, runtime: Runtime[Context], *, run_task: RunTask
             crew.run,
             slots=context.max_parallel_tasks,
             drained=lambda: bool(runtime.drain_requested),
+            ended=lambda end: ledger.recall(end["id"], end["spend"]),
         )
     ended = list(ends.values())
     update = gathered(state.todos, ended)
     update["spend"] = spent_since(began, spent_by(ended))
-    return update | _limit(ledger, unfinished=any(end["status"] != "completed" for end in ended))
+    unfinished = any(end["status"] != "completed" for end in ended)
+    return changes(state, update | _limit(ledger, unfinished=unfinished))
 
 
 def _limit(ledger: Ledger, *, unfinished: bool) -> PlanUpdate:

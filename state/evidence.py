@@ -48,7 +48,7 @@ def check_verdict(
     Each task called completed must cite evidence that exists in this run and is no failed call;
     a report counts for its own task only. A passed verdict must judge every task.
     """
-    known = _by_citation(evidence)
+    known = by_citation(evidence)
     ids = {task["id"] for task in tasks}
     problems = [
         f"there is no task {t.id!r}; the tasks are {sorted(ids)}"
@@ -67,11 +67,16 @@ def check_verdict(
     return problems
 
 
-def _by_citation(evidence: Sequence[Evidence]) -> dict[str, Evidence]:
+def by_citation(evidence: Sequence[Evidence]) -> dict[str, Evidence]:
     """Records by id, and by the provider's call id where that is unique in the run."""
     counts = Counter(record.get("call_id", "") for record in evidence)
     by_call = {r["call_id"]: r for r in evidence if r.get("call_id") and counts[r["call_id"]] == 1}
     return by_call | {record["id"]: record for record in evidence}
+
+
+def clean_citation(text: str) -> str:
+    """A cited id without the brackets and spaces models put around it."""
+    return text.strip().strip("[]").strip()
 
 
 def _citation_problems(task: str, cited: Sequence[str], known: dict[str, Evidence]) -> list[str]:
@@ -79,7 +84,7 @@ def _citation_problems(task: str, cited: Sequence[str], known: dict[str, Evidenc
         return [f"task {task!r} is called completed but cites no evidence id"]
     problems = []
     for citation in cited:
-        record = known.get(citation.strip().strip("[]"))
+        record = known.get(clean_citation(citation))
         if record is None:
             problems.append(f"evidence {citation!r} does not exist in this run")
         elif record["status"] != "success":

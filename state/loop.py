@@ -78,8 +78,6 @@ class LoopState(LoopOutput):
     """Why the run must end now, where it is not the goal."""
     spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
     """What this turn has used; every node that asks or calls adds to it."""
-    models: Annotated[dict[str, str], keep_latest] = field(default_factory=dict)
-    """Role to the model that answered last."""
     warnings: Annotated[list[str], join_texts] = field(default_factory=list)
     """What went wrong without ending the run: dead servers, fallbacks, forbidden status changes."""
 
@@ -97,7 +95,7 @@ class PlanState(LoopState):
     planning: Planning = "ready"
     """What the planner decided; its router reads it."""
     planning_rounds: int = 0
-    """Asks for a plan since the last verdict; the planner counts, the verifier resets."""
+    """Asks for a plan that brought none yet; the planner counts, and clears it with a plan."""
     cycles: int = 0
     """Verdicts this turn; the verifier counts."""
     missing: list[str] = field(default_factory=list)
@@ -106,8 +104,6 @@ class PlanState(LoopState):
     """The user's answers: {question, answer}; ask_user and review_plan append."""
     blockers: list[str] = field(default_factory=list)
     """What kept the last verdict from passing; the same twice means stuck."""
-    verdict: dict[str, Any] | None = None
-    """The last verdict without its summary, by its Python field names; the verifier writes it."""
     tier_bump: int = 0
     """How many tiers above the usual one unproven tasks run; the verifier raises it."""
 
@@ -132,7 +128,6 @@ class PlanUpdate(TypedDict, total=False):
     improvements: list[str]
     halt: Reason | None
     spend: Spend | Overwrite
-    models: dict[str, str] | Overwrite
     warnings: list[str] | Overwrite
     todos: list[Task] | Overwrite
     evidence: list[Evidence] | Overwrite
@@ -142,7 +137,6 @@ class PlanUpdate(TypedDict, total=False):
     missing: list[str]
     answers: list[dict[str, str]]
     blockers: list[str]
-    verdict: dict[str, Any] | None
     tier_bump: int
 
 
@@ -183,7 +177,6 @@ class TaskState(TaskInput):
     denied: str = ""
     """Why a call was refused last: denied, rejected or not_interactive."""
     spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
-    models: Annotated[dict[str, str], keep_latest] = field(default_factory=dict)
     warnings: Annotated[list[str], join_texts] = field(default_factory=list)
 
 
@@ -201,5 +194,19 @@ class TaskUpdate(TypedDict, total=False):
     wishes: dict[str, str]
     denied: str
     spend: Spend
-    models: dict[str, str]
     warnings: list[str]
+
+
+# Keys whose writes are folded into what is there: an empty write changes nothing.
+_FOLDED = frozenset({"messages", "ui", "spend", "warnings", "todos", "evidence"})
+
+
+def changes(state: PlanState, update: PlanUpdate) -> PlanUpdate:
+    """The part of an update that changes something: every key written is a row in the database."""
+
+    def changed(key: str, value: Any) -> bool:
+        if isinstance(value, Overwrite):
+            return bool(getattr(state, key) != value.value)
+        return bool(value) if key in _FOLDED else bool(getattr(state, key) != value)
+
+    return PlanUpdate(**{k: v for k, v in update.items() if changed(k, v)})  # type: ignore[no-any-return,typeddict-item]  # its own keys

@@ -17,8 +17,14 @@ def _from_0(values: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
     todos = values.get("todos") or []
     return {
-        "todos": [blank | t | {"status": read_status(t.get("status", "pending"))} for t in todos]
+        "todos": [blank | t | {"status": _to_go_on(t.get("status", "pending"))} for t in todos]
     }
+
+
+def _to_go_on(status: object) -> object:
+    """Today's word; what was under way is pending, because only pending tasks are started."""
+    word = read_status(status)
+    return "pending" if word == "in_progress" else word
 
 
 MIGRATIONS: Final[dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {0: _from_0}

@@ -1,11 +1,10 @@
 """How a run ended: one honest record, the same keys always."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from .evidence import Evidence
 from .plan import Task, requested
 from .spend import Spend
 
@@ -112,17 +111,16 @@ def partial_answer(tasks: Sequence[Task], missing: Sequence[str]) -> str:
     return "\n\n".join(parts)
 
 
-def cited(evidence: Sequence[Evidence], verdict: Mapping[str, Any] | None) -> dict[str, list[str]]:
-    """Task id to the evidence ids a verdict cites, as ids of this run's records."""
-    by_call = {r.get("call_id") or r["id"]: r["id"] for r in evidence} | {
-        r["id"]: r["id"] for r in evidence
-    }
-    judged = (verdict or {}).get("tasks", [])
-    return {
-        t["id"]: [
-            by_call[c.strip().strip("[]")]
-            for c in t["evidence"]
-            if c.strip().strip("[]") in by_call
-        ]
-        for t in judged
-    }
+def spend_outcome(spend: Spend) -> Spend:
+    """The counters with all the keys the outcome promises."""
+    empty = Spend(
+        model_calls=0,
+        tool_calls=0,
+        input_tokens=0,
+        output_tokens=0,
+        seconds=0.0,
+        by_role={},
+        by_model={},
+    )
+    counted = {key: value for key, value in spend.items() if key in empty}
+    return Spend(**{**empty, **counted})  # type: ignore[typeddict-item]  # its own keys

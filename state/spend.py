@@ -23,10 +23,12 @@ class Spend(TypedDict, total=False):
     seconds: float
     by_role: dict[str, RoleSpend]
     by_model: dict[str, RoleSpend]
+    models: dict[str, str]
+    """Role to the model that answered last."""
 
 
 def add_spend(left: Spend | None, right: Spend | None) -> Spend:
-    """Reducer: add two spends number by number, key by key; neither is changed."""
+    """Reducer: add two spends number by number, key by key; of names the later one stays."""
     total: Any = _add(left or {}, right or {})
     return total  # type: ignore[no-any-return]  # the shape is that of its two parts
 
@@ -39,7 +41,7 @@ def _add(left: Any, right: Any) -> Any:
             else (left | right)[key]
             for key in [*left, *(k for k in right if k not in left)]
         }
-    return left + right
+    return right if isinstance(right, str) else left + right
 
 
 def model_spend(role: str, model: str, input_tokens: int, output_tokens: int) -> Spend:
@@ -51,4 +53,5 @@ def model_spend(role: str, model: str, input_tokens: int, output_tokens: int) ->
         output_tokens=output_tokens,
         by_role={role: one},
         by_model={model: one.copy()},
+        models={role: model},
     )

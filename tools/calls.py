@@ -276,7 +276,7 @@ class _Run:
     async def _guarded(self, step: _Ready, work: Coroutine[Any, Any, Any]) -> ToolResult:
         """Do the work within the deadline; whatever goes wrong becomes a result."""
         name, deadline = step.tool.name, step.tool.timeout or self.context.tool_deadline
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(_staying(work))
         await _wait(task, deadline)
         if not task.done():
             still = (
@@ -290,7 +290,7 @@ class _Run:
         error = task.exception()
         if error is None:
             return normalise(task.result())
-        if not isinstance(error, Exception | SystemExit) or isinstance(error, GraphBubbleUp):
+        if not isinstance(error, Exception) or isinstance(error, GraphBubbleUp):
             raise error
         log.info("tool %s failed", name, exc_info=error)
         return _failed(step.tool, error)
@@ -300,6 +300,15 @@ def _failed(tool: CatalogTool, error: BaseException) -> ToolResult:
     if isinstance(error, ServerUnavailable):
         return failure(f"The MCP server {tool.server!r} is not available: {error}")
     return from_exception(tool.name, error)
+
+
+async def _staying(work: Coroutine[Any, Any, T]) -> T:
+    """Keep a tool that calls `sys.exit()` from ending the loop: asyncio lets that one out."""
+    try:
+        return await work
+    except SystemExit as error:
+        msg = f"SystemExit: {error.code}"
+        raise RuntimeError(msg) from error
 
 
 async def _wait(task: asyncio.Future[Any], deadline: float) -> None:

@@ -1,6 +1,7 @@
 """`langgraph dev` as a developer starts it, seen through the SDK that Studio speaks."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -219,6 +220,22 @@ async def test_a_server_elsewhere_follows_its_settings_and_leaves_nothing_behind
         assert [line.split()[-1] for line in children.values()] == [str(tmp_path / "shelf")]
         assert server.stop() == 0
     assert not alive(children)
+
+
+@pytest.mark.req("P-40")
+async def test_a_question_survives_a_restart_of_the_server(serve, repository, tmp_path):
+    folder = tmp_path / "served"
+    folder.mkdir()
+    shutil.copy(repository / "langgraph.json", folder)
+    with serve(folder) as server:
+        async with get_client(url=server.url) as client:
+            thread, paused = await begin(client, 'Write "good night" to note.txt')
+        assert paused["__interrupt__"]
+    with serve(folder) as server:
+        async with get_client(url=server.url) as client:
+            ended = await answer(client, thread, "approve")
+    assert ended["outcome"]["status"] == "complete"
+    assert (folder / "note.txt").read_text() == "good night"
 
 
 STRICT = """

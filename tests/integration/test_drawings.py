@@ -1,5 +1,6 @@
 """The graphs as drawn, and the names that users' databases hold."""
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import get_args, get_type_hints
 
@@ -14,7 +15,7 @@ FROZEN = (
     "These names are stored in users' databases. A renamed or removed one orphans saved threads: "
     "add a migration to state/migrations.py, then run pytest --snapshot-update."
 )
-ROUTERS = {
+ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
     "plan_execute_verify": {
         "planner": plan_execute_verify.route_after_planner,
         "ask_user": plan_execute_verify.route_after_answer,

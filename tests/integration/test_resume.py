@@ -134,16 +134,151 @@ def test_killed_again_and_again(places, unkilled, tmp_path):
 
 
 @pytest.mark.req("S0-103")
-def test_a_resume_does_not_refill_the_allowance(tmp_path):
-    """Seven calls: two plans, one finished task, one half done; then the process dies."""
+@pytest.mark.parametrize(
+    ("place", "limit"),
+    [({"tool": "save", "recorded": 2}, 7), ({"model": "executor price", "recorded": 1}, 5)],
+    ids=["two done", "one done"],
+)
+def test_a_resume_does_not_refill_the_allowance(place, limit, tmp_path):
+    """Plans, finished tasks and half done ones of the dead process count on."""
     folder = tmp_path / "run"
-    place = {"model": "executor price", "recorded": 1}
-    settings = {"max_model_calls": 6}
-    killed.finish(killed.start(folder, {"tool": "save"}, **settings), folder)
+    settings = {"max_model_calls": limit}
+    assert killed.finish(killed.start(folder, place, **settings), folder) is None
     world = killed.World(folder)
-    before = len(lines(world, "asks"))
     outcome = killed.finish(killed.start(folder, **settings), folder)["outcome"]
     assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
-    # The limit, the verdict of the last turn, and what the crash cut off.
-    assert len(lines(world, "asks")) <= 6 + 3 + 1, (before, place)
-    assert outcome["spend"]["model_calls"] <= 6 + 3
+    # The limit, the one ask of the last turn, and what the crash cut off.
+    assert outcome["spend"]["model_calls"] <= limit + 1
+    assert len(lines(world, "asks")) <= limit + 1 + 1
+
+
+def independent(number=3):
+    return plan(*(todo(str(n), f"task {n}", []) for n in range(1, number + 1)))
+
+
+def described(messages):
+    human = next(m.text for m in messages if m.type == "human")
+    return killed.read_json(human, "task")["description"]
+
+
+def workers(work):
+    """A model whose tasks each call the tool `work` once, then report what it said."""
+
+    def executor(messages, offered):
+        found = [m.text for m in messages if m.type == "tool"]
+        name = described(messages)
+        return report(f"{name}: {found[-1]}") if found else [call("work", name=name)]
+
+    return ScriptedModel(
+        {
+            "planner": [independent()],
+            "executor": executor,
+            "verifier": [passed("All three are done.", t1=["1.1.0"], t2=["2.1.0"], t3=["3.1.0"])],
+        }
+    )
+
+
+@pytest.mark.req("S0-22", "S0-104", "P-13")
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_drain_in_mid_plan_fails_nothing_and_repeats_nothing(slots, tmp_path, caplog):
+    control = RunControl()
+    done = []
+
+    def work(name: str) -> str:
+        """Work."""
+        control.request_drain("signal")
+        time.sleep(0.05)
+        done.append(name)
+        return "done"
+
+    goal = {"messages": [{"role": "user", "content": "Do all three."}]}
+    with (
+        caplog.at_level(logging.ERROR),
+        open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability,
+    ):
+        graph = build_plan_execute_verify(model=workers(work), tools=[work], durability=durability)
+        with pytest.raises(GraphDrained):
+            graph.invoke(goal, THREAD, control=control, context=Context(max_parallel_tasks=slots))
+        before = list(done)
+        assert 1 <= len(before) <= slots
+        state = graph.get_state(THREAD)
+        assert {t["status"] for t in state.values["todos"]} == {"pending"}
+        assert state.next == ("work",)
+        outcome = graph.invoke(None, THREAD, control=RunControl())["outcome"]
+    assert outcome["status"] == "complete"
+    assert [t["attempts"] for t in outcome["tasks"]] == [1, 1, 1]
+    assert sorted(done) == ["task 1", "task 2", "task 3"]
+    assert outcome["spend"]["model_calls"] == 8
+    assert not caplog.records, [r.getMessage() for r in caplog.records]
+
+
+@pytest.mark.req("S0-22")
+async def test_a_cancelled_run_leaves_nothing_behind_and_goes_on(tmp_path, caplog):
+    reached = asyncio.Event()
+    done = []
+
+    async def work(name: str) -> str:
+        """Work."""
+        if len(done) < 1:
+            done.append(name)
+            return "done"
+        if not reached.is_set():
+            reached.set()
+            await asyncio.sleep(30)
+        done.append(name)
+        return "done"
+
+    with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability:
+        graph = build_plan_execute_verify(model=workers(work), tools=[work], durability=durability)
+        goal = {"messages": [{"role": "user", "content": "Do all three."}]}
+        run = asyncio.create_task(
+            graph.ainvoke(goal, THREAD, context=Context(max_parallel_tasks=1))
+        )
+        await reached.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        outcome = (await graph.ainvoke(None, THREAD))["outcome"]
+    assert outcome["status"] == "complete"
+    assert done == ["task 1", "task 2", "task 3"]
+    assert not [r for r in caplog.records if r.levelno >= logging.ERROR]
+
+
+@pytest.mark.req("P-13", "P-24")
+def test_a_model_that_stays_away_costs_its_own_task_only(tmp_path):
+    """One of two parallel tasks finds no model: the other's result is kept for the resume."""
+    away, done = threading.Event(), []
+    away.set()
+
+    def executor(messages, offered):
+        name = described(messages)
+        if name == "task 1" and away.is_set():
+            return ConnectionError("no route to host")
+        found = [m.text for m in messages if m.type == "tool"]
+        turn = report(f"{name}: done") if found else [call("work", name=name)]
+        return Slow(0.05, turn)
+
+    def work(name: str) -> str:
+        """Work."""
+        done.append(name)
+        return "done"
+
+    model = ScriptedModel(
+        {
+            "planner": [independent(2)],
+            "executor": executor,
+            "verifier": [passed("Both are done.", t1=["1.1.0"], t2=["2.1.0"])],
+        }
+    )
+    context = Context(model_retries=1)
+    with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability:
+        graph = build_plan_execute_verify(model=model, tools=[work], durability=durability)
+        goal = {"messages": [{"role": "user", "content": "Do both."}]}
+        with pytest.raises(ModelCallFailed, match="resume the thread"):
+            graph.invoke(goal, THREAD, context=context)
+        assert done == ["task 2"], "the slower sibling was not cancelled"
+        away.clear()
+        outcome = graph.invoke(None, THREAD, context=context)["outcome"]
+    assert outcome["status"] == "complete"
+    assert done == ["task 2", "task 1"]
+    assert [described(a.messages) for a in model.asked if a.role == "executor"].count("task 2") == 2

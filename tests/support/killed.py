@@ -4,6 +4,7 @@ The model goes by rules, not by turns, so that whichever process asks gets the s
 tools and models did is appended to files, which survive the process.
 """
 
+import asyncio
 import json
 import multiprocessing
 import os
@@ -116,13 +117,17 @@ def model_of(world: World, kill: dict[str, Any]) -> ScriptedModel:
         task = read_json(human, "task")["description"] if role == "executor" else ""
         world.tell("asks", f"{role} {task}".strip())
         if kill.get("model") == f"{role} {task}".strip():
-            world.wait_for_recorded(kill.get("recorded", 0))
-            die()
+            return _last_thought(world, kill)
         return {"planner": _planned, "executor": _executed, "verifier": _judged}[role](
             human, messages
         )
 
     return ScriptedModel(answer)
+
+
+async def _last_thought(world: World, kill: dict[str, Any]) -> None:
+    await asyncio.to_thread(world.wait_for_recorded, kill.get("recorded", 0))
+    die()
 
 
 def _planned(human: str, messages: list[Any]) -> dict[str, Any]:
@@ -151,7 +156,11 @@ def _judged(human: str, messages: list[Any]) -> dict[str, Any]:
 
 
 def answer_to(name: str) -> dict[str, Any]:
-    return {"type": "respond", "message": "The top one."} if name == "ask_user" else {"type": "approve"}
+    return (
+        {"type": "respond", "message": "The top one."}
+        if name == "ask_user"
+        else {"type": "approve"}
+    )
 
 
 def drive(graph: Any, world: World, config: dict[str, Any], context: Context) -> dict[str, Any]:

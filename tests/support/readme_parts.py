@@ -21,8 +21,8 @@ def graphs() -> dict[str, Any]:
 
 
 def drawing(name: str) -> str:
-    """The Mermaid drawing of a graph, fenced."""
-    return f"```mermaid\n{graphs()[name].draw_mermaid().strip()}\n```"
+    """The Mermaid drawing of a graph, fenced; a page brings its own colours."""
+    return f"```mermaid\n{graphs()[name].draw_mermaid(with_styles=False).strip()}\n```"
 
 
 def settings_table() -> str:

@@ -8,7 +8,7 @@ import pytest
 
 LATE = {
     "anthropic", "langchain_anthropic", "langchain_mcp_adapters", "langchain_openai", "mcp",
-    "openai", "psycopg", "rich", "tiktoken", "typer",
+    "openai", "psycopg", "tiktoken", "typer",
 }  # fmt: skip
 
 
@@ -26,14 +26,17 @@ def test_the_bare_import_loads_the_standard_library_at_most():
     assert foreign == {"loopwright"}
 
 
+BUILT = "import loopwright; loopwright.build_plan_execute_verify(model='openai:x', mcp={})"
+
+
 @pytest.mark.parametrize(
     "statement",
     [
         "from loopwright import *",
         "from loopwright import build_plan_execute_verify",
         "from loopwright.graphs.plan_execute_verify import graph",
-        "from loopwright import build_plan_execute_verify as b; b(model='openai:x', mcp={'mcpServers': {}})",
+        BUILT,
     ],
 )
 def test_nothing_that_most_programs_do_without_is_loaded(statement):
-    assert not loaded_by(statement) & LATE
+    assert loaded_by(statement) & LATE == set()

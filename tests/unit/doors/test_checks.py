@@ -12,7 +12,14 @@ from pydantic import BaseModel, ValidationError
 from loopwright.doors.durability import open_durability
 from loopwright.doors.graph import LoopBuilder
 from loopwright.doors.savers import ThreadedSaver
-from loopwright.state.errors import AnswerRejected, ThreadIncompatible, ThreadNotFound
+from loopwright.state.answers import Answer
+from loopwright.state.context import Context
+from loopwright.state.errors import (
+    AnswerRejected,
+    SettingsError,
+    ThreadIncompatible,
+    ThreadNotFound,
+)
 from loopwright.state.migrations import SCHEMA_VERSION
 from loopwright.state.outcome import RESUMABLE
 from support.toy_graphs import ToyInput, ToyState, ask, asker, end, greet, greeter, hello, on
@@ -182,7 +189,7 @@ def test_a_thread_of_schema_0_that_waits_resumes_under_the_present_one(tmp_path)
     assert result["log"] == ["a", "b"]
     assert result["schema_version"] == SCHEMA_VERSION
     assert seen[-1].added == "default"
-    assert [(todo["status"], todo["attempts"]) for todo in seen[-1].todos] == [("in_progress", 0)]
+    assert [(todo["status"], todo["attempts"]) for todo in seen[-1].todos] == [("pending", 0)]
 
 
 @pytest.mark.req("P-07")
@@ -427,3 +434,41 @@ async def test_a_turn_reads_the_head_once_more_than_a_plain_graph(database):
         await graph.ainvoke(hello(), on(kind.__name__))
         reads[kind] = Counting.reads
     assert reads[LoopBuilder] == reads[StateGraph] + 1
+
+
+# --- what pydantic refuses, in one sentence -----------------------------------------------------
+
+
+@pytest.mark.req("P-37")
+def test_an_answer_in_no_known_shape_is_refused_in_words_and_the_question_stays(database):
+    async def decide(state: ToyState) -> dict[str, Any]:
+        return {"log": [interrupt("go?", response_schema=Answer).type]}
+
+    builder = LoopBuilder(ToyState, input_schema=ToyInput)
+    builder.add_node("decide", decide)
+    builder.add_edge(START, "decide")
+    graph = builder.compile(database.checkpointer)
+    graph.invoke(hello(), on("t"))
+    edit = {"type": "edit"}
+    for bad, reason in (("perhaps", "an answer is approve"), (edit, "an edit needs the new")):
+        with pytest.raises(AnswerRejected) as refused:
+            graph.invoke(Command(resume=bad), on("t"))
+        assert str(refused.value).startswith("The answer to thread 't' is not taken, its question")
+        assert reason in str(refused.value)
+        assert "pydantic" not in str(refused.value)
+    assert graph.invoke(Command(resume="approve"), on("t"))["log"] == ["approve"]
+
+
+def test_a_wrong_context_names_the_setting():
+    async def nothing(state: ToyState) -> None: ...
+
+    builder = LoopBuilder(ToyState, Context, input_schema=ToyInput)
+    builder.add_node("nothing", nothing)
+    builder.add_edge(START, "nothing")
+    context: Any = {"max_tasks": 0, "tiers": {"planner": "huge"}}
+    with pytest.raises(SettingsError) as refused:
+        builder.compile().invoke(hello(), context=context)
+    assert str(refused.value) == (
+        "The run's context is wrong: tiers.planner: Input should be 'fast', 'balanced' or"
+        " 'powerful'; max_tasks: Input should be greater than or equal to 1."
+    )

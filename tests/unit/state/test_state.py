@@ -93,7 +93,7 @@ def test_values_of_version_0_are_brought_up_to_date():
     old = {"todos": [{"id": "1", "description": "x", "status": "executing"}]}
     update = migrate(old)
     assert update["schema_version"] == SCHEMA_VERSION
-    assert update["todos"][0]["status"] == "in_progress"
+    assert update["todos"][0]["status"] == "pending"
     assert update["todos"][0]["rounds"] == 0
     assert migrate({**old, **update}) is None
     with pytest.raises(ThreadIncompatible, match="upgrade loopwright"):

@@ -216,11 +216,14 @@ async def test_a_tool_that_does_not_answer_is_left_at_the_deadline():
 
     context = Context(tool_deadline=0.3)
     box = Toolbox([hangs, reading(deaf), add])
-    records = await run(box, ("hangs", {}), ("deaf", {}), ("add", {"a": 1}), context=context)
+    try:
+        records = await run(box, ("hangs", {}), ("deaf", {}), ("add", {"a": 1}), context=context)
+    finally:
+        released.set()
+        await asyncio.sleep(0)
     assert [r["status"] for r in records] == ["error", "error", "success"]
     assert "did not answer within 0.3 s; it may still be running" in records[0]["result"]
     assert "did not answer within 0.3 s. Correct" in records[1]["result"]
-    released.set()
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
 

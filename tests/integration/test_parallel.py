@@ -1,0 +1,275 @@
+"""Tasks side by side: their order, their failures, and the questions one of them asks."""
+
+import time
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from loopwright import Context, ScriptedModel, build_plan_execute_verify, open_durability
+from loopwright.prompts.sections import read_json
+from support.scripts import call, passed, plan, report, todo
+
+THREAD = {"configurable": {"thread_id": "t"}}
+SAVES = [{"tool": "save", "action": "ask"}]
+
+
+class Crew:
+    """Scripted roles for one plan; each task makes the calls given for it, then reports."""
+
+    def __init__(self, *todos, calls=None, slow=()):
+        self.todos = todos
+        self.calls = calls or {}
+        self.slow = slow
+        self.spans = {}
+        self.saved = []
+        self.model = ScriptedModel(self.turn)
+
+    def turn(self, messages, offered):
+        role = messages[0].text.split()[3].rstrip(".")
+        human = next(m.text for m in messages if m.type == "human")
+        if role == "planner":
+            return plan(*self.todos)
+        if role == "verifier":
+            return self.judge(human)
+        name = read_json(human, "task")["description"]
+        results = [m for m in messages if m.type == "tool"]
+        if not results:
+            return self.calls.get(name, [call("work", name=name)])
+        if results[-1].status == "error":
+            return report(results[-1].text, taskCompleted=False, shouldContinue=False)
+        return report(f"{name}: {results[-1].text}")
+
+    def judge(self, human):
+        tasks, evidence = read_json(human, "tasks"), read_json(human, "evidence")
+        proof = {f"t{e['task']}": [e["id"]] for e in evidence if e["status"] == "success"}
+        if all(t["status"] == "completed" for t in tasks):
+            return passed("Everything is done, see the results.", **proof)
+        judged = [
+            {
+                "id": t["id"],
+                "completed": t["status"] == "completed",
+                "evidence": proof.get(f"t{t['id']}", []),
+            }
+            for t in tasks
+        ]
+        return {
+            "allCompleted": False,
+            "userNeedsSatisfied": False,
+            "tasks": judged,
+            "improvements": ["finish what failed"],
+        }
+
+    def work(self, name: str) -> str:
+        """Work on something."""
+        began = time.monotonic()
+        time.sleep(0.15 if name in self.slow else 0.01)
+        self.spans.setdefault(name, []).append((began, time.monotonic()))
+        if name == "fail":
+            msg = "it cannot be done"
+            raise ValueError(msg)
+        return f"{name} done"
+
+    def save(self, text: str) -> str:
+        """Save a text."""
+        self.saved.append(text)
+        return f"saved {text}"
+
+    def graph(self, **options):
+        return build_plan_execute_verify(
+            model=self.model, tools=[self.work, self.save], policy=SAVES, **options
+        )
+
+    def order(self):
+        return sorted(self.spans, key=lambda name: self.spans[name][0][0])
+
+
+def ask(graph, **options):
+    return graph.invoke({"messages": [{"role": "user", "content": "Do it."}]}, THREAD, **options)
+
+
+def answered(graph, answer):
+    return graph.invoke(Command(resume=answer), THREAD)
+
+
+def asked_about(result):
+    return [i.value["action_requests"][0]["args"] for i in result["__interrupt__"]]
+
+
+@pytest.mark.req("P-13")
+def test_one_of_three_fails_fast_and_the_others_are_kept():
+    crew = Crew(
+        todo("1", "slow", []), todo("2", "fail", []), todo("3", "long", []), slow=("slow", "long")
+    )
+    outcome = ask(crew.graph())["outcome"]
+    assert outcome["status"] == "stuck"
+    assert [t["status"] for t in outcome["tasks"]] == ["completed", "failed", "completed"]
+    assert {name: len(spans) for name, spans in crew.spans.items()} == {
+        "slow": 1,
+        "long": 1,
+        "fail": 2,
+    }
+    assert any("it cannot be done" in text for text in outcome["unmet"])
+    assert "slow done" in outcome["answer"]
+
+
+@pytest.mark.req("P-13", "S0-61")
+def test_a_diamond_of_seven_runs_each_task_as_soon_as_it_can():
+    needs = {
+        "a": [], "b": ["a"], "c": ["a"], "d": ["b"], "e": ["c"], "f": ["c"], "g": ["d", "e", "f"],
+    }  # fmt: skip
+    crew = Crew(*(todo(name, name, waits) for name, waits in needs.items()), slow=("b", "e"))
+    outcome = ask(crew.graph(durability=None))["outcome"]
+    assert outcome["status"] == "complete"
+    spans = {name: times[0] for name, times in crew.spans.items()}
+    assert all(spans[w][1] <= spans[name][0] for name, waits in needs.items() for w in waits)
+    assert spans["e"][0] < spans["b"][1], "e does not wait for b, which is none of its inputs"
+    assert all(len(times) == 1 for times in crew.spans.values())
+
+
+def test_a_plan_without_dependencies_runs_one_after_another_by_priority():
+    crew = Crew(
+        todo("1", "last", priority=3), todo("2", "first", priority=1),
+        todo("3", "middle", priority=2), slow=("first",),
+    )  # fmt: skip
+    assert ask(crew.graph())["outcome"]["status"] == "complete"
+    assert crew.order() == ["first", "middle", "last"]
+    ends = [crew.spans[name][0] for name in crew.order()]
+    assert all(ends[n][1] <= ends[n + 1][0] for n in range(2))
+
+
+def test_one_slot_goes_to_ready_tasks_by_priority():
+    crew = Crew(
+        todo("1", "third", [], priority=3), todo("2", "second", [], priority=2),
+        todo("3", "first", [], priority=1), todo("4", "after third", ["1"], priority=1),
+    )  # fmt: skip
+    outcome = ask(crew.graph(), context=Context(max_parallel_tasks=1))["outcome"]
+    assert outcome["status"] == "complete"
+    assert crew.order() == ["first", "second", "third", "after third"]
+
+
+def savers(slow=()):
+    """Two tasks that save, one that works beside them, and one that needs the first save."""
+    return Crew(
+        todo("1", "save a", []), todo("2", "beside", []), todo("3", "after a", ["1"]),
+        todo("4", "save b", []),
+        calls={
+            "save a": [call("save", text="a")], "save b": [call("save", text="b")],
+        },
+        slow=slow,
+    )  # fmt: skip
+
+
+@pytest.mark.req("P-02", "P-13")
+def test_while_one_waits_for_a_human_others_run_on_and_dependants_wait(tmp_path):
+    crew = savers()
+    with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability:
+        graph = crew.graph(durability=durability)
+        asked = asked_about(ask(graph))
+        assert crew.order() == ["beside"]
+        assert not crew.saved
+        assert {"text": "a"} in asked
+        waiting = {
+            i.value["action_requests"][0]["args"]["text"]: i.id
+            for i in graph.get_state(THREAD).interrupts
+        }
+        second = answered(graph, {waiting["a"]: {"type": "approve"}})
+        assert crew.saved == ["a"]
+        assert asked_about(second) == [{"text": "b"}]
+        assert crew.order() == ["beside", "after a"]
+        outcome = answered(graph, "approve")["outcome"]
+    assert outcome["status"] == "complete"
+    assert crew.saved == ["a", "b"]
+    assert [len(spans) for spans in crew.spans.values()] == [1, 1]
+    assert outcome["spend"]["tool_calls"] == 4
+    assert outcome["spend"]["model_calls"] == 10
+
+
+def one_save():
+    return Crew(todo("1", "save a"), calls={"save a": [call("save", text="a")]})
+
+
+def test_a_rejection_reaches_the_model_with_its_words():
+    crew = one_save()
+    graph = crew.graph(checkpointer=InMemorySaver())
+    ask(graph)
+    outcome = answered(graph, "reject: not on a Friday")["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "DENIED")
+    assert not crew.saved
+    told = [m.text for a in crew.model.asked for m in a.messages if m.type == "tool"]
+    assert "not on a Friday" in told[0]
+
+
+def test_an_edit_runs_with_the_new_arguments_under_the_same_policy():
+    crew = one_save()
+    policy = [
+        {"tool": "save", "arguments": {"text": "secret"}, "action": "deny", "reason": "no secrets"},
+        *SAVES,
+    ]
+    graph = build_plan_execute_verify(
+        model=crew.model, tools=[crew.save], policy=policy, checkpointer=InMemorySaver()
+    )
+    ask(graph)
+    outcome = answered(graph, {"type": "edit", "args": {"text": "b"}})["outcome"]
+    assert (outcome["status"], crew.saved) == ("complete", ["b"])
+    assert graph.get_state(THREAD).values["evidence"][0]["arguments"] == {"text": "b"}
+
+    ask(graph)
+    outcome = answered(graph, {"type": "edit", "args": {"text": "a secret"}})["outcome"]
+    assert (outcome["status"], crew.saved) == ("blocked", ["b"])
+    assert any("no secrets" in e["result"] for e in graph.get_state(THREAD).values["evidence"])
+
+
+def test_a_response_takes_the_place_of_the_call():
+    crew = one_save()
+    graph = crew.graph(checkpointer=InMemorySaver())
+    ask(graph)
+    outcome = answered(graph, "respond: I saved it myself")["outcome"]
+    assert outcome["status"] == "complete"
+    assert "I saved it myself" in outcome["tasks"][0]["result"]
+    assert not crew.saved
+
+
+@pytest.mark.parametrize("bad", ["oops", [], {}, {"type": "dance"}, 7, [{"type": "approve"}] * 2])
+def test_a_bad_answer_leaves_the_question_open(bad):
+    crew = one_save()
+    graph = crew.graph(checkpointer=InMemorySaver())
+    ask(graph)
+    with pytest.raises(ValueError, match=r"(?i)answer"):
+        answered(graph, bad)
+    assert len(graph.get_state(THREAD).interrupts) == 1
+    assert not crew.saved
+    assert answered(graph, [{"type": "accept", "args": None}])["outcome"]["status"] == "complete"
+    assert crew.saved == ["a"]
+
+
+@pytest.mark.parametrize("saver", [True, False], ids=["nobody there", "nothing to resume"])
+def test_what_would_be_asked_is_denied_where_nobody_could_answer(saver):
+    crew = one_save()
+    graph = crew.graph(checkpointer=InMemorySaver() if saver else None)
+    result = ask(graph, context=Context(interactive=not saver))
+    assert "__interrupt__" not in result
+    outcome = result["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "NOT_INTERACTIVE")
+    assert not crew.saved
+
+
+def test_two_questions_in_one_message_are_asked_one_at_a_time():
+    crew = Crew(
+        todo("1", "save both"),
+        calls={"save both": [call("save", "x", text="a"), call("save", "y", text="b")]},
+    )
+    graph = crew.graph(checkpointer=InMemorySaver())
+    assert asked_about(ask(graph)) == [{"text": "a"}]
+    assert asked_about(answered(graph, "approve")) == [{"text": "b"}]
+    assert not crew.saved, "nothing runs before the message is decided as a whole"
+    assert answered(graph, "approve")["outcome"]["status"] == "complete"
+    assert crew.saved == ["a", "b"]
+
+
+@pytest.mark.req("P-13")
+def test_a_sibling_still_at_work_is_not_cancelled_by_a_question():
+    crew = savers(slow=("beside",))
+    graph = crew.graph(checkpointer=InMemorySaver())
+    ask(graph)
+    assert len(crew.spans["beside"]) == 1

@@ -1,0 +1,94 @@
+"""From exceptions to sentences and exit codes."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from loopwright.cli.failures import LOG_FILE, guarded
+from loopwright.cli.output import Output
+from loopwright.state.errors import (
+    AnswerRejected,
+    ModelCallFailed,
+    SettingsError,
+    ThreadBusy,
+    ThreadNotFound,
+)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before():
+    root, before = logging.getLogger(), logging.getLogger().handlers[:]
+    yield
+    for handler in [h for h in root.handlers if h not in before]:
+        root.removeHandler(handler)
+        handler.close()
+    logging.captureWarnings(capture=False)
+
+
+def raising(error):
+    def action():
+        raise error
+
+    return action
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SettingsError("wrong"), 2),
+        (ThreadNotFound("gone"), 2),
+        (ThreadBusy("busy"), 2),
+        (AnswerRejected("no"), 2),
+        (ModelCallFailed("down"), 4),
+        (ZeroDivisionError("oops"), 4),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_exit_codes(error, code, capsys):
+    assert guarded(Output(thread="t", resume="loopwright resume t"), raising(error)) == code
+    told = capsys.readouterr()
+    assert "Traceback" not in told.out + told.err
+    assert "loopwright resume t" in told.out + told.err
+
+
+def test_an_action_that_ends_gives_its_code():
+    assert guarded(Output(), lambda: 3) == 3
+
+
+@pytest.mark.req("S0-76", "S0-151")
+def test_the_details_of_the_unexpected_go_to_the_log_file(capsys):
+    assert guarded(Output(), raising(ZeroDivisionError("oops"))) == 4
+    assert "ZeroDivisionError: oops. The details are in" in capsys.readouterr().err
+    assert "Traceback" in Path(LOG_FILE).read_text()
+
+
+def test_debugging_shows_them_at_once(capsys, monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_DEBUG", "1")
+    guarded(Output(), raising(ZeroDivisionError("oops")))
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_log_file_that_cannot_be_written_costs_nothing(capsys, tmp_path):
+    (tmp_path / ".loopwright").write_text("in the way")
+    assert guarded(Output(), raising(ZeroDivisionError("oops"))) == 4
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (SettingsError("a\nb"), {"status": "error", "error": "a b"}),
+        (ModelCallFailed("down"), {"status": "failed", "error": "down"}),
+        (KeyboardInterrupt(), {"status": "paused", "thread": "", "resume": ""}),
+    ],
+)
+def test_json_says_it_in_one_object(error, told, capsys):
+    guarded(Output(json=True), raising(error))
+    assert json.loads(capsys.readouterr().out) == told
+
+
+def test_before_anything_is_started_there_is_nothing_to_resume(capsys):
+    assert guarded(Output(), raising(KeyboardInterrupt())) == 130
+    assert "before anything was started" in capsys.readouterr().err

@@ -1,0 +1,202 @@
+"""The live view's board, its drawing, and the plain lines: driven by hand-made events."""
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from loopwright.cli.board import Board
+from loopwright.cli.output import Output
+from loopwright.cli.plain import line_of
+from loopwright.cli.view import LiveView, PlainView, draw
+
+PLAN = {
+    "type": "plan",
+    "round": 1,
+    "todos": [
+        {"id": "1", "description": "read", "status": "completed"},
+        {"id": "2", "description": "write", "status": "pending"},
+        {"id": "3", "description": "check", "status": "pending"},
+    ],
+}
+CALL = {"type": "tool_call", "id": "2.1.0", "task": "2", "tool": "add", "arguments": {"a": 1}}
+RETRY = {
+    "type": "retry", "role": "planner", "model": "m", "attempt": 2, "delay": 1.5, "error": "busy",
+}  # fmt: skip
+FALLBACK = {"type": "fallback", "role": "planner", "model": "m", "to": "n", "error": "down"}
+BUDGET = {"type": "budget", "limit": "tokens", "used": 1600, "of": 2000}
+
+
+def board_after(*events):
+    board = Board()
+    for event in events:
+        board.apply(event)
+    return board
+
+
+def drawn(board, rows=1_000, height=30):
+    console = Console(file=io.StringIO(), width=80, height=height, force_terminal=False)
+    console.print(draw(board, 3.0, Text("*"), rows))
+    return console.file.getvalue()
+
+
+@pytest.mark.req("S3-13")
+def test_tasks_have_an_icon_each_a_percentage_and_the_reason_of_a_failure():
+    failed = {"id": "2", "status": "failed", "feedback": "disk full"}
+    board = board_after(PLAN, {"type": "task", "id": "3", "status": "in_progress"})
+    board.put_tasks([failed])
+    shown = drawn(board)
+    assert " 33 %  1 of 3 tasks done" in shown
+    assert "✓ 1 read" in shown
+    assert "✗ 2 write  failed: disk full" in shown
+    assert "▶ 3 check" in shown
+
+
+def test_a_new_plan_replaces_the_old_one():
+    board = board_after(PLAN, {"type": "plan", "todos": [{"id": "9", "description": "again"}]})
+    assert list(board.tasks) == ["9"]
+    assert board.percent == 0
+
+
+def test_a_running_call_is_shown_until_it_ends():
+    board = board_after(PLAN, {**CALL, "status": "running"})
+    assert '→ add {"a": 1}' in drawn(board)
+    board.apply({**CALL, "status": "success", "seconds": 0.1})
+    assert "→" not in drawn(board)
+    assert "1 tool call " in drawn(board)
+
+
+def test_many_calls_are_counted_instead_of_shown():
+    calls = [{**CALL, "id": str(i), "status": "running"} for i in range(9)]
+    assert "… 5 more" in drawn(board_after(*calls))
+
+
+def test_spend_adds_up_and_denied_calls_do_not_count():
+    asked = {"type": "model", "asks": 2, "input_tokens": 1000, "output_tokens": 234}
+    board = board_after(asked, {**CALL, "status": "denied"})
+    assert "2 model calls · 0 tool calls · 1,234 tokens" in drawn(board)
+
+
+def test_warnings_are_shown_once_each():
+    warning = {"type": "warning", "text": "server x is down"}
+    shown = drawn(board_after(warning, warning, RETRY, FALLBACK, BUDGET))
+    assert shown.count("server x is down") == 0  # only the latest three fit
+    assert "! m (planner) failed, retry 2 in 1.5 s: busy" in shown
+    assert "! m (planner) failed: down; asking n instead" in shown
+    assert "! 1,600 of 2,000 tokens are used" in shown
+
+
+def test_a_long_plan_is_cut_to_where_the_work_is():
+    todos = [
+        {"id": str(i), "description": f"d{i}", "status": "completed" if i < 50 else "pending"}
+        for i in range(100)
+    ]
+    shown = drawn(board_after({"type": "plan", "todos": todos}), rows=10)
+    assert "… 49 above" in shown
+    assert "d50" in shown
+    assert "… 41 more" in shown
+    assert len(shown.splitlines()) < 20
+
+
+def test_a_resumed_thread_starts_from_what_is_done():
+    board = Board()
+    board.begin({"todos": PLAN["todos"], "spend": {"model_calls": 7}})
+    assert board.percent == 33
+    assert "7 model calls" in drawn(board)
+
+
+def test_an_ended_thread_starts_with_an_empty_board():
+    board = Board()
+    board.begin({"todos": PLAN["todos"], "outcome": {"status": "complete"}})
+    assert board.tasks == {}
+
+
+def test_unknown_and_odd_events_change_nothing():
+    board = board_after({"type": "unheard"}, {}, {"type": "plan"}, {"type": "plan", "todos": [7]})
+    assert board == Board()
+
+
+def test_markup_and_escape_codes_in_a_plan_are_text():
+    todo = {"id": "[bold]", "description": "x \x1b[2J [red]y[/red]", "status": "pending"}
+    shown = drawn(board_after({"type": "plan", "todos": [todo]}))
+    assert "[bold] x \ufffd[2J [red]y[/red]" in shown
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        ({"type": "phase", "role": "planner", "round": 1}, "planner: round 1"),
+        (
+            {"type": "phase", "role": "executor", "task": "2", "round": 3},
+            "executor: task 2, round 3",
+        ),
+        (PLAN, "plan: 3 tasks: 1 read; 2 write; 3 check"),
+        (
+            {"type": "task", "id": "2", "status": "failed", "description": "w"},
+            "task 2 failed: w",
+        ),
+        ({**CALL, "status": "running"}, 'call 2.1.0 add {"a": 1}'),
+        (
+            {**CALL, "status": "success", "seconds": 0.25, "result": "3\n4"},
+            "call 2.1.0 success (0.2 s): 3 4",
+        ),
+        (
+            {"type": "model", "role": "planner", "model": "m", "input_tokens": 5},
+            "planner asked m: 5 tokens in, 0 out",
+        ),
+        ({"type": "warning", "text": "careful"}, "warning: careful"),
+        (RETRY, "warning: m (planner) failed, retry 2 in 1.5 s: busy"),
+        (FALLBACK, "warning: m (planner) failed: down; asking n instead"),
+        (BUDGET, "warning: 1,600 of 2,000 tokens are used"),
+        ({"type": "verdict", "passed": True}, "verdict: passed"),
+        (
+            {"type": "verdict", "passed": False, "improvements": ["a", "b"]},
+            "verdict: not yet: a; b",
+        ),
+        (
+            {"type": "outcome", "status": "stuck", "reason": "SAME_PLAN"},
+            "outcome: stuck (SAME_PLAN)",
+        ),
+        ({"type": "unheard"}, None),
+    ],
+)
+@pytest.mark.req("S0-60")
+def test_each_event_is_one_short_line(event, line):
+    assert line_of(event) == line
+
+
+def test_a_million_characters_are_still_one_short_line():
+    line = line_of({"type": "task", "id": "1", "status": "failed", "description": "x\n" * 500_000})
+    assert len(line) <= 160
+
+
+def test_the_plain_view_writes_lines(capsys):
+    view = PlainView(Output())
+    view.start({})
+    view.event(PLAN)
+    view.event({"type": "unheard"})
+    view.tasks([])
+    view.stop()
+    assert capsys.readouterr().out == "plan: 3 tasks: 1 read; 2 write; 3 check\n"
+
+
+def test_with_json_progress_goes_to_standard_error(capsys):
+    PlainView(Output(json=True)).event(PLAN)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("plan:")
+
+
+def test_the_live_view_leaves_its_tasks_on_the_screen():
+    console = Console(file=io.StringIO(), width=80, height=30, force_terminal=True)
+    view = LiveView(console)
+    view.start({})
+    view.event(PLAN)
+    view.event({"type": "warning", "text": "careful"})
+    view.stopping()
+    view.stop()
+    view.stop()
+    left = console.file.getvalue().rpartition("\x1b[?25h")[2]
+    assert "1 of 3 tasks done" in left
+    assert "careful" in left

@@ -1,0 +1,141 @@
+"""Questions at the terminal and answers given as text."""
+
+import io
+import json
+
+import pytest
+from langgraph.types import Interrupt
+from rich.console import Console
+
+from loopwright.cli.approvals import Asker, accepted
+from loopwright.cli.questions import Question, read_answer, read_answers
+from loopwright.state.errors import AnswerRejected
+from loopwright.state.questions import question
+
+
+def tool_question(args=None, id_="a" * 32):
+    value = question("write", args or {"path": "x"}, "Run write?", tool_call_id="call_1")
+    return Question.of(Interrupt(value=value, id=id_))
+
+
+def user_question():
+    value = question("ask_user", {"questions": ["When?"]}, "When?", answers="respond")
+    return Question.of(Interrupt(value=value, id="b" * 32))
+
+
+def plan_question():
+    return Question.of(Interrupt(value=question("review_plan", {}, "Run this plan?"), id="c" * 32))
+
+
+def asked(about, *lines, place=""):
+    """What is answered when these lines are typed, and what was shown."""
+    console = Console(file=io.StringIO(), width=100)
+    typed = iter(lines)
+    reply = Asker(console, lambda: next(typed)).ask(about, place)
+    return accepted(reply, about), console.file.getvalue()
+
+
+def test_questions_are_told_apart():
+    assert tool_question().is_call
+    assert not user_question().is_call
+    assert not plan_question().is_call
+    named_alike = question("ask_user", {}, "?", tool_call_id="call_1")
+    assert Question.of(Interrupt(value=named_alike, id="d")).is_call
+
+
+def test_a_foreign_payload_is_a_question_for_words():
+    foreign = Question.of(Interrupt(value={"question": "go on?"}, id="e"))
+    assert not foreign.is_call
+    assert asked(foreign, "yes please")[0] == {"type": "respond", "message": "yes please"}
+    assert Question.of(Interrupt(value="words", id="f")).description == '"words"'
+
+
+def test_approve_reject_and_quit():
+    assert asked(tool_question(), "", "maybe", "a")[0] == {"type": "approve"}
+    assert asked(tool_question(), "r wrong file")[0] == {"type": "reject", "message": "wrong file"}
+    assert asked(tool_question(), "r", "late")[0] == {"type": "reject", "message": "late"}
+    assert asked(tool_question(), "r", "")[0] == {"type": "reject"}
+    assert asked(tool_question(), "q")[0] is None
+
+
+def test_long_arguments_are_cut_and_shown_whole_on_demand():
+    about = tool_question({f"key{i}": "v" * 1_000 for i in range(40)})
+    cut = asked(about, "a", place="1 of 2")[1]
+    whole = asked(about, "f", "a")[1]
+    assert "(1 of 2)" in cut
+    assert "key39" not in cut
+    assert "22 more lines: f" in cut
+    assert "key39" in whole
+
+
+def test_arguments_cannot_steer_the_terminal():
+    shown = asked(tool_question({"x": "[bold]\x1b[2J\x9b1m\u202e"}), "f", "a")[1]
+    assert "\x1b" not in shown
+    assert "\x9b" not in shown
+    assert "\u202e" not in shown
+    assert "[bold]" in shown
+
+
+def test_edit_as_a_line(monkeypatch):
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.delenv("VISUAL", raising=False)
+    reply, shown = asked(tool_question(), "e", "{oops", "e", "[1]", "e", '{"path": "y"}')
+    assert reply == {"type": "edit", "args": {"path": "y"}}
+    assert "no valid JSON" in shown
+    assert "must be a JSON object" in shown
+
+
+def test_edit_in_an_editor(monkeypatch, tmp_path):
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nsed -i s/x/edited/ $1\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    assert asked(tool_question(), "e")[0] == {"type": "edit", "args": {"path": "edited"}}
+
+
+def test_an_editor_that_fails_leaves_the_line(monkeypatch):
+    monkeypatch.setenv("VISUAL", "/no/such/editor")
+    reply, shown = asked(tool_question(), "e", "{}")
+    assert reply == {"type": "edit", "args": {}}
+    assert "/no/such/editor" in shown
+
+
+def test_words_and_plans():
+    assert asked(user_question(), "", "Monday")[0] == {"type": "respond", "message": "Monday"}
+    assert asked(user_question(), "q")[0] is None
+    assert asked(plan_question(), "approve")[0] == {"type": "approve"}
+    assert asked(plan_question(), "less")[0] == {"type": "respond", "message": "less"}
+    assert asked(plan_question(), "quit")[0] is None
+
+
+@pytest.mark.parametrize("text", ["approve", "reject: no", "respond: ok", '{"type": "approve"}'])
+def test_answers_as_text(text):
+    answer = read_answers(text, [tool_question()], "t")
+    assert answer["a" * 32]["type"] == read_answer(text, tool_question())["type"]
+
+
+def test_one_answer_goes_to_the_first_question():
+    assert list(read_answers("approve", [tool_question(), user_question()], "t")) == ["a" * 32]
+
+
+def test_answers_by_id():
+    given = json.dumps({"b" * 32: "respond: Monday", "a" * 32: {"type": "approve"}})
+    answers = read_answers(given, [tool_question(), user_question()], "t")
+    assert answers["b" * 32] == {"type": "respond", "message": "Monday"}
+    assert answers["a" * 32] == {"type": "approve"}
+
+
+@pytest.mark.parametrize("text", ["", "banana", '{"type": "fly"}', '{"type": "edit"}', "[]", "{"])
+def test_what_is_no_answer_is_refused_in_one_sentence(text):
+    with pytest.raises(AnswerRejected, match="still open"):
+        read_answers(text, [tool_question()], "t")
+
+
+def test_an_answer_of_a_kind_the_question_does_not_take():
+    with pytest.raises(AnswerRejected, match="respond: text"):
+        read_answers("approve", [user_question()], "t")
+
+
+def test_nothing_pending():
+    with pytest.raises(AnswerRejected, match="no question waiting"):
+        read_answers("approve", [], "t")

@@ -1,0 +1,166 @@
+"""A session over real graphs: questions, answers and exit codes."""
+
+import io
+import json
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from rich.console import Console
+
+from loopwright import ScriptedModel, build_plan_execute_verify
+from loopwright.cli.approvals import Asker
+from loopwright.cli.output import Output
+from loopwright.cli.session import Session
+from loopwright.cli.view import PlainView
+from loopwright.state.context import Context
+from loopwright.state.errors import AnswerRejected, ModelCallFailed, ThreadNotFound
+from support.scripts import call, passed, plan, report, todo
+
+ONE = plan(todo("1", "do it"))
+DONE = passed("It is 42 [1.1.0].", t1=["1.1.0"])
+REPORTED = passed("It is 42 [1.report].", t1=["1.report"])
+
+
+def pay(amount: int) -> str:
+    """Pay."""
+    paid.append(amount)
+    return f"paid {amount}"
+
+
+paid: list[int] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_paid():
+    paid.clear()
+
+
+def session(turns, *lines, yes=False, saver=None, context=None, json_=False, thread="t"):
+    output = Output(json=json_)
+    typed = iter(lines)
+    console = Console(file=io.StringIO())
+    return Session(
+        graph=build_plan_execute_verify(
+            model=ScriptedModel(turns), tools=[pay],
+            policy=[{"tool": "pay", "action": "ask"}], checkpointer=saver or InMemorySaver(),
+        ),
+        thread=thread,
+        context=context or Context(),
+        resume_command=f"loopwright resume {thread}",
+        output=output,
+        console=console,
+        view=PlainView(output),
+        asker=Asker(console, lambda: next(typed)) if lines else None,
+        yes=yes,
+    )  # fmt: skip
+
+
+def paying(*amounts):
+    calls = [call("pay", f"call_{i}", amount=amount) for i, amount in enumerate(amounts)]
+    return {"planner": [ONE], "executor": [calls, report("paid")], "verifier": [DONE]}
+
+
+@pytest.mark.req("S0-21")
+def test_a_run_without_questions(capsys):
+    turns = {"planner": [ONE], "executor": [report("It is 42.")], "verifier": [REPORTED]}
+    assert session(turns).run("x") == 0
+    assert "It is 42 [1.report]." in capsys.readouterr().out
+
+
+def test_yes_approves_what_is_asked(capsys):
+    assert session(paying(5, 6), yes=True).run("x") == 0
+    assert paid == [5, 6]
+
+
+def test_several_questions_are_answered_one_after_another():
+    assert session(paying(5, 6), "a", "r", "too much").run("x") == 0
+    assert paid == [5]
+
+
+def test_nobody_to_ask_means_waiting(capsys):
+    assert session(paying(5)).run("x") == 5
+    told = capsys.readouterr().out
+    assert 'May pay be called with {"amount": 5}?' in told
+    assert "loopwright resume t ANSWER" in told
+    assert paid == []
+
+
+def test_waiting_in_json(capsys):
+    assert session(paying(5), json_=True).run("x") == 5
+    told = json.loads(capsys.readouterr().out)
+    assert set(told) == {"status", "thread", "interrupts"}
+    assert told["interrupts"][0]["value"]["action_requests"][0]["args"] == {"amount": 5}
+
+
+def test_an_answer_resumes_a_waiting_thread(capsys):
+    saver, turns = InMemorySaver(), paying(5)
+    session(turns, "q", saver=saver).run("x")
+    later = session({**turns, "executor": [report("paid")]}, saver=saver)
+    with pytest.raises(AnswerRejected):
+        later.resume("banana")
+    assert later.resume(None) == 5
+    assert later.resume("approve") == 0
+    assert paid == [5]
+
+
+def test_a_pending_question_is_asked_again_on_resume():
+    saver, turns = InMemorySaver(), paying(5)
+    session(turns, "q", saver=saver).run("x")
+    assert session({**turns, "executor": [report("paid")]}, "a", saver=saver).resume(None) == 0
+    assert paid == [5]
+
+
+def test_parallel_questions_keep_the_answers_given_before_quitting():
+    two = plan(todo("1", "one", []), todo("2", "two", []))
+
+    def executor(messages, offered):
+        task = "1" if '"id": "1"' in messages[1].text.replace('"id":"1"', '"id": "1"') else "2"
+        if any(message.type == "tool" for message in messages):
+            return report("paid")
+        return [call("pay", f"call_{task}", amount=int(task))]
+
+    verdict = passed("Both [1.1.0] [2.1.0].", t1=["1.1.0"], t2=["2.1.0"])
+    turns = {"planner": [two], "executor": executor, "verifier": [verdict]}
+    saver = InMemorySaver()
+    assert session(turns, "a", "q", saver=saver).run("x") == 5
+    assert len(paid) == 1
+    assert session(turns, "a", saver=saver).resume(None) == 0
+    assert sorted(paid) == [1, 2]
+
+
+def test_a_plan_is_reviewed():
+    turns = {
+        "planner": [ONE, plan(todo("1", "do it better"))],
+        "executor": [report("It is 42.")],
+        "verifier": [REPORTED],
+    }
+    run = session(turns, "better please", "a", context=Context(review_plan=True))
+    assert run.run("x") == 0
+
+
+def test_yes_leaves_questions_to_the_user_open():
+    asks = plan(needsMorePlanning=True, missingInformation=["When?"])
+    assert session({"planner": [asks]}, yes=True).run("x") == 5
+
+
+def test_nothing_to_answer():
+    saver = InMemorySaver()
+    turns = {"planner": [ONE], "executor": [report("It is 42.")], "verifier": [REPORTED]}
+    session(turns, saver=saver).run("x")
+    with pytest.raises(AnswerRejected, match="no question waiting"):
+        session(turns, saver=saver).resume("approve")
+
+
+def test_a_thread_nobody_saved():
+    with pytest.raises(ThreadNotFound, match="loopwright threads"):
+        session({}).resume(None)
+
+
+def test_a_model_that_stays_away_leaves_a_thread_to_resume():
+    saver = InMemorySaver()
+    broken = session({"planner": [ValueError("down")] * 9}, saver=saver)
+    with pytest.raises(ModelCallFailed):
+        broken.run("x")
+    assert broken.output.resume == "loopwright resume t"
+    turns = {"planner": [ONE], "executor": [report("It is 42.")], "verifier": [REPORTED]}
+    assert session(turns, saver=saver).resume(None) == 0

@@ -1,0 +1,81 @@
+"""What the user set."""
+
+import io
+import re
+import sys
+
+import pytest
+
+from loopwright.cli.output import Output
+from loopwright.cli.run import resume_thread, run_goal
+from loopwright.cli.settings import Settings, new_thread_id, read_goal, thread_named
+from loopwright.state.errors import SettingsError, ThreadNotFound
+
+
+def test_arguments_before_environment_before_default():
+    environ = {"LOOPWRIGHT_DATABASE_URL": "from-environment"}
+    assert Settings(database="given", environ=environ).database_url("default") == "given"
+    assert Settings(environ=environ).database_url("default") == "from-environment"
+    assert Settings(environ={}).database_url("default") == "default"
+
+
+def test_the_resume_command_carries_what_was_given_but_no_consent():
+    settings = Settings(mcp="my servers.json", model="openai:x", max_parallel=2, yes=True)
+    told = settings.resume_command("t")
+    assert told == ("loopwright resume t --mcp 'my servers.json' --model openai:x --max-parallel 2")
+
+
+def test_thread_ids_are_short_readable_and_different():
+    made = {new_thread_id() for _ in range(1_000)}
+    assert len(made) == 1_000
+    assert all(re.fullmatch(r"[2-9a-z]{4}(-[2-9a-z]{4}){2}", one) for one in made)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\x1bb"])
+def test_a_thread_needs_a_printable_name(name):
+    with pytest.raises(SettingsError, match="thread id"):
+        thread_named(name)
+
+
+def test_a_goal_keeps_its_words():
+    assert read_goal(" {x} %s \n two lines ") == " {x} %s \n two lines "
+    assert read_goal("caf\udce9") == "caf?"
+
+
+def test_a_goal_comes_from_standard_input(monkeypatch):
+    given = io.TextIOWrapper(io.BytesIO("größer\xff".encode() + b"\xff"), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", given)
+    assert read_goal("-") == "größer\xff\ufffd"
+
+
+@pytest.mark.req("S0-151")
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (Settings(graph="nope"), "plan_execute_verify"),
+        (Settings(model="nope:model"), "nope:model"),
+        (Settings(model="openai:gpt-5"), "OPENAI_API_KEY"),
+        (Settings(mcp="missing.json"), "missing.json"),
+        (Settings(mcp="broken.json"), "no valid JSON"),
+        (Settings(mcp="list.json"), "mcpServers"),
+        (Settings(database="nonsense"), "sqlite:///"),
+        (Settings(database="sqlite:///broken.json/threads.db"), "broken.json"),
+        (Settings(database="sqlite:////proc/threads.db"), "/proc/threads.db"),
+        (Settings(database="sqlite:///broken.json"), "broken.json"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence_before_anything_runs(tmp_path, settings, says):
+    (tmp_path / "broken.json").write_text("{not json" * 100)
+    (tmp_path / "list.json").write_text("[]")
+    output = Output()
+    with pytest.raises(SettingsError, match=re.escape(says)) as told:
+        run_goal(settings, output, "x", None)
+    assert "\n" not in str(told.value)
+    assert output.resume == ""
+
+
+def test_a_thread_that_does_not_exist():
+    output = Output()
+    with pytest.raises(ThreadNotFound, match="nobody"):
+        resume_thread(Settings(), output, "nobody", "approve")
+    assert output.resume == ""

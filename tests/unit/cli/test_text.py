@@ -1,0 +1,42 @@
+"""Foreign text on a terminal."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from loopwright.cli.text import call_text, clean, plural, short
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\n\ttext", "plain\n\ttext"),
+        ("red \x1b[31m", "red \ufffd[31m"),
+        ("csi \x9b31m", "csi \ufffd31m"),
+        ("over\rwrite", "over\ufffdwrite"),
+        ("dos\r\nline", "dos\nline"),
+        ("abc\u202edcba", "abc\ufffddcba"),
+        ("家族 👩\u200d👩", "家族 👩\u200d👩"),
+        ("half \ud83d", "half \ufffd"),
+    ],
+)
+def test_what_could_steer_a_terminal_becomes_visible(text, shown):
+    assert clean(text) == shown
+
+
+@given(st.text(), st.integers(2, 50))
+def test_short_is_one_line_within_the_limit(text, limit):
+    line = short(text, limit)
+    assert len(line) <= limit
+    assert "\n" not in line
+    assert "\x1b" not in line
+
+
+def test_short_says_that_it_cut():
+    assert short("word " * 1_000_000, 12) == "word word w…"
+    assert short("word", 12) == "word"
+
+
+def test_calls_and_counts():
+    assert call_text("add", {"a": "ü"}) == 'add {"a": "ü"}'
+    assert call_text("now", {}) == "now"
+    assert (plural(1, "task"), plural(2000, "task")) == ("1 task", "2,000 tasks")
