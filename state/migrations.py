@@ -16,9 +16,7 @@ def _from_0(values: Mapping[str, Any]) -> dict[str, Any]:
         "feedback": "", "evidence": [], "attempts": 0, "rounds": 0, "seconds": 0.0, "denied": "",
     }  # fmt: skip
     todos = values.get("todos") or []
-    return {
-        "todos": [blank | t | {"status": _to_go_on(t.get("status", "pending"))} for t in todos]
-    }
+    return {"todos": [blank | t | {"status": _to_go_on(t.get("status", "pending"))} for t in todos]}
 
 
 def _to_go_on(status: object) -> object:

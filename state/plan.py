@@ -111,16 +111,12 @@ def _needs(task: Task) -> list[str]:
 
 
 def waits_for(tasks: Sequence[Task]) -> dict[str, list[str]]:
-    """For each task the ids it waits for: its dependencies, or the task before it."""
-    ordered = in_order(tasks)
-    if not is_sequential(tasks):
-        known = {task["id"] for task in ordered}
-        return {t["id"]: [i for i in _needs(t) if i in known] for t in ordered}
-    before = [None, *ordered]
-    return {
-        task["id"]: [previous["id"]] if previous else []
-        for previous, task in zip(before, ordered, strict=False)
-    }
+    """For each task the ids it waits for: its dependencies, or all tasks before it."""
+    ordered = [task["id"] for task in in_order(tasks)]
+    if is_sequential(tasks):
+        return {name: ordered[:place] for place, name in enumerate(ordered)}
+    needs = {task["id"]: _needs(task) for task in tasks}
+    return {name: [other for other in needs[name] if other in needs] for name in ordered}
 
 
 def adopt_plan(todos: Sequence[Todo], old: Sequence[Task]) -> list[Task]:

@@ -102,6 +102,22 @@ def test_only_the_executor_gets_tools_and_only_its_own_task():
     assert read_section(human(second), "request") == "Who owns it and what does it cost?"
 
 
+def test_in_a_sequential_plan_each_task_sees_all_earlier_results():
+    model = two_tasks(
+        planner=[
+            plan(todo("1", "Find the owner"), todo("2", "Find the price"), todo("3", "Sum up"))
+        ],
+        executor=[report("Ada."), report("7 euro."), report("Ada, 7 euro.")],
+        verifier=[
+            passed("Ada owns it, 7 euro.", t1=["1.report"], t2=["2.report"], t3=["3.report"])
+        ],
+    )
+    assert ask(build_plan_execute_verify(model=model))["outcome"]["status"] == "complete"
+    last = [a for a in model.asked if a.role == "executor"][-1]
+    seen = read_json(human(last), "results_so_far")
+    assert [entry["result"] for entry in seen] == ["Ada.", "7 euro."]
+
+
 @pytest.mark.req("S0-11", "S0-115", "S0-10")
 def test_improvements_go_back_to_the_planner_and_finished_tasks_are_not_run_again():
     look = shelf()
