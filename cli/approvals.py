@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,8 +26,13 @@ Reply = Mapping[str, Any] | None
 
 def read_line() -> str:
     """A line typed by the user; the end of the input counts as wanting to quit."""
+    prompt = "> "
+    if not sys.stdout.isatty():
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+        prompt = ""
     try:
-        return input("> ").strip()
+        return input(prompt).strip()
     except EOFError:
         return "q"
 

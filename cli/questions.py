@@ -9,10 +9,11 @@ from pydantic import ValidationError
 
 from ..state.answers import Answer
 from ..state.errors import AnswerRejected
-from .text import as_json, clean
+from .text import as_json, call_text, clean
 
 ASK_USER: Final = "ask_user"
 REVIEW_PLAN: Final = "review_plan"
+_LONGEST: Final = 2_000
 _ALL: Final = ("approve", "edit", "reject", "respond")
 
 
@@ -76,7 +77,7 @@ class Question:
         """The question as plain text."""
         if not self.is_call:
             return clean(self.description)
-        return clean(f"May {self.name} be called with {as_json(self.args)}?")
+        return f"May {call_text(self.name, self.args, _LONGEST)} be called?"
 
 
 def read_answer(text: object, question: Question) -> dict[str, Any]:

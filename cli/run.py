@@ -54,7 +54,7 @@ def _session(
 ) -> Session:
     """Everything a run needs. Whoever answered a question before the run can answer another."""
     context = Context(interactive=output.reads or settings.yes or answered, **settings.limits())
-    name = settings.graph or _graph_of(durability, thread) or DEFAULT_GRAPH
+    name = settings.graph or graph_of(durability, thread) or DEFAULT_GRAPH
     graph = _graph(settings, name, context, durability)
     # Questions go to standard error where standard output is a pipe.
     console = Console(highlight=False, stderr=not output.live)
@@ -63,7 +63,7 @@ def _session(
         graph=graph,
         thread=thread,
         context=context,
-        resume_command=settings.resume_command(thread),
+        resume_command=settings.resume_command(thread, durability.url),
         output=output,
         console=console,
         view=view,
@@ -87,7 +87,7 @@ def _graph(
     return graph
 
 
-def _graph_of(durability: Durability, thread: str) -> str | None:
+def graph_of(durability: Durability, thread: str) -> str | None:
     """The graph that saved a thread, if it was this command."""
     place = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
     saved = durability.checkpointer.get_tuple(place)  # type: ignore[arg-type]  # a RunnableConfig

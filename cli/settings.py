@@ -45,16 +45,20 @@ class Settings:
         """Fields of the run's Context that were given."""
         return {} if self.max_parallel is None else {"max_parallel_tasks": self.max_parallel}
 
-    def resume_command(self, thread: str) -> str:
+    def resume_command(self, thread: str, database: str) -> str:
         """The command that goes on with a thread, with the options that were given.
 
         Consent is not carried over: `--yes` must be given anew.
+
+        Args:
+            thread: The thread's id.
+            database: The URL of the open database, without a password.
         """
         given = {
             "--mcp": self.mcp,
             "--model": self.model,
             "--max-parallel": self.max_parallel,
-            "--db": self.database,
+            "--db": database if self.database else None,
         }
         options = [part for name, value in given.items() if value for part in (name, str(value))]
         return shlex.join(["loopwright", "resume", thread, *options])

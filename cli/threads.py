@@ -23,7 +23,7 @@ def show_threads(settings: Settings, output: Output) -> int:
     with open_durability(url) as durability:
         found = list_threads(durability)
     if not found:
-        output.error(f"no threads are saved in {url} yet.")
+        output.error(f"no threads are saved in {durability.url} yet.")
     elif output.live:
         Console(highlight=False).print(_table(found))
     else:

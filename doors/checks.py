@@ -55,12 +55,14 @@ class Head:
         return [question for key, question in asked.items() if key not in answered]
 
     def has_taken(self, resume: object) -> bool:
-        """Whether these are answers to questions whose tasks have ended since.
+        """Whether nothing is open and these are answers to questions whose tasks have ended.
 
         A crash between the end of a task and that of its step leaves such questions: LangGraph
         still shows them as open.
         """
-        return _is_map(resume) and set(cast("dict[str, Any]", resume)) <= self._questions()[1]
+        asked, answered = self._questions()
+        given = set(cast("dict[str, Any]", resume)) if _is_map(resume) else set()
+        return bool(given) and given <= answered == set(asked)
 
     def _questions(self) -> tuple[dict[str, Interrupt], set[str]]:
         """All questions by id, and which of them are answered."""

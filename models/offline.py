@@ -22,6 +22,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from ..prompts.sections import read_json, read_section
 from ..state.contracts import CONTRACTS, Role
 from .offline_answers import NO_MODEL
+from .offline_literals import readable
 from .offline_plan import plan
 from .offline_task import Done, Step, Task, next_step, result_failed
 from .offline_tools import read_tools
@@ -126,7 +127,8 @@ def _task(shown: str, messages: Sequence[BaseMessage], specs: Sequence[Mapping[s
     ]
     text = str(task.get("description") or "") or _request(shown)
     inputs = task.get("inputs") or ""
-    return Task(text, read_tools(specs), tuple(earlier), tuple(_done(messages)), inputs if isinstance(inputs, str) else json.dumps(inputs))
+    inputs = inputs if isinstance(inputs, str) else json.dumps(inputs)
+    return Task(readable(text), read_tools(specs), tuple(earlier), tuple(_done(messages)), readable(inputs))
 
 
 def _done(messages: Sequence[BaseMessage]) -> list[Done]:

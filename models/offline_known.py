@@ -11,7 +11,7 @@ from .offline_literals import literals, path_kind
 from .offline_words import READ_LIMIT, content_words, stem, words
 
 _TOKEN: Final = re.compile(r"[^\s,;\"'`<>()\[\]{}|]+")
-_LABEL: Final = re.compile(r"(?im)^[\W_]*([a-z][\w -]{0,30}?)[ \t]*[:=#][ \t]*[\"']?([\w./@-]{1,80})")
+_LABEL: Final = re.compile(r"(?im)^[^\w\n]{0,20}([a-z][\w -]{0,30}?)[ \t]*[:=#][ \t]*[\"']?([\w./@-]{1,80})")
 _ABSOLUTE: Final = re.compile(r"(?m)(?:^|[\s\"'(:])((?:/[\w.@+-]+){2,}|[A-Z]:\\[\w.\\-]+)")
 
 

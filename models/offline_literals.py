@@ -20,7 +20,7 @@ class Given:
 
 _SQL: Final = re.compile(
     r"(?<![\"'`“«])\b((?:SELECT|WITH|INSERT\s+INTO|DELETE\s+FROM|CREATE\s+TABLE|ALTER\s+TABLE|DROP\s+TABLE|PRAGMA|UPDATE"
-    r"(?=\s+\w+\s+SET))\b.+?)(?=;|\n|\.?\s*$|\.\s+[A-Z]|,?\s+(?:and\s+)?then\b|,?\s+and\s+(?:tell|show|say)\b)"
+    r"(?=\s+\w+\s+SET))\b.+?)(?=;|\n|\.?\s{0,9}$|\.\s[A-Z]|,?\s+(?:and\s+)?then\b|,?\s+and\s+(?:tell|show|say)\b)"
 )
 # Whole spans, the first kind that matches a place wins.
 _SPANS: Final = (
@@ -29,7 +29,7 @@ _SPANS: Final = (
     (
         "quoted",
         re.compile(
-            r'"([^"]*)"|“([^”]*)”|„([^“”]*)[“”]|«\s?([^»]*?)\s?»|「([^」]*)」|(?<!\w)\'([^\'\n]+)\'(?!\w)|‘([^’\n]+)’(?!\w)'
+            r'"([^"]*)"|“([^“”]*)”|„([^„“”]*)[“”]|«([^«»]*)»|「([^「」]*)」|(?<!\w)\'([^\'\n]+)\'(?!\w)|‘([^‘’\n]+)’(?!\w)'
         ),
     ),
     (
@@ -69,7 +69,20 @@ _NUMBER_WORDS: Final = {
 _NUMBER_WORD: Final = re.compile(rf"(?i)\b({'|'.join(_NUMBER_WORDS)})\b")
 
 
-def literals(text: str) -> list[Given]:
+# Texts longer than this are read up to here, unless they hold one long literal.
+_READ: Final = 50_000
+
+
+def readable(text: str) -> str:
+    """A text cut to what is read of it; one that holds a long quoted literal stays whole."""
+    if len(text) <= _READ:
+        return text
+    whole = any(item.end - item.start > _READ // 2 for item in literals(text) if item.kind in ("quoted", "code"))
+    return text if whole else text[:_READ].rsplit(" ", 1)[0]
+
+
+@lru_cache(maxsize=64)
+def literals(text: str) -> tuple[Given, ...]:
     """Everything given word for word, in order; spans never overlap."""
     found: list[Given] = []
     rest = text
@@ -84,7 +97,7 @@ def literals(text: str) -> list[Given]:
         Given("number", _NUMBER_WORDS[match[1].lower()], match.start(), match.end())
         for match in _NUMBER_WORD.finditer(rest)
     ]
-    return sorted(found + paths + numbers, key=lambda given: given.start)
+    return tuple(sorted(found + paths + numbers, key=lambda given: given.start))
 
 
 def _given(kind: str, match: re.Match[str]) -> Given:

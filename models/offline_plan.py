@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .offline_literals import literals
+from .offline_literals import literals, readable
 from .offline_tools import Tool, allowed, word_score
 from .offline_words import (
     best_related,
@@ -120,7 +120,7 @@ def _join_or_add(pieces: list[str], piece: str) -> None:
 def split_goal(goal: str) -> tuple[list[str], str]:
     """The clauses that ask for something, and the sentences around them that only set the scene."""
     asked, scene = [], []
-    found = clauses(goal)
+    found = clauses(readable(goal))
     for clause in found:
         told = _CONTEXT.match(clause) and not _WISH.match(clause) and not clause.rstrip().endswith("?")
         (scene if told else asked).append(clause)
@@ -148,6 +148,7 @@ def plan(
     if not any(char.isalnum() for char in request):
         return _nothing_asked()
     asked, scene = split_goal(request)
+    asked = [tidy for tidy in asked if tidy] or [request[:_LONG]]
     asked = [part for clause in asked[: MAX_TASKS + 1] for part in _by_tools(clause, tools)] + asked[MAX_TASKS + 1 :]
     told = "; ".join(f"{item.get('question', '')} {item.get('answer', '')}".strip() for item in answers)
     inputs = " ".join(part for part in (scene[:_LONG], told) if part)

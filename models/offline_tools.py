@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from .offline_literals import literals, path_kind, without, zones
@@ -163,13 +164,19 @@ def _speaks_of(clause: str, verb: str, tool: Tool) -> bool:
     """Whether the tool knows the word that opens the clause: it may be a verb nobody here does."""
     opening = verb if verb not in STOP_STEMS else next(iter(content_words(clause)), verb)
     return best_related(opening, [*tool.name_words, *tool.first_words, *tool.more_words]) > 0 or any(
-        path_kind(word) for word in clause.split()[:1]
+        path_kind(word) for word in clause[:500].split()[:1]
     )
 
 
 def _speaks_sql(clause: str, tool: Tool) -> bool:
     keyword = next((item.value.split()[0].lower() for item in literals(clause) if item.kind == "sql"), "")
     return bool(keyword) and bool(re.search(rf"\b{keyword}\b", tool.description.lower()))
+
+
+@lru_cache(maxsize=64)
+def _wanted(clause: str) -> tuple[str, ...]:
+    bare = _without_values(clause)
+    return tuple(dict.fromkeys([lead(clause), *content_words(bare), *_implied(clause, bare)]))
 
 
 def _without_values(clause: str) -> str:
@@ -201,8 +208,7 @@ def word_score(clause: str, tool: Tool, tools: Sequence[Tool]) -> float:
     The weight of a word is the usual inverse document frequency over the offered tools
     (K. Sparck Jones, 1972), as log(1 + tools / tools with the word).
     """
-    bare = _without_values(clause)
-    wanted = list(dict.fromkeys([lead(clause), *content_words(bare), *_implied(clause, bare)]))
+    wanted = _wanted(clause)
     total = sum(
         _word(word, tool, tools) * (_LEAD if place == 0 and word not in LOOKS else 1.0) for place, word in enumerate(wanted) if word
     )

@@ -24,6 +24,10 @@ from .offline_words import (
 )
 
 
+# Characters of a clause that patterns run over; its literals are found in all of it.
+_MATCHED: Final = 8_000
+
+
 @dataclass
 class Clause:
     """One clause with its literals found, and the spans a call has used up."""
@@ -35,8 +39,10 @@ class Clause:
     def __post_init__(self) -> None:
         """Find the literals once."""
         self.given = literals(self.text)
-        self.bare = without(self.text, [item for item in self.given if item.kind not in ("date", "number")])
-        self.zones = zones(without(self.text, self.given))
+        self.whole = self.text
+        bare = without(self.text, [item for item in self.given if item.kind not in ("date", "number")])
+        self.text, self.bare = self.text[:_MATCHED], bare[:_MATCHED]
+        self.zones = zones(without(self.whole, self.given)[:_MATCHED])
         self.zones += [
             Given("zone", item.value, item.start, item.end)
             for item in self.given
@@ -51,11 +57,11 @@ class Clause:
 
     def before(self, item: Given, reach: int = 3) -> list[str]:
         """The stems of the words just before a literal, nearest first."""
-        return words(self.text[max(0, item.start - 80) : item.start])[::-1][:reach]
+        return words(self.whole[max(0, item.start - 80) : item.start])[::-1][:reach]
 
     def after(self, item: Given, reach: int = 2) -> list[str]:
         """The stems of the words just after a literal."""
-        return words(self.text[item.end : item.end + 60])[:reach]
+        return words(self.whole[item.end : item.end + 60])[:reach]
 
 
 Finder = Callable[[Clause, Parameter, Tool], Iterable[Given]]

@@ -14,6 +14,7 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 # Text beyond this many characters adds no words: matching must stay fast on huge inputs.
 READ_LIMIT: Final = 40_000
+_MOST_WORDS: Final = 300
 
 STOPWORDS: Final = frozenset(
     "a an the and or but nor then also please of in on at to from for by with as into onto over "
@@ -178,7 +179,7 @@ def words(text: str) -> list[str]:
 def content_words(text: str) -> list[str]:
     """The stems that carry meaning, each once, in order."""
     kept = (stem(word) for word in raw_words(text) if word.lower() not in STOPWORDS)
-    return list(dict.fromkeys(word for word in kept if len(word) > 1 or word.isdigit()))
+    return list(dict.fromkeys(word for word in kept if len(word) > 1 or word.isdigit()))[:_MOST_WORDS]
 
 
 def related(one: str, other: str) -> float:
@@ -203,7 +204,8 @@ def covered(wanted: Iterable[str], offered: Iterable[str]) -> float:
     asked, known = list(wanted), set(offered)
     if not asked:
         return 0.0
-    return sum(1.0 if word in known else best_related(word, known) for word in asked) / len(asked)
+    rows = {row for word in known for row in _rows(word)}
+    return sum(1.0 if word in known else 0.6 if _rows(word) & rows else 0.0 for word in asked) / len(asked)
 
 
 def without_courtesy(text: str) -> str:

@@ -13,7 +13,8 @@ LoopwrightError
 ├── SyncCallInLoop           a sync method was called on the package's own event loop
 └── ModelCallFailed          a model stayed unreachable through every retry and fallback
 
-Each message is one sentence or two: what is wrong, where, what to do.
+Each message is one sentence or two: what is wrong, where, what to do. Each error is also one of
+Python's own kinds: LangGraph's server shows the message of those and hides all others.
 """
 
 
@@ -37,7 +38,7 @@ class DatabaseError(SettingsError):
     """The database URL names something that cannot be opened."""
 
 
-class ThreadError(LoopwrightError):
+class ThreadError(LoopwrightError, RuntimeError):
     """Something is wrong with a saved thread."""
 
 
@@ -61,5 +62,5 @@ class SyncCallInLoop(LoopwrightError, RuntimeError):
     """A sync method was called on the package's own event loop, where it would wait for itself."""
 
 
-class ModelCallFailed(LoopwrightError):
+class ModelCallFailed(LoopwrightError, RuntimeError):
     """A model stayed unreachable through every retry and fallback; the thread can be resumed."""

@@ -277,8 +277,8 @@ class _Run:
         """Do the work within the deadline; whatever goes wrong becomes a result."""
         name, deadline = step.tool.name, step.tool.timeout or self.context.tool_deadline
         task = asyncio.ensure_future(_staying(work))
-        await _wait(task, deadline)
-        if not task.done():
+        in_time = await _wait(task, deadline)
+        if not in_time and (not task.done() or task.cancelled()):
             still = (
                 ""
                 if step.tool.read_only
@@ -311,10 +311,15 @@ async def _staying(work: Coroutine[Any, Any, T]) -> T:
         raise RuntimeError(msg) from error
 
 
-async def _wait(task: asyncio.Future[Any], deadline: float) -> None:
-    """Wait for a task at most so long, then cancel it; one that will not end is left behind."""
+async def _wait(task: asyncio.Future[Any], deadline: float) -> bool:
+    """Wait for a task at most so long, then cancel it; one that will not end is left behind.
+
+    Returns:
+        Whether it ended in time.
+    """
     try:
-        await asyncio.wait({task}, timeout=deadline)
+        done, _ = await asyncio.wait({task}, timeout=deadline)
+        return bool(done)
     finally:
         if not task.done():
             task.cancel()

@@ -117,15 +117,20 @@ async def connect(
         read, write = opened[0], opened[1]
         send, receive = anyio.create_memory_object_stream[Received](0)
         watch = asyncio.ensure_future(_watch(read, send, ended))
-        stack.callback(watch.cancel)
+        stack.push_async_callback(_ended, watch)
         session = await stack.enter_async_context(ClientSession(receive, write))
         yield session
+
+
+async def _ended(task: asyncio.Future[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 async def _watch(read: Any, send: Any, ended: Callable[[], None]) -> None:
     """Hand messages on; the client itself tells nobody when the server goes away."""
     try:
-        async with send:
+        async with read, send:
             with contextlib.suppress(*LOST):
                 async for message in read:
                     await send.send(message)

@@ -184,8 +184,8 @@ def _load(path: Path) -> object:
         return json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         msg = (
-            f"The policy {str(path)!r} is neither a word (default, allow, ask, deny) nor a readable "
-            f"file: {error.strerror or error}."
+            f"The policy {str(path)!r} is neither a word (default, allow, ask, deny) nor a file "
+            f"that can be read: {error.strerror or error}."
         )
         raise SettingsError(msg) from error
     except ValueError as error:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,13 +25,13 @@ OWN_SETTINGS = ("LOOPWRIGHT_", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN
 class DevServer:
     """A running server: its address, its folder, its log and the processes it has started."""
 
-    def __init__(self, folder, **settings):
+    def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
         self.log = folder.parent / "server.log"
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        command = [Path(sys.executable).with_name("langgraph"), "dev", "--no-browser"]
+        command = [str(Path(sys.executable).with_name("langgraph")), "dev", "--no-browser"]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*command, "--no-reload", "--port", str(self.port)],
@@ -42,7 +43,7 @@ class DevServer:
                 start_new_session=True,
             )
 
-    def wait(self, seconds=90.0):
+    def wait(self, seconds: float = 90.0) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.process.poll() is None:
             try:
@@ -52,14 +53,14 @@ class DevServer:
                 time.sleep(0.1)
         raise AssertionError(f"the server did not start:\n{self.said()}")
 
-    def said(self):
+    def said(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def children(self):
+    def children(self) -> dict[int, str]:
         """Process id to command line of what the server has started and has not ended."""
         return {pid: line for pid, parent, line in processes() if parent == self.process.pid}
 
-    def stop(self):
+    def stop(self) -> int:
         """Ctrl-C, as a terminal sends it to the server's process group."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGINT)
@@ -71,14 +72,14 @@ class DevServer:
             raise
 
 
-def bare_environment():
+def bare_environment() -> dict[str, str]:
     """This environment without settings of models, tools, tracing or servers."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN_SETTINGS)}
     quiet = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true"}
     return kept | quiet | {"NO_COLOR": "1"}
 
 
-def processes():
+def processes() -> list[tuple[int, int, str]]:
     table = subprocess.run(
         ["ps", "-Aww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True
     ).stdout
@@ -87,7 +88,7 @@ def processes():
 
 
 @contextmanager
-def running(folder, **settings):
+def running(folder: Path, **settings: str) -> Iterator[DevServer]:
     server = DevServer(folder, **settings)
     try:
         server.wait()

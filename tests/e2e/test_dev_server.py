@@ -4,6 +4,8 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from langgraph_sdk import get_client, get_sync_client
@@ -38,7 +40,7 @@ async def client(server):
         yield opened
 
 
-async def begin(client, goal, graph=GRAPH, **options):
+async def begin(client: Any, goal: str, graph: str = GRAPH, **options: Any) -> Any:
     thread = (await client.threads.create())["thread_id"]
     message = {"messages": [{"role": "user", "content": goal}]}
     return thread, await client.runs.wait(
@@ -46,11 +48,11 @@ async def begin(client, goal, graph=GRAPH, **options):
     )
 
 
-async def answer(client, thread, value):
+async def answer(client: Any, thread: str, value: object) -> Any:
     return await client.runs.wait(thread, GRAPH, command={"resume": value}, raise_error=False)
 
 
-async def questions(client, thread):
+async def questions(client: Any, thread: str) -> Any:
     return (await client.threads.get_state(thread))["interrupts"]
 
 
@@ -85,7 +87,7 @@ def test_no_tool_server_is_started_before_a_run_needs_it(server):
 async def test_a_run_streams_its_phases_and_ends_complete(server, client):
     thread = (await client.threads.create())["thread_id"]
     message = {"messages": [{"role": "user", "content": GOAL}]}
-    seen = {"updates": [], "custom": []}
+    seen: dict[str, list[Any]] = {"updates": [], "custom": []}
     async for part in client.runs.stream(
         thread, GRAPH, input=message, stream_mode=["updates", "custom"]
     ):
@@ -166,7 +168,7 @@ graph = builder.compile()
 """
 
 
-def model_of(request):
+def model_of(request: dict[str, Any]) -> Reply:
     """A model with one task, one call and a verdict on it, by the request's contract."""
     contract = json.dumps(request.get("response_format"))
     if "PlannerResponse" in contract:
@@ -181,7 +183,7 @@ def model_of(request):
     return Reply(None, tool_calls=[tool_call("list_files", "{}")], finish_reason="tool_calls")
 
 
-def configured(folder, shelf, repository):
+def configured(folder: Path, shelf: Path, repository: Path) -> Path:
     """A folder with settings of its own: tools and model in .env, and one more graph."""
     folder.mkdir()
     shelf.mkdir()

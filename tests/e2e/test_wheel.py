@@ -5,6 +5,7 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,8 @@ ROOMS = (
 )  # fmt: skip
 
 
-def run(*command, **options):
-    done = subprocess.run(
+def run(*command: object, **options: Any) -> str:
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, timeout=110, **options
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -45,13 +46,13 @@ def python(wheel, tmp_path_factory):
     return python
 
 
-def test_the_wheel_holds_the_rooms_and_nothing_else(wheel, repository):
+def test_the_wheel_holds_the_rooms_and_nothing_else(wheel):
+    source = wheel.parent / "clone"
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    files = [repository / "__init__.py", repository / "py.typed"]
+    files = [source / "__init__.py", source / "py.typed", *(source / "prompts").rglob("*.md")]
     for room in ROOMS:
-        files += (repository / room).rglob("*.py")
-    files += (repository / "prompts").rglob("*.md")
-    assert held == {f"loopwright/{file.relative_to(repository).as_posix()}" for file in files}
+        files += (source / room).rglob("*.py")
+    assert held == {f"loopwright/{file.relative_to(source).as_posix()}" for file in files}
 
 
 IMPORTS = """

@@ -21,7 +21,7 @@ from langgraph.types import Command
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
 from loopwright.prompts.sections import read_section
 from loopwright.state.messages import Messages
-from support.scripts import call, passed, plan, report, todo
+from support.scripts import call, failed, passed, plan, report, todo
 
 QUIET = {"OPENAI_API_KEY": "", "LOOPWRIGHT_MODEL": ""}
 
@@ -55,9 +55,13 @@ def writer():
         if role == "planner":
             return plan(todo("1", "Write the notes"))
         if role == "verifier":
+            if '"success"' not in messages[1].text:
+                return failed("write the notes", t1=False)
             return passed("The notes are written.", t1=["1.1.0"])
-        if any(m.type == "tool" for m in messages):
-            return report("Written.")
+        last = messages[-1]
+        if last.type == "tool":
+            written = last.status == "success"
+            return report(last.text, taskCompleted=written)
         return [call("write_file", path="new.txt", content="hello\n")]
 
     return ScriptedModel(turn)

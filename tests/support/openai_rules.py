@@ -2,16 +2,17 @@
 
 import json
 import re
+from typing import Any
 
 TYPES = {"object", "array", "string", "integer", "number", "boolean", "null"}
 REFUSED = {
     "$ref", "$defs", "$schema", "$id", "definitions", "allOf", "oneOf", "not", "if", "then", "else",
-    "format", "pattern", "patternProperties", "prefixItems", "const", "nullable", "dependentRequired",
-    "dependentSchemas", "propertyNames", "unevaluatedProperties", "examples",
+    "format", "pattern", "patternProperties", "prefixItems", "const", "nullable",
+    "dependentRequired", "dependentSchemas", "propertyNames", "unevaluatedProperties", "examples",
 }  # fmt: skip
 
 
-def problems(spec):
+def problems(spec) -> Any:
     """Everything wrong with one tool spec, as a list of texts."""
     function = spec.get("function", {})
     found = []
@@ -33,7 +34,7 @@ def problems(spec):
     return found + _schema("", parameters)
 
 
-def _schema(path, schema):
+def _schema(path, schema) -> Any:
     if not isinstance(schema, dict):
         return [f"{path}: no schema"]
     found = [f"{path}: {key}" for key in REFUSED & set(schema)]
@@ -51,7 +52,7 @@ def _schema(path, schema):
     return found + _values(path, schema)
 
 
-def _object(path, schema):
+def _object(path, schema) -> Any:
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return [f"{path}: no properties"]
@@ -67,7 +68,7 @@ def _object(path, schema):
     return found if isinstance(extra, bool) else found + _schema(f"{path}.*", extra)
 
 
-def _values(path, schema):
+def _values(path, schema) -> Any:
     found = []
     if "enum" in schema and (
         not schema["enum"] or len({json.dumps(v) for v in schema["enum"]}) < len(schema["enum"])

@@ -12,7 +12,7 @@ LATE = {
 }  # fmt: skip
 
 
-def loaded_by(statement):
+def loaded_by(statement: str) -> set[str]:
     """Top-level packages in a new process after the statement."""
     script = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     told = subprocess.run(

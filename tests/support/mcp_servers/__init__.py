@@ -8,23 +8,24 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 
 
-def stdio(program, *args, **more):
+def stdio(program, *args, **more) -> Any:
     """The configuration of a server over stdio."""
     return {"command": sys.executable, "args": [str(HERE / f"{program}.py"), *args], **more}
 
 
-def free_port():
+def free_port() -> Any:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 @contextlib.contextmanager
-def serving(port=None):
+def serving(port=None) -> Any:
     """Run the desk over streamable HTTP; yields its process and URL."""
     port = port or free_port()
     process = subprocess.Popen(
@@ -40,7 +41,7 @@ def serving(port=None):
         process.wait()
 
 
-def _await_port(port):
+def _await_port(port) -> Any:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
@@ -49,7 +50,7 @@ def _await_port(port):
     raise TimeoutError(port)
 
 
-def children():
+def children() -> Any:
     """Ids of this process's living child processes."""
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -60,7 +61,7 @@ def children():
     return found
 
 
-async def gone(before):
+async def gone(before) -> Any:
     """Wait a moment until no child is left that was not there before; returns the rest."""
     for _ in range(100):
         if not (left := children() - before):

@@ -2,6 +2,6 @@
 
 import sys
 
-print("Traceback: irrelevant", file=sys.stderr)
-print("DATABASE_URL is not set", file=sys.stderr)
+sys.stderr.write("Traceback: irrelevant\n")
+sys.stderr.write("DATABASE_URL is not set\n")
 sys.exit(1)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from typing import Any
 
 OBJECT = {"type": "object"}
 
@@ -118,7 +119,7 @@ TOOLS += [
 ]
 
 
-def answer(request):
+def answer(request) -> Any:
     if request["method"] == "initialize":
         return {
             "protocolVersion": request["params"]["protocolVersion"],
@@ -137,4 +138,5 @@ if __name__ == "__main__":
         asked = json.loads(line)
         if "id" in asked:
             reply = {"jsonrpc": "2.0", "id": asked["id"], "result": answer(asked)}
-            print(json.dumps(reply), flush=True)
+            sys.stdout.write(json.dumps(reply) + "\n")
+            sys.stdout.flush()

@@ -1,7 +1,6 @@
 """From exceptions to sentences and exit codes."""
 
 import json
-import logging
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,6 @@ from loopwright.state.errors import (
     ThreadBusy,
     ThreadNotFound,
 )
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before():
-    root, before = logging.getLogger(), logging.getLogger().handlers[:]
-    yield
-    for handler in [h for h in root.handlers if h not in before]:
-        root.removeHandler(handler)
-        handler.close()
-    logging.captureWarnings(capture=False)
 
 
 def raising(error):

@@ -36,9 +36,10 @@ def board_after(*events):
 
 
 def drawn(board, rows=1_000, height=30):
-    console = Console(file=io.StringIO(), width=80, height=height, force_terminal=False)
+    shown = io.StringIO()
+    console = Console(file=shown, width=80, height=height, force_terminal=False)
     console.print(draw(board, 3.0, Text("*"), rows))
-    return console.file.getvalue()
+    return shown.getvalue()
 
 
 @pytest.mark.req("S3-13")
@@ -167,8 +168,8 @@ def test_each_event_is_one_short_line(event, line):
 
 
 def test_a_million_characters_are_still_one_short_line():
-    line = line_of({"type": "task", "id": "1", "status": "failed", "description": "x\n" * 500_000})
-    assert len(line) <= 160
+    event = {"type": "task", "id": "1", "status": "failed", "description": "x\n" * 500_000}
+    assert len(line_of(event) or "") in range(100, 161)
 
 
 def test_the_plain_view_writes_lines(capsys):
@@ -189,7 +190,8 @@ def test_with_json_progress_goes_to_standard_error(capsys):
 
 
 def test_the_live_view_leaves_its_tasks_on_the_screen():
-    console = Console(file=io.StringIO(), width=80, height=30, force_terminal=True)
+    shown = io.StringIO()
+    console = Console(file=shown, width=80, height=30, force_terminal=True)
     view = LiveView(console)
     view.start({})
     view.event(PLAN)
@@ -197,6 +199,6 @@ def test_the_live_view_leaves_its_tasks_on_the_screen():
     view.stopping()
     view.stop()
     view.stop()
-    left = console.file.getvalue().rpartition("\x1b[?25h")[2]
+    left = shown.getvalue().rpartition("\x1b[?25h")[2]
     assert "1 of 3 tasks done" in left
     assert "careful" in left

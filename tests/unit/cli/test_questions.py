@@ -29,10 +29,11 @@ def plan_question():
 
 def asked(about, *lines, place=""):
     """What is answered when these lines are typed, and what was shown."""
-    console = Console(file=io.StringIO(), width=100)
+    shown = io.StringIO()
+    console = Console(file=shown, width=100)
     typed = iter(lines)
     reply = Asker(console, lambda: next(typed)).ask(about, place)
-    return accepted(reply, about), console.file.getvalue()
+    return accepted(reply, about), shown.getvalue()
 
 
 def test_questions_are_told_apart():

@@ -2,6 +2,7 @@
 
 import io
 import json
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -10,7 +11,7 @@ from loopwright.cli.codes import Code, code_of
 from loopwright.cli.output import Output
 from loopwright.cli.report import OFFLINE, closing_lines, tell_end
 
-EVIDENCE = [
+EVIDENCE: list[dict[str, Any]] = [
     {
         "id": "1.1.0",
         "task": "1",

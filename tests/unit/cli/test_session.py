@@ -80,7 +80,7 @@ def test_several_questions_are_answered_one_after_another():
 def test_nobody_to_ask_means_waiting(capsys):
     assert session(paying(5)).run("x") == 5
     told = capsys.readouterr().out
-    assert 'May pay be called with {"amount": 5}?' in told
+    assert 'May pay {"amount": 5} be called?' in told
     assert "loopwright resume t ANSWER" in told
     assert paid == []
 
@@ -108,6 +108,21 @@ def test_a_pending_question_is_asked_again_on_resume():
     session(turns, "q", saver=saver).run("x")
     assert session({**turns, "executor": [report("paid")]}, "a", saver=saver).resume(None) == 0
     assert paid == [5]
+
+
+def test_yes_approves_what_waits_on_resume():
+    saver, turns = InMemorySaver(), paying(5)
+    session(turns, "q", saver=saver).run("x")
+    assert session({**turns, "executor": [report("paid")]}, saver=saver, yes=True).resume(None) == 0
+    assert paid == [5]
+
+
+def test_a_new_message_supersedes_an_open_question():
+    saver, turns = InMemorySaver(), paying(5)
+    session(turns, "q", saver=saver).run("x")
+    other = {"planner": [ONE], "executor": [report("It is 42.")], "verifier": [REPORTED]}
+    assert session(other, saver=saver).run("something else") == 0
+    assert paid == []
 
 
 def test_parallel_questions_keep_the_answers_given_before_quitting():

@@ -1,14 +1,16 @@
 """What the user set."""
 
 import io
+import json
 import re
 import sys
 
 import pytest
 
 from loopwright.cli.output import Output
-from loopwright.cli.run import resume_thread, run_goal
-from loopwright.cli.settings import Settings, new_thread_id, read_goal, thread_named
+from loopwright.cli.run import graph_of, resume_thread, run_goal
+from loopwright.cli.settings import DEFAULT_GRAPH, Settings, new_thread_id, read_goal, thread_named
+from loopwright.doors.durability import open_durability
 from loopwright.state.errors import SettingsError, ThreadNotFound
 
 
@@ -21,8 +23,23 @@ def test_arguments_before_environment_before_default():
 
 def test_the_resume_command_carries_what_was_given_but_no_consent():
     settings = Settings(mcp="my servers.json", model="openai:x", max_parallel=2, yes=True)
-    told = settings.resume_command("t")
+    told = settings.resume_command("t", "sqlite:///.loopwright/threads.db")
     assert told == ("loopwright resume t --mcp 'my servers.json' --model openai:x --max-parallel 2")
+
+
+def test_the_resume_command_names_the_database_without_its_password():
+    settings = Settings(database="postgresql://me:secret@host/db")
+    told = settings.resume_command("t", "postgresql://me@host/db")
+    assert told == "loopwright resume t --db postgresql://me@host/db"
+
+
+def test_a_thread_remembers_its_graph(tmp_path, capsys):
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {}}')
+    run_goal(Settings(mcp="mcp.json"), Output(json=True), "Think", "t")
+    assert json.loads(capsys.readouterr().out)["thread"] == "t"
+    with open_durability() as durability:
+        assert graph_of(durability, "t") == DEFAULT_GRAPH
+        assert graph_of(durability, "other") is None
 
 
 def test_thread_ids_are_short_readable_and_different():

@@ -1,5 +1,6 @@
 import pytest
 from hypothesis import given, settings, strategies as st
+
 from loopwright.tools.arguments import check_arguments
 from loopwright.tools.schemas import sanitise
 
@@ -66,7 +67,7 @@ def test_a_wrong_argument_comes_with_what_is_wanted():
 
 
 def test_arguments_nested_without_end_are_refused():
-    deep: list = []
+    deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
     assert "nested too deeply" in check_arguments(SCHEMA, {"path": "a", "any": deep})[1]

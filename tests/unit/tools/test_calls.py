@@ -3,6 +3,7 @@ import contextvars
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
@@ -10,6 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from langgraph.errors import GraphInterrupt
 from langgraph.store.memory import InMemoryStore
+
 from loopwright.state.context import Context
 from loopwright.tools.calls import has_stored, plan_calls, run_calls
 from loopwright.tools.results import weigh
@@ -18,7 +20,7 @@ from loopwright.tools.toolbox import Toolbox
 CALLER = contextvars.ContextVar("caller", default="nobody")
 
 
-async def run(box, *calls, context=None, can_ask=True, **more):
+async def run(box, *calls, context=None, can_ask=True, **more) -> Any:
     """Plan and run calls given as (name, args)."""
     context = context or Context()
     message = AIMessage(
@@ -31,7 +33,7 @@ async def run(box, *calls, context=None, can_ask=True, **more):
     return await run_calls(planned, toolbox=box, context=context, thread_id="t", **more)
 
 
-def declared(function, **hints):
+def declared(function, **hints) -> Any:
     made = StructuredTool.from_function(
         **{"coroutine" if asyncio.iscoroutinefunction(function) else "func": function},
         description="A tool.",
@@ -40,7 +42,7 @@ def declared(function, **hints):
     return made
 
 
-def reading(function):
+def reading(function) -> Any:
     return declared(function, readOnlyHint=True)
 
 
@@ -51,7 +53,7 @@ def add(a: int, b: int = 2) -> int:
 
 @pytest.mark.req("S0-58", "S0-48", "S0-157")
 async def test_a_call_becomes_a_tool_message():
-    events: list[dict] = []
+    events: list[dict[str, Any]] = []
     (record,) = await run(Toolbox([add]), ("add", {"a": 1}), emit=events.append)
     message = record["message"]
     assert isinstance(message, ToolMessage)
@@ -246,7 +248,7 @@ class Weather(BaseTool):
     name: str = "weather"
     description: str = "The weather."
 
-    def _run(self, city: str) -> dict:
+    def _run(self, city: str) -> dict[str, str]:
         return {"city": city, "sky": "clear", "thread": threading.current_thread().name}
 
 
@@ -324,10 +326,10 @@ async def test_a_policy_that_has_become_stricter_is_obeyed():
 
 
 class Allowance:
-    def __init__(self, left):
+    def __init__(self, left) -> None:
         self.left = left
 
-    def reserve_tool_calls(self, wanted):
+    def reserve_tool_calls(self, wanted) -> Any:
         granted = min(wanted, self.left)
         self.left -= granted
         return granted

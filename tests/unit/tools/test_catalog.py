@@ -1,4 +1,7 @@
+from typing import Any
+
 import pytest
+
 from loopwright.state.errors import SettingsError
 from loopwright.tools.catalog import READ_RESULT, build_catalog, read_hints
 from loopwright.tools.mcp import Listing
@@ -6,9 +9,13 @@ from loopwright.tools.mcp_config import ServerConfig
 from loopwright.tools.python_tools import read_tools
 
 
-def listing(server, *names, warning="", **entry):
+def listing(server, *names, warning="", **entry) -> Any:
     tools = tuple({"name": name, "inputSchema": {}, **entry} for name in names)
     return Listing(ServerConfig(name=server), tools, warning)
+
+
+def found(catalog: Any, name: str, server: str | None = None) -> Any:
+    return catalog.find(name, server)
 
 
 def search(query: str) -> str:
@@ -16,7 +23,7 @@ def search(query: str) -> str:
     return query
 
 
-def names(*listings, python=()):
+def names(*listings, python=()) -> Any:
     return [
         (tool.name, tool.server, tool.original)
         for tool in build_catalog(read_tools(python), listings).tools.values()
@@ -41,12 +48,12 @@ def test_the_programs_tools_keep_their_names():
 
 
 def test_no_name_is_given_twice():
-    found = names(
+    entries = names(
         listing("a", "b_c", "x", "x"),
         listing("a_b", "c", "x"),
         listing("z", "b_c", "c", READ_RESULT),
     )
-    given = [name for name, _, _ in found]
+    given = [name for name, _, _ in entries]
     assert len(set(given)) == len(given) == 7
     assert READ_RESULT not in given
 
@@ -63,9 +70,9 @@ def test_names_are_short_and_plain_and_stay_apart():
 def test_a_call_finds_its_server_when_names_change_on_the_way():
     both = build_catalog((), [listing("a", "search"), listing("b", "search")])
     only_a = build_catalog((), [listing("a", "search"), listing("b", warning="dead")])
-    assert both.find("search", "a").name == "a_search"
-    assert both.find("search", "b").name == "b_search"
-    assert only_a.find("a_search", "a").original == "search"
+    assert found(both, "search", "a").name == "a_search"
+    assert found(both, "search", "b").name == "b_search"
+    assert found(only_a, "a_search", "a").original == "search"
     assert only_a.find("b_search", "b") is None
     assert both.find("search") is None
     assert only_a.warnings == ("dead",)
@@ -86,7 +93,7 @@ def test_specs_are_stable_and_offer_reading_on_only_when_asked():
     assert [one["function"]["name"] for one in catalog.specs()] == ["search", "x"]
     assert catalog.specs() == catalog.specs()
     assert catalog.specs(capped=True)[-1]["function"]["name"] == READ_RESULT
-    assert catalog.find(READ_RESULT).read_only
+    assert found(catalog, READ_RESULT).read_only
     assert catalog.summaries()[1] == {"name": "x", "description": "Does x."}
     parameters = catalog.specs()[0]["function"]["parameters"]
     assert parameters["required"] == ["query"]
@@ -102,7 +109,8 @@ def test_hints_are_read_in_every_spelling():
 
 def test_a_tool_that_declares_nothing_is_a_write_that_is_not_repeated():
     (tool,) = build_catalog((), [listing("a", "x")]).tools.values()
-    assert not (tool.read_only or tool.destructive or tool.idempotent or tool.repeatable)
+    said = (tool.read_only, tool.destructive, tool.idempotent, tool.repeatable)
+    assert said == (False, False, False, False)
     entry = {"annotations": {"readOnlyHint": True, "destructiveHint": True}}
     (tool,) = build_catalog((), [listing("a", "x", **entry)]).tools.values()
     assert tool.read_only

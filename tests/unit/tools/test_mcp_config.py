@@ -1,11 +1,13 @@
 import json
+from typing import Any
 
 import pytest
+
 from loopwright.state.errors import ToolServerError
 from loopwright.tools.mcp_config import read_servers
 
 
-def one(entry, **environ):
+def one(entry, **environ) -> Any:
     return read_servers({"mcpServers": {"a": entry}}, environ=environ)[0]
 
 

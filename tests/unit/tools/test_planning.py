@@ -1,7 +1,10 @@
 import json
+from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.tools import InjectedToolArg, tool
+
 from loopwright.state.context import Context
 from loopwright.tools.calls import plan_calls, question, settle_ids, undecided
 from loopwright.tools.catalog import build_catalog
@@ -23,15 +26,15 @@ WRITE = {
 CATALOG = build_catalog(read_tools([add]), [Listing(ServerConfig(name="disk"), (WRITE,))])
 
 
-def plan(message, **more):
-    how = {
+def plan(message, **more) -> Any:
+    how: dict[str, Any] = {
         "task": "2", "round_": 3, "catalog": CATALOG, "policy": Policy(), "context": Context(),
         "can_ask": True, "complete": True,
     }  # fmt: skip
     return plan_calls(message, **(how | more))
 
 
-def calling(*calls):
+def calling(*calls) -> Any:
     return AIMessage("", tool_calls=[{"name": n, "args": a, "id": i} for n, a, i in calls])
 
 
@@ -77,7 +80,7 @@ def test_arguments_that_are_no_json_never_become_empty_ones():
 
 
 def test_arguments_cut_by_a_stream_and_closed_by_its_parser_do_not_run():
-    chunk = {"name": "write", "args": '{"t": "hel', "id": "x", "index": 0}
+    chunk: Any = {"name": "write", "args": '{"t": "hel', "id": "x", "index": 0}
     message = AIMessageChunk(content="", tool_call_chunks=[chunk])
     assert message.tool_calls[0]["args"] == {"t": "hel"}
     (one,) = plan(message)
@@ -98,7 +101,7 @@ def test_calls_of_an_incomplete_message_do_not_run():
 
 
 def test_a_call_without_arguments_text_has_none():
-    chunk = {"name": "write", "args": "", "id": "x", "index": 0}
+    chunk: Any = {"name": "write", "args": "", "id": "x", "index": 0}
     (one,) = plan(AIMessageChunk(content="", tool_call_chunks=[chunk]))
     assert (one["action"], one["args"]) == ("ask", {})
 
@@ -123,7 +126,7 @@ def test_what_a_human_still_has_to_decide():
     assert [c["id"] for c in undecided(calls, {"2.3.0": {"type": "approve"}})] == ["2.3.2"]
 
 
-def chat_ui_shows(value):
+def chat_ui_shows(value) -> Any:
     """Agent Chat UI's guard, in Python."""
     return (
         isinstance(value.get("action_requests"), list)
@@ -133,7 +136,7 @@ def chat_ui_shows(value):
     )
 
 
-def inbox_shows(value):
+def inbox_shows(value) -> Any:
     """Agent Inbox's guard, in Python."""
     config = value.get("config")
     return (
@@ -157,10 +160,6 @@ def test_a_question_is_understood_by_both_front_ends():
 
 
 def test_forged_injected_arguments_are_not_heard():
-    from typing import Annotated
-
-    from langchain_core.tools import InjectedToolArg, tool
-
     @tool
     def pay(amount: int, user: Annotated[str, InjectedToolArg] = "nobody") -> str:
         """Pay."""

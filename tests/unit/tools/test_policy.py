@@ -1,20 +1,22 @@
 import json
+from typing import Any
 
 import pytest
+
 from loopwright.state.context import Context
 from loopwright.state.errors import SettingsError
 from loopwright.tools.catalog import READER, CatalogTool, flags
 from loopwright.tools.policy import NOT_INTERACTIVE, Decision, Policy, Rule
 
 
-def tool(name="t", server="s", *, auto=False, **hints):
+def tool(name="t", server="s", *, auto=False, **hints) -> Any:
     return CatalogTool(
         name=name, description="", schema={}, server=server, original=name, auto_approve=auto,
         **flags(hints),
     )  # fmt: skip
 
 
-def decide(policy, one, args=None, /, *, can_ask=True, **context):
+def decide(policy, one, args=None, /, *, can_ask=True, **context) -> Any:
     return Policy.of(policy).decide(one, args or {}, context=Context(**context), can_ask=can_ask)
 
 

@@ -1,27 +1,29 @@
 import dataclasses
 import datetime
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from langchain_core.messages import ToolMessage
 from langchain_core.messages.content import create_text_block
 from langgraph.types import Command
-from loopwright.tools.results import NOTHING, from_exception, normalise, to_json, weigh
 from pydantic import BaseModel
+
+from loopwright.tools.results import NOTHING, from_exception, normalise, to_json, weigh
 
 PNG = "iVBORw0KGgo="
 
 
-def answer(*content, **more):
+def answer(*content, **more) -> Any:
     return {"content": list(content), **more}
 
 
-def text(words, **more):
+def text(words, **more) -> Any:
     return {"type": "text", "text": words, **more}
 
 
-def message(content, **more):
+def message(content, **more) -> Any:
     return ToolMessage(content, tool_call_id="1", **more)
 
 
@@ -137,7 +139,7 @@ def test_values_of_every_kind_become_json():
     assert to_json({1: {2, 3}}) == {"1": [2, 3]}
     assert to_json(float("inf")) == "Infinity"
     assert "object at" in to_json(object())
-    loop: list = []
+    loop: list[Any] = []
     loop.append(loop)
     assert isinstance(to_json(loop), str)
     assert normalise(None).text == "null"

@@ -1,8 +1,10 @@
 import json
+from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 import pytest
 from hypothesis import given, settings, strategies as st
+
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp import Listing
 from loopwright.tools.mcp_config import ServerConfig
@@ -11,7 +13,7 @@ from support.mcp_servers.odd_schemas import SCHEMAS, TOOLS
 from support.openai_rules import problems
 
 
-def spec(schema):
+def spec(schema) -> Any:
     function = {"name": "tool", "description": "A tool.", "parameters": schema}
     return {"type": "function", "function": function}
 

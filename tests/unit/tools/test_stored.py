@@ -1,14 +1,16 @@
 import re
+from typing import Any
 
 import pytest
 from langgraph.store.memory import InMemoryStore
+
 from loopwright.tools.results import Media, ToolResult, weigh
 from loopwright.tools.stored import ResultStore
 
 CAP = 1_000
 
 
-async def read_all(results, key, cap=CAP):
+async def read_all(results, key, cap=CAP) -> Any:
     text, offset = "", 0
     for _ in range(1_000):
         page = (await results.read({"id": key, "offset": offset}, cap)).text
@@ -47,7 +49,8 @@ async def test_reading_on_starts_where_the_head_ends():
     results = ResultStore(InMemoryStore(), "t")
     text = "x" * 700 + "y" * 5_000
     shown, key = await results.shorten(ToolResult(text), CAP)
-    offset = int(re.search(r"offset=(\d+)", shown.text)[1])
+    (found,) = re.findall(r"offset=(\d+)", shown.text)
+    offset = int(found)
     page = (await results.read({"id": key, "offset": offset}, CAP)).text
     assert shown.text[:offset] + page.split("\n[")[0] == text[: offset + len(page.split("\n[")[0])]
 
@@ -79,6 +82,7 @@ async def test_pictures_go_to_the_store():
     assert key == ""
     (listed,) = shown.artifact["media"]
     kept = await store.aget(("loopwright", "results", "-"), listed["id"])
+    assert kept is not None
     assert kept.value["base64"] == media.base64
 
 
@@ -100,7 +104,7 @@ async def test_reading_past_the_end_or_a_picture_says_so():
 
 
 class FullDisk(InMemoryStore):
-    async def abatch(self, ops):
+    async def abatch(self, ops) -> Any:
         raise OSError("no space left on device")
 
 

@@ -1,0 +1,114 @@
+"""The commands in this process: their options, and the parts that need no model."""
+
+import json
+import os
+import signal
+import threading
+
+import pytest
+from typer.testing import CliRunner
+
+from loopwright.cli import app
+from loopwright.cli.signals import Stopping, terminated_like_ctrl_c
+
+
+def invoked(*args, stdin=""):
+    return CliRunner().invoke(app, list(args), input=stdin)
+
+
+@pytest.fixture
+def no_servers(tmp_path):
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {}}')
+    return "mcp.json"
+
+
+def test_every_command_is_listed():
+    shown = invoked("--help").output
+    assert all(name in shown for name in ("run", "resume", "threads", "graph", "doctor"))
+
+
+def test_a_run_and_its_thread(no_servers):
+    ran = invoked("run", "--mcp", no_servers, "--thread", "t", "--json", "Think")
+    told = json.loads(ran.stdout)
+    assert ran.exit_code == 3
+    assert told["thread"] == "t"
+    listed = invoked("threads").stdout.split("\t")
+    assert (listed[0], listed[2]) == ("t", told["status"])
+    assert invoked("resume", "t", "approve").exit_code == 2
+
+
+def test_no_threads():
+    shown = invoked("threads")
+    assert (shown.exit_code, shown.stdout) == (0, "")
+    assert "no threads are saved in sqlite:///.loopwright/threads.db" in shown.stderr
+
+
+def test_a_wrong_command_line():
+    plain, in_json = invoked("run"), invoked("run", "--json")
+    assert (plain.exit_code, plain.stdout) == (2, "")
+    assert in_json.exit_code == 2
+    assert json.loads(in_json.stdout)["status"] == "error"
+    assert invoked("graph", "--ascii", "--mermaid").exit_code == 2
+
+
+def test_a_graph_as_mermaid_and_as_text():
+    assert "graph TD;" in invoked("graph").stdout
+    drawn = invoked("graph", "--ascii").stdout
+    assert "START\n  ───> intake" in drawn
+    assert "finish\n  ───> END" in drawn
+    assert invoked("graph", "nope").exit_code == 2
+
+
+def test_the_doctor_finds_everything(tmp_path):
+    shown = invoked("doctor")
+    assert shown.exit_code == 0
+    assert "✓ offline (planner, executor, verifier)" in shown.stdout
+    assert "✓ workspace: 5 tools" in shown.stdout
+    assert "ask write_file" in shown.stdout
+    assert "A run would work here." in shown.stdout
+
+
+def test_the_doctor_finds_what_is_broken(tmp_path):
+    (tmp_path / "broken.json").write_text("{")
+    shown = invoked(
+        "doctor", "--mcp", "broken.json", "--db", "nonsense", "--model", "nope:model"
+    )  # fmt: skip
+    assert shown.exit_code == 2
+    assert shown.stdout.count("✗") == 3
+    assert "A run would not work here." in shown.stdout
+
+
+def test_the_doctor_without_servers(no_servers):
+    shown = invoked("doctor", "--mcp", no_servers)
+    assert shown.exit_code == 0
+    assert "the models have no tools" in shown.stdout
+
+
+@pytest.mark.req("S0-22")
+def test_the_first_signal_pauses_and_the_second_stops():
+    paused = []
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), Stopping(lambda: paused.append(1)) as stopping:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stopping.asked
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert paused == [1]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_termination_is_an_interrupt():
+    with pytest.raises(KeyboardInterrupt), terminated_like_ctrl_c():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_signals_are_left_alone_outside_the_main_thread():
+    seen = []
+
+    def other():
+        with terminated_like_ctrl_c(), Stopping(lambda: None) as stopping:
+            seen.append(stopping.asked)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert seen == [False]

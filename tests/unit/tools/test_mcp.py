@@ -1,0 +1,303 @@
+"""Servers over stdio: real processes."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from loopwright.state.context import Context
+from loopwright.tools.calls import plan_calls, run_calls
+from loopwright.tools.toolbox import Toolbox
+from support.mcp_servers import children, gone, stdio
+from support.openai_rules import problems
+
+HERE = Path(__file__).parents[2]
+
+
+async def run(box, *calls, deadline=20.0, **more) -> Any:
+    context = Context(policy="allow", tool_deadline=deadline)
+    message = AIMessage(
+        "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
+    )
+    planned = plan_calls(
+        message, task="1", round_=1, catalog=await box.catalog(), policy=box.policy,
+        context=context, can_ask=False,
+    )  # fmt: skip
+    return await run_calls(planned, toolbox=box, context=context, thread_id="t", **more)
+
+
+async def text(box, name, **args) -> Any:
+    (record,) = await run(box, (name, args))
+    assert record["status"] == "success", record["result"]
+    return record["result"]
+
+
+@pytest.fixture(scope="module")
+def desk() -> Any:
+    """One server for the tests that leave it in peace."""
+    box = Toolbox(mcp={"mcpServers": {"desk": stdio("desk")}})
+    yield box
+    box.close()
+
+
+@pytest.fixture
+async def own_desk() -> Any:
+    """A server that a test may kill."""
+    box = Toolbox(mcp={"mcpServers": {"desk": stdio("desk")}})
+    yield box
+    await box.aclose()
+
+
+@pytest.mark.req("P-12", "S0-51")
+async def test_dead_and_silent_servers_cost_a_warning_each():
+    before = children()
+    servers = {
+        "good": stdio("desk"),
+        "missing": {"command": "no-such-binary-anywhere"},
+        "silent": stdio("silent"),
+        "stubborn": stdio("silent", "stubborn"),
+        "failing": stdio("failing"),
+        "wrong": {"comand": "x"},
+        "nowhere": stdio("desk", cwd="/no/such/folder"),
+        "closed": {"url": "http://127.0.0.1:9/mcp?key=s3cret"},
+    }
+    box = Toolbox(mcp={"mcpServers": servers})
+    started = time.monotonic()
+    catalog = await box.catalog()
+    assert time.monotonic() - started < 20
+    assert "search" in catalog.tools
+    assert {tool.server for tool in catalog.tools.values()} == {"good"}
+    told = dict(zip([n for n in servers if n != "good"], catalog.warnings, strict=True))
+    assert "'no-such-binary-anywhere' was not found" in told["missing"]
+    assert "did not answer within 15 s" in told["silent"]
+    assert "DATABASE_URL is not set" in told["failing"]
+    assert 'neither "command" nor "url"' in told["wrong"]
+    assert "folder /no/such/folder" in told["nowhere"]
+    assert "http://127.0.0.1:9/mcp is not reachable" in told["closed"]
+    assert "s3cret" not in str(catalog.warnings)
+    assert await text(box, "search", query="x") == "desk:x"
+    await box.aclose()
+    assert await gone(before) == set()
+
+
+@pytest.mark.req("P-10", "S0-49")
+async def test_twenty_calls_share_one_process_which_ends_with_the_toolbox():
+    before = children()
+    box = Toolbox(mcp={"mcpServers": {"desk": stdio("desk")}})
+    assert {await text(box, "pid") for _ in range(20)} == {await text(box, "pid")}
+    assert await text(box, "count") == "1"
+    assert await text(box, "count") == "2"
+    assert len(children() - before) == 1
+    await box.aclose()
+    assert await gone(before) == set()
+    assert await text(box, "count") == "1"  # opened again
+    await box.aclose()
+
+
+def test_one_toolbox_serves_several_loops_and_threads(desk):
+    pids = {asyncio.run(text(desk, "pid")) for _ in range(2)}
+    found: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(asyncio.run(text(desk, "pid"))))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pids |= set(found)
+    assert len(found) == 3
+    assert len(pids) == 1
+
+
+@pytest.mark.req("P-10")
+async def test_a_server_killed_between_calls_is_opened_again(own_desk, tmp_path):
+    first = await text(own_desk, "pid")
+    os.kill(int(first), signal.SIGKILL)
+    assert await text(own_desk, "pid") != first
+    os.kill(int(await text(own_desk, "pid")), signal.SIGKILL)
+    path = tmp_path / "notes"
+    await asyncio.sleep(0.2)
+    assert await text(own_desk, "note", path=str(path), text="once") == "noted"
+    assert path.read_text() == "once\n"
+
+
+@pytest.mark.req("P-10")
+async def test_a_server_that_dies_under_a_call(own_desk, tmp_path):
+    marker = tmp_path / "marker"
+    (write,) = await run(own_desk, ("crash_once", {"marker": str(marker)}))
+    assert write["status"] == "error"  # it may have run: a write is not sent again
+    assert "may or may not have taken effect" in write["result"]
+    marker.unlink()
+    assert await text(own_desk, "crash_once_read", marker=str(marker)) == "second time"
+    (always,) = await run(own_desk, ("crash", {}))
+    assert always["status"] == "error"
+    assert "'desk' is not available" in always["result"]
+    assert await text(own_desk, "search", query="still") == "desk:still"
+
+
+async def test_calls_under_way_fail_at_once_when_the_server_dies(own_desk):
+    pid = await text(own_desk, "pid")
+    call = asyncio.create_task(
+        run(own_desk, ("wait", {"seconds": 0.0}), ("crash_once", {"marker": "/"}))
+    )
+    await call
+    waiting = asyncio.create_task(
+        run(own_desk, ("note", {"path": "/x", "text": "", "seconds": 60}))
+    )
+    await asyncio.sleep(0.5)
+    os.kill(int(pid), signal.SIGKILL)
+    (record,) = await asyncio.wait_for(waiting, 10)
+    assert record["status"] == "error"
+
+
+@pytest.mark.req("P-12")
+async def test_a_call_without_answer_ends_at_its_deadline_and_the_next_one_works(own_desk):
+    (record,) = await run(own_desk, ("wait", {"seconds": 60}), deadline=0.5)
+    assert "did not answer within 0.5 s" in record["result"]
+    assert await text(own_desk, "search", query="x") == "desk:x"
+
+
+async def test_the_servers_own_timeout_comes_first():
+    box = Toolbox(mcp={"mcpServers": {"desk": stdio("desk", timeout=0.5)}})
+    (record,) = await run(box, ("wait", {"seconds": 60}))
+    assert "did not answer within 0.5 s" in record["result"]
+    await box.aclose()
+
+
+async def test_fifty_calls_at_once(desk):
+    records = await run(desk, *(("search", {"query": str(n)}) for n in range(50)))
+    assert [r["result"] for r in records] == [f"desk:{n}" for n in range(50)]
+    slow = await run(desk, *(("wait", {"seconds": 0.3}) for _ in range(50)), deadline=5)
+    assert {r["status"] for r in slow} == {"success"}
+
+
+async def test_a_cancelled_call_leaves_the_session_usable(desk):
+    pid = await text(desk, "pid")
+    task = asyncio.create_task(run(desk, ("wait", {"seconds": 60})))
+    await asyncio.sleep(0.3)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await text(desk, "pid") == pid
+
+
+@pytest.mark.req("S0-61")
+async def test_writes_keep_their_order_and_reads_behind_them_see_them(desk, tmp_path):
+    path = str(tmp_path / "notes")
+    steps = [
+        ("note", {"path": path, "text": "one", "seconds": 0.3}),
+        ("note", {"path": path, "text": "two"}),
+        ("look", {"path": path}),
+    ]
+    records = await run(desk, *steps)
+    assert records[2]["result"] == "one\ntwo\n"
+
+
+@pytest.mark.req("P-43", "S0-58")
+async def test_every_shape_of_a_servers_answer(desk):
+    names = ("structured", "listed", "picture", "linked", "hidden", "failing")
+    structured, listed, picture, linked, hidden, failing = await run(
+        desk, *((n, {}) for n in names)
+    )
+    assert structured["message"].artifact["data"] == {"apples": 3, "pears": 4}
+    assert listed["message"].artifact["data"] == ["a", "b"]
+    assert listed["result"] == "a\nb"
+    assert "[image, image/png" in picture["result"]
+    assert picture["message"].artifact["media"][0]["mime_type"] == "image/png"
+    assert linked["result"].startswith(
+        "[link file:///r.pdf report]\n[resource file:///n.txt]\ninside"
+    )
+    assert hidden["result"] == 'see data\n{"total": 41}'
+    assert (failing["status"], failing["message"].status) == ("error", "error")
+    assert "no such order: 17" in failing["result"]
+
+
+@pytest.mark.req("S0-57")
+async def test_a_server_is_told_of_the_run(desk):
+    said = await text(desk, "told")
+    assert '"loopwright/task": "1"' in said.replace("\n", "")
+    assert '"loopwright/thread": "t"' in said
+
+
+@pytest.mark.req("P-09", "S0-54")
+async def test_equal_names_on_two_servers_reach_the_right_one():
+    servers = {
+        "left": stdio("desk", "--prefix", "L"),
+        "right": stdio("desk", "--prefix", "R"),
+        "odd": stdio("odd_schemas"),
+    }
+    box = Toolbox(mcp={"mcpServers": servers})
+    catalog = await box.catalog()
+    assert [problems(spec) for spec in catalog.specs()] == [[]] * len(catalog.tools)
+    assert await text(box, "left_search", query="x") == "L:x"
+    assert await text(box, "right_search", query="x") == "R:x"
+    odd = await text(box, "no_type", a="x")
+    assert odd == '{"type": "novel", "words": "new block"}'
+    assert "search" not in catalog.tools
+    await box.aclose()
+
+
+@pytest.mark.req("S0-50")
+async def test_a_server_that_is_switched_off_is_not_started():
+    before = children()
+    box = Toolbox(mcp={"mcpServers": {"off": stdio("desk", enabled=False)}})
+    assert (await box.catalog()).tools == {}
+    assert children() == before
+    assert not box.has_writes()
+
+
+async def test_what_a_server_declares_is_known(desk):
+    tools = (await desk.catalog()).tools
+    assert tools["search"].read_only
+    assert tools["note"].destructive
+    assert not tools["count"].read_only
+    assert desk.has_writes()
+    assert (await desk.catalog()) is (await desk.catalog())
+
+
+LEAVES = """
+import asyncio, sys
+sys.path.insert(0, {tests!r})
+from loopwright.tools.toolbox import Toolbox
+from support.mcp_servers import children, stdio
+box = Toolbox(mcp={{"mcpServers": {{"desk": stdio("desk"), "stubborn": stdio("desk")}}}})
+asyncio.run(box.catalog())
+print(*children())
+"""
+
+
+def test_no_process_is_left_when_the_interpreter_ends():
+    ran = subprocess.run(
+        [sys.executable, "-c", LEAVES.format(tests=str(HERE))],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    pids = ran.stdout.split()
+    assert len(pids) == 2
+    assert ran.stderr == ""
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+async def test_a_dropped_toolbox_ends_its_servers():
+    before = children()
+    box = Toolbox(mcp={"mcpServers": {"desk": stdio("desk")}})
+    await box.catalog()
+    assert children() - before
+    del box
+    assert await gone(before) == set()
+
+
+def test_importing_the_package_does_not_import_the_mcp_client():
+    code = (
+        "import sys, loopwright.tools.toolbox, loopwright.tools.calls; print('mcp' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"

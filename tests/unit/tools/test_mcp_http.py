@@ -1,0 +1,104 @@
+"""Servers over streamable HTTP: real ones on 127.0.0.1."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from loopwright.state.context import Context
+from loopwright.tools.calls import plan_calls, run_calls
+from loopwright.tools.toolbox import Toolbox
+from support.mcp_servers import free_port, serving
+
+
+async def run(box, name, args=None, *, user=None, deadline=20.0) -> Any:
+    context = Context(policy="allow", tool_deadline=deadline)
+    message = AIMessage("", tool_calls=[{"name": name, "args": args or {}, "id": "c"}])
+    planned = plan_calls(
+        message, task="1", round_=1, catalog=await box.catalog(user), policy=box.policy,
+        context=context, can_ask=False,
+    )  # fmt: skip
+    (record,) = await run_calls(planned, toolbox=box, context=context, thread_id="t", user_id=user)
+    return record
+
+
+@pytest.mark.req("P-16")
+async def test_two_users_in_parallel_are_seen_with_their_own_tokens():
+    with serving() as (_, url):
+        issued = {"ann": 0, "bob": 0}
+
+        async def headers(user) -> Any:
+            issued[user] = number = issued[user] + 1
+            await asyncio.sleep(0.01)
+            return {"Authorization": f"Bearer {user}-{number}"}
+
+        box = Toolbox(mcp={"mcpServers": {"desk": {"url": url, "headers": headers}}})
+        users = ["ann", "bob"] * 10
+        records = await asyncio.gather(*(run(box, "whoami", user=user) for user in users))
+        seen = [record["result"] for record in records]
+        for user, token in zip(users, seen, strict=True):
+            assert token.startswith(f"Bearer {user}-")
+        assert len(set(seen)) == 20  # asked for anew with every request
+        later = (await run(box, "whoami", user="ann"))["result"]
+        assert int(later.rsplit("-")[-1]) > 10
+        assert "Bearer" not in str(await box.catalog("ann"))
+        await box.aclose()
+
+
+async def test_sync_headers_and_fixed_ones_work_too():
+    with serving() as (_, url):
+        servers = {
+            "each": {"url": url, "headers": lambda user: {"Authorization": f"of {user}"}},
+            "fixed": {"url": url, "headers": {"Authorization": "same"}, "type": "http"},
+        }
+        box = Toolbox(mcp={"mcpServers": servers})
+        assert (await run(box, "each_whoami", user="ann"))["result"] == "of ann"
+        assert (await run(box, "each_whoami"))["result"] == "of None"
+        assert (await run(box, "fixed_whoami", user="ann"))["result"] == "same"
+        await box.aclose()
+
+
+async def test_headers_that_cannot_be_had_cost_a_warning():
+    def headers(user) -> Any:
+        raise LookupError(f"no token for {user}")
+
+    with serving() as (_, url):
+        box = Toolbox(mcp={"mcpServers": {"desk": {"url": url, "headers": headers}}})
+        (warning,) = (await box.catalog("ann")).warnings
+        assert "no token for ann" in warning
+        await box.aclose()
+
+
+async def test_a_server_killed_under_a_call_ends_the_call_at_its_deadline():
+    port = free_port()
+    box = Toolbox(mcp={"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
+    with serving(port) as (process, _):
+        await box.catalog()
+        call = asyncio.create_task(run(box, "wait", {"seconds": 60}, deadline=3))
+        await asyncio.sleep(1)
+        process.kill()
+        started = time.monotonic()
+        record = await asyncio.wait_for(call, 15)
+        assert record["status"] == "error"
+        assert time.monotonic() - started < 10
+        gone = await run(box, "search", {"query": "x"})
+        assert gone["status"] == "error"
+        assert "'desk' is not available" in gone["result"]
+    with serving(port):
+        back = await run(box, "search", {"query": "x"})
+        assert back["result"] == "desk:x"
+    await box.aclose()
+
+
+@pytest.mark.req("P-10")
+async def test_a_server_that_has_forgotten_the_session_gets_a_new_one(tmp_path):
+    port = free_port()
+    box = Toolbox(mcp={"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
+    with serving(port):
+        assert (await run(box, "count"))["result"] == "1"
+    with serving(port):
+        assert (await run(box, "count"))["result"] == "1"  # a write: refused unseen, so sent again
+        assert (await run(box, "count"))["result"] == "2"
+    await box.aclose()
