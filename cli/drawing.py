@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..graphs.registry import builder_of
+from ..graphs.registry import drawn_graph
 from .codes import Code
 from .output import Output
 
@@ -13,7 +13,7 @@ def show_graph(output: Output, name: str, *, ascii_: bool) -> int:
     Raises:
         SettingsError: There is no graph of this name.
     """
-    drawn = builder_of(name)().get_graph()
+    drawn = drawn_graph(name).get_graph()
     output.line(text_drawing(drawn) if ascii_ else drawn.draw_mermaid().rstrip())
     return Code.COMPLETE
 

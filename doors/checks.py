@@ -1,9 +1,9 @@
 """What is checked before a run touches a saved thread, read from its head checkpoint alone."""
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from langgraph.checkpoint.base import CheckpointTuple, PendingWrite
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
@@ -50,31 +50,24 @@ class Head:
         return outcome.get("status") if isinstance(outcome, Mapping) else None
 
     def interrupts(self) -> list[Interrupt]:
-        """The questions still waiting for an answer, in task order."""
-        asked, answered = self._questions()
-        return [question for key, question in asked.items() if key not in answered]
+        """The questions still waiting for an answer, in task order.
 
-    def has_taken(self, resume: object) -> bool:
-        """Whether nothing is open and these are answers to questions whose tasks have ended.
-
-        A crash between the end of a task and that of its step leaves such questions: LangGraph
-        still shows them as open.
+        As this checkpoint tells: see `open_questions` for what a crash may have left of it.
         """
-        asked, answered = self._questions()
-        given = set(cast("dict[str, Any]", resume)) if _is_map(resume) else set()
-        return bool(given) and given <= answered == set(asked)
-
-    def _questions(self) -> tuple[dict[str, Interrupt], set[str]]:
-        """All questions by id, and which of them are answered."""
         finished = {task for task, channel, _ in self.writes if channel not in _CONTROL}
         asked: dict[str, Interrupt] = {}
         answered: set[str] = set()
+        for task, question in self.asked():
+            asked[question.id] = question
+            answered |= {question.id} if task in finished else set()
+        return [question for key, question in asked.items() if key not in answered]
+
+    def asked(self) -> Iterator[tuple[str, Interrupt]]:
+        """Every question with the id of the task that asked, or passed it on, in task order."""
         for task, channel, value in self.writes:
             if channel == INTERRUPT:
                 questions = value if isinstance(value, list | tuple) else [value]
-                answered.update(q.id for q in questions if task in finished)
-                asked.update((q.id, q) for q in questions)
-        return asked, answered
+                yield from ((task, question) for question in questions)
 
     def waiting(self) -> set[str]:
         """Names of the nodes the saved run would go to next, known to this graph or not."""

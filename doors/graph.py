@@ -18,7 +18,7 @@ from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
+from langgraph.types import Checkpointer, Command, Interrupt, StateSnapshot, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
@@ -34,6 +34,7 @@ from .checks import (
     check_nodes,
     in_words,
 )
+from .questions import all_places, open_questions, without_answered
 from .savers import ThreadedSaver, is_sync_only, with_async, with_async_store
 
 # What a parent graph puts into the config of the graph it runs as a node.
@@ -87,10 +88,16 @@ class _Run:
         given = {**self.configurable, **(self.config or {}).get("metadata", {})}.get("run_id")
         return given is not None and str(given) == str(head.saved.metadata.get("run_id"))
 
-    def where(self) -> RunnableConfig:
-        """The config under which the saver finds the checkpoint the run starts from."""
+    def where(self, inner: str = "") -> RunnableConfig:
+        """The config under which the saver finds the checkpoint the run starts from.
+
+        Args:
+            inner: the namespace of a graph inside one of its tasks, if that is wanted.
+        """
         place: dict[str, Any] = {**self.configurable, "thread_id": self.thread}
-        if not self.nested:
+        if inner:
+            place["checkpoint_ns"] = inner
+        elif not self.nested:
             place["checkpoint_ns"] = ""
         return {"configurable": place}
 
@@ -100,6 +107,14 @@ class _Run:
             return None
         saved = await self.saver.aget_tuple(self.where())
         return None if saved is None else Head(saved)
+
+    async def questions(self, head: Head) -> list[Interrupt]:
+        """The questions that are open; at an older checkpoint those that were."""
+        if self.saver is None or self.addressed:
+            return head.interrupts()
+        places = all_places(head)
+        inner = {place: await self.saver.aget_tuple(self.where(place)) for place in places}
+        return open_questions(head, inner)
 
 
 class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
@@ -187,9 +202,31 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """The thread's state; see LangGraph."""
-        if self._reads_sync(config):
-            return super().get_state(config, subgraphs=subgraphs)
-        return run_blocking(self.aget_state(config, subgraphs=subgraphs))
+        if not self._reads_sync(config):
+            return run_blocking(self.aget_state(config, subgraphs=subgraphs))
+        state = super().get_state(config, subgraphs=subgraphs)
+        run = self._reading(config, state)
+        if run is None or run.saver is None or not (saved := run.saver.get_tuple(run.where())):
+            return state
+        head = Head(saved)
+        inner = {place: run.saver.get_tuple(run.where(place)) for place in all_places(head)}
+        return without_answered(state, open_questions(head, inner))
+
+    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """The thread's state; see LangGraph."""
+        state = await super().aget_state(config, subgraphs=subgraphs)
+        run = self._reading(config, state)
+        head = None if run is None else await run.head()
+        if run is None or head is None:
+            return state
+        return without_answered(state, await run.questions(head))
+
+    def _reading(self, config: RunnableConfig, state: StateSnapshot) -> _Run | None:
+        """A read of a thread's newest state whose questions must be looked at more closely."""
+        configurable = self._configurable(config)
+        run = _Run(None, config, {}, configurable, self._saver(configurable))
+        outermost = not (run.nested or run.addressed or configurable.get("checkpoint_ns"))
+        return run if state.interrupts and outermost else None
 
     def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
         """The thread's checkpoints, newest first; see LangGraph."""
@@ -317,11 +354,11 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     async def _input(self, run: _Run, head: Head) -> Any:
         if isinstance(run.input, Command):
-            if run.repeats(head) or head.has_taken(run.input.resume):
+            if run.repeats(head):
                 # Its answer is in the checkpoint; it must not go to the question after that.
                 return None
             return address_answer(
-                run.input, head.interrupts(), thread=run.thread, addressed=run.addressed
+                run.input, await run.questions(head), thread=run.thread, addressed=run.addressed
             )
         if run.input is None and head.status in RESUMABLE and not run.addressed:
             state = await self.aget_state(run.where())

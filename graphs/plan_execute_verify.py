@@ -26,7 +26,7 @@ from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
 from ..tools.policy import PolicyLike
 from .assembly import assemble, served_parts
-from .task_execution import task_builder
+from .task_execution import NAME as TASK_EXECUTION, task_builder
 
 NAME = "plan_execute_verify"
 
@@ -69,7 +69,7 @@ def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, Loo
     builder.add_node("planner", partial(planner, parts=parts))
     builder.add_node("ask_user", ask_user)
     builder.add_node("review_plan", review_plan)
-    task_execution = task_builder(parts).compile(name="task_execution")
+    task_execution = task_builder(parts).compile(name=TASK_EXECUTION)
     builder.add_node("work", partial(work, run_task=task_execution.ainvoke))
     builder.add_node("verifier", partial(verifier, parts=parts))
     builder.add_node("finish", finish)

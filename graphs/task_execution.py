@@ -16,6 +16,9 @@ from ..nodes.parts import Parts
 from ..state.context import Context
 from ..state.loop import TaskInput, TaskState
 from ..tools.planning import undecided
+from .assembly import served_parts
+
+NAME = "task_execution"
 
 
 def route_after_executor(
@@ -45,3 +48,7 @@ def task_builder(parts: Parts) -> LoopBuilder[TaskState, Context, TaskInput, Tas
     builder.add_conditional_edges("approve", route_after_approve)
     builder.add_edge("call_tools", "executor")
     return builder
+
+
+builder = task_builder(served_parts())
+graph = builder.compile(name=NAME)

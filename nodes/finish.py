@@ -18,7 +18,7 @@ from ..state.outcome import (
 )
 from .conversation import answer_id
 from .events import emitter
-from .run_facts import thread_id
+from .run_facts import has_saver, thread_id
 
 
 async def finish(state: PlanState, runtime: Runtime[Context]) -> PlanUpdate:
@@ -59,6 +59,9 @@ def _nothing(reason: Reason) -> str:
 
 
 def _how_to_resume(thread: str) -> dict[str, Any]:
+    if not has_saver():
+        how = "This run was not saved; give the graph a checkpointer to be able to resume."
+        return {"thread_id": thread, "how": how}
     return {
         "thread_id": thread,
         "how": "Invoke the graph with input None on this thread, or run `loopwright resume`: "

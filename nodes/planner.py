@@ -14,7 +14,7 @@ from .allowance import ledger_for, limit_reason, spent_since
 from .conversation import conversation_of, task_view
 from .events import emitter
 from .parts import Parts
-from .run_facts import user_id
+from .run_facts import can_ask, user_id
 
 NOT_ANSWERED = "Nobody can answer this; decide by yourself and say what you assumed."
 
@@ -56,7 +56,7 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
 
 
 def _nothing_asked(context: Context) -> PlanUpdate:
-    if context.interactive:
+    if can_ask(context):
         return PlanUpdate(planning="ask", missing=["What do you want done?"])
     return PlanUpdate(
         planning="blocked", halt="MISSING_INFORMATION", missing=["The request is empty."]
@@ -88,7 +88,7 @@ def _more_planning(state: PlanState, plan: PlannerResponse, context: Context) ->
     """Ask the user where somebody can answer, else plan again, else run what there is or stop."""
     last_round = state.planning_rounds + 1 >= context.max_planning_rounds
     questions = [text for text in plan.missing_information if text.strip()]
-    if questions and context.interactive and not last_round:
+    if questions and can_ask(context) and not last_round:
         return PlanUpdate(planning="ask", missing=questions)
     if not last_round:
         unanswered = [{"question": q, "answer": NOT_ANSWERED} for q in questions]
@@ -99,6 +99,10 @@ def _more_planning(state: PlanState, plan: PlannerResponse, context: Context) ->
 
 
 def _ready(state: PlanState, todos: list[Todo], context: Context) -> PlanUpdate:
-    planning: Planning = "review" if context.review_plan else "ready"
+    """Take the plan; one that must be reviewed where nobody can review it does not run."""
     tasks = adopt_plan(todos, state.todos)
-    return PlanUpdate(planning=planning, planning_rounds=0, todos=Overwrite(tasks))
+    planning: Planning = "review" if context.review_plan else "ready"
+    update = PlanUpdate(planning=planning, planning_rounds=0, todos=Overwrite(tasks))
+    if context.review_plan and not can_ask(context):
+        return update | PlanUpdate(planning="blocked", halt="NOT_INTERACTIVE")
+    return update

@@ -10,7 +10,12 @@ _SAVER_KEY = "__pregel_checkpointer"
 
 def can_ask(context: Context) -> bool:
     """Whether a question could be answered: somebody is there, and the run can be resumed."""
-    return context.interactive and bool(get_config()["configurable"].get(_SAVER_KEY))
+    return context.interactive and has_saver()
+
+
+def has_saver() -> bool:
+    """Whether the run is saved as it goes."""
+    return bool(get_config()["configurable"].get(_SAVER_KEY))
 
 
 def thread_id() -> str:

@@ -45,8 +45,9 @@ class Context(BaseModel):
     policy: PolicyWord = Field(
         default="default", description="What happens to tool calls no rule speaks of."
     )
-    session_id: str = Field(default="", description="Groups runs of one user session.")
-    max_planning_rounds: int = Field(default=3, ge=1, le=20, description="Plans per user turn.")
+    max_planning_rounds: int = Field(
+        default=3, ge=1, le=20, description="Asks for a plan before each work phase."
+    )
     max_executor_rounds: int = Field(
         default=10, ge=1, le=100, description="Model turns per task and attempt."
     )

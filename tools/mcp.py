@@ -20,7 +20,9 @@ log = logging.getLogger(__name__)
 CONNECT_DEADLINE: Final = 15.0
 """Seconds a server may take to start, shake hands and list its tools."""
 
-_RETRY_AFTER: Final = 30.0
+RETRY_AFTER: Final = 30.0
+"""Seconds after which a server that failed is tried again behind the scenes."""
+
 _PING_DEADLINE: Final = 5.0
 _IDLE: Final = 900.0
 _LAST_WORDS: Final = 0.5
@@ -307,8 +309,9 @@ def _client() -> ModuleType:
 class Servers:
     """All configured servers, each loaded on its own: a dead one costs a warning, not the rest."""
 
-    def __init__(self, configs: list[ServerConfig]) -> None:
+    def __init__(self, configs: list[ServerConfig], *, retry_after: float = RETRY_AFTER) -> None:
         """Start nothing yet: servers are opened by the first request for their tools."""
+        self._retry_after = retry_after
         self._servers = {config.name: Server(config) for config in configs}
         self._listings: dict[tuple[str, str | None], Listing] = {}
         self._failed: dict[tuple[str, str | None], float] = {}
@@ -365,7 +368,7 @@ class Servers:
         busy = key in self._retries and not self._retries[key].done()
         if failed is None or busy or self._servers[key[0]].config.problem:
             return
-        if time.monotonic() - failed >= _RETRY_AFTER:
+        if time.monotonic() - failed >= self._retry_after:
             self._retries[key] = asyncio.create_task(self._load(key, user_id))
 
 

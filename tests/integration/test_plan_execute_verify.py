@@ -293,6 +293,22 @@ def test_a_plan_under_review_is_approved_edited_or_sent_back():
     assert result["outcome"]["status"] == "complete"
 
 
+def test_a_plan_that_must_be_reviewed_does_not_run_where_nobody_can_review_it():
+    look = shelf()
+    graph = build_plan_execute_verify(model=two_tasks(), tools=[look])
+    outcome = ask(graph, context=Context(review_plan=True))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "NOT_INTERACTIVE")
+    assert look.calls == []
+    assert [t["status"] for t in outcome["tasks"]] == ["pending", "pending"]
+
+
+def test_without_a_checkpointer_a_question_nobody_could_answer_is_not_asked():
+    unclear = {"needsMorePlanning": True, "missingInformation": ["Which lamp?"]}
+    outcome = ask(build_plan_execute_verify(model=two_tasks(planner=[unclear] * 9)))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION")
+    assert "checkpointer" in outcome["resume"]["how"]
+
+
 @pytest.mark.req("S0-62", "S0-58", "S0-157")
 def test_a_failing_tool_is_data_and_the_run_goes_on():
     look = shelf()

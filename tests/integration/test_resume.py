@@ -8,8 +8,10 @@ import time
 import pytest
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
+from langgraph.types import Command
 
 from loopwright import (
+    AnswerRejected,
     Context,
     ModelCallFailed,
     ScriptedModel,
@@ -131,6 +133,24 @@ def test_killed_again_and_again(places, unkilled, tmp_path):
     assert set(calls) == set(lines(calm, "calls"))
     assert calls.count("owner") <= 2
     assert len(calls) <= len(lines(calm, "calls")) + len(places)
+
+
+@pytest.mark.req("P-02")
+@pytest.mark.parametrize("place", [{"tool": "save"}, {"node": "executor", "nth": 6}], ids=name_of)
+def test_an_answer_that_was_taken_is_not_asked_for_again(place, tmp_path):
+    """A second answer would be ignored: a rejection would look as if it counted."""
+    folder = tmp_path / "run"
+    assert killed.finish(killed.start(folder, place), folder) is None
+    world = killed.World(folder)
+    with open_durability(world.url) as durability:
+        graph = killed.graph_of(world, {}, durability)
+        assert not graph.get_state(THREAD).interrupts
+        assert not asyncio.run(graph.aget_state(THREAD)).interrupts
+        assert graph.get_state(THREAD).next == ("work",)
+        with pytest.raises(AnswerRejected, match="input None"):
+            graph.invoke(Command(resume="reject"), THREAD)
+    killed.finish(killed.start(folder), folder)
+    assert lines(world, "questions").count("save") == 1
 
 
 @pytest.mark.req("S0-103")

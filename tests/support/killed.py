@@ -186,6 +186,15 @@ def plain(values: dict[str, Any]) -> dict[str, Any]:
     return {key: values[key] for key in kept} | {"messages": len(values["messages"])}
 
 
+def graph_of(world: World, kill: dict[str, Any], durability: Any) -> Any:
+    return build_plan_execute_verify(
+        model=model_of(world, kill),
+        tools=tools_of(world, kill),
+        policy=[{"tool": "save", "action": "ask"}],
+        durability=durability,
+    )
+
+
 def run(folder: str, kill: dict[str, Any], settings: dict[str, Any]) -> None:
     """What the process does; its result goes to a file."""
     world = World(folder)
@@ -193,12 +202,7 @@ def run(folder: str, kill: dict[str, Any], settings: dict[str, Any]) -> None:
         os.dup2(file.fileno(), 2)
     try:
         with open_durability(world.url) as durability:
-            graph = build_plan_execute_verify(
-                model=model_of(world, kill),
-                tools=tools_of(world, kill),
-                policy=[{"tool": "save", "action": "ask"}],
-                durability=durability,
-            )
+            graph = graph_of(world, kill, durability)
             config = {**THREAD, "callbacks": [Killed(**kill)]}
             context = Context(review_plan=True, model_retries=0, **settings)
             result = drive(graph, world, config, context)

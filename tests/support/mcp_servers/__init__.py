@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import http.server
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,26 @@ def serving(port=None) -> Any:
     finally:
         process.kill()
         process.wait()
+
+
+class _Refuse(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(401)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def refusing() -> Any:
+    """An HTTP server that answers everything with 401; yields its URL."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Refuse) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+        server.shutdown()
 
 
 def _await_port(port) -> Any:

@@ -5,6 +5,7 @@ import asyncio
 import itertools
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,15 +128,21 @@ def hidden() -> Any:
     return types.CallToolResult.model_validate(answer)
 
 
+READS: tuple[Callable[..., Any], ...] = (
+    *(pid, search, wait, crash, crash_once_read, whoami, look, long, failing),
+    *(structured, listed, picture),
+)
+UNSTRUCTURED: tuple[Callable[..., Any], ...] = (linked, hidden)
+UNDECLARED: tuple[Callable[..., Any], ...] = (count, crash_once, told)
+
+
 def build(port: int) -> FastMCP[Any]:
     mcp = FastMCP("desk", host="127.0.0.1", port=port, log_level="ERROR")
-    for tool in (pid, search, wait, crash, crash_once_read, whoami, look, long, failing):
+    for tool in READS:
         mcp.add_tool(tool, annotations=READ)
-    for tool in (structured, listed, picture):
-        mcp.add_tool(tool, annotations=READ)
-    for tool in (linked, hidden):
+    for tool in UNSTRUCTURED:
         mcp.add_tool(tool, annotations=READ, structured_output=False)
-    for tool in (count, crash_once, told):
+    for tool in UNDECLARED:
         mcp.add_tool(tool)
     mcp.add_tool(note, annotations=DELETE)
     return mcp

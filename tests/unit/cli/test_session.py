@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import signal
+import time
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -169,6 +172,28 @@ def test_nothing_to_answer():
 def test_a_thread_nobody_saved():
     with pytest.raises(ThreadNotFound, match="loopwright threads"):
         session({}).resume(None)
+
+
+@pytest.mark.req("S0-22", "S0-104")
+def test_a_signal_lets_the_running_task_end_and_starts_no_other():
+    two = plan(todo("1", "one"), todo("2", "two"))
+    asked = []
+
+    def executor(messages, offered):
+        asked.append(1)
+        if len(asked) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+        return report("It is 42.")
+
+    verdict = passed("Both [1.report].", t1=["1.report"], t2=["2.report"])
+    turns = {"planner": [two], "executor": executor, "verifier": [verdict]}
+    saver = InMemorySaver()
+    with pytest.raises(KeyboardInterrupt):
+        session(turns, saver=saver).run("x")
+    assert len(asked) == 1
+    assert session(turns, saver=saver).resume(None) == 0
+    assert len(asked) == 2
 
 
 def test_a_model_that_stays_away_leaves_a_thread_to_resume():

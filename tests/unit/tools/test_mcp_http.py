@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
+from loopwright.doors.background import hop
 from loopwright.state.context import Context
 from loopwright.tools.calls import plan_calls, run_calls
+from loopwright.tools.mcp import Servers
+from loopwright.tools.mcp_config import read_servers
 from loopwright.tools.toolbox import Toolbox
-from support.mcp_servers import free_port, serving
+from support.mcp_servers import free_port, refusing, serving
 
 
 async def run(box, name, args=None, *, user=None, deadline=20.0) -> Any:
@@ -102,3 +105,46 @@ async def test_a_server_that_has_forgotten_the_session_gets_a_new_one(tmp_path):
         assert (await run(box, "count"))["result"] == "1"  # a write: refused unseen, so sent again
         assert (await run(box, "count"))["result"] == "2"
     await box.aclose()
+
+
+@pytest.mark.req("P-12")
+async def test_a_server_that_was_down_is_found_later_without_waiting_for_it():
+    port = free_port()
+    (config,) = read_servers({"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
+    servers = Servers([config], retry_after=0)
+    try:
+        (down,) = await hop(servers.listings(None))
+        assert "is not reachable" in down.warning
+        with serving(port):
+            for _ in range(100):
+                (found,) = await hop(servers.listings(None))
+                if found.tools:
+                    break
+                await asyncio.sleep(0.1)
+        assert found.tools
+        assert found.warning == ""
+    finally:
+        await hop(servers.close())
+
+
+async def test_a_server_that_refuses_the_token_says_so():
+    with refusing() as url:
+        box = Toolbox(mcp={"mcpServers": {"desk": {"url": url + "?key=s3cret"}}})
+        (warning,) = (await box.catalog()).warnings
+        assert "answered 401" in warning
+        assert "s3cret" not in warning
+        await box.aclose()
+
+
+async def test_a_refused_token_is_asked_for_once_more():
+    asked = []
+
+    def headers(user: str | None) -> dict[str, str]:
+        asked.append(user)
+        return {"Authorization": f"Bearer {len(asked)}"}
+
+    with refusing() as url:
+        box = Toolbox(mcp={"mcpServers": {"desk": {"url": url, "headers": headers}}})
+        assert (await box.catalog("ann")).warnings
+        assert asked == ["ann", "ann"]
+        await box.aclose()

@@ -1,0 +1,48 @@
+import asyncio
+import threading
+import time
+
+from loopwright.tools.threads import ThreadPool
+
+
+async def test_threads_are_reused_and_never_more_than_allowed():
+    pool, names = ThreadPool(3), set()
+
+    def note() -> int:
+        names.add(threading.current_thread().name)
+        time.sleep(0.02)
+        return 1
+
+    assert sum(await asyncio.gather(*(pool.run(note) for _ in range(12)))) == 12  # type: ignore[misc]
+    assert 1 <= len(names) <= 3
+
+
+async def test_one_after_another_needs_one_thread():
+    pool, names = ThreadPool(8), set()
+    for _ in range(5):
+        await pool.run(lambda: names.add(threading.current_thread().name))
+        await asyncio.sleep(0.02)
+    assert len(names) == 1
+
+
+async def test_what_is_raised_comes_back_as_a_value():
+    pool = ThreadPool(1)
+
+    def stops() -> None:
+        raise StopIteration
+
+    assert isinstance(await pool.run(stops), StopIteration)
+    assert await pool.run(lambda: 1) == 1
+
+
+async def test_work_that_is_cancelled_before_it_starts_never_runs():
+    pool, ran, hold = ThreadPool(1), [], threading.Event()
+    first = asyncio.ensure_future(pool.run(lambda: hold.wait(5)))
+    await asyncio.sleep(0.05)
+    second = asyncio.ensure_future(pool.run(lambda: ran.append(1)))
+    await asyncio.sleep(0.05)
+    second.cancel()
+    hold.set()
+    assert await first
+    assert await pool.run(lambda: 2) == 2
+    assert ran == []
