@@ -1,5 +1,8 @@
 """`run` and `resume`: open the database, build the graph, run the session."""
 
+import atexit
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from rich.console import Console
@@ -29,7 +32,7 @@ def run_goal(settings: Settings, output: Output, goal: str, thread: str | None) 
     builder_of(settings.graph or DEFAULT_GRAPH)
     given = thread_named(thread) if thread is not None else new_thread_id()
     words = read_goal(goal)
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with _opened(settings.database_url(DEFAULT_URL)) as durability:
         session = _session(settings, output, durability, given, answered=False)
         return session.run(words)
 
@@ -42,11 +45,28 @@ def resume_thread(settings: Settings, output: Output, thread: str, answer: str |
         ThreadNotFound: There is no such thread.
         AnswerRejected: The answer fits no open question.
     """
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with _opened(settings.database_url(DEFAULT_URL)) as durability:
         session = _session(
             settings, output, durability, thread_named(thread), answered=answer is not None
         )
         return session.resume(answer)
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[Durability]:
+    """The database, closed once nothing uses it any more.
+
+    A run that was cut off may leave a write under way in a worker thread. SQLite crashes the
+    process if its connection is closed meanwhile, so that is left to the end of the process,
+    which waits for those threads first.
+    """
+    durability = open_durability(url)
+    try:
+        yield durability
+    except BaseException:
+        atexit.register(durability.close)
+        raise
+    durability.close()
 
 
 def _session(

@@ -170,6 +170,8 @@ async def hop(coro: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         call.cancel()
         await asyncio.wait([waiter])
+        if not waiter.cancelled():
+            waiter.exception()  # looked at, or asyncio logs that nobody did
         raise
 
 

@@ -7,7 +7,7 @@ bring old state up to date, address answers and make writes durable.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Self, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -18,7 +18,7 @@ from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer, Command, Interrupt, StateSnapshot, StateUpdate
+from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
@@ -35,12 +35,12 @@ from .checks import (
     in_words,
 )
 from .questions import all_places, open_questions, without_answered
+from .run import Run
 from .savers import ThreadedSaver, is_sync_only, with_async, with_async_store
 
 # What a parent graph puts into the config of the graph it runs as a node.
 _SAVER: Final = "__pregel_checkpointer"
 _RUNTIME: Final = "__pregel_runtime"
-_TASK: Final = "__pregel_task_id"
 _RESUMING: Final = "__pregel_resuming"
 
 _COORDINATES: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
@@ -49,72 +49,6 @@ _COORDINATES: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoin
 def nothing_writes() -> bool:
     """The answer of a graph that binds no tool which may change the world."""
     return False
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One run as asked for, or as the doors let it through."""
-
-    input: Any
-    config: RunnableConfig | None
-    options: dict[str, Any]
-    configurable: Mapping[str, Any]
-    saver: BaseCheckpointSaver[Any] | None
-
-    @property
-    def nested(self) -> bool:
-        """Whether the graph runs as a node of another one, which answers for the thread."""
-        return _TASK in self.configurable
-
-    @property
-    def thread(self) -> str:
-        """The thread's id as a saver knows it; '' where the caller named none."""
-        thread = self.configurable.get("thread_id")
-        return "" if thread is None else str(thread)
-
-    @property
-    def resumes(self) -> bool:
-        """Whether the caller wants to go on with what is saved."""
-        command = self.input
-        return command is None or (isinstance(command, Command) and command.resume is not None)
-
-    @property
-    def addressed(self) -> bool:
-        """Whether the run names a checkpoint instead of taking the newest."""
-        return not self.nested and bool(self.configurable.get("checkpoint_id"))
-
-    def repeats(self, head: Head) -> bool:
-        """Whether a server calls again, after a crash, the run that saved this checkpoint."""
-        given = {**self.configurable, **(self.config or {}).get("metadata", {})}.get("run_id")
-        return given is not None and str(given) == str(head.saved.metadata.get("run_id"))
-
-    def where(self, inner: str = "") -> RunnableConfig:
-        """The config under which the saver finds the checkpoint the run starts from.
-
-        Args:
-            inner: the namespace of a graph inside one of its tasks, if that is wanted.
-        """
-        place: dict[str, Any] = {**self.configurable, "thread_id": self.thread}
-        if inner:
-            place["checkpoint_ns"] = inner
-        elif not self.nested:
-            place["checkpoint_ns"] = ""
-        return {"configurable": place}
-
-    async def head(self) -> Head | None:
-        """The checkpoint the run starts from, if there is one."""
-        if self.saver is None or not self.thread:
-            return None
-        saved = await self.saver.aget_tuple(self.where())
-        return None if saved is None else Head(saved)
-
-    async def questions(self, head: Head) -> list[Interrupt]:
-        """The questions that are open; at an older checkpoint those that were."""
-        if self.saver is None or self.addressed:
-            return head.interrupts()
-        places = all_places(head)
-        inner = {place: await self.saver.aget_tuple(self.where(place)) for place in places}
-        return open_questions(head, inner)
 
 
 class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
@@ -221,10 +155,10 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             return state
         return without_answered(state, await run.questions(head))
 
-    def _reading(self, config: RunnableConfig, state: StateSnapshot) -> _Run | None:
+    def _reading(self, config: RunnableConfig, state: StateSnapshot) -> Run | None:
         """A read of a thread's newest state whose questions must be looked at more closely."""
         configurable = self._configurable(config)
-        run = _Run(None, config, {}, configurable, self._saver(configurable))
+        run = Run(None, config, {}, configurable, self._saver(configurable))
         outermost = not (run.nested or run.addressed or configurable.get("checkpoint_ns"))
         return run if state.interrupts and outermost else None
 
@@ -270,11 +204,11 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     @asynccontextmanager
     async def _door(
         self, input: Any, config: RunnableConfig | None, options: dict[str, Any]
-    ) -> AsyncIterator[_Run]:
+    ) -> AsyncIterator[Run]:
         """Everything around one run: what it needs is taken before and given back after it."""
         config = _lend(config, self._configurable(config))
         configurable = self._configurable(config)
-        run = _Run(input, config, options, configurable, self._saver(configurable))
+        run = Run(input, config, options, configurable, self._saver(configurable))
         if run.nested:
             await self._check_inner(run)
         else:
@@ -286,12 +220,12 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
                 raise told from error
             raise
 
-    async def _check_inner(self, run: _Run) -> None:
+    async def _check_inner(self, run: Run) -> None:
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""
         if run.configurable.get(_RESUMING) and (head := await run.head()):
             self._check_nodes(run, head)
 
-    async def _let_in(self, run: _Run) -> _Run:
+    async def _let_in(self, run: Run) -> Run:
         """Check and complete a run of the whole graph.
 
         One read of the thread's head; a second one only where old state is migrated or an ended
@@ -313,7 +247,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         await self._forget_scratch(run, head)
         return replace(run, input=await self._input(run, head))
 
-    def _check_nodes(self, run: _Run, head: Head) -> None:
+    def _check_nodes(self, run: Run, head: Head) -> None:
         check_nodes(head, self.nodes, self.channels, thread=run.thread, graph=self.name)
 
     def _durable(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -327,7 +261,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             raise SettingsError(msg)
         return {**options, "durability": "sync"}
 
-    async def _migrate(self, run: _Run, head: Head) -> None:
+    async def _migrate(self, run: Run, head: Head) -> None:
         """Bring the state of an older version of the package up to date.
 
         The values are stored as writes of the checkpoint itself, as those of `Command(update=)`
@@ -346,13 +280,13 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             writes = [*head.own_writes, *update.items()]
             await run.saver.aput_writes(head.saved.config, writes, NULL_TASK)
 
-    async def _forget_scratch(self, run: _Run, head: Head) -> None:
+    async def _forget_scratch(self, run: Run, head: Head) -> None:
         """Before a new turn on a thread at rest, drop what only the last one's resume needed."""
         forget = getattr(run.saver, "forget_scratch", None)
         if forget and self.scratch and not (run.resumes or run.addressed or head.waiting()):
             await asyncio.to_thread(forget, run.thread, self.scratch)
 
-    async def _input(self, run: _Run, head: Head) -> Any:
+    async def _input(self, run: Run, head: Head) -> Any:
         if isinstance(run.input, Command):
             if run.repeats(head):
                 # Its answer is in the checkpoint; it must not go to the question after that.

@@ -24,13 +24,16 @@ from ..state.contracts import CONTRACTS, Role
 from .offline_answers import NO_MODEL
 from .offline_literals import readable
 from .offline_plan import plan
-from .offline_task import Done, Step, Task, next_step, result_failed
+from .offline_reports import result_failed
+from .offline_steps import next_step
+from .offline_task import Done, Step, Task
 from .offline_tools import read_tools
 from .offline_verdict import judge
 
 _ROLE: Final = re.compile(r"\bYou are the (planner|executor|verifier)\b", re.IGNORECASE)
 _PLAIN: Final = (
-    f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a model such as "
+    f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a "
+    f"model such as "
     "'openai:gpt-4.1', and ask again."
 )
 
@@ -60,8 +63,8 @@ class OfflineModel(BaseChatModel):
     def _generate(
         self,
         messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
+        stop: list[str] | None = None,  # noqa: ARG002 - the base class names it
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - likewise
         **kwargs: Any,
     ) -> ChatResult:
         specs = [spec for spec in kwargs.get("tools") or () if isinstance(spec, Mapping)]
@@ -72,17 +75,23 @@ class OfflineModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
-def _role(messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]], form: object) -> Role | None:
+def _role(
+    messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]], form: object
+) -> Role | None:
     """The role by the system message, else by the contract that is named or bound."""
     system = " ".join(_text(message) for message in messages if isinstance(message, SystemMessage))
     named = _ROLE.search(system)
     if named:
         return next(role for role in get_args(Role) if role == named[1].lower())
-    asked = " ".join([system, *(_name(spec) for spec in specs), json.dumps(form, default=str) if form else ""])
+    asked = " ".join(
+        [system, *(_name(spec) for spec in specs), json.dumps(form, default=str) if form else ""]
+    )
     return next((role for role, contract in CONTRACTS.items() if contract.__name__ in asked), None)
 
 
-def _answer(role: Role, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]) -> AIMessage:
+def _answer(
+    role: Role, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]
+) -> AIMessage:
     contract = CONTRACTS[role].__name__
     bound = any(_name(spec) == contract for spec in specs)
     shown = next((_text(message) for message in messages if isinstance(message, HumanMessage)), "")
@@ -120,7 +129,9 @@ def _reported(step: Step) -> dict[str, Any]:
 
 def _task(shown: str, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]) -> Task:
     told = read_json(shown, "task")
-    task = told if isinstance(told, Mapping) else {"description": read_section(shown, "task") or shown}
+    task = (
+        told if isinstance(told, Mapping) else {"description": read_section(shown, "task") or shown}
+    )
     earlier = [
         (str(item.get("description", "")), str(item.get("result") or ""))
         for item in _records(shown, "results_so_far")
@@ -128,19 +139,25 @@ def _task(shown: str, messages: Sequence[BaseMessage], specs: Sequence[Mapping[s
     text = str(task.get("description") or "") or _request(shown)
     inputs = task.get("inputs") or ""
     inputs = inputs if isinstance(inputs, str) else json.dumps(inputs)
-    return Task(readable(text), read_tools(specs), tuple(earlier), tuple(_done(messages)), readable(inputs))
+    return Task(
+        readable(text), read_tools(specs), tuple(earlier), tuple(_done(messages)), readable(inputs)
+    )
 
 
 def _done(messages: Sequence[BaseMessage]) -> list[Done]:
     """Pair the calls of earlier turns with their results."""
-    results = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
+    results = {
+        message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)
+    }
     done = []
     for message in messages:
         for call in message.tool_calls if isinstance(message, AIMessage) else ():
             result = results.get(call["id"] or "")
             if result is not None:
                 text = _text(result)
-                done.append(Done(call["name"], call["args"], result_failed(result.status, text), text))
+                done.append(
+                    Done(call["name"], call["args"], result_failed(result.status, text), text)
+                )
     return done
 
 
@@ -155,7 +172,12 @@ def _calling(step: Step, turn: int) -> AIMessage:
 def _as_contract(answer: dict[str, Any], contract: str, bound: bool) -> AIMessage:
     """The answer as JSON text, or as a call of the tool that stands for the contract."""
     if bound:
-        return AIMessage("", tool_calls=[{"name": contract, "args": answer, "id": "offline_answer", "type": "tool_call"}])
+        return AIMessage(
+            "",
+            tool_calls=[
+                {"name": contract, "args": answer, "id": "offline_answer", "type": "tool_call"}
+            ],
+        )
     return AIMessage(json.dumps(answer, ensure_ascii=False))
 
 
@@ -175,7 +197,11 @@ def _records(shown: str, name: str) -> list[Mapping[str, Any]]:
 
 def _name(spec: Mapping[str, Any]) -> str:
     function = spec.get("function", spec)
-    return str(function.get("name") or function.get("title") or "") if isinstance(function, Mapping) else ""
+    return (
+        str(function.get("name") or function.get("title") or "")
+        if isinstance(function, Mapping)
+        else ""
+    )
 
 
 def _text(message: BaseMessage) -> str:

@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .offline_known import json_values
-from .offline_words import READ_LIMIT, best_related, content_words, raw_words, stem, words
+from .offline_words import READ_LIMIT, best_related, content_words, raw_words, stem, stems, words
 
 NO_MODEL: Final = "No language model is configured"
 # Characters of one result that are kept where it is shown or handed on.
 SHOWN: Final = 6_000
-_ASKED_ABOUT_ASKING: Final = {
-    stem(word) for word in ("tell", "say", "explain", "answer", "give", "know", "what", "who", "name", "many", "much", "number", "count", "summarise", "summarize", "sum", "report", "list", "show", "find", "according", "file", "result", "sag", "dime", "extract", "identify", "determine", "value", "state")
-}  # fmt: skip
+_ASKED_ABOUT_ASKING: Final = stems(
+    "tell say explain answer give know what who name many much number count summarise "
+    "summarize sum report list show find according file result sag dime extract identify "
+    "determine value state"
+)
 
 
-_VAGUE: Final = {stem(word) for word in ("tell", "say", "give", "show", "result", "results", "answer", "outcome", "output", "know", "report", "explain")}  # fmt: skip
+_VAGUE: Final = stems("tell say give show result results answer outcome output know report explain")
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,18 @@ class Picked:
 def pick(question: str, texts: Sequence[str]) -> Picked:
     """The passages of the texts that answer the question best; share 0 where none touches it."""
     if re.search(r"(?i)\bsummar|\bsum up\b|\boverview\b", question):
-        return Picked("\n\n".join(shorten(text, question, 1_200) for text in texts), 1.0 if any(texts) else 0.0)
+        return Picked(
+            "\n\n".join(shorten(text, question, 1_200) for text in texts),
+            1.0 if any(texts) else 0.0,
+        )
     if re.search(r"(?i)\bhow many\b|\bnumber of\b|^\W*count\b", question):
         counted = count(question, texts)
         if counted:
             return Picked(counted, 1.0)
     asked = content_words(question)
-    wanted = [word for word in asked if word not in _ASKED_ABOUT_ASKING] or [w for w in asked if w not in _VAGUE]
+    wanted = [word for word in asked if word not in _ASKED_ABOUT_ASKING] or [
+        w for w in asked if w not in _VAGUE
+    ]
     if not wanted and texts:
         return Picked(shorten(texts[-1], question), 1.0)
     passages = [passage for text in texts for passage in split(text)]
@@ -47,7 +54,9 @@ def pick(question: str, texts: Sequence[str]) -> Picked:
     best = max(score for score, _ in scored)
     if best <= 0:
         return Picked("", 0.0)
-    many = 8 if re.search(r"(?i)\bwhich\b|\ball\b|\bevery\b|\blist\b|\bwhat \w+s\b", question) else 3
+    many = (
+        8 if re.search(r"(?i)\bwhich\b|\ball\b|\bevery\b|\blist\b|\bwhat \w+s\b", question) else 3
+    )
     kept = [place for score, place in scored if score >= 0.8 * best][:many]
     chosen = list(dict.fromkeys(_with_next(passages, place, wanted) for place in kept))
     covered = [word for word in wanted if best_related(word, words(" ".join(chosen)))]
@@ -61,14 +70,25 @@ def split(text: str) -> list[str]:
     if values:
         return [line for value in values for line in _flat(value, "")][:2_000]
     lines = _blocks(text) or [line.strip() for line in text.splitlines() if line.strip()]
-    return [part.strip() for line in lines for part in re.split(r"(?<=[.!?。])\s+(?=[^\Wa-z])", line) if part.strip()][:4_000]
+    return [
+        part.strip()
+        for line in lines
+        for part in re.split(r"(?<=[.!?。])\s+(?=[^\Wa-z])", line)
+        if part.strip()
+    ][:4_000]
 
 
 def _blocks(text: str) -> list[str]:
     """Records of 'Label: value' lines with blank lines between them, one passage each."""
     blocks = [block.strip() for block in re.split(r"\n\s*\n", text) if block.strip()]
-    labelled = [block for block in blocks if len(re.findall(r"(?m)^\s*[\w -]{1,30}:\s", block)) >= 2]
-    return [" | ".join(line.strip() for line in block.splitlines()) for block in blocks] if len(labelled) > 1 else []
+    labelled = [
+        block for block in blocks if len(re.findall(r"(?m)^[ \t]*[\w -]{1,30}:\s", block)) >= 2
+    ]
+    return (
+        [" | ".join(line.strip() for line in block.splitlines()) for block in blocks]
+        if len(labelled) > 1
+        else []
+    )
 
 
 def _flat(value: object, path: str, depth: int = 0) -> Iterable[str]:
@@ -93,16 +113,35 @@ def _weight(word: str, passages: Sequence[str]) -> float:
 
 
 _KINDS: Final = (
-    (re.compile(r"(?i)\bwho(?:se|m)?\b"), re.compile(r"[A-Z][a-z]+ [A-Z][a-z]+|@|(?<=[a-z:] )[A-Z][a-z]+")),
-    (re.compile(r"(?i)\bwhen\b|\bdate\b"), re.compile(r"\d{4}-\d\d|\d{1,2}[:.]\d\d|(?i:\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|\d+ (?:days?|weeks?|months?)|january|february|march|april|june|july|august|september|october|november|december)\b")),
+    (
+        re.compile(r"(?i)\bwho(?:se|m)?\b"),
+        re.compile(
+            r"[A-Z][a-z]+ [A-Z][a-z]+|@|"
+            r"(?<=[a-z:] )[A-Z][a-z]+"
+        ),
+    ),
+    (
+        re.compile(r"(?i)\bwhen\b|\bdate\b"),
+        re.compile(
+            r"\d{4}-\d\d|\d{1,2}[:.]\d\d|"
+            r"(?i:\b(?:mon|tues|wednes|thurs|fri|"
+            r"satur|sun)day|\d+ (?:days?|weeks?|"
+            r"months?)|january|february|march|april|"
+            r"june|july|august|september|october|"
+            r"november|december)\b"
+        ),
+    ),
     (re.compile(r"(?i)\bhow (?:many|much|long|often|old)\b"), re.compile(r"\d")),
     (re.compile(r"(?i)\bwhere\b"), re.compile(r"/|\b(?:in|at) [A-Z]")),
-)  # fmt: skip
+)
 
 
 def _score(passage: str, weights: dict[str, float], question: str) -> float:
     told = set(words(passage))
-    score = sum(weight * (1.0 if word in told else best_related(word, told)) for word, weight in weights.items())
+    score = sum(
+        weight * (1.0 if word in told else best_related(word, told))
+        for word, weight in weights.items()
+    )
     if score and any(asks.search(question) and fits.search(passage) for asks, fits in _KINDS):
         score += 0.75
     return score - min(len(passage) / 4_000, 0.5) if score else 0.0
@@ -111,14 +150,20 @@ def _score(passage: str, weights: dict[str, float], question: str) -> float:
 def _with_next(passages: Sequence[str], place: int, wanted: Sequence[str]) -> str:
     """A heading or a bare label goes with the passage after it."""
     passage = passages[place]
-    bare = passage.startswith("#") or passage.endswith(":") or all(word in wanted for word in content_words(passage))
+    bare = (
+        passage.startswith("#")
+        or passage.endswith(":")
+        or all(word in wanted for word in content_words(passage))
+    )
     follows = passages[place + 1 : place + 2]
     return f"{passage.lstrip('# ')} {follows[0]}" if bare and follows else passage
 
 
 def count(question: str, texts: Sequence[str]) -> str:
     """Count what 'how many …' asks for, or '' where that cannot be done reliably."""
-    match = re.search(r"(?i)\bhow many\s+(.+)|\bnumber of\s+(.+)|^\W*count\s+(?:the\s+|all\s+)?(.+)", question)
+    match = re.search(
+        r"(?i)\bhow many\s+(.+)|\bnumber of\s+(.+)|^\W*count\s+(?:the\s+|all\s+)?(.+)", question
+    )
     if match is None:
         return ""
     asked = content_words(next((group for group in match.groups() if group), ""))[:3]
@@ -145,7 +190,11 @@ def _items(text: str, asked: Sequence[str]) -> int | None:
     labelled = [line for line in lines if asked and words(line)[:2] and asked[0] in words(line)[:2]]
     if len(labelled) >= 2:
         return len(labelled)
-    short = [line for line in lines if len(raw_words(line)) <= 12 and not line.rstrip().endswith((".", ":"))]
+    short = [
+        line
+        for line in lines
+        if len(raw_words(line)) <= 12 and not line.rstrip().endswith((".", ":"))
+    ]
     return len(short) if lines and len(short) == len(lines) and len(lines) > 1 else None
 
 
@@ -154,7 +203,11 @@ def _list_of(value: Any, asked: Sequence[str]) -> int | None:
         return len(value)
     if isinstance(value, dict):
         lists = {key: item for key, item in value.items() if isinstance(item, list)}
-        named = [item for key, item in lists.items() if any(best_related(word, words(key)) for word in asked)]
+        named = [
+            item
+            for key, item in lists.items()
+            if any(best_related(word, words(key)) for word in asked)
+        ]
         if named or len(lists) == 1:
             return len((named or list(lists.values()))[0])
     return None
@@ -165,7 +218,9 @@ def shorten(text: str, question: str, limit: int = SHOWN) -> str:
     if len(text) <= limit:
         return text
     third = limit // 3
-    wanted = [word for word in content_words(question[:READ_LIMIT]) if word not in _ASKED_ABOUT_ASKING]
+    wanted = [
+        word for word in content_words(question[:READ_LIMIT]) if word not in _ASKED_ABOUT_ASKING
+    ]
     middle, size = [], 0
     for line in text[third:-third].splitlines():
         if size < third and wanted and set(wanted) & set(words(line)):
@@ -176,8 +231,10 @@ def shorten(text: str, question: str, limit: int = SHOWN) -> str:
 
 
 _FAILED: Final = re.compile(
-    r"(?i)^\W*(?:error\b|(?:[\w-]+\s){0,3}(?:error|exception|failed|failure)\b\s*[:!(]|access denied|permission denied|"
-    r"unknown (?:tool|command)|[^\s:]+: error\b|invalid (?:argument|input|params|arguments)|not found\b|traceback )"
+    r"(?i)^\W*(?:error\b|(?:[\w-]+\s){0,3}(?:error|exception|failed|failure)\b\s*[:!(]|"
+    r"access denied|permission denied|"
+    r"unknown (?:tool|command)|[^\s:]+: error\b|invalid (?:argument|input|params|arguments)|"
+    r"not found\b|traceback )"
 )
 
 
@@ -186,7 +243,11 @@ def reads_as_error(text: str) -> bool:
     return len(text) < 2_000 and bool(_FAILED.match(text.lstrip()))
 
 
-_NOTHING: Final = re.compile(r"(?i)^\W*(?:no (?:\w+ ){0,3}(?:found|match\w*|results?)\b.*|nothing found.*|\[\]|\{\}|null|none|0 (?:results|matches).*)?\W*$", re.DOTALL)
+_NOTHING: Final = re.compile(
+    r"(?i)^\W*(?:no (?:\w+ ){0,3}(?:found|match\w*|results?)\b.*|nothing found.*|\[\]|\{\}|"
+    r"null|none|0 (?:results|matches).*)?\W*$",
+    re.DOTALL,
+)
 
 
 def reads_as_nothing(text: str) -> bool:
@@ -195,4 +256,6 @@ def reads_as_nothing(text: str) -> bool:
         return False
     values = list(json_values(text)) if text.lstrip()[:1] == "{" else []
     lists = [item for value in values if isinstance(value, dict) for item in value.values()]
-    return bool(_NOTHING.match(text)) or (bool(lists) and all(item in ([], {}, None, 0) for item in lists))
+    return bool(_NOTHING.match(text)) or (
+        bool(lists) and all(item in ([], {}, None, 0) for item in lists)
+    )

@@ -3,13 +3,15 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from .offline_clause import Clause
+from .offline_kinds import in_order, kind_of
 from .offline_known import Known
 from .offline_literals import Given
 from .offline_tools import Parameter, Tool
-from .offline_values import FINDERS, Clause, closest, in_order, kind_of
+from .offline_values import FINDERS
 
 # Kinds whose further values in the clause mean further calls ("read a.md and b.md").
 _REPEATS: Final = ("zone", "path", "url", "email", "query", "name", "enum")
@@ -32,7 +34,9 @@ class Filled:
     @property
     def unwritten(self) -> list[str]:
         """Missing arguments that want text or SQL, which is never made up."""
-        return [parameter.name for parameter, kind in self.missing if kind in ("text", "sql", "object")]
+        return [
+            parameter.name for parameter, kind in self.missing if kind in ("text", "sql", "object")
+        ]
 
 
 def fill(tool: Tool, text: str, known: Known) -> Filled:
@@ -42,9 +46,9 @@ def fill(tool: Tool, text: str, known: Known) -> Filled:
     first: dict[str, tuple[Given, str]] = {}
     missing, guessed = [], 0
     for parameter, kind in in_order(tool):
-        values = _values(clause, parameter, kind, tool)
+        values = values_for(clause, parameter, kind, tool)
         if values:
-            arguments[parameter.name] = _typed(values[0].value, parameter)
+            arguments[parameter.name] = typed(values[0].value, parameter)
             clause.used |= _places(values[0])
             guessed += _GUESSED.get(values[0].kind, 0)
             first[parameter.name] = (values[0], kind)
@@ -53,12 +57,16 @@ def fill(tool: Tool, text: str, known: Known) -> Filled:
             if nested is not None:
                 arguments[parameter.name] = nested
                 continue
-        if parameter.required and parameter.name not in arguments and "default" not in parameter.schema:
+        if (
+            parameter.required
+            and parameter.name not in arguments
+            and "default" not in parameter.schema
+        ):
             missing.append((parameter, _wanted_kind(parameter, kind)))
     sets = [arguments, *_repeats(clause, tool, first, arguments)]
     strong = [item for item in clause.given if item.kind not in ("number", "date", "code")]
-    typed = [value for value, kind in first.values() if kind == "glob" and value.start >= 0]
-    used = [item for item in {*strong, *clause.zones, *typed} if _places(item) & clause.used]
+    from_types = [value for value, kind in first.values() if kind == "glob" and value.start >= 0]
+    used = [item for item in {*strong, *clause.zones, *from_types} if _places(item) & clause.used]
     left = [item for item in strong if not _places(item) & clause.used]
     return Filled(tuple(sets), tuple(missing), len(used), len(left), guessed)
 
@@ -81,7 +89,7 @@ def _repeats(
         value, kind = first.get(parameter.name, (None, ""))
         if value is None or not (parameter.required or kind in ("path", "zone")):
             continue
-        more = _further([value, *_values(clause, parameter, kind, tool)], kind)[: MOST_CALLS - 1]
+        more = _further([value, *values_for(clause, parameter, kind, tool)], kind)[: MOST_CALLS - 1]
         for other in more:
             clause.used |= _places(other)
         if more:
@@ -90,15 +98,21 @@ def _repeats(
 
 
 def _places(value: Given) -> set[int]:
-    return set(range(value.start, min(value.end, value.start + 2_000))) if value.start >= 0 else set()
+    return (
+        set(range(value.start, min(value.end, value.start + 2_000))) if value.start >= 0 else set()
+    )
 
 
-def _values(clause: Clause, parameter: Parameter, kind: str, tool: Tool) -> list[Given]:
+def values_for(clause: Clause, parameter: Parameter, kind: str, tool: Tool) -> list[Given]:
     """Unused values for one argument, best first; optional arguments take only what is clear."""
     finder = FINDERS.get(kind)
     if finder is None:
         return []
-    if parameter.required and kind in ("path", "url", "email", "name") and _REFERS.search(clause.bare):
+    if (
+        parameter.required
+        and kind in ("path", "url", "email", "name")
+        and _REFERS.search(clause.bare)
+    ):
         meant = _meant(clause, parameter, kind, tool)
         if meant:
             return meant
@@ -112,15 +126,24 @@ def _values(clause: Clause, parameter: Parameter, kind: str, tool: Tool) -> list
     return [value for value in found if _introduced(clause, parameter, value)]
 
 
-_REFERS: Final = re.compile(r"(?i)\b(?:it|that one|this one|(?:the|that|this) (?:same )?(?:file|page|one)|the same)\b")
+_REFERS: Final = re.compile(
+    r"(?i)\b(?:it|that one|this one|(?:the|that|this) (?:same )?(?:file|page|one)|the same)\b"
+)
 
 
 def _meant(clause: Clause, parameter: Parameter, kind: str, tool: Tool) -> list[Given]:
     """For 'it': the value the newest earlier clause gives for such an argument."""
-    if any(item.kind in ("path", "url", "email", "quoted", "id") for item in clause.given) or not clause.known.results:
+    if (
+        any(item.kind in ("path", "url", "email", "quoted", "id") for item in clause.given)
+        or not clause.known.results
+    ):
         return []
     about = Clause(clause.known.results[-1][0], Known(clause.known.results[:-1]))
-    found = [value for value in FINDERS[kind](about, parameter, tool) if value.kind not in _LOOSE and value.start >= 0]
+    found = [
+        value
+        for value in FINDERS[kind](about, parameter, tool)
+        if value.kind not in _LOOSE and value.start >= 0
+    ]
     return [Given("meant", found[0].value, -1, -1)] if found else []
 
 
@@ -134,21 +157,37 @@ def _further(values: list[Given], kind: str) -> list[Given]:
     first = values[0]
     if kind not in _REPEATS or first.kind not in _REPEATED:
         return []
-    others = {value.value: value for value in values[1:] if value.kind == first.kind and value.value != first.value}
+    others = {
+        value.value: value
+        for value in values[1:]
+        if value.kind == first.kind and value.value != first.value
+    }
     return list(others.values())
 
 
 _REPEATED: Final = (
-    "zone", "path", "url", "email", "quoted", "code", "id", "proper", "shaped", "option", "number", "item",
-)  # fmt: skip
+    "zone",
+    "path",
+    "url",
+    "email",
+    "quoted",
+    "code",
+    "id",
+    "proper",
+    "shaped",
+    "option",
+    "number",
+    "item",
+)
 
 
-def _typed(value: str, parameter: Parameter) -> Any:
+def typed(value: str, parameter: Parameter) -> Any:
+    """A text as the JSON type that the argument's schema names."""
     kind = parameter.schema.get("type")
     if kind == "boolean":
         return value == "true"
     if kind in ("integer", "number"):
-        number = float(value.replace("−", "-"))
+        number = float(value.replace("\N{MINUS SIGN}", "-"))
         return int(number) if number.is_integer() else number
     return value
 
@@ -159,129 +198,64 @@ def _nested(clause: Clause, parameter: Parameter, tool: Tool) -> Any:
     if schema.get("type") == "object":
         return _object(clause, schema, tool)
     items = schema.get("items")
-    item = Parameter(parameter.name, items if isinstance(items, Mapping) else {}, parameter.required)
+    item = Parameter(
+        parameter.name, items if isinstance(items, Mapping) else {}, parameter.required
+    )
     if item.schema.get("type") in ("object", "array"):
         value = _nested(clause, item, tool)
         return None if value is None else [value]
-    about = Parameter(item.name, {**item.schema, "description": schema.get("description", "")}, parameter.required)
-    values = _values(clause, about, kind_of(about, tool), tool)
+    about = Parameter(
+        item.name, {**item.schema, "description": schema.get("description", "")}, parameter.required
+    )
+    values = values_for(clause, about, kind_of(about, tool), tool)
     values = [value for value in values if value.kind != "default"]
     firm = [value for value in values if value.kind != "phrase"] or values[:1]
-    named = [value for value in firm if value.kind in ("quoted", "code") and _introduced(clause, about, value)]
+    named = [
+        value
+        for value in firm
+        if value.kind in ("quoted", "code") and _introduced(clause, about, value)
+    ]
     firm = named or firm
     for value in firm:
         clause.used |= _places(value)
-    return list(dict.fromkeys(_typed(value.value, item) for value in firm)) or None
+    return list(dict.fromkeys(typed(value.value, item) for value in firm)) or None
 
 
 def _object(clause: Clause, schema: Mapping[str, Any], tool: Tool) -> dict[str, Any] | None:
-    literal = next((item for item in clause.of("code", "quoted") if item.value.strip().startswith("{")), None)
-    if literal:
-        try:
-            value = json.loads(literal.value)
-        except ValueError:
-            value = None
-        if isinstance(value, dict):
-            return value
+    """An object as JSON in the clause, or put together from its values; None if not whole."""
     properties = schema.get("properties")
-    if not isinstance(properties, Mapping) or not properties:
-        return None
+    literal = _json_object(clause)
+    if literal is not None or not isinstance(properties, Mapping):
+        return literal
     required = schema.get("required") or ()
-    part = Tool(
-        tool.name,
-        tool.description,
-        tuple(Parameter(name, value if isinstance(value, Mapping) else {}, name in required) for name, value in properties.items()),
-        tool.name_words,
-        tool.first_words,
-        tool.more_words,
+    parameters = tuple(
+        Parameter(name, value if isinstance(value, Mapping) else {}, name in required)
+        for name, value in properties.items()
     )
-    found: dict[str, Any] = {}
-    for parameter, kind in in_order(part):
-        values = [value for value in _values(clause, parameter, kind, part) if value.kind not in _LOOSE]
-        if values:
-            clause.used |= _places(values[0])
-            found[parameter.name] = _typed(values[0].value, parameter)
-        elif kind in ("array", "object"):
-            nested = _nested(clause, parameter, part)
-            if nested is not None:
-                found[parameter.name] = nested
-    whole = all(name in found for name in required)
-    return found if found and whole else None
+    part = replace(tool, parameters=parameters)
+    found = {
+        parameter.name: _part(clause, parameter, kind, part) for parameter, kind in in_order(part)
+    }
+    found = {name: value for name, value in found.items() if value is not None}
+    return found if found and all(name in found for name in required) else None
 
 
-def corrected(tool: Tool, arguments: Mapping[str, Any], error: str, clause: Clause) -> dict[str, Any] | None:
-    """One better argument set that the error's own words suggest, or None."""
-    error = error[:4_000]
-    for change in (_allowed_value, _suggested_path, _named_argument, _other_type):
-        better = change(tool, arguments, error, clause)
-        if better is not None and better != arguments:
-            return better
-    return None
+def _part(clause: Clause, parameter: Parameter, kind: str, part: Tool) -> Any:
+    """One value inside an object, or None; guesses do not count."""
+    found = [v for v in values_for(clause, parameter, kind, part) if v.kind not in _LOOSE]
+    if found:
+        clause.used |= _places(found[0])
+        return typed(found[0].value, parameter)
+    return _nested(clause, parameter, part) if kind in ("array", "object") else None
 
 
-def _allowed_value(tool: Tool, arguments: Mapping[str, Any], error: str, clause: Clause) -> dict[str, Any] | None:
-    listed = re.search(r"(?is)(?:one of|allowed|valid|available|known|expected|did you mean|choose|supported|options)\b(.*)", error)
-    if not listed:
-        return None
-    options = re.findall(r"['\"`]([^'\"`\n]{1,80})['\"`]", listed[1]) or re.findall(r"[\w./-]{2,80}", listed[1])
-    for name, value in arguments.items():
-        if not isinstance(value, str) or not re.search(rf"(?i){re.escape(value)}|\b{re.escape(name)}\b", error):
-            continue
-        others = [option for option in options if option != value and option.lower() != name.lower()]
-        said = [option for option in others if re.search(rf"(?i)(?<!\w){re.escape(option)}(?!\w)", clause.text)]
-        choice = said[0] if said else closest(value, others)
-        if choice:
-            return {**arguments, name: choice}
-    return None
-
-
-def _suggested_path(tool: Tool, arguments: Mapping[str, Any], error: str, clause: Clause) -> dict[str, Any] | None:
-    told = [match.rstrip(".,:") for match in re.findall(r"(?<![\w.])(?:/[\w.@+-]+)+|[A-Z]:\\[\w.\\-]+", error)]
-    for parameter, kind in in_order(tool):
-        value = arguments.get(parameter.name)
-        if kind != "path" or not isinstance(value, str):
-            continue
-        for path in told:
-            inner = value.removeprefix("./").strip("/")
-            if path in (value, f"/{inner}") or path.endswith(f"/{inner}") and inner not in (".", ""):
+def _json_object(clause: Clause) -> dict[str, Any] | None:
+    for item in clause.of("code", "quoted"):
+        if item.value.strip().startswith("{"):
+            try:
+                value = json.loads(item.value)
+            except (ValueError, RecursionError):
                 continue
-            ends_here = inner in (".", "") and any(other != path and other.endswith("/") for other in told)
-            if not ends_here and not _is_own_folder(path, error, value):
-                return {**arguments, parameter.name: path if inner in (".", "") else f"{path.rstrip('/')}/{inner}"}
-    return None
-
-
-def _is_own_folder(path: str, error: str, value: str) -> bool:
-    """Whether an error's path only spells out the one that was refused."""
-    outside = re.search(rf"(?i)(?:outside|not in|not within|allowed)[^\n]*?{re.escape(path)}", error)
-    before = error.split(path)[0].lower()
-    refused = re.search(r"(?:access denied|denied|outside)[^/]*$", before) and not re.search(r"(?:not in|allowed \S+|under|within)[^/]*$", before)
-    return not outside or bool(refused and value in (".", ""))
-
-
-def _named_argument(tool: Tool, arguments: Mapping[str, Any], error: str, clause: Clause) -> dict[str, Any] | None:
-    """An optional argument the error asks for, if the clause gives one."""
-    if not re.search(r"(?i)required|missing|must (?:give|provide|be given|specify)", error):
-        return None
-    for parameter, kind in in_order(tool):
-        if parameter.name in arguments or not re.search(rf"\b{re.escape(parameter.name)}\b", error):
-            continue
-        wanted = Parameter(parameter.name, parameter.schema, required=True)
-        values = _values(Clause(clause.text, clause.known), wanted, kind, tool)
-        if values:
-            return {**arguments, parameter.name: _typed(values[0].value, parameter)}
-    return None
-
-
-def _other_type(tool: Tool, arguments: Mapping[str, Any], error: str, clause: Clause) -> dict[str, Any] | None:
-    """A number as text or a text as number, where the error says which it wants."""
-    for name, value in arguments.items():
-        if not re.search(rf"\b{re.escape(name)}\b", error):
-            continue
-        if isinstance(value, int | float) and re.search(r"(?i)\bstring\b", error):
-            return {**arguments, name: str(value)}
-        if isinstance(value, str) and re.fullmatch(r"-?\d+", value) and re.search(r"(?i)\b(?:integer|number)\b", error):
-            return {**arguments, name: int(value)}
-        if isinstance(value, str) and re.search(r"(?i)\b(?:array|list)\b", error):
-            return {**arguments, name: [value]}
+            if isinstance(value, dict):
+                return value
     return None

@@ -11,7 +11,9 @@ from .offline_literals import literals, path_kind
 from .offline_words import READ_LIMIT, content_words, stem, words
 
 _TOKEN: Final = re.compile(r"[^\s,;\"'`<>()\[\]{}|]+")
-_LABEL: Final = re.compile(r"(?im)^[^\w\n]{0,20}([a-z][\w -]{0,30}?)[ \t]*[:=#][ \t]*[\"']?([\w./@-]{1,80})")
+_LABEL: Final = re.compile(
+    r"(?im)^[^\w\n]{0,20}([a-z][\w -]{0,30}?)[ \t]*[:=#][ \t]*[\"']?([\w./@-]{1,80})"
+)
 _ABSOLUTE: Final = re.compile(r"(?m)(?:^|[\s\"'(:])((?:/[\w.@+-]+){2,}|[A-Z]:\\[\w.\\-]+)")
 
 
@@ -99,16 +101,24 @@ class Known:
         """The names the newest list-like result gives: one a record, list item or short line."""
         for _, text in reversed(self.results):
             for value in json_values(text):
-                listed = next((v for v in value.values() if isinstance(v, list)), []) if isinstance(value, dict) else value
+                listed = (
+                    next((v for v in value.values() if isinstance(v, list)), [])
+                    if isinstance(value, dict)
+                    else value
+                )
                 if isinstance(listed, list) and listed:
                     return [name for name in map(_name_of, listed[:50]) if name]
-            lines = [re.sub(r"^\W*(?:\[\w+\])?\W*", "", line).strip() for line in text.splitlines() if line.strip()]
+            lines = [
+                re.sub(r"^\W*(?:\[\w+\])?\W*", "", line).strip()
+                for line in text.splitlines()
+                if line.strip()
+            ]
             if len(lines) > 1 and all(0 < len(line.split()) <= 3 for line in lines):
                 return [line.split()[0] for line in lines[:50]]
         return []
 
     def labelled(self, said: Sequence[str]) -> str | None:
-        """The first value that stands after a label the clause says: 'Commit: 1f3a9' for 'commit'."""
+        """The first value after a label that the clause says: 'Order: 17' for 'order'."""
         for _, text in reversed(self.results):
             for label, value in _LABEL.findall(text[:READ_LIMIT]):
                 if words(label)[-1:] and words(label)[-1] in said and value[-1:].isalnum():
@@ -149,7 +159,9 @@ def json_values(text: str) -> Iterator[Any]:
         else:
             return
     decoder = json.JSONDecoder()
-    for match in list(re.finditer(r"(?m)^\s*(?:[^\n{\[]{0,80}[:=]\s*)?(?=[{\[])", text[:READ_LIMIT]))[:50]:
+    for match in list(
+        re.finditer(r"(?m)^[ \t]*(?:[^\n{\[]{0,80}[:=][ \t]*)?(?=[{\[])", text[:READ_LIMIT])
+    )[:50]:
         try:
             value, end = decoder.raw_decode(text, match.end())
         except (ValueError, RecursionError):

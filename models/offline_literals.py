@@ -1,4 +1,4 @@
-"""What a text gives word for word: quoted strings, code, SQL, links, paths, numbers, times, zones."""
+"""What a text gives word for word: quoted strings, code, SQL, links, paths, times, zones."""
 
 import re
 from collections.abc import Iterable
@@ -19,8 +19,10 @@ class Given:
 
 
 _SQL: Final = re.compile(
-    r"(?<![\"'`“«])\b((?:SELECT|WITH|INSERT\s+INTO|DELETE\s+FROM|CREATE\s+TABLE|ALTER\s+TABLE|DROP\s+TABLE|PRAGMA|UPDATE"
-    r"(?=\s+\w+\s+SET))\b.+?)(?=;|\n|\.?\s{0,9}$|\.\s[A-Z]|,?\s+(?:and\s+)?then\b|,?\s+and\s+(?:tell|show|say)\b)"
+    r"(?<![\"'`“«])\b((?:SELECT|WITH|INSERT\s+INTO|DELETE\s+FROM|CREATE\s+TABLE|ALTER\s+TABLE|"
+    r"DROP\s+TABLE|PRAGMA|UPDATE"
+    r"(?=\s+\w+\s+SET))\b.+?)(?=;|\n|\.?\s{0,9}$|\.\s[A-Z]|,?\s+(?:and\s+)?then\b|"
+    r",?\s+and\s+(?:tell|show|say)\b)"
 )
 # Whole spans, the first kind that matches a place wins.
 _SPANS: Final = (
@@ -29,41 +31,78 @@ _SPANS: Final = (
     (
         "quoted",
         re.compile(
-            r'"([^"]*)"|“([^“”]*)”|„([^„“”]*)[“”]|«([^«»]*)»|「([^「」]*)」|(?<!\w)\'([^\'\n]+)\'(?!\w)|‘([^‘’\n]+)’(?!\w)'
+            r'"([^"]*)"|“([^“”]*)”|„([^„“”]*)[“”]|«([^«»]*)»|「([^「」]*)」|'
+            r"(?<!\w)\'([^\'\n]+)\'(?!\w)|\u2018([^\u2018\u2019\n]+)\u2019(?!\w)"
         ),
     ),
     (
         "sql",
         re.compile(
-            r"(?i)\b(?:run|execute|query|sql)\W+((?:select|insert into|update|delete from|pragma)\b[^;\n]+)"
+            r"(?i)\b(?:run|execute|query|sql)\W+((?:select|insert into|update|delete from|"
+            r"pragma)\b[^;\n]+)"
         ),
     ),
     ("url", re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s<>\"'`]+|www\.[^\s<>\"'`]+)")),
     ("email", re.compile(r"([\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+)")),
-    ("date", re.compile(r"\b(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:?\d\d)?)?)(?!\w)")),
+    (
+        "date",
+        re.compile(r"\b(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:?\d\d)?)?)(?!\w)"),
+    ),
     (
         "date",
         re.compile(
-            r"(?i)\b(\d+\s(?:day|week|month|year|hour)s?\sago|(?:last|next|this)\s(?:week|month|year|monday|tuesday|"
+            r"(?i)\b(\d+\s(?:day|week|month|year|hour)s?\sago|(?:last|next|this)\s(?:week|"
+            r"month|year|monday|tuesday|"
             r"wednesday|thursday|friday|saturday|sunday)|yesterday|today|tomorrow|"
-            r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\s\d{1,2}(?:st|nd|rd|th)?,?(?:\s\d{4})?|"
-            r"\d{1,2}(?:st|nd|rd|th)?\s(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}(?:\s\d{4})?)\b"
+            r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\s\d{1,2}(?:st|nd|"
+            r"rd|th)?,?(?:\s\d{4})?|"
+            r"\d{1,2}(?:st|nd|rd|th)?\s(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|"
+            r"dec)[a-z]{0,6}(?:\s\d{4})?)\b"
         ),
     ),
-    ("time", re.compile(r"(?i)(?<![\w:])(\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\b)?|\d{1,2}\s?[ap]m|noon|midnight)\b")),
-    ("id", re.compile(r"(?<![\w/.-])#?([A-Z]{1,8}[-_]\d[\w-]*|(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40})(?![\w/.])")),
+    (
+        "time",
+        re.compile(
+            r"(?i)(?<![\w:])(\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\b)?|\d{1,2}\s?[ap]m|noon|"
+            r"midnight)\b"
+        ),
+    ),
+    (
+        "id",
+        re.compile(
+            r"(?<![\w/.-])#?([A-Z]{1,8}[-_]\d[\w-]*|"
+            r"(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40})(?![\w/.])"
+        ),
+    ),
 )
 _TOKEN: Final = re.compile(r"[^\s,;\"'`<>()\[\]{}|]+")
 _FILE: Final = re.compile(r"(?:[\w~@%+-][\w.@%+-]*)?\.[A-Za-z][A-Za-z0-9]{0,9}")
 _HOST: Final = re.compile(r"(?:[\w-]+\.)+(?:com|org|net|edu|gov|io|dev|eu|uk)(?:/\S*)?")
 _NOT_PATH: Final = re.compile(
-    r"(?i)(?:and/or|or/and|yes/no|he/she|his/her|either/or|[\d./]+|[a-z]/[a-z]|e\.g|i\.e|a\.m|p\.m|etc|vs|km/h|n/a|node\.js)\.?"
+    r"(?i)(?:and/or|or/and|yes/no|he/she|his/her|either/or|[\d./]+|[a-z]/[a-z]|e\.g|i\.e|a\.m|"
+    r"p\.m|etc|vs|km/h|n/a|node\.js)\.?"
 )
-_NUMBER: Final = re.compile(r"(?<![\w.:/-])([-−]?\d+(?:,\d{3})*(?:\.\d+)?)(?=%|°|[a-zA-Z]{1,2}\b|[^\w]|$)")
+_NUMBER: Final = re.compile(
+    r"(?<![\w.:/-])([-\N{MINUS SIGN}]?\d+(?:,\d{3})*(?:\.\d+)?)(?=%|°|[a-zA-Z]{1,2}\b|[^\w]|$)"
+)
 _NUMBER_WORDS: Final = {
     word: str(value)
     for value, word in enumerate(
-        "one two three four five six seven eight nine ten eleven twelve".split(), start=1
+        [
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ],
+        start=1,
     )
 }
 _NUMBER_WORD: Final = re.compile(rf"(?i)\b({'|'.join(_NUMBER_WORDS)})\b")
@@ -77,7 +116,13 @@ def readable(text: str) -> str:
     """A text cut to what is read of it; one that holds a long quoted literal stays whole."""
     if len(text) <= _READ:
         return text
-    whole = any(item.end - item.start > _READ // 2 for item in literals(text) if item.kind in ("quoted", "code"))
+    quoted = (
+        match
+        for kind, pattern in _SPANS
+        if kind in ("quoted", "code")
+        for match in pattern.finditer(text)
+    )
+    whole = any(match.end() - match.start() > _READ // 2 for match in quoted)
     return text if whole else text[:_READ].rsplit(" ", 1)[0]
 
 
@@ -106,7 +151,11 @@ def _given(kind: str, match: re.Match[str]) -> Given:
         value = value.rstrip(".,;:!?)")
         if value.count("(") > value.count(")"):
             value += ")"
-    end = match.end() if kind in ("code", "quoted") else match.start() + match[0].find(value) + len(value)
+    end = (
+        match.end()
+        if kind in ("code", "quoted")
+        else match.start() + match[0].find(value) + len(value)
+    )
     return Given(kind, value.replace(",", "") if kind == "number" else value, match.start(), end)
 
 
@@ -144,24 +193,35 @@ def without(text: str, given: Iterable[Given]) -> str:
 
 
 _CITIES: Final = {
-    "san francisco": "America/Los_Angeles", "seattle": "America/Los_Angeles", "san diego": "America/Los_Angeles",
-    "las vegas": "America/Los_Angeles", "boston": "America/New_York", "washington": "America/New_York",
-    "miami": "America/New_York", "atlanta": "America/New_York", "philadelphia": "America/New_York",
-    "nyc": "America/New_York", "houston": "America/Chicago", "dallas": "America/Chicago", "austin": "America/Chicago",
-    "beijing": "Asia/Shanghai", "peking": "Asia/Shanghai", "shenzhen": "Asia/Shanghai", "osaka": "Asia/Tokyo",
-    "kyoto": "Asia/Tokyo", "tokio": "Asia/Tokyo", "mumbai": "Asia/Kolkata", "delhi": "Asia/Kolkata",
-    "new delhi": "Asia/Kolkata", "bangalore": "Asia/Kolkata", "munich": "Europe/Berlin", "hamburg": "Europe/Berlin",
-    "frankfurt": "Europe/Berlin", "cologne": "Europe/Berlin", "barcelona": "Europe/Madrid", "geneva": "Europe/Zurich",
-    "milan": "Europe/Rome", "naples": "Europe/Rome", "edinburgh": "Europe/London", "manchester": "Europe/London",
-    "saint petersburg": "Europe/Moscow", "abu dhabi": "Asia/Dubai", "tel aviv": "Asia/Jerusalem",
-    "rio de janeiro": "America/Sao_Paulo", "sao paulo": "America/Sao_Paulo", "são paulo": "America/Sao_Paulo",
-    "montreal": "America/Toronto", "ottawa": "America/Toronto", "cape town": "Africa/Johannesburg",
-    "wellington": "Pacific/Auckland", "canberra": "Australia/Sydney", "lyon": "Europe/Paris", "kiev": "Europe/Kyiv",
-    "utc": "UTC", "gmt": "Etc/GMT", "cet": "Europe/Paris", "pst": "America/Los_Angeles", "est": "America/New_York",
-    "pacific time": "America/Los_Angeles", "eastern time": "America/New_York", "germany": "Europe/Berlin",
-    "france": "Europe/Paris", "spain": "Europe/Madrid", "italy": "Europe/Rome", "japan": "Asia/Tokyo",
-    "india": "Asia/Kolkata", "china": "Asia/Shanghai", "london": "Europe/London", "korea": "Asia/Seoul",
-}  # fmt: skip
+    city: zone
+    for zone, cities in {
+        "America/Los_Angeles": "san francisco, seattle, san diego, las vegas, pst, pacific time",
+        "America/New_York": "boston, washington, miami, atlanta, nyc, est, eastern time",
+        "America/Chicago": "houston, dallas, austin",
+        "Asia/Shanghai": "beijing, peking, shenzhen, china",
+        "Asia/Tokyo": "osaka, kyoto, tokio, japan",
+        "Asia/Kolkata": "mumbai, delhi, new delhi, bangalore, india",
+        "Europe/Berlin": "munich, hamburg, frankfurt, cologne, germany",
+        "Europe/Madrid": "barcelona, spain",
+        "Europe/Zurich": "geneva",
+        "Europe/Rome": "milan, naples, italy",
+        "Europe/London": "edinburgh, manchester, london",
+        "Europe/Moscow": "saint petersburg",
+        "Asia/Dubai": "abu dhabi",
+        "Asia/Jerusalem": "tel aviv",
+        "America/Sao_Paulo": "rio de janeiro, sao paulo, são paulo",
+        "America/Toronto": "montreal, ottawa",
+        "Africa/Johannesburg": "cape town",
+        "Pacific/Auckland": "wellington",
+        "Australia/Sydney": "canberra",
+        "Europe/Paris": "lyon, cet, france",
+        "Europe/Kyiv": "kiev",
+        "UTC": "utc",
+        "Etc/GMT": "gmt",
+        "Asia/Seoul": "korea",
+    }.items()
+    for city in cities.split(", ")
+}
 
 
 @lru_cache(maxsize=1)
@@ -170,7 +230,15 @@ def _zones() -> dict[str, str]:
     named: dict[str, str] = {}
     for key in sorted(available_timezones()):
         area, _, city = key.rpartition("/")
-        if area and area.split("/")[0] not in ("Etc", "US", "Canada", "Mexico", "Brazil", "Chile", "SystemV"):
+        if area and area.split("/")[0] not in (
+            "Etc",
+            "US",
+            "Canada",
+            "Mexico",
+            "Brazil",
+            "Chile",
+            "SystemV",
+        ):
             named.setdefault(city.replace("_", " ").lower(), key)
     return {**named, **_CITIES}
 
@@ -185,7 +253,9 @@ def zones(text: str) -> list[Given]:
         for length in (3, 2, 1):
             last = tokens[min(index + length, len(tokens)) - 1]
             name = text[token.start() : last.end()]
-            zone = name if "/" in name and name in available_timezones() else known.get(name.lower())
+            zone = (
+                name if "/" in name and name in available_timezones() else known.get(name.lower())
+            )
             if zone and (name[0].isupper() or _after_preposition(text[: token.start()])):
                 found.append(Given("zone", zone, token.start(), last.end()))
                 taken = last.end()

@@ -27,7 +27,8 @@ _VERBS: Final = (
     "store|put|add|append|insert|delete|remove|erase|drop|clear|update|edit|replace|set|rename|copy|send|convert|"
     "translate|describe|calculate|compute|tell|say|explain|summari[sz]e|answer|compare|check|verify|run|execute|"
     "query|count|call|commit|push|pull|draft|analy[sz]e|extract|identify|determine|sort|filter|move|cancel|schedule|"
-    "install|deploy|inspect|review|include|mention|let me know|sum up|report back|reserve|generate|restart|"
+    "install|deploy|inspect|review|include|mention|let me know|sum up|report "
+    "back|reserve|generate|restart|"
     "stop|upload|assign|close|merge|reply|remind|notify|lies|sag|zeige|liste|lösche|erstelle|lis|dis|crée|lee|dime|"
     "muestra|crea|busca"
 )
@@ -36,30 +37,39 @@ _NOUN_TOO: Final = (
     "tag|pay|buy|use|fix"
 )
 _ASKS: Final = "who|whom|whose|what|when|where|why|how|which|is there|are there|does|did"
-_THING: Final = r"(?:the|a|an|all|every|each|its|it|them|this|that|these|those|my|our|me|us|\ue000\d+\ue001)\b"
+_THING: Final = (
+    r"(?:the|a|an|all|every|each|its|it|them|this|that|these|those|my|our|me|us|\ue000\d+\ue001)\b"
+)
 _OPENS: Final = (
     rf"(?:(?:please|also|then|finally|afterwards|just)\s+)*(?:(?:{_VERBS}|{_ASKS})\b(?=\s+\S)|"
     rf"(?:{_NOUN_TOO})\b(?=\s+(?:{_THING}|\d))|"
-    r"(?!(?:the|a|an|all|every|each|of|in|on|to|from|for|by|with|or|not|about|between|also|as|at|but|than|both)\b)"
+    r"(?!(?:the|a|an|all|every|each|of|in|on|to|from|for|by|with|or|not|about|between|also|as|"
+    r"at|but|than|both)\b)"
     rf"[a-z]{{3,12}}(?<!s)(?=\s+(?:the|a|an|all|every|its|it|them)\s+\w)|"
     r"[a-z]{3,12}(?<!s)(?=\s+\ue000\d+u\ue001))"
 )
 _BETWEEN: Final = re.compile(
-    rf"(?i)(?:\s*[;；]\s*|\s*,?\s+(?:and\s+|und\s+|et\s+|y\s+)?(?:then|after that|afterwards|dann|puis|luego)\b,?\s+|"
-    rf"\s*,\s*(?:and|und|et|y|but)?\s*(?={_OPENS})|\s+(?:and|und|et|y|&)\s+(?={_OPENS})|，(?:然后|再|并)?|，?然后)"
+    rf"(?i)(?:\s*[;\uff1b]\s*|\s*,?\s+(?:and\s+|und\s+|et\s+|y\s+)?(?:then|after that|"
+    rf"afterwards|dann|puis|luego)\b,?\s+|"
+    rf"\s*,\s*(?:and|und|et|y|but)?\s*(?={_OPENS})|\s+(?:and|und|et|y|&)\s+(?={_OPENS})|"
+    rf"\uff0c(?:然后|再|并)?|\uff0c?然后)"
 )
-_SENTENCE: Final = re.compile(r"(?<=[.!?…])[\"')\]]*\s+(?=\S)|(?<=[。！？])\s*(?=\S)")
-_BULLET: Final = re.compile(r"(?m)^\s*(?:[-*•–]|\(?\d{1,2}[.)]|[a-h]\))\s+")
+_SENTENCE: Final = re.compile(r"(?<=[.!?…])[\"')\]]*\s+(?=\S)|(?<=[\u3002\uff01\uff1f])\s*(?=\S)")
+_BULLET: Final = re.compile(r"(?m)^[^\S\n]*(?:[-*•\u2013]|\(?\d{1,2}[.)]|[a-h]\))\s+")
 _INLINE_NUMBER: Final = re.compile(r"(?:(?<=^)|(?<=\s))\(?\d{1,2}[.)]\s+(?=[^\W\d_])")
 _CONTEXT: Final = re.compile(
-    r"(?i)(?:i|we|my|our|it|this|these|there|thanks?|thank you|hi|hello|hey|dear|note that|context|background|you are|"
-    r"do not|don't|never|only use|be (?:brief|concise|short|quick|careful)|make sure|answer in|remember|keep)\b"
+    r"(?i)(?:i|we|my|our|it|this|these|there|thanks?|thank you|hi|hello|hey|dear|note that|"
+    r"context|background|you are|"
+    r"do not|don't|never|only use|be (?:brief|concise|short|quick|careful)|make sure|"
+    r"answer in|remember|keep)\b"
 )
 _CONDITION: Final = re.compile(
-    r"(?i)(?:if|when|whenever|while|assuming|given|suppose|since|because|once|unless|wenn|falls|si|quand)\b[^,]*$"
+    r"(?i)(?:if|when|whenever|while|assuming|given|suppose|since|because|once|unless|wenn|"
+    r"falls|si|quand)\b[^,]*$"
 )
 _WISH: Final = re.compile(
-    r"(?i)(?:i|we) (?:want|need|would like|'d like|wish|have to|must|wonder)\b|there(?:'s| is) .*\?$"
+    r"(?i)(?:i|we) (?:want|need|would like|'d like|wish|have to|must|wonder)\b|there(?:'s|"
+    r" is) .*\?$"
 )
 
 
@@ -74,7 +84,11 @@ def clauses(goal: str) -> list[str]:
     text = "".join([*masked, goal[at:]])
     cut = [piece for line in _lines(text) for piece in _pieces(line)]
     whole = [
-        re.sub(r"\ue000(\d+)u?\ue001", lambda m: goal[given[int(m[1])].start : given[int(m[1])].end], piece)
+        re.sub(
+            r"\ue000(\d+)u?\ue001",
+            lambda m: goal[given[int(m[1])].start : given[int(m[1])].end],
+            piece,
+        )
         for piece in cut
     ]
     return [piece for piece in whole if any(char.isalnum() for char in piece)]
@@ -105,24 +119,31 @@ def _join_or_add(pieces: list[str], piece: str) -> None:
         return
     alone = len(re.findall(r"[^\W_]+|\ue000", without_courtesy(piece))) >= 2 or "\ue000" in piece
     before = pieces[-1] if pieces else ""
-    bare = len(re.findall(r"[^\W_]+", without_courtesy(before))) < 2 and not before.endswith((".", "?", "!"))
+    bare = len(re.findall(r"[^\W_]+", without_courtesy(before))) < 2 and not before.endswith(
+        (".", "?", "!")
+    )
     bare = bare and "\ue000" not in before
     if pieces and re.fullmatch(r"\([^()]*\)[.!?]?", piece):
         pieces[-1] = f"{before} {piece}"
     elif pieces and _CONDITION.match(before) and not re.search(r"[.?!]$", before):
         pieces[-1] = f"{before}, {piece}"
     elif pieces and (bare or (not alone and piece.isascii())) and not re.search(r"[.?!]$", before):
-        pieces[-1] = f"{before} and {piece}" if not piece.lower().startswith("and ") else f"{before} {piece}"
+        pieces[-1] = (
+            f"{before} and {piece}" if not piece.lower().startswith("and ") else f"{before} {piece}"
+        )
     else:
         pieces.append(piece)
 
 
 def split_goal(goal: str) -> tuple[list[str], str]:
     """The clauses that ask for something, and the sentences around them that only set the scene."""
-    asked, scene = [], []
+    asked: list[str] = []
+    scene: list[str] = []
     found = clauses(readable(goal))
     for clause in found:
-        told = _CONTEXT.match(clause) and not _WISH.match(clause) and not clause.rstrip().endswith("?")
+        told = (
+            _CONTEXT.match(clause) and not _WISH.match(clause) and not clause.rstrip().endswith("?")
+        )
         (scene if told else asked).append(clause)
     if not asked:
         return found, ""
@@ -132,7 +153,11 @@ def split_goal(goal: str) -> tuple[list[str], str]:
 def _tidy(clause: str) -> str:
     text = re.sub(r"(?i)^(?:and|then|also|first|next|finally|please)\b[\s,]*", "", clause.strip())
     text = text.rstrip(" .!;,") or clause
-    quoted = any(item.kind in ("quoted", "code", "sql") for item in literals(text)) if len(text) > _LONG else True
+    quoted = (
+        any(item.kind in ("quoted", "code", "sql") for item in literals(text))
+        if len(text) > _LONG
+        else True
+    )
     return text if len(text) <= _LONG or quoted else text[:_LONG].rsplit(" ", 1)[0] + " …"
 
 
@@ -149,22 +174,34 @@ def plan(
         return _nothing_asked()
     asked, scene = split_goal(request)
     asked = [tidy for tidy in asked if tidy] or [request[:_LONG]]
-    asked = [part for clause in asked[: MAX_TASKS + 1] for part in _by_tools(clause, tools)] + asked[MAX_TASKS + 1 :]
-    told = "; ".join(f"{item.get('question', '')} {item.get('answer', '')}".strip() for item in answers)
+    asked = [
+        part for clause in asked[: MAX_TASKS + 1] for part in _by_tools(clause, tools)
+    ] + asked[MAX_TASKS + 1 :]
+    told = "; ".join(
+        f"{item.get('question', '')} {item.get('answer', '')}".strip() for item in answers
+    )
     inputs = " ".join(part for part in (scene[:_LONG], told) if part)
     todos = _again(previous, improvements) or [
-        {"id": str(number), "description": clause} for number, clause in enumerate(asked[:MAX_TASKS], start=1)
+        {"id": str(number), "description": clause}
+        for number, clause in enumerate(asked[:MAX_TASKS], start=1)
     ]
     for priority, todo in enumerate(todos, start=1):
         todo |= {
             "priority": priority,
             "status": "pending",
-            "acceptanceCriteria": [f"A successful tool call or an earlier result answers: {todo['description'][:300]}"],
+            "acceptanceCriteria": [
+                f"A successful tool call or an earlier result answers: {todo['description'][:300]}"
+            ],
             "inputs": inputs,
         }
-    left = f" The goal has {len(asked)} parts; the first {MAX_TASKS} are planned." if len(asked) > MAX_TASKS else ""
+    left = (
+        f" The goal has {len(asked)} parts; the first {MAX_TASKS} are planned."
+        if len(asked) > MAX_TASKS
+        else ""
+    )
     return {
-        "summary": f"Planned without a language model: {len(todos)} task(s), one for each part of the goal.{left}",
+        "summary": f"Planned without a language model: {len(todos)} task(s), one for each "
+        f"part of the goal.{left}",
         "needsMorePlanning": False,
         "missingInformation": [],
         "todos": todos,
@@ -180,7 +217,9 @@ def _nothing_asked() -> dict[str, Any]:
     }
 
 
-def _again(previous: Sequence[Mapping[str, Any]], improvements: Sequence[str]) -> list[dict[str, Any]]:
+def _again(
+    previous: Sequence[Mapping[str, Any]], improvements: Sequence[str]
+) -> list[dict[str, Any]]:
     """The todos of the plan before that are not proven, and what the improvements add to them."""
     if not previous or not improvements:
         return []
@@ -202,7 +241,10 @@ def _again(previous: Sequence[Mapping[str, Any]], improvements: Sequence[str]) -
 
 def _names(improvement: str, task: Mapping[str, Any]) -> bool:
     description = str(task.get("description", ""))
-    return description in improvement or covered(content_words(description), content_words(improvement)) >= 0.8
+    return (
+        description in improvement
+        or covered(content_words(description), content_words(improvement)) >= 0.8
+    )
 
 
 def _clause_of(improvement: str) -> str:
@@ -212,8 +254,15 @@ def _clause_of(improvement: str) -> str:
 
 def _best(part: str, tools: Sequence[Tool]) -> tuple[float, str]:
     rest = [word for word in content_words(part) if word != lead(part)]
-    meant = [tool for tool in tools if any(best_related(w, (*tool.name_words, *tool.first_words)) for w in rest)]
-    return max(((word_score(part, tool, tools), tool.name) for tool in meant if allowed(part, tool)), default=(0.0, ""))
+    meant = [
+        tool
+        for tool in tools
+        if any(best_related(w, (*tool.name_words, *tool.first_words)) for w in rest)
+    ]
+    return max(
+        ((word_score(part, tool, tools), tool.name) for tool in meant if allowed(part, tool)),
+        default=(0.0, ""),
+    )
 
 
 def _by_tools(clause: str, tools: Sequence[Tool]) -> list[str]:

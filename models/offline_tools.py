@@ -1,4 +1,4 @@
-"""The offline model's view of the offered tools: what each is for, and which suits a clause best."""
+"""The offered tools as the offline model reads them, and how well each suits a clause."""
 
 import math
 import re
@@ -61,7 +61,9 @@ class Tool:
         if names and names[0] in LOOKS and names[0] not in CHANGES:
             return ""
         inflected = self.name.lower().endswith(("ed", "ing", "s"))
-        ends = [word for word in (*names[:1], *(() if inflected else names[-1:])) if word in CHANGES]
+        ends = [
+            word for word in (*names[:1], *(() if inflected else names[-1:])) if word in CHANGES
+        ]
         if ends:
             return ends[0]
         opening = self.first_words[0] if self.first_words else ""
@@ -83,7 +85,9 @@ class Tool:
 def read_tools(specs: Sequence[Mapping[str, Any]]) -> list[Tool]:
     """Read OpenAI-format tool specs; what is no tool is left out."""
     functions = [spec.get("function", spec) for spec in specs if isinstance(spec, Mapping)]
-    named = [function for function in functions if isinstance(function, Mapping) and function.get("name")]
+    named = [
+        function for function in functions if isinstance(function, Mapping) and function.get("name")
+    ]
     shared = _shared_prefix([words(str(function["name"])) for function in named])
     return [_tool(function, shared) for function in named]
 
@@ -163,13 +167,15 @@ def allowed(clause: str, tool: Tool) -> bool:
 def _speaks_of(clause: str, verb: str, tool: Tool) -> bool:
     """Whether the tool knows the word that opens the clause: it may be a verb nobody here does."""
     opening = verb if verb not in STOP_STEMS else next(iter(content_words(clause)), verb)
-    return best_related(opening, [*tool.name_words, *tool.first_words, *tool.more_words]) > 0 or any(
-        path_kind(word) for word in clause[:500].split()[:1]
-    )
+    return best_related(
+        opening, [*tool.name_words, *tool.first_words, *tool.more_words]
+    ) > 0 or any(path_kind(word) for word in clause[:500].split()[:1])
 
 
 def _speaks_sql(clause: str, tool: Tool) -> bool:
-    keyword = next((item.value.split()[0].lower() for item in literals(clause) if item.kind == "sql"), "")
+    keyword = next(
+        (item.value.split()[0].lower() for item in literals(clause) if item.kind == "sql"), ""
+    )
     return bool(keyword) and bool(re.search(rf"\b{keyword}\b", tool.description.lower()))
 
 
@@ -194,7 +200,11 @@ def _implied(clause: str, bare: str) -> list[str]:
     """A question about a file or a page, and a bare path or link, mean that it should be read."""
     if not (is_question(clause) or not content_words(bare)):
         return []
-    kinds = {item.kind for item in literals(clause) if item.kind == "url" or re.search(r"\w\.\w+$", item.value)}
+    kinds = {
+        item.kind
+        for item in literals(clause)
+        if item.kind == "url" or re.search(r"\w\.\w+$", item.value)
+    }
     return [word for word, kind in (("read", "path"), ("get", "url")) if kind in kinds]
 
 
@@ -210,7 +220,9 @@ def word_score(clause: str, tool: Tool, tools: Sequence[Tool]) -> float:
     """
     wanted = _wanted(clause)
     total = sum(
-        _word(word, tool, tools) * (_LEAD if place == 0 and word not in LOOKS else 1.0) for place, word in enumerate(wanted) if word
+        _word(word, tool, tools) * (_LEAD if place == 0 and word not in LOOKS else 1.0)
+        for place, word in enumerate(wanted)
+        if word
     )
     unasked = [word for word in tool.name_words if not best_related(word, wanted)]
     stale = 1.0 if "deprecated" in tool.description.lower() else 0.0

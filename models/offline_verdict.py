@@ -1,4 +1,4 @@
-"""The offline verifier: a task counts only if a call that fits it succeeded, or its answer stands in one."""
+"""The offline verifier: a task counts only if a fitting call succeeded or its answer is in one."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,13 +6,22 @@ from typing import Any, Final
 
 from .offline_answers import NO_MODEL, count, reads_as_error, shorten
 from .offline_plan import split_goal
-from .offline_words import best_related, changes_something, content_words, covered, is_question, words
+from .offline_words import (
+    best_related,
+    changes_something,
+    content_words,
+    covered,
+    is_question,
+    words,
+)
 
 _ENOUGH: Final = 0.7
 _READ: Final = 20_000
 
 
-def judge(request: str, tasks: Sequence[Mapping[str, Any]], evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def judge(
+    request: str, tasks: Sequence[Mapping[str, Any]], evidence: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Answer as VerifierResponse; every completed task cites the ids that prove it."""
     verdicts = [_verdict(task, evidence) for task in tasks]
     missed = _missed(request, tasks)
@@ -28,7 +37,8 @@ def judge(request: str, tasks: Sequence[Mapping[str, Any]], evidence: Sequence[M
     return {
         "allCompleted": done,
         "userNeedsSatisfied": done,
-        "overallFeedback": f"{NO_MODEL}: checked by matching calls and results with the words of each task.",
+        "overallFeedback": f"{NO_MODEL}: checked by matching calls and results with the words "
+        f"of each task.",
         "tasks": verdicts,
         "summary": _summary(tasks, verdicts, improvements),
         "improvements": improvements,
@@ -44,12 +54,20 @@ def _missed(request: str, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     known = [_text(task) for task in tasks]
     said = [set(content_words(text)) for text in known]
     parts = split_goal(request)[0]
-    return [part for part in parts if part not in known and not _spoken_of(set(content_words(part)), said)][:20]
+    return [
+        part
+        for part in parts
+        if part not in known and not _spoken_of(set(content_words(part)), said)
+    ][:20]
 
 
 def _spoken_of(part: set[str], said: Sequence[set[str]]) -> bool:
     together: set[str] = set().union(*said)
-    return not part or any(len(part & task) >= 0.6 * len(part) for task in said) or len(part & together) >= 0.9 * len(part)
+    return (
+        not part
+        or any(len(part & task) >= 0.6 * len(part) for task in said)
+        or len(part & together) >= 0.9 * len(part)
+    )
 
 
 def _verdict(task: Mapping[str, Any], evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -61,10 +79,17 @@ def _verdict(task: Mapping[str, Any], evidence: Sequence[Mapping[str, Any]]) -> 
     if task.get("status") in ("failed", "skipped", "cancelled", "blocked"):
         proof, feedback = [], _reason(task, own)
     elif not proof:
-        reports = [item for item in own if not item.get("tool") and _is_grounded(item, calls, _text(task))]
+        reports = [
+            item for item in own if not item.get("tool") and _is_grounded(item, calls, _text(task))
+        ]
         proof = [str(item.get("id")) for item in reports]
         feedback = "" if proof else _reason(task, own)
-    return {"id": number, "completed": bool(proof), "feedback": feedback or "Proven.", "evidence": proof}
+    return {
+        "id": number,
+        "completed": bool(proof),
+        "feedback": feedback or "Proven.",
+        "evidence": proof,
+    }
 
 
 def _succeeded(item: Mapping[str, Any]) -> bool:
@@ -88,7 +113,9 @@ def _says_so(wish: str, result: str) -> bool:
     return bool(best_related(wish, words(result[:500])))
 
 
-def _is_grounded(report: Mapping[str, Any], calls: Sequence[Mapping[str, Any]], question: str) -> bool:
+def _is_grounded(
+    report: Mapping[str, Any], calls: Sequence[Mapping[str, Any]], question: str
+) -> bool:
     """Whether a report's words come from the results of successful calls."""
     text = str(report.get("result", ""))
     if report.get("status") == "error" or re.match(r"\s*Not done\b", text):
@@ -107,12 +134,21 @@ def _reason(task: Mapping[str, Any], own: Sequence[Mapping[str, Any]]) -> str:
         return re.sub(r"^Not done\. ", "", told)[:600]
     failed = [item for item in own if item.get("tool") and not _succeeded(item)]
     if failed:
-        return f"the call of {failed[-1].get('tool')} failed: {str(failed[-1].get('result', ''))[:300]}"
+        last = failed[-1]
+        return f"the call of {last.get('tool')} failed: {str(last.get('result', ''))[:300]}"
     return "no successful call proves it"
 
 
-def _summary(tasks: Sequence[Mapping[str, Any]], verdicts: Sequence[Mapping[str, Any]], improvements: Sequence[str]) -> str:
-    pairs = [(task, verdict) for task, verdict in zip(tasks, verdicts, strict=True) if verdict["completed"]]
+def _summary(
+    tasks: Sequence[Mapping[str, Any]],
+    verdicts: Sequence[Mapping[str, Any]],
+    improvements: Sequence[str],
+) -> str:
+    pairs = [
+        (task, verdict)
+        for task, verdict in zip(tasks, verdicts, strict=True)
+        if verdict["completed"]
+    ]
     answers = [pair for pair in pairs if is_question(_text(pair[0]))]
     others = [pair for pair in pairs if pair not in answers]
     parts = [_part(task, verdict, 3_000) for task, verdict in answers]

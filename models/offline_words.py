@@ -16,99 +16,108 @@ _CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 READ_LIMIT: Final = 40_000
 _MOST_WORDS: Final = 300
 
-STOPWORDS: Final = frozenset(
+
+def _split(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _rows_of(table: str) -> tuple[frozenset[str], ...]:
+    """The rows of a table; an indented line goes on with the row above it."""
+    return tuple(_split(row) for row in re.sub(r"\n\s+", " ", table).splitlines() if row)
+
+
+STOPWORDS: Final = _split(
     "a an the and or but nor then also please of in on at to from for by with as into onto over "
     "under about is are was were be been being am do does did doing have has had having it its "
     "this that these those there here i me my we us our you your he him his she her they them "
     "their what which who whom whose when where why how will would can could should shall may "
     "might must not no yes if so than too very just only any some all every each both either "
-    "many much first last next finally there's what's it's i'd i'm let let's tell know want need like say "
-    "que qué es cual cuál was wer wie ist quelle quel est qual quem come "
-    "der die das und ein eine im el la los las y en de del le les et un una du des il e o os".split()
+    "many much first last next finally there's what's it's i'd i'm let let's tell know want "
+    "need like say que qué es cual cuál wer wie ist quelle quel est qual quem come der die das "
+    "und ein eine im el la los las y en de del le les et un una du des il e o os "
 )
 
-# Each row holds words that may stand for one another. A word may be in several rows.
-_GROUPS: Final = tuple(
-    frozenset(row.split())
-    for row in (
-        "list show display enumerate print give view liste zeige zeig montre affiche muestra elenca 列出 显示",
-        "read open print cat view show display content contents text lies lese lire lis lee leggi 读取 阅读",
-        "find search look locate lookup grep suche finde cherche trouve busca cerca 查找 搜索",
-        "search mention contain match filter",
-        "get obtain retrieve download load show give view read return",
-        "write create save make store put new overwrite schreib schreibe erstelle cree escribe scrivi 创建 写入",
-        "create make add new insert register open start raise crea",
-        "add append insert record attach log",
-        "delete remove erase drop clear purge destroy wipe losche loschen supprime efface borra elimina 删除",
-        "update edit change modify replace set adjust",
-        "move rename transfer relocate",
-        "copy duplicate clone",
-        "send mail email post notify message share deliver forward",
-        "book reserve reservation booking schedule arrange plan create",
-        "cancel delete remove revoke abort",
-        "run execute query perform trigger launch",
-        "convert translate transform exchange",
-        "describe schema column structure detail info information metadata field definition",
-        "list find search",
-    "day date time today weekday",
-    "time late spat clock hour uhr uhrzeit zeit hora heure ora 时间 几点",
-        "current now today present",
-        "folder directory dir ordner verzeichnis dossier carpeta cartella 目录",
-        "file document datei dateien fichier fichiers archivo archivos 文件",
-        "repository repo project codebase",
-        "history log commit past recent",
-        "change diff difference modify",
-    "compare diff difference versus against",
-        "price cost amount",
-        "stock inventory quantity available availability level",
-        "weather forecast temperature rain wetter clima tiempo meteo 天气",
-        "customer client user account",
-        "ticket issue case",
-        "sum add total plus addition",
-        "calculate compute evaluate math",
-        "page website site url link web internet",
-        "count number many total",
-        "note memo insight observation",
-        "person people employee staff member contact",
-        "picture image photo",
-        "meeting event appointment calendar agenda",
-        "status state progress",
-        "switch checkout change",
-        "free available slot",
-        "own owner responsible belong",
-        "license licence lizenz licencia",
-        "return refund",
-        "buy purchase order",
-        "subtract minus",
-        "multiply times product",
-        "size big large byte",
-        "permission allow access",
-        "older newer since before after age",
-    )
-)  # fmt: skip
+# Each row holds words that may stand for one another; a word may be in several rows.
+_GROUPS: Final = _rows_of("""
+list show display enumerate print give view liste zeige zeig montre affiche muestra elenca 列出
+  显示
+read open print cat view show display content contents text lies lese lire lis lee leggi 读取 阅读
+find search look locate lookup grep suche finde cherche trouve busca cerca 查找 搜索
+search mention contain match filter
+get obtain retrieve download load show give view read return
+write create save make store put new overwrite schreib schreibe erstelle cree escribe scrivi
+  创建 写入
+create make add new insert register open start raise crea
+add append insert record attach log
+delete remove erase drop clear purge destroy wipe losche loschen supprime efface borra elimina
+  删除
+update edit change modify replace set adjust
+move rename transfer relocate
+copy duplicate clone
+send mail email post notify message share deliver forward
+book reserve reservation booking schedule arrange plan create
+cancel delete remove revoke abort
+run execute query perform trigger launch
+convert translate transform exchange
+describe schema column structure detail info information metadata field definition
+list find search
+day date time today weekday
+time late spat clock hour uhr uhrzeit zeit hora heure ora 时间 几点
+current now today present
+folder directory dir ordner verzeichnis dossier carpeta cartella 目录
+file document datei dateien fichier fichiers archivo archivos 文件
+repository repo project codebase
+history log commit past recent
+change diff difference modify
+compare diff difference versus against
+price cost amount
+stock inventory quantity available availability level
+weather forecast temperature rain wetter clima tiempo meteo 天气
+customer client user account
+ticket issue case
+sum add total plus addition
+calculate compute evaluate math
+page website site url link web internet
+count number many total
+note memo insight observation
+person people employee staff member contact
+picture image photo
+meeting event appointment calendar agenda
+status state progress
+switch checkout change
+free available slot
+own owner responsible belong
+license licence lizenz licencia
+return refund
+buy purchase order
+subtract minus
+multiply times product
+size big large byte
+permission allow access
+older newer since before after age
+""")
 
 # Verbs whose work leaves something changed behind.
-_CHANGES: Final = frozenset(
+_CHANGES: Final = _split(
     "write create save make store put overwrite insert register add append record attach delete "
-    "remove erase drop clear purge destroy wipe update edit modify replace set adjust move rename "
-    "transfer copy duplicate clone send mail email post notify message share deliver forward book "
-    "reserve schedule arrange cancel revoke abort commit push reset checkout switch stage unstage "
-    "pay buy purchase order approve reject start stop restart reboot deploy install uninstall "
-    "upload assign close merge archive refund toggle enable disable trigger publish submit release "
-    "unstages schreib schreibe erstelle cree escribe scrivi crea losche loschen supprime efface "
-    "borra elimina 创建 写入 删除 change invite ban block kill charge draft compose invent revert undo "
-    "restore clone fork compress encrypt format".split()
+    "remove erase drop clear purge destroy wipe update edit modify replace set adjust move "
+    "rename transfer copy duplicate clone send mail email post notify message share deliver "
+    "forward book reserve schedule arrange cancel revoke abort commit push reset checkout "
+    "switch stage unstage pay buy purchase order approve reject start stop restart reboot "
+    "deploy install uninstall upload assign close merge archive refund toggle enable disable "
+    "trigger publish submit release unstages schreib schreibe erstelle cree escribe scrivi crea "
+    "losche loschen supprime efface borra elimina 创建 写入 删除 change invite ban block kill "
+    "charge draft compose invent revert undo restore fork compress encrypt format "
 )
-_LOOKS: Final = frozenset(
+_LOOKS: Final = _split(
     "get list read show display find search look locate lookup view describe query count check "
-    "inspect return retrieve convert tell know summarize summarise explain compare print open give "
-    "what which who when where how why is are does do was were whats whose obtain enumerate grep "
-    "cat calculate compute evaluate analyze analyse report download browse fetch".replace(
-        " fetch", ""
-    ).split()
+    "inspect return retrieve convert tell know summarize summarise explain compare print open "
+    "give what which who when where how why is are does do was were whats whose obtain "
+    "enumerate grep cat calculate compute evaluate analyze analyse report download browse "
 )
 _POLITE: Final = re.compile(
-    r"^(?:\W|please\b|pls\b|kindly\b|now\b|then\b|and\b|also\b|first(?:ly)?\b|second(?:ly)?\b|next\b|"
+    r"^(?:\W|please\b|pls\b|kindly\b|now\b|then\b|and\b|also\b|first(?:ly)?\b|second(?:ly)?\b|"
+    r"next\b|"
     r"finally\b|lastly\b|after that\b|afterwards\b|(?:can|could|would|will) you\b|"
     r"(?:i|we) (?:want|need|would like|'d like)(?: you)?(?: to)?\b|i'd like(?: you)? to\b|let'?s\b|"
     r"(?:bitte|por favor|s'il te plait)\b|\d+[.)]\s)+",
@@ -128,14 +137,18 @@ def stem(word: str) -> str:
     for ending in ("ing", "ed", "er", "or"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             word = word[: -len(ending)]
-            return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "ls" else word
+            return (
+                word[:-1]
+                if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "ls"
+                else word
+            )
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
 _LOOK_AT: Final = re.compile(r"(?i)\b(?:(?:take|have) a )?look (?:at|into|inside)\b")
 _SIGNS: Final = tuple(
     (re.compile(rf"(?<=\d)\s*[{sign}]\s+(?=\d)|(?<=\d)\s+[{sign}]\s*(?=\d)"), f" {word} ")
-    for sign, word in (("+", "plus"), ("*×", "times"), ("/÷", "divide"), ("−-", "minus"))
+    for sign, word in (("+", "plus"), ("*\xd7", "times"), ("/÷", "divide"), ("\u2212-", "minus"))
 )
 _NOT_DONE: Final = re.compile(r"(?i)\b(?:not|non)[ -](?:yet )?(\w+ed)\b")
 _PLAIN: Final = str.maketrans("áàâäãéèêëíìîïóòôöõúùûüñç", "aaaaaeeeeiiiiooooouuuunc")
@@ -160,12 +173,17 @@ LOOKS: Final = frozenset(stem(word) for word in _LOOKS)
 STOP_STEMS: Final = frozenset(stem(word) for word in STOPWORDS) | STOPWORDS
 
 
+def stems(text: str) -> frozenset[str]:
+    """The stems of some words."""
+    return frozenset(stem(word) for word in text.split())
+
+
 def raw_words(text: str) -> list[str]:
     """Words as written, camelCase and snake_case cut; words known in CJK text are picked out."""
     for sign, word in _SIGNS:
         text = sign.sub(word, text) if sign.search(text[:200]) else text
     text = _NOT_DONE.sub(r"un\1", _LOOK_AT.sub("view", text[:READ_LIMIT]))
-    found = _WORD.findall(_CAMEL.sub(" ", text).replace("’", "'"))
+    found = _WORD.findall(_CAMEL.sub(" ", text).replace("\u2019", "'"))
     if _CJK.search(text):
         found += [word for group in _GROUPS for word in group if _CJK.match(word) and word in text]
     return found
@@ -179,7 +197,9 @@ def words(text: str) -> list[str]:
 def content_words(text: str) -> list[str]:
     """The stems that carry meaning, each once, in order."""
     kept = (stem(word) for word in raw_words(text) if word.lower() not in STOPWORDS)
-    return list(dict.fromkeys(word for word in kept if len(word) > 1 or word.isdigit()))[:_MOST_WORDS]
+    return list(dict.fromkeys(word for word in kept if len(word) > 1 or word.isdigit()))[
+        :_MOST_WORDS
+    ]
 
 
 def related(one: str, other: str) -> float:
@@ -205,7 +225,9 @@ def covered(wanted: Iterable[str], offered: Iterable[str]) -> float:
     if not asked:
         return 0.0
     rows = {row for word in known for row in _rows(word)}
-    return sum(1.0 if word in known else 0.6 if _rows(word) & rows else 0.0 for word in asked) / len(asked)
+    return sum(
+        1.0 if word in known else 0.6 if _rows(word) & rows else 0.0 for word in asked
+    ) / len(asked)
 
 
 def without_courtesy(text: str) -> str:
@@ -230,15 +252,33 @@ def changes_something(text: str) -> str:
 
 def is_question(text: str) -> bool:
     """Whether the clause asks to be told something rather than to have something done."""
-    return bool(_QUESTION.match(without_courtesy(text))) or text.rstrip().endswith(("?", "？"))
+    return bool(_QUESTION.match(without_courtesy(text))) or text.rstrip().endswith(("?", "\uff1f"))
 
 
 # A clause that opens with one of these has its verb further on: "in a.txt replace …".
-_PLACES: Final = frozenset("in from on under for with using at inside within using of to".split())
+_PLACES: Final = frozenset(
+    [
+        "in",
+        "from",
+        "on",
+        "under",
+        "for",
+        "with",
+        "using",
+        "at",
+        "inside",
+        "within",
+        "using",
+        "of",
+        "to",
+    ]
+)
 
 _QUESTION: Final = re.compile(
-    r"(?:tell|say|answer|explain|summari[sz]e|sum up|report|compare|give me (?:a|the) (?:summary|answer)|"
-    r"let me know|who|whom|whose|what|what's|which|when|where|why|how|is|are|was|were|does|do|did|has|have|"
+    r"(?:tell|say|answer|explain|summari[sz]e|sum up|report|compare|give me (?:a|"
+    r"the) (?:summary|answer)|"
+    r"let me know|who|whom|whose|what|what's|which|when|where|why|how|is|are|was|were|does|do|"
+    r"did|has|have|"
     r"sag|dime|dis|count|conclude|decide|recommend|state)\b",
     re.IGNORECASE,
 )

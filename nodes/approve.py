@@ -4,12 +4,11 @@ from langgraph.types import interrupt
 
 from ..state.answers import Answer
 from ..state.loop import TaskState, TaskUpdate
-from ..tools.catalog import Catalog
 from ..tools.planning import question, undecided
 
 
 async def approve(state: TaskState) -> TaskUpdate:
     """Put the first undecided call to the human and keep the answer under its id."""
     call = undecided(state.calls, state.decisions)[0]
-    answer = interrupt(question(call, Catalog({})), response_schema=Answer)
+    answer = interrupt(question(call), response_schema=Answer)
     return TaskUpdate(decisions={call["id"]: answer.model_dump()})

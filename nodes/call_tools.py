@@ -26,9 +26,9 @@ async def call_tools(state: TaskState, runtime: Runtime[Context], *, parts: Part
         user_id=user_id(),
         ledger=ledger_for(context, state.spend, branch=state.task["id"]),
     )
-    ran = sum(record["status"] != "denied" for record in records)
-    reasons = {call["id"]: call["reason"] for call in state.calls if call["action"] == "deny"}
-    denied = [reasons.get(r["id"], "rejected") for r in records if r["status"] == "denied"]
+    started = {call["id"] for call in state.calls if call["action"] in {"allow", "ask"}}
+    ran = sum(r["id"] in started and r["status"] != "denied" for r in records)
+    denied = [record["reason"] for record in records if record["status"] == "denied"]
     return TaskUpdate(
         messages=[record["message"] for record in records],
         records=[{k: v for k, v in record.items() if k != "message"} for record in records],

@@ -34,7 +34,8 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     last = round_ >= context.max_executor_rounds
     answer = await ask(
         parts.models, "executor", _messages(state, context, parts, last=last), context=context,
-        ledger=ledger_for(context, state.spend, branch=task), contract=ExecutorResponse, bump=state.tier_bump,
+        ledger=ledger_for(context, state.spend, branch=task), contract=ExecutorResponse,
+        bump=state.tier_bump,
         tools=() if last else catalog.specs(capped=has_stored(state.messages)), emit=emit,
     )  # fmt: skip
     update = TaskUpdate(

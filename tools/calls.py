@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Literal, Protocol, TypeVar, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables.config import ensure_config, merge_configs
@@ -29,6 +29,7 @@ from .python_tools import run_tool
 from .results import NOTHING, ToolResult, failure, from_exception, normalise
 from .stored import ResultStore
 from .toolbox import Toolbox
+from .waiting import in_order, staying, wait_at_most
 
 __all__ = [
     "CallRecord",
@@ -44,13 +45,10 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 Emit = Callable[[dict[str, Any]], None]
 Status = Literal["success", "error", "denied"]
 
 _EVENT_TEXT: Final = 2_000
-_GRACE: Final = 2.0
 _SPENT: Final = "Not run: the run's allowance of tool calls is used up. Answer with what you have."
 _REJECTED: Final = (
     "Not run: the user rejected this call{said}. Do not send it again; do without it or report it."
@@ -107,7 +105,7 @@ async def run_calls(
         decisions: The human's answers by the call's id: `{"type": "approve"}`, `{"type": "reject",
             "message"?}`, `{"type": "edit", "args"}` or `{"type": "respond", "message"}`.
         emit: Takes a `tool_call` event at the start and at the end of each call.
-        store: Keeps results that are too long to show; without one the toolbox does, in memory.
+        store: Keeps results that are too long to show; without one they stay in memory.
         thread_id: The thread, told to the tools and used to keep results apart.
         user_id: Whose headers MCP servers get.
         ledger: Grants tool calls; what it does not grant is answered as not run.
@@ -121,14 +119,14 @@ async def run_calls(
         toolbox=toolbox,
         context=context,
         emit=emit or _silent,
-        results=ResultStore(store or toolbox.store, thread_id),
+        results=ResultStore(store or toolbox.spare_store(thread_id), thread_id),
         thread_id=thread_id,
         user_id=user_id,
     )
     planned = [cast("PlannedCall", call) for call in calls]
     steps = [run.settle(call, (decisions or {}).get(call["id"])) for call in planned]
     pairs = zip(planned, _granted(steps, ledger), strict=True)
-    return await _in_order([(step, partial(run.finish, call, step)) for call, step in pairs])
+    return await in_order([(_is_write(s), partial(run.finish, c, s)) for c, s in pairs])
 
 
 @dataclass(frozen=True)
@@ -149,6 +147,10 @@ class _Settled:
 
 
 _Step = _Ready | _Settled
+
+
+def _is_write(step: _Step) -> bool:
+    return isinstance(step, _Ready) and not step.tool.read_only
 
 
 def _granted(steps: Sequence[_Step], ledger: ToolBudget | None) -> list[_Step]:
@@ -276,8 +278,8 @@ class _Run:
     async def _guarded(self, step: _Ready, work: Coroutine[Any, Any, Any]) -> ToolResult:
         """Do the work within the deadline; whatever goes wrong becomes a result."""
         name, deadline = step.tool.name, step.tool.timeout or self.context.tool_deadline
-        task = asyncio.ensure_future(_staying(work))
-        in_time = await _wait(task, deadline)
+        task = asyncio.ensure_future(staying(work))
+        in_time = await wait_at_most(task, deadline)
         if not in_time and (not task.done() or task.cancelled()):
             still = (
                 ""
@@ -300,66 +302,6 @@ def _failed(tool: CatalogTool, error: BaseException) -> ToolResult:
     if isinstance(error, ServerUnavailable):
         return failure(f"The MCP server {tool.server!r} is not available: {error}")
     return from_exception(tool.name, error)
-
-
-async def _staying(work: Coroutine[Any, Any, T]) -> T:
-    """Keep a tool that calls `sys.exit()` from ending the loop: asyncio lets that one out."""
-    try:
-        return await work
-    except SystemExit as error:
-        msg = f"SystemExit: {error.code}"
-        raise RuntimeError(msg) from error
-
-
-async def _wait(task: asyncio.Future[Any], deadline: float) -> bool:
-    """Wait for a task at most so long, then cancel it; one that will not end is left behind.
-
-    Returns:
-        Whether it ended in time.
-    """
-    try:
-        done, _ = await asyncio.wait({task}, timeout=deadline)
-        return bool(done)
-    finally:
-        if not task.done():
-            task.cancel()
-            task.add_done_callback(_forget)
-            await asyncio.wait({task}, timeout=_GRACE)
-
-
-def _forget(task: asyncio.Future[Any]) -> None:
-    """Look at an abandoned task's exception, which nobody else will."""
-    if not task.cancelled():
-        task.exception()
-
-
-async def _in_order(steps: Sequence[tuple[_Step, Callable[[], Coroutine[Any, Any, T]]]]) -> list[T]:
-    """Run reads side by side and writes alone, everything after what stands before it."""
-    results: list[T] = []
-    reads: list[Coroutine[Any, Any, T]] = []
-    for step, run in steps:
-        if isinstance(step, _Settled) or step.tool.read_only:
-            reads.append(run())
-            continue
-        results += await _side_by_side(reads)
-        results += await _side_by_side([run()])
-        reads = []
-    return results + await _side_by_side(reads)
-
-
-async def _side_by_side(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Wait for all of it, also when one raises: its siblings' results must not get lost."""
-    tasks = [asyncio.ensure_future(one) for one in work]
-    if not tasks:
-        return []
-    try:
-        await asyncio.wait(tasks)
-    except asyncio.CancelledError:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        raise
-    return [task.result() for task in tasks]
 
 
 def _message(call: PlannedCall, status: Status, result: ToolResult, stored: str) -> ToolMessage:

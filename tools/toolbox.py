@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import contextlib
+import logging
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from .python_tools import PythonTool, read_tools
 T = TypeVar("T")
 
 _EXIT_DEADLINE: Final = 8.0
+_SPARE_THREADS: Final = 32
 
 
 class Toolbox:
@@ -47,7 +49,7 @@ class Toolbox:
             SettingsError: a tool, the configuration or the policy cannot be used.
         """
         self.policy = Policy.of(policy)
-        self.store = InMemoryStore()
+        self._spare: dict[str, InMemoryStore] = {}
         self._python = read_tools(tools)
         self._configs = read_servers(mcp)
         self._home = _Home(self._configs)
@@ -64,6 +66,14 @@ class Toolbox:
         if not self._configs:
             return self._name(())
         return self._name(await self._home.visit(lambda servers: servers.listings(user_id)))
+
+    def spare_store(self, thread_id: str) -> InMemoryStore:
+        """Where a run without a store keeps its long results: in memory, for the last threads."""
+        store = self._spare.pop(thread_id, None) or InMemoryStore()
+        self._spare[thread_id] = store
+        for oldest in list(self._spare)[:-_SPARE_THREADS]:
+            self._spare.pop(oldest, None)
+        return store
 
     def has_writes(self) -> bool:
         """Whether a tool may change the world: true unless all are known to be read-only."""
@@ -166,6 +176,8 @@ _homes: weakref.WeakSet[_Home] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     """Leave no server process behind when the interpreter ends."""
+    # The threads an HTTP goodbye needs are gone by now, which is nothing to warn about.
+    logging.getLogger("mcp.client.streamable_http").setLevel(logging.ERROR)
     for home in list(_homes):
         with contextlib.suppress(TimeoutError, SyncCallInLoop, RuntimeError):
             home.close(_EXIT_DEADLINE)

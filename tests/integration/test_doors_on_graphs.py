@@ -70,7 +70,7 @@ def writer():
 def children():
     """Command lines of the servers this process has started and that still live."""
     listed = subprocess.run(
-        ["ps", "-o", "args=", "--ppid", str(os.getpid())],  # noqa: S607 - wherever ps is
+        ["ps", "-o", "args=", "--ppid", str(os.getpid())],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     return [line for line in listed.stdout.splitlines() if "loopwright.servers" in line]

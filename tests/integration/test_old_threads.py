@@ -18,6 +18,7 @@ from loopwright import (
     open_durability,
 )
 from loopwright.doors.graph import LoopBuilder
+from loopwright.prompts.sections import read_json
 from loopwright.state.messages import Messages
 from support.scripts import call, passed, plan, report, todo
 
@@ -70,26 +71,22 @@ def look(name: str) -> str:
     return {"owner": "Ada", "price": "7 euro"}[name]
 
 
+def executor(messages, offered):
+    if messages[-1].type == "tool":
+        return report(f"It is {messages[-1].text}.")
+    wanted = read_json(messages[1].text, "task")["description"].removeprefix("Find the ")
+    return [call("look", name=wanted)]
+
+
+def verifier(messages, offered):
+    shown = messages[1].text
+    proof = {f"t{i}": [f"{i}.1.0" if f'"{i}.1.0"' in shown else f"{i}.report"] for i in "12"}
+    return passed("Ada owns it, 7 euro.", **proof)
+
+
 def model():
-    return ScriptedModel(
-        {
-            "planner": [plan(todo("1", "Find the owner"), todo("2", "Find the price"))] * 2,
-            "executor": lambda messages, offered: (
-                report(f"It is {messages[-1].text}.")
-                if messages[-1].type == "tool"
-                else [
-                    call("look", name="owner" if "the owner" in messages[1].text.split("<task>")[1].split("</task>")[0] else "price")
-                ]
-            ),
-            "verifier": lambda messages, offered: passed(
-                "Ada owns it, 7 euro.",
-                **{
-                    f"t{i}": [f"{i}.1.0" if f'"{i}.1.0"' in messages[1].text else f"{i}.report"]
-                    for i in "12"
-                },
-            ),
-        }
-    )  # fmt: skip
+    planned = plan(todo("1", "Find the owner"), todo("2", "Find the price"))
+    return ScriptedModel({"planner": [planned] * 2, "executor": executor, "verifier": verifier})
 
 
 def new_graph(durability):
@@ -138,11 +135,13 @@ def test_tasks_of_version_0_go_on_under_todays_words(tmp_path, waits_at):
 
 
 @pytest.mark.req("P-07")
-@pytest.mark.parametrize("given", [None, Command(resume="approve"), GOAL], ids=["go on", "answer", "message"])  # fmt: skip
+@pytest.mark.parametrize(
+    "given", [None, Command(resume="approve"), GOAL], ids=["go on", "answer", "message"]
+)
 def test_a_thread_that_waits_at_an_unknown_node_is_refused_by_name(tmp_path, given):
     with left_behind(tmp_path, "ponder", todos=TODOS) as durability:
         graph = new_graph(durability)
-        with pytest.raises(ThreadIncompatible, match="'ponder'.*plan_execute_verify"):
+        with pytest.raises(ThreadIncompatible, match=r"'ponder'.*plan_execute_verify"):
             graph.invoke(given, THREAD)
         with pytest.raises(ThreadIncompatible):
             list(graph.stream(given, THREAD))
@@ -200,7 +199,9 @@ def test_state_is_json_and_messages_also_where_nothing_else_may_be_read_back(tmp
         "PYTHONPATH": str(Path(__file__).parents[1]),
     }
     arguments = [sys.executable, "-W", "error", "-c", code, str(tmp_path)]
-    ran = subprocess.run(arguments, env=env, capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    ran = subprocess.run(
+        arguments, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
     said = ran.stderr + (tmp_path / "stderr").read_text()
     assert ran.returncode == 0, said
     assert '"status": "complete"' in (tmp_path / "result.json").read_text()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 import time
+from typing import Any
 
 import pytest
 from langgraph.errors import GraphDrained
@@ -23,7 +24,8 @@ from support import killed
 from support.scripts import call, passed, plan, report, todo
 
 THREAD = killed.THREAD
-NODES = [
+DO_ALL = {"messages": [{"role": "user", "content": "Do all of it."}]}
+NODES: list[dict[str, Any]] = [
     {"node": "intake"}, {"node": "planner"}, {"node": "planner", "nth": 2},
     {"node": "planner", "nth": 3}, {"node": "ask_user"}, {"node": "ask_user", "nth": 2},
     {"node": "review_plan"}, {"node": "review_plan", "nth": 2}, {"node": "work"},
@@ -202,7 +204,7 @@ def workers(work):
 @pytest.mark.parametrize("slots", [1, 3])
 def test_a_drain_in_mid_plan_fails_nothing_and_repeats_nothing(slots, tmp_path, caplog):
     control = RunControl()
-    done = []
+    done, events = [], []
 
     def work(name: str) -> str:
         """Work."""
@@ -211,19 +213,20 @@ def test_a_drain_in_mid_plan_fails_nothing_and_repeats_nothing(slots, tmp_path, 
         done.append(name)
         return "done"
 
-    goal = {"messages": [{"role": "user", "content": "Do all three."}]}
     with (
         caplog.at_level(logging.ERROR),
         open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability,
     ):
         graph = build_plan_execute_verify(model=workers(work), tools=[work], durability=durability)
+        context = Context(max_parallel_tasks=slots)
+        run = graph.stream(DO_ALL, THREAD, control=control, context=context, stream_mode="custom")
         with pytest.raises(GraphDrained):
-            graph.invoke(goal, THREAD, control=control, context=Context(max_parallel_tasks=slots))
+            events.extend(run)
+        assert [e["status"] for e in events if e["type"] == "task"] == ["in_progress"] * slots
         before = list(done)
         assert 1 <= len(before) <= slots
         state = graph.get_state(THREAD)
         assert {t["status"] for t in state.values["todos"]} == {"pending"}
-        assert state.next == ("work",)
         outcome = graph.invoke(None, THREAD, control=RunControl())["outcome"]
     assert outcome["status"] == "complete"
     assert [t["attempts"] for t in outcome["tasks"]] == [1, 1, 1]
@@ -276,7 +279,7 @@ def test_a_model_that_stays_away_costs_its_own_task_only(tmp_path):
             return ConnectionError("no route to host")
         found = [m.text for m in messages if m.type == "tool"]
         turn = report(f"{name}: done") if found else [call("work", name=name)]
-        return Slow(0.05, turn)
+        return Slow(0.15, turn)
 
     def work(name: str) -> str:
         """Work."""
@@ -290,12 +293,11 @@ def test_a_model_that_stays_away_costs_its_own_task_only(tmp_path):
             "verifier": [passed("Both are done.", t1=["1.1.0"], t2=["2.1.0"])],
         }
     )
-    context = Context(model_retries=1)
+    context = Context(model_retries=0)
     with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability:
         graph = build_plan_execute_verify(model=model, tools=[work], durability=durability)
-        goal = {"messages": [{"role": "user", "content": "Do both."}]}
         with pytest.raises(ModelCallFailed, match="resume the thread"):
-            graph.invoke(goal, THREAD, context=context)
+            graph.invoke(DO_ALL, THREAD, context=context)
         assert done == ["task 2"], "the slower sibling was not cancelled"
         away.clear()
         outcome = graph.invoke(None, THREAD, context=context)["outcome"]

@@ -206,7 +206,7 @@ def run(folder: str, kill: dict[str, Any], settings: dict[str, Any]) -> None:
             config = {**THREAD, "callbacks": [Killed(**kill)]}
             context = Context(review_plan=True, model_retries=0, **settings)
             result = drive(graph, world, config, context)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - told in a file: nobody is there to catch it
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
@@ -233,4 +233,5 @@ def finish(process: Any, folder: str | Path) -> dict[str, Any] | None:
     said = (Path(folder) / "stderr").read_text()
     assert process.exitcode == 0, said
     assert "never retrieved" not in said, said
-    return json.loads((Path(folder) / "result.json").read_text())
+    result: dict[str, Any] = json.loads((Path(folder) / "result.json").read_text())
+    return result

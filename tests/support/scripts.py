@@ -3,24 +3,26 @@
 from typing import Any
 
 
-def todo(id_: str, description: str, depends: list[str] | None = None, **more: Any) -> dict:
+def todo(
+    id_: str, description: str, depends: list[str] | None = None, **more: Any
+) -> dict[str, Any]:
     task = {"id": id_, "description": description, "priority": 1, "status": "pending", **more}
     return task if depends is None else {**task, "dependsOn": depends}
 
 
-def plan(*todos: dict, **more: Any) -> dict:
+def plan(*todos: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"summary": "the plan", "needsMorePlanning": False, "todos": list(todos), **more}
 
 
-def report(summary: str, **more: Any) -> dict:
+def report(summary: str, **more: Any) -> dict[str, Any]:
     return {"summary": summary, "taskCompleted": True, "shouldContinue": False, **more}
 
 
-def call(tool: str, id_: str = "call_0", /, **args: Any) -> dict:
+def call(tool: str, id_: str = "call_0", /, **args: Any) -> dict[str, Any]:
     return {"name": tool, "args": args, "id": id_}
 
 
-def passed(summary: str, **evidence: list[str]) -> dict:
+def passed(summary: str, **evidence: list[str]) -> dict[str, Any]:
     """A verdict that everything is done; keyword `t1=["1.1.0"]` cites evidence for task 1."""
     tasks = [
         {"id": key.removeprefix("t"), "completed": True, "feedback": "ok", "evidence": cited}
@@ -35,7 +37,7 @@ def passed(summary: str, **evidence: list[str]) -> dict:
     }
 
 
-def failed(*improvements: str, **completed: bool) -> dict:
+def failed(*improvements: str, **completed: bool) -> dict[str, Any]:
     tasks = [
         {"id": key.removeprefix("t"), "completed": value, "feedback": "missing", "evidence": []}
         for key, value in completed.items()

@@ -98,7 +98,7 @@ def for_the_model() -> str:
     raise ToolException("use another id")
 
 
-@pytest.mark.req("P-19", "S0-62", "S0-65")
+@pytest.mark.req("P-19", "S0-62", "S0-65", "S0-131")
 @pytest.mark.parametrize(
     ("function", "words"),
     [
@@ -373,6 +373,16 @@ async def test_without_a_store_the_toolbox_keeps_long_results():
     (page,) = await run(box, ("read_result", {"id": key, "offset": 40_000}))
     assert "40000 to 50000 of 50000" in page["result"]
     assert not has_stored([page["message"]])
+
+
+def test_spare_stores_do_not_pile_up():
+    box = Toolbox()
+    first = box.spare_store("0")
+    assert box.spare_store("0") is first
+    for n in range(1, 40):
+        box.spare_store(str(n))
+    assert box.spare_store("0") is not first
+    assert box.spare_store("39") is box.spare_store("39")
 
 
 def test_whether_there_are_writes_is_known_before_anything_is_opened():

@@ -301,3 +301,20 @@ def test_importing_the_package_does_not_import_the_mcp_client():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
+
+
+async def test_nothing_blocks_the_event_loop(own_desk):
+    blockbuster = pytest.importorskip("blockbuster")
+    guard = blockbuster.BlockBuster(excluded_modules=[])
+    # langgraph dev lets these pass, as loggers and importers use them everywhere.
+    let_pass = ("io.", "os.path.", "os.stat", "os.listdir", "os.remove", "threading.Lock.acquire")
+    for name in [name for name in guard.functions if name.startswith(let_pass)]:
+        del guard.functions[name]
+    guard.activate()
+    try:
+        assert await text(own_desk, "search", query="x") == "desk:x"
+        (crashed,) = await run(own_desk, ("crash", {}))
+        await own_desk.aclose()
+    finally:
+        guard.deactivate()
+    assert "closed the connection" in crashed["result"]
