@@ -113,7 +113,7 @@ def test_one_of_three_fails_fast_and_the_others_are_kept():
     assert "slow done" in outcome["answer"]
 
 
-@pytest.mark.req("P-13", "S0-61")
+@pytest.mark.req("P-13")
 def test_a_diamond_of_seven_runs_each_task_as_soon_as_it_can():
     needs = {
         "a": [], "b": ["a"], "c": ["a"], "d": ["b"], "e": ["c"], "f": ["c"], "g": ["d", "e", "f"],
@@ -252,6 +252,26 @@ def test_what_would_be_asked_is_denied_where_nobody_could_answer(saver):
     outcome = result["outcome"]
     assert (outcome["status"], outcome["reason"]) == ("blocked", "NOT_INTERACTIVE")
     assert not crew.saved
+
+
+@pytest.mark.req("S0-61")
+def test_all_calls_of_one_message_run_and_are_waited_for():
+    names = ["a", "fail", "slow", "b"]
+    crew = Crew(
+        todo("1", "all"),
+        calls={"all": [call("work", f"c{n}", name=name) for n, name in enumerate(names)]},
+        slow=("slow",),
+    )
+    outcome = ask(crew.graph())["outcome"]
+    assert outcome["status"] == "complete"
+    assert sorted(crew.spans) == sorted(names)
+    told = [m for m in crew.model.asked[2].messages if m.type == "tool"]
+    assert [(m.tool_call_id, m.status) for m in told] == [
+        ("c0", "success"),
+        ("c1", "error"),
+        ("c2", "success"),
+        ("c3", "success"),
+    ]
 
 
 def test_two_questions_in_one_message_are_asked_one_at_a_time():

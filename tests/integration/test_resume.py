@@ -76,7 +76,7 @@ def counted(told_lines):
     return {line: told_lines.count(line) for line in told_lines}
 
 
-@pytest.mark.req("P-05", "S0-36")
+@pytest.mark.req("S0-36")
 @pytest.mark.parametrize("place", PLACES, ids=name_of)
 def test_a_killed_run_goes_on_in_a_new_process_and_ends_as_if_nothing_had_happened(
     place, unkilled, tmp_path
@@ -253,9 +253,8 @@ async def test_a_cancelled_run_leaves_nothing_behind_and_goes_on(tmp_path, caplo
 
     with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability:
         graph = build_plan_execute_verify(model=workers(work), tools=[work], durability=durability)
-        goal = {"messages": [{"role": "user", "content": "Do all three."}]}
         run = asyncio.create_task(
-            graph.ainvoke(goal, THREAD, context=Context(max_parallel_tasks=1))
+            graph.ainvoke(DO_ALL, THREAD, context=Context(max_parallel_tasks=1))
         )
         await reached.wait()
         run.cancel()
@@ -267,7 +266,7 @@ async def test_a_cancelled_run_leaves_nothing_behind_and_goes_on(tmp_path, caplo
     assert not [r for r in caplog.records if r.levelno >= logging.ERROR]
 
 
-@pytest.mark.req("P-13", "P-24")
+@pytest.mark.req("P-13")
 def test_a_model_that_stays_away_costs_its_own_task_only(tmp_path):
     """One of two parallel tasks finds no model: the other's result is kept for the resume."""
     away, done = threading.Event(), []
