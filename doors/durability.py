@@ -5,6 +5,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -171,8 +172,14 @@ def _on_sqlite(
         checkpointer=with_async(saver),
         store=adapted if adapted is not None else store,
         thread_ids=lambda: _sqlite_threads(saver),
-        closers=(for_saver.close, for_store.close),
+        closers=(partial(_close, saver), partial(_close, store)),
     )
+
+
+def _close(owner: SqliteSaver | SqliteStore) -> None:
+    """Close a connection when nobody uses it: a write of a cancelled run may still be under way."""
+    with owner.lock:
+        owner.conn.close()
 
 
 def _sqlite_threads(saver: SqliteSaver) -> list[str]:

@@ -12,7 +12,8 @@ from langchain_core.tools import BaseTool
 from ..models.choice import Models
 from ..nodes.parts import Parts
 from ..prompts.prompt_manager import PromptManager
-from ..state.errors import SettingsError
+from ..state.errors import SettingsError, ToolServerError
+from ..tools.catalog import Catalog
 from ..tools.policy import PolicyLike
 from ..tools.toolbox import Toolbox
 
@@ -47,8 +48,25 @@ def assemble(
 
 
 def served_parts() -> Parts:
-    """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace."""
-    return assemble(mcp=default_mcp(os.environ))
+    """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace.
+
+    A wrong LOOPWRIGHT_MCP fails each run with its sentence, not the import of the module.
+    """
+    try:
+        return assemble(mcp=default_mcp(os.environ))
+    except ToolServerError as error:
+        return Parts(toolbox=_UnusableToolbox(error))
+
+
+class _UnusableToolbox(Toolbox):
+    """Stands in where the environment's MCP configuration cannot be read."""
+
+    def __init__(self, error: ToolServerError) -> None:
+        super().__init__()
+        self._error = error
+
+    async def catalog(self, user_id: str | None = None) -> Catalog:  # noqa: ARG002 - Toolbox's signature
+        raise ToolServerError(str(self._error)) from self._error
 
 
 def default_mcp(environ: Mapping[str, str]) -> str | dict[str, Any]:

@@ -25,16 +25,16 @@ _LOWER: Final = re.compile(
 
 def names(clause: Clause, parameter: Parameter, tool: Tool) -> Iterator[Given]:
     """Names and ids: labelled, fitting the pattern, quoted, proper names, from results."""
-    yield from _options_in_description(clause, parameter)
-    yield from _labelled(clause, parameter, tool)
-    yield from _shaped(clause, parameter)
-    told = clause.known.value_of(parameter.name, clause.said)
     is_id = bool({"id", "key", "sku", "code"} & set(parameter.name_words))
+    yield from _options_in_description(clause, parameter)
     if is_id:
         yield from clause.of("id")
-        if parameter.required:
-            yield from clause.of("number")
-    if told is not None and is_id:
+    yield from _labelled(clause, parameter, tool)
+    yield from _shaped(clause, parameter)
+    told = clause.known.value_of(parameter.name, clause.said) if is_id else None
+    if is_id and parameter.required:
+        yield from clause.of("number")
+    if told is not None:
         yield nowhere(str(told))
     if parameter.required:
         yield from _free_names(clause, parameter, tool)

@@ -42,7 +42,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         round=round_,
         calls=[],
         spend=answer.spend,
-        messages=[answer.message],
+        messages=[_own(answer.message, task, number)],
     )
     if not (answer.message.tool_calls or answer.message.invalid_tool_calls):
         return update | _report(state, answer, last=last)
@@ -52,7 +52,15 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         answer.message, task=task, round_=number, catalog=catalog, context=context,
         policy=parts.toolbox.policy, can_ask=can_ask(context), complete=answer.complete,
     )  # fmt: skip
-    return update | TaskUpdate(calls=calls, messages=[settle_ids(answer.message, calls)])
+    return update | TaskUpdate(
+        calls=calls, messages=[_own(settle_ids(answer.message, calls), task, number)]
+    )
+
+
+def _own(message: AIMessage, task: str, number: int) -> AIMessage:
+    """The message under an id of this turn: providers repeat ids, and a known id replaces."""
+    extra = {**message.additional_kwargs, "agent_type": "executor"}
+    return message.model_copy(update={"id": f"{task}.{number}", "additional_kwargs": extra})
 
 
 def _messages(state: TaskState, context: Context, parts: Parts, *, last: bool) -> list[BaseMessage]:

@@ -160,7 +160,7 @@ def savers(slow=()):
     )  # fmt: skip
 
 
-@pytest.mark.req("P-02", "P-13")
+@pytest.mark.req("P-02", "P-04", "P-13")
 def test_while_one_waits_for_a_human_others_run_on_and_dependants_wait(tmp_path):
     crew = savers()
     with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability:

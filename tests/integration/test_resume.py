@@ -76,7 +76,7 @@ def counted(told_lines):
     return {line: told_lines.count(line) for line in told_lines}
 
 
-@pytest.mark.req("S0-36")
+@pytest.mark.req("P-04", "S0-36")
 @pytest.mark.parametrize("place", PLACES, ids=name_of)
 def test_a_killed_run_goes_on_in_a_new_process_and_ends_as_if_nothing_had_happened(
     place, unkilled, tmp_path

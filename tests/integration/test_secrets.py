@@ -4,6 +4,7 @@ import sqlite3
 
 import pytest
 from langchain_openai import ChatOpenAI
+
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
 from support.mcp_servers import serving
 from support.scripts import call, passed, plan, report, todo

@@ -1,0 +1,130 @@
+"""What a program that embeds a graph may rely on: options of a run, messages, ways to stop."""
+
+import time
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from loopwright import Context, PromptManager, ScriptedModel, build_plan_execute_verify
+from loopwright.prompts.sections import read_json
+from support.scripts import call, passed, plan, report, todo
+
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+def one_task(**scripts):
+    return ScriptedModel(
+        {
+            "planner": [plan(todo("1", "Wait"))],
+            "executor": [[call("wait", "call_7")], report("Waited.")],
+            "verifier": [passed("It took a moment.", t1=["1.1.0"])],
+        }
+        | scripts
+    )
+
+
+def wait() -> str:
+    """Wait a moment."""
+    time.sleep(0.05)
+    return "waited"
+
+
+@pytest.mark.req("S0-37")
+def test_closing_a_stream_stops_the_run():
+    model = one_task()
+    graph = build_plan_execute_verify(model=model, tools=[wait], checkpointer=InMemorySaver())
+    stream = graph.stream({"messages": [HumanMessage("go")]}, THREAD, stream_mode="updates")
+    assert "intake" in next(stream)
+    stream.close()
+    asked = len(model.asked)
+    time.sleep(0.3)
+    assert len(model.asked) == asked, "nothing goes on behind the caller's back"
+    assert graph.invoke(None, THREAD)["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("S0-147")
+def test_a_run_takes_its_thread_history_contexts_tools_and_settings():
+    model, prompts = one_task(), PromptManager()
+    prompts.set_business_context("planner", "Plan small.")
+    graph = build_plan_execute_verify(
+        model=model, tools=[wait], prompts=prompts, checkpointer=InMemorySaver()
+    )
+    history = [HumanMessage("Hello"), AIMessage("Hello to you")]
+    context = Context(
+        system_context="We sell lamps.", business_context={"verifier": "Be strict."}, max_tasks=5
+    )
+    result = graph.invoke({"messages": [*history, HumanMessage("Wait")]}, THREAD, context=context)
+    assert [m.text for m in result["messages"]][:3] == ["Hello", "Hello to you", "Wait"]
+    planner, verifier = model.asked[0], model.asked[-1]
+    assert "We sell lamps.\n\nPlan small." in planner.messages[0].text
+    assert "We sell lamps.\n\nBe strict." in verifier.messages[0].text
+    assert read_json(planner.messages[1].text, "conversation") == [
+        {"role": "user", "text": "Hello"},
+        {"role": "assistant", "text": "Hello to you"},
+    ]
+    assert graph.get_state(THREAD).values["turn"] == 1
+
+
+@pytest.mark.req("S0-44", "S0-149", "S0-156")
+def test_messages_carry_ids_calls_results_and_the_role_that_wrote_them():
+    graph = build_plan_execute_verify(model=one_task(), tools=[wait], checkpointer=InMemorySaver())
+    message = {"messages": [HumanMessage("go")]}
+    seen = [m for _, update in graph.stream(message, THREAD, stream_mode="updates", subgraphs=True)
+            for part in update.values() if part for m in part.get("messages", [])]  # fmt: skip
+    asking, result, reporting, final = seen
+    assert [m.type for m in seen] == ["ai", "tool", "ai", "ai"]
+    assert asking.tool_calls[0]["id"] == result.tool_call_id == "call_7"
+    assert (asking.tool_calls[0]["name"], asking.tool_calls[0]["args"]) == ("wait", {})
+    assert (result.name, result.text) == ("wait", "waited")
+    assert result.additional_kwargs["timestamp"]
+    assert [m.additional_kwargs["agent_type"] for m in (asking, reporting, final)] == [
+        "executor",
+        "executor",
+        "verifier",
+    ]
+    assert len({m.id for m in seen}) == 4
+
+
+def test_a_model_that_repeats_its_message_id_loses_no_turn():
+    turns = [
+        AIMessage("", id="x", tool_calls=[call("wait")]),
+        AIMessage("", id="x", tool_calls=[call("wait")]),
+    ]
+    model = one_task(executor=[*turns, report("Waited twice.")])
+    graph = build_plan_execute_verify(model=model, tools=[wait])
+    assert (
+        graph.invoke({"messages": [HumanMessage("go")]}, THREAD)["outcome"]["status"] == "complete"
+    )
+    last = [a for a in model.asked if a.role == "executor"][-1]
+    assert [m.type for m in last.messages] == ["system", "human", "ai", "tool", "ai", "tool"]
+
+
+@pytest.mark.req("S0-20")
+def test_calls_are_run_recorded_as_evidence_and_fed_back():
+    model = one_task()
+    graph = build_plan_execute_verify(model=model, tools=[wait], checkpointer=InMemorySaver())
+    graph.invoke({"messages": [HumanMessage("go")]}, THREAD)
+    (record,) = graph.get_state(THREAD).values["evidence"]
+    assert (record["id"], record["tool"], record["status"]) == ("1.1.0", "wait", "success")
+    assert record["result"] == "waited"
+    assert read_json(model.asked[-1].messages[1].text, "evidence")[0]["result"] == "waited"
+    assert model.asked[2].messages[-1].text == "waited"
+
+
+@pytest.mark.req("S0-107")
+def test_the_model_decides_and_code_keeps_the_limits():
+    """A model that wants to go on for ever is stopped by a limit, and says so in the outcome."""
+    model = one_task(
+        executor=lambda messages, offered: [call("wait")] if "wait" in offered else report("?", taskCompleted=False),
+        verifier=lambda messages, offered: {
+            "allCompleted": False, "userNeedsSatisfied": False, "improvements": [f"go on {time.time()}"],
+            "tasks": [{"id": "1", "completed": False, "feedback": "more"}],
+        },
+        planner=lambda messages, offered: plan(todo("1", f"Wait until {time.time()}")),
+    )  # fmt: skip
+    graph = build_plan_execute_verify(model=model, tools=[wait])
+    context = Context(max_executor_rounds=2, max_verify_cycles=2, max_model_calls=50)
+    outcome = graph.invoke({"messages": [HumanMessage("go")]}, THREAD, context=context)["outcome"]
+    assert outcome["reason"] == "MAX_ROUNDS"
+    assert outcome["spend"]["model_calls"] == 2 + 4 + 2

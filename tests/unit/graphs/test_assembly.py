@@ -1,0 +1,19 @@
+import pytest
+
+from loopwright.graphs.assembly import assemble, served_parts
+from loopwright.state.errors import SettingsError, ToolServerError
+
+
+async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_MCP", "/nowhere/mcp.json")
+    parts = served_parts()
+    assert parts.toolbox.has_writes() is False
+    for _ in range(2):
+        with pytest.raises(ToolServerError, match="/nowhere/mcp.json"):
+            await parts.toolbox.catalog()
+
+
+@pytest.mark.parametrize("argument", [{"hooks": [print]}, {"journal": object()}])
+def test_what_this_version_does_not_have_is_refused_not_ignored(argument):
+    with pytest.raises(SettingsError, match="leave the argument out"):
+        assemble(**argument)
