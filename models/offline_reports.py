@@ -92,7 +92,8 @@ def answers(task: Task, tool: Tool, good: Sequence[Done]) -> bool:
     """Whether tool and results speak of what the clause asks; a change is taken as done."""
     if changes_something(task.text):
         return True
-    wanted = topic(task.text)
+    verb = lead(task.text)
+    wanted = [word for word in topic(task.text) if word != verb] or topic(task.text)
     told = {*tool.name_words, *tool.first_words, *tool.more_words}
     told |= {word for item in good for word in words(f"{given(item)} {item.text}")}
     quoted = [item.value.lower() for item in literals(task.text) if item.kind == "quoted"]

@@ -20,6 +20,7 @@ from .offline_words import (
     is_verb_known,
     lead,
     related,
+    stems,
     words,
 )
 
@@ -193,7 +194,10 @@ def _without_values(clause: str) -> str:
 def topic(clause: str) -> list[str]:
     """The stems that say what a clause is about, without its literals and numbers."""
     bare = without(_without_values(clause), literals(clause))
-    return [word for word in content_words(bare) if not word.isdigit()]
+    return [word for word in content_words(bare) if not word.isdigit() and word not in _VAGUE]
+
+
+_VAGUE: Final = stems("written write says inside stand overview everything thing current")
 
 
 def _implied(clause: str, bare: str) -> list[str]:

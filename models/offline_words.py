@@ -150,6 +150,7 @@ _SIGNS: Final = tuple(
     (re.compile(rf"(?<=\d)\s*[{sign}]\s+(?=\d)|(?<=\d)\s+[{sign}]\s*(?=\d)"), f" {word} ")
     for sign, word in (("+", "plus"), ("*\xd7", "times"), ("/÷", "divide"), ("\u2212-", "minus"))
 )
+_FIND_OUT: Final = re.compile(r"(?i)\b(?:find|figure|work) out\b")
 _NOT_DONE: Final = re.compile(r"(?i)\b(?:not|non)[ -](?:yet )?(\w+ed)\b")
 _PLAIN: Final = str.maketrans("áàâäãéèêëíìîïóòôöõúùûüñç", "aaaaaeeeeiiiiooooouuuunc")
 
@@ -275,7 +276,7 @@ _PLACES: Final = frozenset(
 )
 
 _QUESTION: Final = re.compile(
-    r"(?:tell|say|answer|explain|summari[sz]e|sum up|report|compare|give me (?:a|"
+    r"(?:tell|say|find out|figure out|answer|explain|summari[sz]e|sum up|report|compare|give me (?:a|"
     r"the) (?:summary|answer)|"
     r"let me know|who|whom|whose|what|what's|which|when|where|why|how|is|are|was|were|does|do|"
     r"did|has|have|"
