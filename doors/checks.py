@@ -3,7 +3,7 @@
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langgraph.checkpoint.base import CheckpointTuple, PendingWrite
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
@@ -67,7 +67,7 @@ class Head:
         for task, channel, value in self.writes:
             if channel == INTERRUPT:
                 questions = value if isinstance(value, list | tuple) else [value]
-                yield from ((task, question) for question in questions)
+                yield from ((task, as_question(question)) for question in questions)
 
     def waiting(self) -> set[str]:
         """Names of the nodes the saved run would go to next, known to this graph or not."""
@@ -96,6 +96,13 @@ class Head:
             joins = (c for c in stored if c.startswith("join:") and stored[c] and c not in channels)
             waiting |= {f"{_target(channel)} (join)" for channel in joins}
         return sorted(name for name in waiting if name not in nodes)
+
+
+def as_question(saved: Any) -> Interrupt:
+    """A saved question; LangGraph's server saves the fields of one as a dict."""
+    if isinstance(saved, Mapping):
+        return Interrupt(value=saved.get("value"), id=str(saved.get("id", "")))
+    return cast("Interrupt", saved)
 
 
 def _target(channel: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt, StateSnapshot
 
-from .checks import Head
+from .checks import Head, as_question
 
 
 def inner_places(head: Head) -> dict[str, set[str]]:
@@ -56,7 +56,7 @@ def without_answered(state: StateSnapshot, waiting: list[Interrupt]) -> StateSna
     ids = {question.id for question in waiting}
 
     def kept(questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
-        return tuple(question for question in questions if question.id in ids)
+        return tuple(question for question in questions if as_question(question).id in ids)
 
     return state._replace(
         interrupts=kept(state.interrupts),

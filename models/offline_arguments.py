@@ -227,7 +227,8 @@ def _object(clause: Clause, schema: Mapping[str, Any], tool: Tool) -> dict[str, 
     literal = _json_object(clause)
     if literal is not None or not isinstance(properties, Mapping):
         return literal
-    required = schema.get("required") or ()
+    required = schema.get("required")
+    required = required if isinstance(required, list) else []
     parameters = tuple(
         Parameter(name, value if isinstance(value, Mapping) else {}, name in required)
         for name, value in properties.items()

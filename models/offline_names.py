@@ -6,7 +6,7 @@ from typing import Final
 
 from .offline_clause import EACH, Clause, from_to, nearest_first, nowhere, said_options
 from .offline_literals import Given
-from .offline_tools import Parameter, Tool
+from .offline_tools import Parameter, Tool, listed
 from .offline_words import CHANGES, LOOKS, STOPWORDS, best_related, content_words, raw_words, stem
 
 _PROPER: Final = re.compile(
@@ -157,7 +157,7 @@ def _shape(text: str) -> str:
 def _shaped(clause: Clause, parameter: Parameter) -> Iterator[Given]:
     """Words that fit the argument's pattern, or look like one of its examples."""
     about = str(parameter.schema.get("description", ""))
-    examples = [str(item) for item in parameter.schema.get("examples") or ()]
+    examples = [str(item) for item in listed(parameter.schema.get("examples"))]
     examples += re.findall(r"(?:e\.g\.?,?|example:?|such as|like)\s*['\"`]?([\w-]+)", about)
     shapes = {_shape(item) for item in examples if re.search(r"\d|^[A-Z]{2,}$", item)}
     pattern = str(parameter.schema.get("pattern") or "")

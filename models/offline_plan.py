@@ -185,15 +185,7 @@ def plan(
         {"id": str(number), "description": clause}
         for number, clause in enumerate(asked[:MAX_TASKS], start=1)
     ]
-    for priority, todo in enumerate(todos, start=1):
-        todo |= {
-            "priority": priority,
-            "status": "pending",
-            "acceptanceCriteria": [
-                f"A successful tool call or an earlier result answers: {todo['description'][:300]}"
-            ],
-            "inputs": inputs,
-        }
+    todos = [_todo(todo, priority, inputs) for priority, todo in enumerate(todos, start=1)]
     left = (
         f" The goal has {len(asked)} parts; the first {MAX_TASKS} are planned."
         if len(asked) > MAX_TASKS
@@ -205,6 +197,17 @@ def plan(
         "needsMorePlanning": False,
         "missingInformation": [],
         "todos": todos,
+    }
+
+
+def _todo(todo: Mapping[str, Any], priority: int, inputs: str) -> dict[str, Any]:
+    proof = f"A successful tool call or an earlier result answers: {todo['description'][:300]}"
+    return {
+        **todo,
+        "priority": priority,
+        "status": "pending",
+        "acceptanceCriteria": [proof],
+        "inputs": inputs,
     }
 
 

@@ -93,7 +93,9 @@ def answers(task: Task, tool: Tool, good: Sequence[Done]) -> bool:
     if changes_something(task.text):
         return True
     verb = lead(task.text)
-    wanted = [word for word in topic(task.text) if word != verb] or topic(task.text)
+    wanted = topic(task.text)
+    if not literals(task.text):
+        wanted = [word for word in wanted if word != verb] or wanted
     told = {*tool.name_words, *tool.first_words, *tool.more_words}
     told |= {word for item in good for word in words(f"{given(item)} {item.text}")}
     quoted = [item.value.lower() for item in literals(task.text) if item.kind == "quoted"]

@@ -97,7 +97,8 @@ def _tool(function: Mapping[str, Any], shared: str) -> Tool:
     schema = function.get("parameters")
     schema = schema if isinstance(schema, Mapping) else {}
     properties = schema.get("properties")
-    required = schema.get("required") or ()
+    required = schema.get("required")
+    required = required if isinstance(required, list) else []
     name = str(function["name"])
     description = str(function.get("description") or "")
     named = words(name)
@@ -119,6 +120,11 @@ def _tool(function: Mapping[str, Any], shared: str) -> Tool:
     )
 
 
+def listed(value: object) -> list[Any]:
+    """A value of a schema where a list belongs; anything else counts as none."""
+    return value if isinstance(value, list) else []
+
+
 def _shared_prefix(names: Sequence[Sequence[str]]) -> str:
     """The first word of at least three fifths of three or more tools, unless it is a verb."""
     first = Counter(name[0] for name in names if name)
@@ -137,7 +143,7 @@ def _plain(schema: object, root: Mapping[str, Any], depth: int = 0) -> dict[str,
             target = target.get(step, {}) if isinstance(target, Mapping) else {}
         return {**_plain(target, root, depth + 1), **found}
     for key in ("anyOf", "oneOf", "allOf"):
-        options = [item for item in found.pop(key, None) or () if isinstance(item, Mapping)]
+        options = [item for item in listed(found.pop(key, None)) if isinstance(item, Mapping)]
         real = [item for item in options if item.get("type") != "null"]
         if real:
             found = {**_plain(real[0], root, depth + 1), **found}
@@ -197,7 +203,9 @@ def topic(clause: str) -> list[str]:
     return [word for word in content_words(bare) if not word.isdigit() and word not in _VAGUE]
 
 
-_VAGUE: Final = stems("written write says inside stand overview everything thing current")
+_VAGUE: Final = stems(
+    "written write says inside stand overview everything thing current back afterwards again"
+)
 
 
 def _implied(clause: str, bare: str) -> list[str]:

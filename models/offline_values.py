@@ -9,7 +9,7 @@ from .offline_clause import Clause, Finder, from_to, nearest_first, nowhere, sai
 from .offline_literals import Given
 from .offline_names import names
 from .offline_paths import paths
-from .offline_tools import Parameter, Tool
+from .offline_tools import Parameter, Tool, listed
 from .offline_words import (
     CHANGES,
     LOOKS,
@@ -269,7 +269,7 @@ def enums(clause: Clause, parameter: Parameter, _tool: Tool) -> Iterator[Given]:
     if "const" in parameter.schema:
         yield nowhere(str(parameter.schema["const"]))
         return
-    options = [str(option) for option in parameter.schema.get("enum") or ()]
+    options = [str(option) for option in listed(parameter.schema.get("enum"))]
     yield from said_options(clause, options)
     if parameter.required and "default" not in parameter.schema:
         yield from (

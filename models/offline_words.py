@@ -183,7 +183,7 @@ def raw_words(text: str) -> list[str]:
     """Words as written, camelCase and snake_case cut; words known in CJK text are picked out."""
     for sign, word in _SIGNS:
         text = sign.sub(word, text) if sign.search(text[:200]) else text
-    text = _NOT_DONE.sub(r"un\1", _LOOK_AT.sub("view", text[:READ_LIMIT]))
+    text = _NOT_DONE.sub(r"un\1", _FIND_OUT.sub("tell", _LOOK_AT.sub("view", text[:READ_LIMIT])))
     found = _WORD.findall(_CAMEL.sub(" ", text).replace("\u2019", "'"))
     if _CJK.search(text):
         found += [word for group in _GROUPS for word in group if _CJK.match(word) and word in text]
@@ -276,7 +276,8 @@ _PLACES: Final = frozenset(
 )
 
 _QUESTION: Final = re.compile(
-    r"(?:tell|say|find out|figure out|answer|explain|summari[sz]e|sum up|report|compare|give me (?:a|"
+    r"(?:tell|say|(?:find|figure) out|"
+    r"answer|explain|summari[sz]e|sum up|report|compare|give me (?:a|"
     r"the) (?:summary|answer)|"
     r"let me know|who|whom|whose|what|what's|which|when|where|why|how|is|are|was|were|does|do|"
     r"did|has|have|"

@@ -561,3 +561,68 @@ def test_sections_of_any_shape_are_answered(
         role, {"request": "list the files", **shown}, tools=[DOCUMENTS["browse_folder"][0]]
     )
     assert answer.tool_calls or CONTRACTS[role].model_validate_json(answer.text)  # type: ignore[index]
+
+
+def first_call(goal: str, *offered: dict[str, Any], scratch: Sequence[BaseMessage] = ()) -> Any:
+    answer = ask("executor", {"task": {"id": "1", "description": goal}}, scratch, offered)
+    return [call["args"] for call in answer.tool_calls]
+
+
+ZONED = spec(
+    "clock_between_zones",
+    "Convert a time between timezones.",
+    "start_zone",
+    "time",
+    "target_zone",
+    start_zone=text("Source IANA timezone"),
+    time=text("Time as HH:MM"),
+    target_zone=text("Target IANA timezone"),
+)
+MAILED = spec("send_note", "Send a mail.", "to", "body", to=text(format="email"), body=text())
+PAGES = spec("open_page", "Get a web page.", "url", url=text(format="uri"))
+ADDED = spec("sum_up", "Add numbers.", "a", "b", a={"type": "number"}, b={"type": "number"})
+FOUND = spec(
+    "find_documents",
+    "Find files by a glob.",
+    "pattern",
+    pattern=text("Glob such as *.md"),
+    recursive={"type": "boolean", "description": "Also below"},
+    since=text("Changed since", format="date"),
+)
+TAGGED = spec(
+    "create_tags",
+    "Create several tags.",
+    "tags",
+    tags={"type": "array", "items": {"type": "string"}},
+)
+SEARCHED = spec("search_notes", "Search notes for words.", "query", query=text("Words to find"))
+
+
+@pytest.mark.parametrize(
+    ("goal", "offered", "wanted"),
+    [
+        (
+            "Convert 2 pm from Berlin to New York",
+            ZONED,
+            [
+                {
+                    "start_zone": "Europe/Berlin",
+                    "time": "14:00",
+                    "target_zone": "America/New_York",
+                }
+            ],
+        ),
+        ('Send "hi" to ann@x.org', MAILED, [{"to": "ann@x.org", "body": "hi"}]),
+        ("Open https://a.example/x.", PAGES, [{"url": "https://a.example/x"}]),
+        ("Add 2 and 3.5", ADDED, [{"a": 2, "b": 3.5}]),
+        (
+            "Find all markdown files recursively since 2026-01-02",
+            FOUND,
+            [{"pattern": "*.md", "recursive": True, "since": "2026-01-02"}],
+        ),
+        ('Create the tags "red" and "blue"', TAGGED, [{"tags": ["red", "blue"]}]),
+        ("Search the notes for late refunds", SEARCHED, [{"query": "late refunds"}]),
+    ],
+)
+def test_arguments_are_filled_by_schema(goal: str, offered: dict[str, Any], wanted: Any) -> None:
+    assert first_call(goal, offered) == wanted
