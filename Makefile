@@ -20,7 +20,7 @@ dev: .venv/.installed ## Start the server that LangGraph Studio connects to
 	$(BIN)/langgraph dev
 
 test: .venv/.installed ## Install, then run the whole suite
-	$(BIN)/pytest $(TEST)
+	$(BIN)/pytest -n auto $(TEST)
 
 lint: .venv/.installed ## Check format, lint rules and room boundaries
 	$(BIN)/ruff format --check .
@@ -39,7 +39,7 @@ typecheck: .venv/.installed .links/loopwright ## Type-check package and tests
 	$(BIN)/mypy .links/loopwright tests
 
 coverage: .venv/.installed ## The suite with the coverage gate
-	$(BIN)/pytest --cov --cov-report=term
+	$(BIN)/pytest -n auto --cov --cov-report=term
 
 check: lint typecheck test ## Everything CI runs
 

@@ -60,7 +60,7 @@ _HOMES: Final = {
     "parse_verifier": "models.parse",
 }
 
-__all__ = [  # noqa: PLE0604, RUF022 - spelled out for type checkers; a test compares it with _HOMES
+__all__ = [  # spelled out for type checkers; a test compares it with _HOMES
     "AnswerRejected",
     "Context",
     "DatabaseError",

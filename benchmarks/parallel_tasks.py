@@ -1,6 +1,6 @@
 """Do tasks run at the speed of their critical path? Prints makespan against it.
 
-Seven tasks in a diamond with tools of 0.1–0.7 s, and four independent tasks of 1 s. The scripted
+Seven tasks in a diamond with tools of 0.1 to 0.7 s, and four independent tasks of 1 s. The scripted
 model answers at once, so everything above the critical path is what the framework costs.
 
     python benchmarks/parallel_tasks.py [rounds]
@@ -14,6 +14,7 @@ import tempfile
 import time
 
 from langgraph.checkpoint.memory import InMemorySaver
+
 from loopwright import Context, ScriptedModel, build_plan_execute_verify, open_durability
 from loopwright.prompts.sections import read_json
 

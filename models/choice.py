@@ -175,7 +175,7 @@ class Models:
 
     def _build(self, name: str) -> BaseChatModel:
         if name == OFFLINE:
-            from .offline import OfflineModel  # noqa: PLC0415 - most runs never need it
+            from .offline.model import OfflineModel  # noqa: PLC0415 - most runs never need it
 
             return OfflineModel()
         # Both cost a second of import, and only a run that asks a real model needs them.

@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import Context, PromptManager, ScriptedModel, build_plan_execute_verify
 from loopwright.prompts.sections import read_json
-from support.scripts import call, passed, plan, report, todo
+from support.scripts import call, failed, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
 
@@ -116,11 +116,10 @@ def test_calls_are_run_recorded_as_evidence_and_fed_back():
 def test_the_model_decides_and_code_keeps_the_limits():
     """A model that wants to go on for ever is stopped by a limit, and says so in the outcome."""
     model = one_task(
-        executor=lambda messages, offered: [call("wait")] if "wait" in offered else report("?", taskCompleted=False),
-        verifier=lambda messages, offered: {
-            "allCompleted": False, "userNeedsSatisfied": False, "improvements": [f"go on {time.time()}"],
-            "tasks": [{"id": "1", "completed": False, "feedback": "more"}],
-        },
+        executor=lambda messages, offered: (
+            [call("wait")] if "wait" in offered else report("?", taskCompleted=False)
+        ),
+        verifier=lambda messages, offered: failed(f"go on {time.time()}", t1=False),
         planner=lambda messages, offered: plan(todo("1", f"Wait until {time.time()}")),
     )  # fmt: skip
     graph = build_plan_execute_verify(model=model, tools=[wait])

@@ -9,7 +9,7 @@ async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):
     parts = served_parts()
     assert parts.toolbox.has_writes() is False
     for _ in range(2):
-        with pytest.raises(ToolServerError, match="/nowhere/mcp.json"):
+        with pytest.raises(ToolServerError, match=r"/nowhere/mcp\.json"):
             await parts.toolbox.catalog()
 
 

@@ -16,7 +16,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from loopwright.models.offline import OfflineModel
+from loopwright.models.offline.model import OfflineModel
 from loopwright.prompts.sections import sections
 from loopwright.state.contracts import (
     CONTRACTS,

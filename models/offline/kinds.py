@@ -3,8 +3,8 @@
 import re
 from typing import Any, Final
 
-from .offline_tools import Parameter, Tool
-from .offline_words import stems
+from .tools import Parameter, Tool
+from .words import stems
 
 _URL: Final = stems("url uri link href website webpage")
 

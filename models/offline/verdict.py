@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .offline_answers import NO_MODEL, count, reads_as_error, shorten
-from .offline_plan import split_goal
-from .offline_words import (
+from .answers import NO_MODEL, count, reads_as_error, shorten
+from .plan import split_goal
+from .words import (
     best_related,
     changes_something,
     content_words,

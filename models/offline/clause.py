@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from .offline_known import Known
-from .offline_literals import Given, literals, without, zones
-from .offline_tools import Parameter, Tool
-from .offline_words import STOPWORDS, best_related, content_words, stem, stems, words
+from .known import Known
+from .literals import Given, literals, without, zones
+from .tools import Parameter, Tool
+from .words import STOPWORDS, best_related, content_words, stem, stems, words
 
 # Characters of a clause that patterns run over; its literals are found in all of it.
 _MATCHED: Final = 8_000

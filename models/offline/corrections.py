@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .offline_arguments import typed, values_for
-from .offline_clause import Clause
-from .offline_kinds import in_order
-from .offline_tools import Parameter, Tool
+from .arguments import typed, values_for
+from .clause import Clause
+from .kinds import in_order
+from .tools import Parameter, Tool
 
 
 def corrected(

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from .offline_clause import Clause, Finder, from_to, nearest_first, nowhere, said_options
-from .offline_literals import Given
-from .offline_names import names
-from .offline_paths import paths
-from .offline_tools import Parameter, Tool, listed
-from .offline_words import (
+from .clause import Clause, Finder, from_to, nearest_first, nowhere, said_options
+from .literals import Given
+from .names import names
+from .paths import paths
+from .tools import Parameter, Tool, listed
+from .words import (
     CHANGES,
     LOOKS,
     STOPWORDS,

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .offline_literals import literals, readable
-from .offline_tools import Tool, allowed, word_score
-from .offline_words import (
+from .literals import literals, readable
+from .tools import Tool, allowed, word_score
+from .words import (
     best_related,
     content_words,
     covered,

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from .offline_clause import EACH, Clause, from_to, nearest_first, nowhere, said_options
-from .offline_literals import Given
-from .offline_tools import Parameter, Tool, listed
-from .offline_words import CHANGES, LOOKS, STOPWORDS, best_related, content_words, raw_words, stem
+from .clause import EACH, Clause, from_to, nearest_first, nowhere, said_options
+from .literals import Given
+from .tools import Parameter, Tool, listed
+from .words import CHANGES, LOOKS, STOPWORDS, best_related, content_words, raw_words, stem
 
 _PROPER: Final = re.compile(
     r"(?:(?<=\bin )|(?<=\bfor )|(?<=\bat )|(?<=\bof )|(?<=\babout )|(?<=\bon )|(?<=\bfrom )|"

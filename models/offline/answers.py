@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .offline_known import json_values
-from .offline_words import READ_LIMIT, best_related, content_words, raw_words, stem, stems, words
+from .known import json_values
+from .words import READ_LIMIT, best_related, content_words, raw_words, stem, stems, words
 
 NO_MODEL: Final = "No language model is configured"
 # Characters of one result that are kept where it is shown or handed on.

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .offline_literals import literals, path_kind
-from .offline_words import READ_LIMIT, content_words, stem, words
+from .literals import literals, path_kind
+from .words import READ_LIMIT, content_words, stem, words
 
 _TOKEN: Final = re.compile(r"[^\s,;\"'`<>()\[\]{}|]+")
 _LABEL: Final = re.compile(

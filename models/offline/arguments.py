@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from .offline_clause import Clause
-from .offline_kinds import in_order, kind_of
-from .offline_known import Known
-from .offline_literals import Given
-from .offline_tools import Parameter, Tool
-from .offline_values import FINDERS
+from .clause import Clause
+from .kinds import in_order, kind_of
+from .known import Known
+from .literals import Given
+from .tools import Parameter, Tool
+from .values import FINDERS
 
 # Kinds whose further values in the clause mean further calls ("read a.md and b.md").
 _REPEATS: Final = ("zone", "path", "url", "email", "query", "name", "enum")

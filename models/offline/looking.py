@@ -4,17 +4,17 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from .offline_answers import (
+from .answers import (
     reads_as_nothing,
 )
-from .offline_arguments import Filled, fill
-from .offline_clause import Clause
-from .offline_kinds import in_order, kind_of
-from .offline_known import Known
-from .offline_literals import literals, path_kind
-from .offline_reports import answers, success
-from .offline_task import MOST_CALLS, Candidate, Done, Step, Task
-from .offline_words import (
+from .arguments import Filled, fill
+from .clause import Clause
+from .kinds import in_order, kind_of
+from .known import Known
+from .literals import literals, path_kind
+from .reports import answers, success
+from .task import MOST_CALLS, Candidate, Done, Step, Task
+from .words import (
     STOPWORDS,
     content_words,
     covered,

@@ -19,16 +19,16 @@ from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from ..prompts.sections import read_json, read_section
-from ..state.contracts import CONTRACTS, Role
-from .offline_answers import NO_MODEL
-from .offline_literals import readable
-from .offline_plan import plan
-from .offline_reports import result_failed
-from .offline_steps import next_step
-from .offline_task import Done, Step, Task
-from .offline_tools import read_tools
-from .offline_verdict import judge
+from ...prompts.sections import read_json, read_section
+from ...state.contracts import CONTRACTS, Role
+from .answers import NO_MODEL
+from .literals import readable
+from .plan import plan
+from .reports import result_failed
+from .steps import next_step
+from .task import Done, Step, Task
+from .tools import read_tools
+from .verdict import judge
 
 _ROLE: Final = re.compile(r"\bYou are the (planner|executor|verifier)\b", re.IGNORECASE)
 _PLAIN: Final = (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from .offline_answers import (
+from .answers import (
     NO_MODEL,
     Picked,
     count,
@@ -11,10 +11,10 @@ from .offline_answers import (
     reads_as_error,
     shorten,
 )
-from .offline_literals import literals
-from .offline_task import Candidate, Done, Step, Task, given
-from .offline_tools import Tool, topic
-from .offline_words import (
+from .literals import literals
+from .task import Candidate, Done, Step, Task, given
+from .tools import Tool, topic
+from .words import (
     best_related,
     changes_something,
     covered,

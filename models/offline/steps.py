@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from .offline_answers import (
+from .answers import (
     Picked,
     pick,
     reads_as_nothing,
 )
-from .offline_arguments import fill
-from .offline_clause import Clause
-from .offline_corrections import corrected
-from .offline_looking import other_words, read_found, reveal
-from .offline_reports import answers, may_be_empty, report, success
-from .offline_task import MOST_CALLS, Candidate, Done, Step, Task, rank
-from .offline_words import (
+from .arguments import fill
+from .clause import Clause
+from .corrections import corrected
+from .looking import other_words, read_found, reveal
+from .reports import answers, may_be_empty, report, success
+from .task import MOST_CALLS, Candidate, Done, Step, Task, rank
+from .words import (
     is_question,
 )
 

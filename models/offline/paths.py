@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from .offline_clause import EACH, Clause, from_to, nearest_first, nowhere
-from .offline_literals import Given
-from .offline_tools import Parameter, Tool
-from .offline_words import STOPWORDS, stem, stems
+from .clause import EACH, Clause, from_to, nearest_first, nowhere
+from .literals import Given
+from .tools import Parameter, Tool
+from .words import STOPWORDS, stem, stems
 
 _FOLDER: Final = re.compile(
     r"(?i)\b(?:(?:in|of|from|under|inside|into)\s+)(?:the\s+|my\s+|"

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .offline_arguments import Filled, fill
-from .offline_known import Known
-from .offline_tools import Tool, allowed, topic, word_score
-from .offline_words import (
+from .arguments import Filled, fill
+from .known import Known
+from .tools import Tool, allowed, topic, word_score
+from .words import (
     changes_something,
     is_question,
     stems,

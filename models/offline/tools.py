@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from .offline_literals import literals, path_kind, without, zones
-from .offline_words import (
+from .literals import literals, path_kind, without, zones
+from .words import (
     CHANGES,
     LOOKS,
     STOP_STEMS,
