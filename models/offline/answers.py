@@ -227,7 +227,10 @@ def shorten(text: str, question: str, limit: int = SHOWN) -> str:
             middle.append(line[:500])
             size += len(line[:500])
     kept = ["…", *middle, "…"] if middle else [f"… ({len(text) - 2 * third} characters left out) …"]
-    return "\n".join([text[:third], *kept, text[-third:]])
+    head, tail = text[:third], text[-third:]
+    if "\n" in head and "\n" in tail:  # whole lines, where there are lines
+        head, tail = head.rpartition("\n")[0], tail.partition("\n")[2]
+    return "\n".join([head, *kept, tail])
 
 
 _FAILED: Final = re.compile(

@@ -82,7 +82,7 @@ def _verdict(task: Mapping[str, Any], evidence: Sequence[Mapping[str, Any]]) -> 
         reports = [
             item for item in own if not item.get("tool") and _is_grounded(item, calls, _text(task))
         ]
-        proof = [str(item.get("id")) for item in reports]
+        proof = [str(item.get("id")) for item in [*_sources(reports, calls), *reports]]
         feedback = "" if proof else _reason(task, own)
     return {
         "id": number,
@@ -90,6 +90,15 @@ def _verdict(task: Mapping[str, Any], evidence: Sequence[Mapping[str, Any]]) -> 
         "feedback": feedback or "Proven.",
         "evidence": proof,
     }
+
+
+def _sources(
+    reports: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The calls whose result holds a report's words: what the report was read from."""
+    said = content_words(" ".join(str(report.get("result", "")) for report in reports))
+    held = [(set(words(str(call.get("result", "")))), call) for call in calls]
+    return [call for told, call in held if said and sum(w in told for w in said) >= 0.8 * len(said)]
 
 
 def _succeeded(item: Mapping[str, Any]) -> bool:
@@ -162,4 +171,12 @@ def _summary(
 def _part(task: Mapping[str, Any], verdict: Mapping[str, Any], limit: int) -> str:
     result = shorten(str(task.get("result") or "Done.").strip(), _text(task), limit)
     cited = " ".join(f"[{number}]" for number in verdict["evidence"])
-    return f"**{_text(task)[:300]}** {cited}\n{result}"
+    return f"**{_text(task)[:300]}** {cited}\n\n{_block(result)}"
+
+
+def _block(result: str) -> str:
+    """Several lines as a code block: Markdown would run a listing together."""
+    if "\n" not in result:
+        return result
+    fence = "```" if "```" not in result else "~~~~"
+    return f"{fence}\n{result}\n{fence}"
