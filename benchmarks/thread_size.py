@@ -1,71 +1,92 @@
-"""What one long thread costs: file size, time to read its state, overhead of the doors.
+"""What a long thread costs: file size, time of a turn, time to read its state.
 
-Run with `python -m benchmarks.thread_size` or as a file; prints one line a figure.
+200 turns of plan_execute_verify in one SQLite thread, each with a message of 2 kB and one tool
+call; once with short answers, once with results and answers of 2 kB, too. The texts are random
+words, so they compress about as well as prose.
+
+    python benchmarks/thread_size.py [turns]
 """
 
+import json
+import random
+import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
-from langchain_core.messages import AIMessage
-from langgraph.graph import START
+from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
+from loopwright.doors.durability import list_threads
 
-from loopwright.doors.durability import list_threads, open_durability
-from loopwright.doors.graph import LoopBuilder
-from loopwright.state.messages import Messages
-
-TURNS = 200
-SIZES = (1000, 2000)  # of the question, and of the answer
 THREAD: Any = {"configurable": {"thread_id": "long"}}
+WORDS = ["".join(random.choices("etaoinshrdlucmfwyp", k=random.randint(2, 9))) for _ in range(3000)]
 
 
-@dataclass(kw_only=True)
-class Chat:
-    """A conversation."""
-
-    messages: Messages = field(default_factory=list)
+def text(size: int) -> str:
+    """Random words, so many characters long."""
+    return " ".join(random.choices(WORDS, k=size // 2))[:size]
 
 
-async def reply(state: Chat) -> dict[str, Any]:
-    """Answer with as much text as was said."""
-    return {"messages": [AIMessage(state.messages[-1].text)]}
+def scripted(size: int) -> ScriptedModel:
+    """One task, one call, an answer of so many characters."""
+
+    def executor(messages: list[Any], offered: list[str]) -> Any:  # noqa: ARG001 - the script's signature
+        if messages[-1].type == "tool":
+            return {"taskCompleted": True, "summary": text(min(size, 300))}
+        return [{"name": "look", "args": {}}]
+
+    def verifier(messages: list[Any], offered: list[str]) -> Any:  # noqa: ARG001 - the script's signature
+        proven = {"id": "1", "completed": True, "evidence": ["1.1.0"]}
+        flags = {"allCompleted": True, "userNeedsSatisfied": True}
+        return {**flags, "summary": text(size), "tasks": [proven]}
+
+    todo = {"id": "1", "description": "Look it up"}
+    plan = {"todos": [todo]}
+    return ScriptedModel({"planner": lambda *_: plan, "executor": executor, "verifier": verifier})
 
 
-def milliseconds(call: Any, times: int) -> float:
-    """The median duration of a call."""
-    durations = []
-    for _ in range(times):
-        start = time.perf_counter()
-        call()
-        durations.append(time.perf_counter() - start)
-    return median(durations) * 1000
+def measure(folder: Path, turns: int, size: int) -> dict[str, Any]:
+    """The figures of one thread."""
+    durations, reads = [], []
 
+    def look() -> str:
+        """Look something up."""
+        return text(size)
 
-def measure(folder: Path, size: int) -> dict[str, float]:
-    """The figures of one thread of 200 turns."""
-    builder = LoopBuilder(Chat)
-    builder.add_node("reply", reply)
-    builder.add_edge(START, "reply")
     with open_durability(f"sqlite:///{folder}/threads.db") as database:
-        graph = builder.compile(database.checkpointer, writes=lambda: True)
-        turn = {"messages": [{"role": "user", "content": "x" * size}]}
-        figures = {"turn (ms)": milliseconds(lambda: graph.invoke(turn, THREAD), TURNS)}
-        figures["get_state (ms)"] = milliseconds(lambda: graph.get_state(THREAD), 20)
-        figures["list_threads (ms)"] = milliseconds(lambda: list_threads(database), 20)
+        graph = build_plan_execute_verify(model=scripted(size), tools=[look], durability=database)
+        for _ in range(turns):
+            message = {"messages": [{"role": "user", "content": text(2000)}]}
+            started = time.perf_counter()
+            graph.invoke(message, THREAD)
+            read = time.perf_counter()
+            graph.get_state(THREAD)
+            durations.append(read - started)
+            reads.append(time.perf_counter() - read)
+        started = time.perf_counter()
+        list_threads(database)
+        listed = time.perf_counter() - started
     stored = sum(file.stat().st_size for file in folder.iterdir())
-    return figures | {"database (MB)": stored / 1e6}
+    return {
+        "turns": turns,
+        "result and answer (characters)": size,
+        "database (MB)": round(stored / 1e6, 2),
+        "turn, median (ms)": round(median(durations) * 1000, 1),
+        "get_state, median (ms)": round(median(reads) * 1000, 1),
+        "get_state, 90 % (ms)": round(quantiles(reads, n=10)[-1] * 1000, 1),
+        "list_threads (ms)": round(listed * 1000, 1),
+    }
 
 
 def main() -> None:
-    """Measure in temporary folders and print."""
-    for size in SIZES:
+    """Print one line a thread."""
+    turns = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    for size in (50, 2000):
         with tempfile.TemporaryDirectory() as folder:
-            for name, value in measure(Path(folder), size).items():
-                print(f"{TURNS} turns of 2 x {size} characters, {name}: {value:.2f}")  # noqa: T201 - its output
+            print(json.dumps(measure(Path(folder), turns, size)))  # noqa: T201 - the benchmark's result
 
 
 if __name__ == "__main__":
+    random.seed(1)
     main()
