@@ -1,5 +1,6 @@
 """Executor: one model turn on one task; it calls tools or reports."""
 
+import time
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
@@ -12,7 +13,7 @@ from ..state.contracts import ExecutorResponse, decide_task
 from ..state.loop import TaskState, TaskUpdate
 from ..tools.calls import has_stored
 from ..tools.planning import plan_calls, settle_ids
-from .allowance import ledger_for
+from .allowance import ledger_for, spent_since
 from .events import emitter
 from .parts import Parts
 from .run_facts import can_ask, user_id
@@ -25,7 +26,7 @@ _ENDS = {"complete": "completed", "skip": "skipped", "fail": "failed"}
 
 async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts) -> TaskUpdate:
     """Ask for the next step of the task and read what it means."""
-    context, emit = context_of(runtime), emitter(runtime)
+    began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
     round_ = state.round + 1
     number = state.task.get("rounds", 0) + round_
     task = state.task["id"]
@@ -41,7 +42,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     update = TaskUpdate(
         round=round_,
         calls=[],
-        spend=answer.spend,
+        spend=spent_since(began, answer.spend),
         messages=[_own(answer.message, task, number)],
     )
     if not (answer.message.tool_calls or answer.message.invalid_tool_calls):

@@ -1,7 +1,7 @@
 """Data inside prompts: tagged sections that are written once and can be read back.
 
-A section is `<name>` … `</name>` on lines of its own. Data is never a template: braces stay braces,
-and a closing tag inside the data is defused so that it cannot end its section.
+A section is `<name>` … `</name>` on lines of its own. Data is never a template: braces stay braces.
+A closing tag alone on a line of the data gets a backslash, so that it cannot end a section.
 """
 
 import json
@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 _NAME = re.compile(r"[a-z_]+")
+# A closing tag alone on its line; inside a line, as in HTML, it closes nothing.
+_CLOSING = re.compile(r"^([ \t]*)</([a-z_]+)>(?=[ \t]*$)", re.MULTILINE)
+_DEFUSED = re.compile(r"^([ \t]*)<\\/([a-z_]+)>(?=[ \t]*$)", re.MULTILINE)
 
 
 def section(name: str, value: object) -> str:
@@ -17,9 +20,8 @@ def section(name: str, value: object) -> str:
     if not _NAME.fullmatch(name):
         msg = f"Section names are lower-case words, not {name!r}."
         raise ValueError(msg)
-    body = value if isinstance(value, str) else _json(value)
-    defused = body.replace("</", "<\\/")
-    return f"<{name}>\n{defused}\n</{name}>"
+    body = _CLOSING.sub(r"\1<\\/\2>", value) if isinstance(value, str) else _json(value)
+    return f"<{name}>\n{body}\n</{name}>"
 
 
 def sections(values: Mapping[str, object]) -> str:
@@ -31,7 +33,7 @@ def sections(values: Mapping[str, object]) -> str:
 def read_section(text: str, name: str) -> str | None:
     """Read the last section of this name back as text; None where there is none."""
     found = re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", text, re.DOTALL | re.MULTILINE)
-    return str(found[-1]).replace("<\\/", "</") if found else None
+    return _DEFUSED.sub(r"\1</\2>", str(found[-1])) if found else None
 
 
 def read_json(text: str, name: str) -> Any:

@@ -43,7 +43,8 @@ class Context(BaseModel):
     )
     review_plan: bool = Field(default=False, description="Show each plan to the user before work.")
     policy: PolicyWord = Field(
-        default="default", description="What happens to tool calls no rule speaks of."
+        default="default",
+        description="For tool calls no rule speaks of; looser only where the program has no policy.",
     )
     max_planning_rounds: int = Field(
         default=3, ge=1, le=20, description="Asks for a plan before each work phase."

@@ -50,6 +50,7 @@ Status = Literal["success", "error", "denied"]
 
 _EVENT_TEXT: Final = 2_000
 _SPENT: Final = "Not run: the run's allowance of tool calls is used up. Answer with what you have."
+_UNAPPROVED: Final = "nobody has approved it"
 _REJECTED: Final = (
     "Not run: the user rejected this call{said}. Do not send it again; do without it or report it."
 )
@@ -71,6 +72,7 @@ class CallRecord(TypedDict):
     reason: str
     result: str
     seconds: float
+    ran: bool
     message: ToolMessage
 
 
@@ -194,7 +196,7 @@ class _Run:
         said = str(decision.get("message") or "").strip()
         kind = decision.get("type")
         if kind == "approve":
-            return self._judged(tool, call["args"])
+            return self._judged(tool, call["args"], asked=True)
         if kind == "edit":
             return self._edited(call, tool, decision)
         if kind == "respond":
@@ -202,18 +204,20 @@ class _Run:
         if kind == "reject":
             text = _REJECTED.format(said=f" and said: {said}" if said else "")
             return _Settled("denied", text, "rejected")
-        return _denied("nobody has approved it")
+        return _denied(_UNAPPROVED)
 
     def _edited(self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]) -> _Step:
         if decision.get("name") not in (None, "", call["name"]):
             return _denied("an edit may change the arguments of a call, not its tool")
-        return self._judged(tool, decision.get("args"))
+        return self._judged(tool, decision.get("args"), asked=True)
 
-    def _judged(self, tool: CatalogTool, args: object) -> _Step:
-        """A call with its final arguments; what is asked about has been answered by now."""
+    def _judged(self, tool: CatalogTool, args: object, *, asked: bool = False) -> _Step:
+        """A call with its final arguments. The policy may have become stricter since it was planned."""
         fitted, action, reason = self.gate.judge(tool, args)
         if action == "error":
             return _Settled("error", reason)
+        if action == "ask" and not asked:
+            return _denied(_UNAPPROVED)
         return _denied(reason) if action == "deny" else _Ready(tool, fitted)
 
     async def finish(self, call: PlannedCall, step: _Step) -> CallRecord:
@@ -246,6 +250,7 @@ class _Run:
             reason="" if isinstance(step, _Ready) else step.reason,
             result=result.text,
             seconds=seconds,
+            ran=isinstance(step, _Ready),
             message=_message(call, status, result, stored),
         )
 

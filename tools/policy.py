@@ -84,10 +84,14 @@ def _found(pattern: str, args: Mapping[str, Any], path: str) -> bool:
 
 @dataclass(frozen=True)
 class Policy:
-    """Rules in order, and the word for calls no rule speaks of."""
+    """Rules in order, and the word for calls no rule speaks of.
+
+    `given` is false where the program that built the graph said nothing.
+    """
 
     rules: tuple[Rule, ...] = ()
     default: PolicyWord = "default"
+    given: bool = True
 
     @classmethod
     def of(cls, value: "PolicyLike") -> "Policy":
@@ -101,7 +105,7 @@ class Policy:
             SettingsError: none of these, or a rule with an unknown key or value.
         """
         if value is None or isinstance(value, Policy):
-            return value or cls()
+            return value or cls(given=False)
         if isinstance(value, str) and value in get_args(PolicyWord):
             return cls(default=_word(value))
         content = _load(Path(value).expanduser()) if isinstance(value, str | Path) else value
@@ -121,7 +125,8 @@ class Policy:
         Args:
             tool: The tool.
             args: Its checked arguments.
-            context: The run's settings; its `policy` may only make this one's default stricter.
+            context: The run's settings. Its `policy` speaks of calls no rule speaks of: it may make
+                them stricter always, looser only where the program gave no policy.
             can_ask: Whether a question can be put and the run resumed with its answer.
         """
         decision = self._wish(tool, args, context)
@@ -135,13 +140,22 @@ class Policy:
         for rule in self.rules:
             if rule.fits(tool, args):
                 return Decision(rule.action, rule.reason or f"policy rule for {rule.tool}")
+        decision = self._unruled(tool)
+        word = context.policy
+        if word != "default" and (_stricter(word, decision) or not self.given):
+            return Decision(_action(word), f"policy {word} of this run")
+        return decision
+
+    def _unruled(self, tool: CatalogTool) -> Decision:
         if tool.auto_approve:
             return Decision("allow", "autoApprove in the MCP configuration")
-        words = [word for word in (self.default, context.policy) if word in _STRICTNESS]
-        if words:
-            word = max(words, key=_STRICTNESS.index)
-            return Decision(_action(word), f"policy {word}")
+        if self.default in _STRICTNESS:
+            return Decision(_action(self.default), f"policy {self.default}")
         return _by_nature(tool)
+
+
+def _stricter(word: str, decision: Decision) -> bool:
+    return _STRICTNESS.index(word) > _STRICTNESS.index(decision.action)
 
 
 def _by_nature(tool: CatalogTool) -> Decision:

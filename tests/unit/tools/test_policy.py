@@ -60,9 +60,13 @@ def test_where_nobody_can_answer_asking_is_denying():
         ("allow", "deny", "deny"),
         ("deny", "allow", "deny"),
         ("ask", "default", "ask"),
+        ("default", "allow", "ask"),
+        ([{"tool": "other", "action": "allow"}], "allow", "ask"),
     ],
 )
-def test_a_context_may_only_tighten_the_builders_word(of_builder, of_context, action):
+def test_a_context_may_tighten_and_loosens_only_where_the_builder_said_nothing(
+    of_builder, of_context, action
+):
     assert decide(of_builder, DESTROY, policy=of_context).action == action
 
 
