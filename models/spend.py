@@ -68,7 +68,7 @@ class Ledger:
         self._seconds_before = self._spent.pop("seconds", 0.0) if seconds is None else seconds
         self._started = clock()
         self._reserved: dict[Limit, int] = {"model_calls": 0, "tool_calls": 0}
-        self._recalled: set[str] = set()
+        self._recalled: dict[str, float] = {}
         self._last_turns: int | None = None
         self._warned: set[Limit] = set()
         self._warned = {warning["limit"] for warning in self.near()}
@@ -111,7 +111,7 @@ class Ledger:
         """
         with self._lock:
             if branch not in self._recalled:
-                self._recalled.add(branch)
+                self._recalled[branch] = spend.get("seconds", 0.0)
                 self._spent = add_spend(self._spent, _timeless(spend))
 
     def last_turn(self) -> bool:
@@ -125,7 +125,14 @@ class Ledger:
     @property
     def seconds(self) -> float:
         """Active seconds of this user turn: those before a resume and those since."""
-        return self._seconds_before + self._clock() - self._started
+        recalled = max(self._recalled.values(), default=0.0)
+        return self._seconds_before + recalled + self._clock() - self._started
+
+    @property
+    def recalled_seconds(self) -> dict[str, float]:
+        """Branch to the active seconds it had used before this ledger began; a copy."""
+        with self._lock:
+            return dict(self._recalled)
 
     @property
     def spent(self) -> Spend:

@@ -13,7 +13,6 @@ from .events import emitter
 from .parts import Parts
 from .run_facts import thread_id, user_id
 
-
 _NOT_KEPT = frozenset({"message", "ran"})
 
 

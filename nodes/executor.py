@@ -32,11 +32,11 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     task = state.task["id"]
     emit({"type": "phase", "role": "executor", "action": "thinking", "task": task, "round": number})
     catalog = await parts.toolbox.catalog(user_id())
-    last = round_ >= context.max_executor_rounds
+    last = state.task.get("rounds_this_turn", 0) + round_ >= context.max_executor_rounds
     answer = await ask(
         parts.models, "executor", _messages(state, context, parts, last=last), context=context,
         ledger=ledger_for(context, state.spend, branch=task), contract=ExecutorResponse,
-        bump=state.tier_bump,
+        bump=state.task.get("attempts", 0),
         tools=() if last else catalog.specs(capped=has_stored(state.messages)), emit=emit,
     )  # fmt: skip
     update = TaskUpdate(

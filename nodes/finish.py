@@ -48,7 +48,7 @@ def outcome_of(state: PlanState, thread: str) -> Outcome:
         tasks=task_outcomes(state.todos),
         unmet=unmet,
         uncertain_calls=[],
-        spend=spend_outcome(state.spend),
+        spend=spend_outcome(state.spend, state.allowance),
         models=state.spend.get("models", {}),
         resume=None if status == "complete" else _how_to_resume(thread),
     )

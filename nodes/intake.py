@@ -13,6 +13,7 @@ async def intake(state: PlanState) -> PlanUpdate:
     same_request = newest is not None and newest.id == state.request_id
     update = _fresh_guards(state)
     update["request_id"] = str(newest.id) if newest else ""
+    update["allowance"] = state.allowance + 1 if same_request else 1
     if same_request or _was_cut_off(state):
         update["todos"] = Overwrite([_reopened(task) for task in state.todos])
         update["improvements"] = state.improvements if same_request else []
@@ -36,8 +37,11 @@ def _fresh_guards(state: PlanState) -> PlanUpdate:
         cycles=0,
         missing=[],
         blockers=[],
-        tier_bump=0,
     )
+
+
+# What did not finish starts with fresh limits; its evidence ids count on.
+_AFRESH = Task(status="pending", denied="", rounds_this_turn=0)
 
 
 def _was_cut_off(state: PlanState) -> bool:
@@ -47,4 +51,4 @@ def _was_cut_off(state: PlanState) -> bool:
 
 def _reopened(task: Task) -> Task:
     """What did not finish may be planned again."""
-    return task if task["status"] == "completed" else {**task, "status": "pending", "denied": ""}
+    return task if task["status"] == "completed" else {**task, **_AFRESH}

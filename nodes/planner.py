@@ -41,6 +41,7 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
         "previous_plan": [task_view(t) for t in state.todos],
         "improvements": state.improvements,
         "answers": state.answers,
+        "limits": {"tasks": context.max_tasks},
     }
     answer = await ask(
         parts.models, "planner", parts.opening("planner", context, data), context=context,

@@ -23,12 +23,12 @@ class TaskEnd(TypedDict):
     feedback: str
     denied: str
     rounds: int
+    rounds_this_turn: int
     attempts: int
     seconds: float
     records: list[Evidence]
     wishes: dict[str, str]
     spend: Spend
-    warnings: list[str]
 
 
 def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEnd:
@@ -43,12 +43,12 @@ def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEn
         feedback=final.get("feedback", ""),
         denied="" if status == "completed" else final.get("denied", ""),
         rounds=task.get("rounds", 0) + rounds,
+        rounds_this_turn=task.get("rounds_this_turn", 0) + rounds,
         attempts=task.get("attempts", 0) + (1 if rounds else 0),
         seconds=task.get("seconds", 0.0) + seconds,
         records=final.get("records", []),
         wishes=final.get("wishes", {}),
         spend=final.get("spend", {}),
-        warnings=final.get("warnings", []),
     )
 
 
@@ -76,12 +76,14 @@ def missing_for(task: Task, ends: Sequence[TaskEnd]) -> list[str]:
 
 
 def spent_by(ends: Sequence[TaskEnd]) -> Spend:
-    """What the attempts used together."""
-    return reduce(add_spend, (end["spend"] for end in ends), Spend())
+    """What the attempts used together, without seconds: they ran side by side."""
+    total = reduce(add_spend, (end["spend"] for end in ends), Spend())
+    total.pop("seconds", None)
+    return total
 
 
 def gathered(tasks: Sequence[Task], ends: Sequence[TaskEnd]) -> PlanUpdate:
-    """What the ends of a pass change in the run: tasks, evidence, warnings."""
+    """What the ends of a pass change in the run: tasks and evidence."""
     ended = {end["id"] for end in ends}
     wishes = {i: status for end in ends for i, status in end["wishes"].items()}
     return PlanUpdate(
@@ -90,7 +92,6 @@ def gathered(tasks: Sequence[Task], ends: Sequence[TaskEnd]) -> PlanUpdate:
             *apply_wishes([t for t in tasks if t["id"] not in ended], wishes),
         ],
         evidence=[record for end in ends for record in _evidence(end)],
-        warnings=[text for end in ends for text in end["warnings"]],
     )
 
 
@@ -102,6 +103,7 @@ def _as_task(end: TaskEnd) -> Task:
         feedback=end["feedback"],
         denied=end["denied"],
         rounds=end["rounds"],
+        rounds_this_turn=end["rounds_this_turn"],
         attempts=end["attempts"],
         seconds=end["seconds"],
         evidence=[record["id"] for record in _evidence(end) if record["status"] == "success"],
@@ -113,3 +115,15 @@ def _evidence(end: TaskEnd) -> list[Evidence]:
     if end["records"] or not end["result"]:
         return end["records"]
     return [report_of(end["id"], end["result"], completed=end["status"] == "completed")]
+
+
+def seconds_before(waits: Mapping[str, Sequence[str]], known: Mapping[str, float]) -> float:
+    """Active seconds of a pass that was cut short, from what its tasks are known to have used.
+
+    The longest way through the plan: tasks beside each other share their seconds.
+    """
+    until: dict[str, float] = {}
+    for name, others in waits.items():
+        start = max((until[other] for other in others), default=0.0)
+        until[name] = start + known.get(name, 0.0)
+    return max(until.values(), default=0.0)

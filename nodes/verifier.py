@@ -65,7 +65,6 @@ def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context
         improvements=[] if verdict.passed else verdict.improvements,
         blockers=blockers,
         todos=judged,
-        tier_bump=state.tier_bump + (0 if verdict.passed else 1),
     )
     if verdict.passed:
         return update | PlanUpdate(messages=[_final(state, verdict.summary)])

@@ -14,7 +14,16 @@ from ..state.plan import Task, in_order, waits_for
 from .allowance import ledger_for, limit_reason, sharing, spent_since
 from .events import Emit, emitter, events_to
 from .schedule import run_ready
-from .task_ends import TaskEnd, carried, end_of, gathered, missing_for, results_for, spent_by
+from .task_ends import (
+    TaskEnd,
+    carried,
+    end_of,
+    gathered,
+    missing_for,
+    results_for,
+    seconds_before,
+    spent_by,
+)
 
 RunTask = Callable[[Any], Awaitable[Any]]
 
@@ -38,7 +47,8 @@ async def work(state: PlanState, runtime: Runtime[Context], *, run_task: RunTask
         )
     ended = list(ends.values())
     update = gathered(state.todos, ended)
-    update["spend"] = spent_since(began, spent_by(ended))
+    earlier = seconds_before(waits, ledger.recalled_seconds)
+    update["spend"] = spent_since(began - earlier, spent_by(ended))
     unfinished = any(end["status"] != "completed" for end in ended)
     return changes(state, update | _limit(ledger, unfinished=unfinished))
 
@@ -76,7 +86,6 @@ class _Crew:
                 "request": self.state.request,
                 "task": task,
                 "results_so_far": results_for(task, known),
-                "tier_bump": self.state.tier_bump,
             }
         )
         end = end_of(task, final, time.monotonic() - began)

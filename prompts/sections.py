@@ -7,18 +7,24 @@ A closing tag alone on a line of the data gets a backslash, so that it cannot en
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-_NAME = re.compile(r"[a-z_]+")
-# A closing tag alone on its line; inside a line, as in HTML, it closes nothing.
-_CLOSING = re.compile(r"^([ \t]*)</([a-z_]+)>(?=[ \t]*$)", re.MULTILINE)
-_DEFUSED = re.compile(r"^([ \t]*)<\\/([a-z_]+)>(?=[ \t]*$)", re.MULTILINE)
+NAMES: Final = frozenset(
+    {
+        "answers", "conversation", "evidence", "improvements", "limits", "previous_plan",
+        "request", "results_so_far", "task", "tasks", "tools",
+    }
+)  # fmt: skip
+_ANY = "|".join(sorted(NAMES))
+# A section's closing tag alone on a line; anywhere else it closes nothing.
+_CLOSING: Final = re.compile(rf"^([ \t]*)</({_ANY})>(?=[ \t]*$)", re.MULTILINE)
+_DEFUSED: Final = re.compile(rf"^([ \t]*)<\\/({_ANY})>(?=[ \t]*$)", re.MULTILINE)
 
 
 def section(name: str, value: object) -> str:
     """Write one section: a text as it is, anything else as JSON, a line per list item."""
-    if not _NAME.fullmatch(name):
-        msg = f"Section names are lower-case words, not {name!r}."
+    if name not in NAMES:
+        msg = f"There is no section {name!r}; the sections are {sorted(NAMES)}."
         raise ValueError(msg)
     body = _CLOSING.sub(r"\1<\\/\2>", value) if isinstance(value, str) else _json(value)
     return f"<{name}>\n{body}\n</{name}>"

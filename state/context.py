@@ -16,7 +16,7 @@ class Context(BaseModel):
 
     model: str | None = Field(
         default=None,
-        description="Model for every role, as provider:name, such as openai:gpt-5-mini.",
+        description="Model for every role, as provider:name, such as openai:gpt-5.4-mini.",
         json_schema_extra={"langgraph_type": "model"},
     )
     models: dict[str, str] = Field(
@@ -44,13 +44,13 @@ class Context(BaseModel):
     review_plan: bool = Field(default=False, description="Show each plan to the user before work.")
     policy: PolicyWord = Field(
         default="default",
-        description="For tool calls no rule speaks of; looser only where the program has no policy.",
+        description="For calls no rule speaks of; looser only where the program has no policy.",
     )
     max_planning_rounds: int = Field(
         default=3, ge=1, le=20, description="Asks for a plan before each work phase."
     )
     max_executor_rounds: int = Field(
-        default=10, ge=1, le=100, description="Model turns per task and attempt."
+        default=10, ge=1, le=100, description="Model turns per task and user turn."
     )
     max_verify_cycles: int = Field(
         default=3, ge=1, le=20, description="Verdicts per user turn; the last one ends it."

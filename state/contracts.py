@@ -153,6 +153,11 @@ _EMPTY_PHRASES: Final = re.compile(
 )
 
 
+def _says_nothing(summary: str) -> bool:
+    """Whether a summary is empty or one of the phrases that hold no data, such as 'Done.'."""
+    return not summary.strip() or bool(_EMPTY_PHRASES.fullmatch(summary))
+
+
 class VerifierResponse(Contract):
     """The verdict on the whole run."""
 
@@ -180,9 +185,7 @@ class VerifierResponse(Contract):
 
 
 def _contradiction(verdict: VerifierResponse) -> str:
-    if verdict.passed and (
-        not verdict.summary.strip() or _EMPTY_PHRASES.fullmatch(verdict.summary)
-    ):
+    if verdict.passed and _says_nothing(verdict.summary):
         return "both flags are true, so summary must answer the user's request with concrete data"
     if verdict.all_completed and any(not task.completed for task in verdict.tasks):
         return "allCompleted is true but a task in tasks is not completed"

@@ -79,7 +79,7 @@ class LoopState(LoopOutput):
     spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
     """What this turn has used; every node that asks or calls adds to it."""
     warnings: Annotated[list[str], join_texts] = field(default_factory=list)
-    """What went wrong without ending the run: dead servers, fallbacks, forbidden status changes."""
+    """What went wrong without ending the run: dead servers, a plan that had to be replaced."""
 
 
 @dataclass(kw_only=True)
@@ -104,8 +104,8 @@ class PlanState(LoopState):
     """The user's answers: {question, answer}; ask_user and review_plan append."""
     blockers: list[str] = field(default_factory=list)
     """What kept the last verdict from passing; the same twice means stuck."""
-    tier_bump: int = 0
-    """How many tiers above the usual one unproven tasks run; the verifier raises it."""
+    allowance: int = 0
+    """How often this request was given its limits afresh; intake counts."""
 
     @property
     def request(self) -> str:
@@ -137,7 +137,7 @@ class PlanUpdate(TypedDict, total=False):
     missing: list[str]
     answers: list[dict[str, str]]
     blockers: list[str]
-    tier_bump: int
+    allowance: int
 
 
 @dataclass(kw_only=True)
@@ -149,7 +149,6 @@ class TaskInput:
     results_so_far: Annotated[
         list[dict[str, str]], DeltaChannel(last_list, snapshot_frequency=50)
     ] = field(default_factory=list)
-    tier_bump: int = 0
 
 
 @dataclass(kw_only=True)
@@ -177,7 +176,6 @@ class TaskState(TaskInput):
     denied: str = ""
     """Why a call was refused last: denied, rejected or not_interactive."""
     spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
-    warnings: Annotated[list[str], join_texts] = field(default_factory=list)
 
 
 class TaskUpdate(TypedDict, total=False):
@@ -194,7 +192,6 @@ class TaskUpdate(TypedDict, total=False):
     wishes: dict[str, str]
     denied: str
     spend: Spend
-    warnings: list[str]
 
 
 # Keys whose writes are folded into what is there: an empty write changes nothing.

@@ -111,8 +111,8 @@ def partial_answer(tasks: Sequence[Task], missing: Sequence[str]) -> str:
     return "\n\n".join(parts)
 
 
-def spend_outcome(spend: Spend) -> Spend:
-    """The counters with all the keys the outcome promises."""
+def spend_outcome(spend: Spend, allowance: int) -> Spend:
+    """The counters of this turn with all the keys the outcome promises."""
     empty = Spend(
         model_calls=0,
         tool_calls=0,
@@ -121,6 +121,7 @@ def spend_outcome(spend: Spend) -> Spend:
         seconds=0.0,
         by_role={},
         by_model={},
+        allowance=allowance,
     )
     counted = {key: value for key, value in spend.items() if key in empty}
     return Spend(**{**empty, **counted})  # type: ignore[typeddict-item]  # its own keys

@@ -25,6 +25,9 @@ class Task(TypedDict, total=False):
     evidence: list[str]
     attempts: int
     rounds: int
+    """Model turns in all attempts of this request: evidence ids count on."""
+    rounds_this_turn: int
+    """Those since the last user message: the guard counts them."""
     seconds: float
     denied: str
 
@@ -169,16 +172,19 @@ def _as_task(todo: Todo) -> Task:
         evidence=[],
         attempts=0,
         rounds=0,
+        rounds_this_turn=0,
         seconds=0.0,
         denied="",
     )
 
 
 def _continue_counts(task: Task, before: Task | None) -> None:
-    """Let rounds go on counting over attempts, so that evidence ids never repeat."""
+    """Let rounds go on counting over attempts: evidence ids never repeat, limits do not refill."""
     if before:
         task["attempts"] = before.get("attempts", 0)
         task["rounds"] = before.get("rounds", 0)
+        if fingerprint(task) == fingerprint(before):
+            task["rounds_this_turn"] = before.get("rounds_this_turn", 0)
         task["seconds"] = before.get("seconds", 0.0)
 
 
@@ -192,11 +198,6 @@ def fingerprint(task: Task) -> str:
     """What makes two tasks the same: their words, without case, space and end punctuation."""
     words = [task["description"], task.get("inputs", ""), *task.get("acceptance_criteria", [])]
     return "\0".join(re.sub(r"\s+", " ", w).strip(" .!").casefold() for w in words)
-
-
-def plan_fingerprint(tasks: Sequence[Task]) -> list[str]:
-    """What makes two plans the same: the tasks still to do, in any order."""
-    return sorted(fingerprint(t) for t in tasks if t["status"] != "completed")
 
 
 def apply_wishes(tasks: Sequence[Task], wishes: Mapping[str, object]) -> list[Task]:

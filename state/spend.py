@@ -25,6 +25,8 @@ class Spend(TypedDict, total=False):
     by_model: dict[str, RoleSpend]
     models: dict[str, str]
     """Role to the model that answered last."""
+    allowance: int
+    """In an outcome: how often the request was given its limits, 1 unless it was taken up again."""
 
 
 def add_spend(left: Spend | None, right: Spend | None) -> Spend:

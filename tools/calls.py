@@ -212,7 +212,7 @@ class _Run:
         return self._judged(tool, decision.get("args"), asked=True)
 
     def _judged(self, tool: CatalogTool, args: object, *, asked: bool = False) -> _Step:
-        """A call with its final arguments. The policy may have become stricter since it was planned."""
+        """A call with its final arguments; the policy may be stricter by now than when planned."""
         fitted, action, reason = self.gate.judge(tool, args)
         if action == "error":
             return _Settled("error", reason)

@@ -23,7 +23,7 @@ from ...prompts.sections import read_json, read_section
 from ...state.contracts import CONTRACTS, Role
 from .answers import NO_MODEL
 from .literals import readable
-from .plan import plan
+from .plan import MAX_TASKS, plan
 from .reports import result_failed
 from .steps import next_step
 from .task import Done, Step, Task
@@ -112,7 +112,14 @@ def _planned(shown: str) -> dict[str, Any]:
         improvements=[str(item) for item in _items(shown, "improvements")],
         answers=_records(shown, "answers"),
         tools=read_tools(_records(shown, "tools")),
+        most=_most_tasks(shown),
     )
+
+
+def _most_tasks(shown: str) -> int:
+    limits = read_json(shown, "limits")
+    most = limits.get("tasks") if isinstance(limits, dict) else None
+    return most if isinstance(most, int) and most > 0 else MAX_TASKS
 
 
 def _judged(shown: str) -> dict[str, Any]:

@@ -168,27 +168,28 @@ def plan(
     improvements: Sequence[str] = (),
     answers: Sequence[Mapping[str, Any]] = (),
     tools: Sequence[Tool] = (),
+    most: int = MAX_TASKS,
 ) -> dict[str, Any]:
     """Answer as PlannerResponse: one todo a clause, or again those that are not proven yet."""
     if not any(char.isalnum() for char in request):
         return _nothing_asked()
     asked, scene = split_goal(request)
     asked = [tidy for tidy in asked if tidy] or [request[:_LONG]]
-    asked = [
-        part for clause in asked[: MAX_TASKS + 1] for part in _by_tools(clause, tools)
-    ] + asked[MAX_TASKS + 1 :]
+    asked = [part for clause in asked[: most + 1] for part in _by_tools(clause, tools)] + asked[
+        most + 1 :
+    ]
     told = "; ".join(
         f"{item.get('question', '')} {item.get('answer', '')}".strip() for item in answers
     )
     inputs = " ".join(part for part in (scene[:_LONG], told) if part)
-    todos = _again(previous, improvements) or [
+    todos = _again(previous, improvements)[:most] or [
         {"id": str(number), "description": clause}
-        for number, clause in enumerate(asked[:MAX_TASKS], start=1)
+        for number, clause in enumerate(asked[:most], start=1)
     ]
     todos = [_todo(todo, priority, inputs) for priority, todo in enumerate(todos, start=1)]
     left = (
-        f" The goal has {len(asked)} parts; the first {MAX_TASKS} are planned."
-        if len(asked) > MAX_TASKS
+        f" The goal has {len(asked)} parts; the first {most} are planned."
+        if len(asked) > most
         else ""
     )
     return {

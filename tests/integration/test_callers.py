@@ -5,6 +5,7 @@ import time
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from loopwright import Context, PromptManager, ScriptedModel, build_plan_execute_verify
 from loopwright.prompts.sections import read_json
@@ -127,3 +128,70 @@ def test_the_model_decides_and_code_keeps_the_limits():
     outcome = graph.invoke({"messages": [HumanMessage("go")]}, THREAD, context=context)["outcome"]
     assert outcome["reason"] == "MAX_ROUNDS"
     assert outcome["spend"]["model_calls"] == 2 + 4 + 2
+
+
+def test_active_seconds_count_on_over_a_question_and_waiting_is_free():
+    def slow() -> str:
+        """Take a while."""
+        time.sleep(0.4)
+        return "done"
+
+    model = one_task(
+        executor=[[call("slow")], [call("wait", "call_8")], report("Did both.")],
+        verifier=[passed("It took a moment.", t1=["1.1.0", "1.2.0"])],
+    )
+    graph = build_plan_execute_verify(
+        model=model,
+        tools=[slow, wait],
+        policy=[{"tool": "wait", "action": "ask"}],
+        checkpointer=InMemorySaver(),
+    )
+    assert graph.invoke({"messages": [HumanMessage("go")]}, THREAD)["__interrupt__"]
+    time.sleep(1.0)
+    outcome = graph.invoke(Command(resume="approve"), THREAD)["outcome"]
+    assert outcome["status"] == "complete"
+    assert 0.4 <= outcome["spend"]["seconds"] < 1.0
+
+
+def test_a_call_that_did_not_run_is_not_counted():
+    model = one_task(
+        executor=[
+            [call("wait", "a"), call("wait", "b"), call("nothing", "c")],
+            report("Waited once."),
+        ]
+    )
+    graph = build_plan_execute_verify(model=model, tools=[wait])
+    outcome = graph.invoke(
+        {"messages": [HumanMessage("go")]}, THREAD, context=Context(max_tool_calls=1)
+    )["outcome"]
+    assert outcome["spend"]["tool_calls"] == 1
+
+
+def test_a_task_that_failed_runs_on_the_next_tier_the_others_do_not():
+    def weak(messages, offered):
+        task = read_json(messages[1].text, "task")["id"]
+        return (
+            report("no", taskCompleted=False, shouldContinue=False) if task == "1" else report("ok")
+        )
+
+    strong = ScriptedModel(lambda messages, offered: report("Done by the stronger one."))
+    judge = ScriptedModel(
+        {
+            "planner": [plan(todo("1", "Hard"), todo("2", "Easy")), plan(todo("1", "Hard"), todo("3", "New"))],
+            "verifier": [
+                failed("do the hard one", t1=False),
+                passed("All there.", t1=["1.report"], t2=["2.report"], t3=["3.report"]),
+            ],
+        }
+    )  # fmt: skip
+    roles = {
+        "planner": judge,
+        "verifier": judge,
+        "balanced": ScriptedModel(weak),
+        "powerful": strong,
+    }
+    graph = build_plan_execute_verify(model=roles)
+    outcome = graph.invoke({"messages": [HumanMessage("go")]}, THREAD)["outcome"]
+    assert outcome["status"] == "complete"
+    assert len(strong.asked) == 1, "only the task that failed before"
+    assert {t["id"]: t["attempts"] for t in outcome["tasks"]} == {"1": 2, "2": 1, "3": 1}

@@ -82,7 +82,7 @@ def ids(cases):
     return [f"{role}: {label}" for role, label, _ in cases]
 
 
-@pytest.mark.req("P-11", "S0-153")
+@pytest.mark.req("P-11")
 @pytest.mark.parametrize(("role", "label", "turn"), MALFORMED, ids=ids(MALFORMED))
 def test_one_spoiled_answer_costs_asks_not_the_run(role, label, turn, caplog):
     model = spoiled(role, turn, always=False)

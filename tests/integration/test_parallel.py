@@ -113,7 +113,7 @@ def test_one_of_three_fails_fast_and_the_others_are_kept():
     assert "slow done" in outcome["answer"]
 
 
-@pytest.mark.req("P-13")
+@pytest.mark.req("P-13", "S0-153")
 def test_a_diamond_of_seven_runs_each_task_as_soon_as_it_can():
     needs = {
         "a": [], "b": ["a"], "c": ["a"], "d": ["b"], "e": ["c"], "f": ["c"], "g": ["d", "e", "f"],

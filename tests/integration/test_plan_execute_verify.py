@@ -59,9 +59,7 @@ def two_tasks(**scripts):
     )
 
 
-@pytest.mark.req(
-    "S0-01", "S0-02", "S0-09", "S0-18", "S0-21", "S0-46", "S0-52", "S0-59", "S0-63", "S0-146"
-)
+@pytest.mark.req("S0-01", "S0-02", "S0-09", "S0-18", "S0-21", "S0-46", "S0-146")
 def test_plan_execute_verify_from_goal_to_proven_answer():
     look = shelf()
     model = two_tasks()
@@ -81,7 +79,7 @@ def test_plan_execute_verify_from_goal_to_proven_answer():
     assert outcome["resume"] is None
 
 
-@pytest.mark.req("S0-122", "S0-123", "S0-138")
+@pytest.mark.req("S0-52", "S0-122", "S0-123", "S0-138")
 def test_only_the_executor_gets_tools_and_only_its_own_task():
     model = two_tasks()
     ask(build_plan_execute_verify(model=model, tools=[shelf()]))
@@ -102,6 +100,7 @@ def test_only_the_executor_gets_tools_and_only_its_own_task():
     assert read_section(human(second), "request") == "Who owns it and what does it cost?"
 
 
+@pytest.mark.req("S0-153")
 def test_in_a_sequential_plan_each_task_sees_all_earlier_results():
     model = two_tasks(
         planner=[
@@ -197,9 +196,8 @@ def test_verify_cycles_are_bounded_whatever_the_verifier_says():
         }[messages[0].text.split()[3].rstrip(".")]()
     )
     outcome = ask(build_plan_execute_verify(model=model))["outcome"]
-    assert outcome["reason"] in {"MAX_ROUNDS", "SAME_BLOCKERS"}
-    assert outcome["status"] != "complete"
-    assert len([a for a in model.asked if a.role == "verifier"]) <= 3
+    assert (outcome["status"], outcome["reason"]) == ("partial", "MAX_ROUNDS")
+    assert [a.role for a in model.asked] == ["planner", "executor", "verifier"] * 3
 
 
 @pytest.mark.req("S0-23", "S0-26", "S0-103")
@@ -235,7 +233,7 @@ def test_executor_rounds_are_bounded_and_the_last_one_has_no_tools():
     assert outcome["status"] == "stuck"
     executors = [a for a in model.asked if a.role == "executor"]
     assert [bool(a.tools) for a in executors[:4]] == [True, True, True, False]
-    assert len(executors) == 8, "four rounds for each of the two attempts"
+    assert len(executors) == 5, "a second attempt gets no more rounds, only one last word"
 
 
 @pytest.mark.req("S0-120")
@@ -309,7 +307,7 @@ def test_without_a_checkpointer_a_question_nobody_could_answer_is_not_asked():
     assert "checkpointer" in outcome["resume"]["how"]
 
 
-@pytest.mark.req("S0-62", "S0-58", "S0-157")
+@pytest.mark.req("S0-62", "S0-58", "S0-77", "S0-153")
 def test_a_failing_tool_is_data_and_the_run_goes_on():
     look = shelf()
     model = two_tasks(
@@ -367,6 +365,12 @@ def test_each_phase_task_and_call_can_be_watched():
     nodes = [name for mode, data in seen if mode == "updates" for name in data]
     assert [n for n in nodes if n != "task"] == ["intake", "planner", "work", "verifier", "finish"]
     events = [data for mode, data in seen if mode == "custom"]
+    phases = [(e["role"], e["action"]) for e in events if e["type"] == "phase"]
+    assert phases == [
+        ("planner", "planning"), *[("executor", "thinking")] * 4, ("verifier", "verifying"),
+    ]  # fmt: skip
+    doing = [(e["type"], e.get("action", e.get("status"))) for e in events]
+    assert doing.index(("tool_call", "running")) > doing.index(("phase", "thinking"))
     kinds = {event["type"] for event in events}
     assert {"phase", "plan", "task", "tool_call", "verdict", "outcome"} <= kinds
     tasks = [(e["id"], e["status"]) for e in events if e["type"] == "task"]
@@ -429,6 +433,7 @@ def test_an_ended_thread_is_taken_up_again_with_its_finished_tasks():
     assert outcome["status"] == "complete"
     assert look.calls == ["owner", "price"]
     assert outcome["spend"]["model_calls"] == 4, "the allowance starts afresh"
+    assert outcome["spend"]["allowance"] == 2, "and the outcome says so"
 
 
 def test_async_and_sync_give_the_same():
@@ -462,7 +467,9 @@ def test_braces_and_template_syntax_reach_the_model_unchanged():
     goal = "Use {x} {{businessContext}} %s ${HOME} <b> </request> {% if %}"
     model = two_tasks()
     ask(build_plan_execute_verify(model=model, tools=[shelf()]), goal)
-    assert all(read_section(human(a), "request") == goal for a in model.asked)
+    assert [a.role for a in model.asked] == ["planner", *["executor"] * 4, "verifier"]
+    defused = goal.replace("</request>", "<\\/request>") if goal.endswith("</request>") else goal
+    assert all(f"<request>\n{defused}\n</request>" in a.messages[1].text for a in model.asked)
 
 
 def test_the_same_call_id_in_every_turn_is_only_data():

@@ -21,7 +21,7 @@ def spares(chosen: Chosen) -> list[str]:
     return [spare.name for spare in chosen.fallbacks]
 
 
-@pytest.mark.req("S0-34", "S0-66")
+@pytest.mark.req("S0-66")
 def test_one_instance_serves_every_role() -> None:
     model = scripted()
     models = Models(model, environ=KEY)

@@ -10,9 +10,12 @@ from loopwright.state.contracts import (
     decide_task,
 )
 
+DONE = {"id": "1", "status": "done"}
+
 
 @pytest.mark.req("S0-12", "S0-38", "S0-41", "S0-42", "S0-43")
 def test_the_schema_on_the_wire_is_named_like_its_class_and_camel_case():
+    assert set(CONTRACTS) == {"planner", "executor", "verifier"}
     for role, contract in CONTRACTS.items():
         schema = contract.wire_schema()
         assert schema["title"] == f"{role.capitalize()}Response"
@@ -99,12 +102,10 @@ def test_all_completed_contradicts_an_uncompleted_task():
     [
         ({"taskCompleted": True, "summary": "x", "nextAction": "continue"}, "complete"),
         ({"taskCompleted": False, "nextAction": "complete"}, "complete"),
-        ({"taskCompleted": False, "nextAction": "skip", "todos": [_done]}, "skip")
-        if (_done := {"id": "1", "status": "done"})
-        else None,
+        ({"taskCompleted": False, "nextAction": "skip", "todos": [DONE]}, "skip"),
         ({"taskCompleted": False, "nextAction": "retry"}, "retry"),
-        ({"taskCompleted": False, "nextAction": "continue", "todos": [_done]}, "continue"),
-        ({"taskCompleted": False, "todos": [_done]}, "complete"),
+        ({"taskCompleted": False, "nextAction": "continue", "todos": [DONE]}, "continue"),
+        ({"taskCompleted": False, "todos": [DONE]}, "complete"),
         ({"taskCompleted": False, "todos": [{"id": "1", "status": "failed"}]}, "fail"),
         ({"taskCompleted": False, "todos": [{"id": "2", "status": "done"}]}, "continue"),
         ({"taskCompleted": False, "shouldContinue": False}, "fail"),

@@ -73,7 +73,6 @@ def test_a_finished_task_runs_again_when_what_it_depends_on_does():
     first = adopt_plan([todo("1", "fetch"), todo("2", "sum", depends=["1"])], [])
     old = [done(first[0]), done(first[1])]
     new = adopt_plan([todo("1", "fetch again"), todo("2", "sum", depends=["1"])], old)
-    assert {t["description"]: t["status"] for t in new}["sum"] == "pending" or len(new) == 3
     redone = [t for t in new if t["description"] == "sum" and t["status"] == "pending"]
     assert redone, "its input changed, so it is not carried over"
 

@@ -21,7 +21,7 @@ SCHEMA = sanitise(
 )
 
 
-@pytest.mark.req("S0-130", "S0-77")
+@pytest.mark.req("S0-130")
 def test_good_arguments_stay_as_they_are():
     args = {"path": "a", "limit": 3, "tags": [1], "deep": {"on": True}, "any": None}
     assert check_arguments(SCHEMA, args) == (args, "")

@@ -51,7 +51,7 @@ def add(a: int, b: int = 2) -> int:
     return a + b
 
 
-@pytest.mark.req("S0-58", "S0-48", "S0-157")
+@pytest.mark.req("S0-58", "S0-48", "S0-153", "S0-157")
 async def test_a_call_becomes_a_tool_message():
     events: list[dict[str, Any]] = []
     (record,) = await run(Toolbox([add]), ("add", {"a": 1}), emit=events.append)
@@ -98,7 +98,7 @@ def for_the_model() -> str:
     raise ToolException("use another id")
 
 
-@pytest.mark.req("P-19", "S0-62", "S0-65", "S0-131")
+@pytest.mark.req("P-19", "S0-62", "S0-131")
 @pytest.mark.parametrize(
     ("function", "words"),
     [
@@ -252,7 +252,7 @@ class Weather(BaseTool):
         return {"city": city, "sky": "clear", "thread": threading.current_thread().name}
 
 
-@pytest.mark.req("P-43", "S0-48", "S0-35", "S0-144")
+@pytest.mark.req("P-43", "S0-48")
 async def test_tools_of_every_making_run():
     @tool(response_format="content_and_artifact")
     def table(n: int) -> tuple[str, list[int]]:

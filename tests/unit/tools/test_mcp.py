@@ -228,7 +228,7 @@ async def test_a_server_is_told_of_the_run(desk):
     assert '"loopwright/thread": "t"' in said
 
 
-@pytest.mark.req("P-09", "S0-54")
+@pytest.mark.req("P-09", "S0-54", "S0-65")
 async def test_equal_names_on_two_servers_reach_the_right_one():
     servers = {
         "left": stdio("desk", "--prefix", "L"),
@@ -240,6 +240,9 @@ async def test_equal_names_on_two_servers_reach_the_right_one():
     assert [problems(spec) for spec in catalog.specs()] == [[]] * len(catalog.tools)
     assert await text(box, "left_search", query="x") == "L:x"
     assert await text(box, "right_search", query="x") == "R:x"
+    (failure,) = await run(box, ("right_failing", {}))
+    assert failure["message"].status == failure["status"] == "error"
+    assert "no such order: 17" in failure["message"].text
     odd = await text(box, "no_type", a="x")
     assert odd == '{"type": "novel", "words": "new block"}'
     assert "search" not in catalog.tools

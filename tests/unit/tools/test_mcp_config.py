@@ -11,7 +11,6 @@ def one(entry, **environ) -> Any:
     return read_servers({"mcpServers": {"a": entry}}, environ=environ)[0]
 
 
-@pytest.mark.req("S0-163")
 def test_a_configuration_is_read_from_a_file(tmp_path):
     path = tmp_path / "mcp.json"
     servers = {
