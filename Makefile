@@ -3,7 +3,7 @@
 PYTHON ?= python3
 ROOMS := cli doors graphs models nodes prompts servers state tools
 BIN := .venv/bin
-GOAL ?= $(error GOAL is empty: make run GOAL="what you want done")
+unexport GOAL
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9_-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,8 +13,10 @@ help: ## List the targets
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# Neither make nor the shell reads the goal: quotes, dollars and backticks reach the command as typed.
+run: export LOOPWRIGHT_GOAL = $(if $(strip $(value GOAL)),$(value GOAL),$(error GOAL is empty: make run GOAL="what you want done"))
 run: .venv/.installed ## Install, then run one goal: make run GOAL="…"
-	$(BIN)/loopwright run "$(GOAL)"
+	@$(BIN)/loopwright run -- "$$LOOPWRIGHT_GOAL"
 
 dev: .venv/.installed ## Start the server that LangGraph Studio connects to
 	$(BIN)/langgraph dev
@@ -41,7 +43,7 @@ typecheck: .venv/.installed .links/loopwright ## Type-check package and tests
 coverage: .venv/.installed ## The suite with the coverage gate
 	$(BIN)/pytest -n auto --cov --cov-report=term
 
-check: lint typecheck test ## Everything CI runs
+check: lint typecheck test ## Everything to run before a commit
 
 readme: .venv/.installed ## Refresh the README's drawings and settings table from the code
 	PYTHONPATH=tests $(BIN)/python -m support.readme_parts README.md

@@ -20,7 +20,7 @@ from ..tools.toolbox import Toolbox
 from .codes import Code
 from .output import Output
 from .settings import Settings
-from .text import plural, short
+from .text import NO_MODEL, plural, short
 
 _ROLES: Final = ("planner", "executor", "verifier")
 _MODEL_DEADLINE: Final = 30.0
@@ -68,11 +68,7 @@ def _models(settings: Settings, context: Context) -> Iterator[Finding]:
         model = next(c for c in chosen.values() if c.name == name)
         yield _asked(model, roles)
     if any(c.name == OFFLINE for c in chosen.values()):
-        yield Finding(
-            "warning",
-            "No language model is configured: the built-in offline model only ranks tools by words."
-            " Set OPENAI_API_KEY or LOOPWRIGHT_MODEL to use a real one.",
-        )
+        yield Finding("warning", NO_MODEL)
 
 
 def _asked(chosen: Chosen, roles: str) -> Finding:

@@ -94,7 +94,10 @@ def _log_to_file() -> None:
     root = logging.getLogger()
     if any(isinstance(handler, _LogFile) for handler in root.handlers):
         return
-    handler = _LogFile(LOG_FILE, delay=True, encoding="utf-8")
+    try:
+        handler = _LogFile(LOG_FILE, delay=True, encoding="utf-8")
+    except OSError:  # the current folder is gone: there is nowhere to log to
+        return
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     handler.setLevel(logging.WARNING)
     root.addHandler(handler)

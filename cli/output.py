@@ -63,12 +63,14 @@ class Output:
         write(sys.stdout, as_json(content, indent=2))
 
 
-def write(stream: TextIO, text: str) -> None:
-    """Write a line; a reader that has gone away (`| head`) does not end the run."""
+def write(stream: TextIO | None, text: str) -> None:
+    """Write a line; a reader that has gone away (`| head`) or a full disk does not end the run."""
+    if stream is None:  # closed before the process began
+        return
     try:
         stream.write(f"{text}\n")
         stream.flush()
-    except BrokenPipeError:
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -8,13 +8,9 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from .output import Output
-from .text import call_text, clean, short
+from .text import NO_MODEL, call_text, clean, short
 from .view import spend_text
 
-OFFLINE: Final = (
-    "No language model is configured: this run used the built-in offline model. Set OPENAI_API_KEY"
-    " or LOOPWRIGHT_MODEL (and OPENAI_BASE_URL for a server of your own) to use a real one."
-)
 _MARKS: Final = {"success": "✓", "error": "✗", "denied": "⊘"}
 
 Outcome = Mapping[str, Any]
@@ -53,7 +49,7 @@ def closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[s
     if outcome.get("resume"):
         lines.append(f"Go on with: {output.resume}")
     if "offline" in outcome["models"].values():
-        lines.append(OFFLINE)
+        lines.append(NO_MODEL)
     return lines
 
 

@@ -4,6 +4,12 @@ import json
 import unicodedata
 from typing import Any, Final
 
+NO_MODEL: Final = (
+    "No language model is configured: the built-in offline model stands in, which only matches"
+    " words. Set OPENAI_API_KEY or LOOPWRIGHT_MODEL (and OPENAI_BASE_URL for a server of your own)"
+    " to use a real one."
+)
+
 _SPARE: Final = 20
 _KEPT: Final = frozenset("\n\t")
 # Joiners belong to emoji and scripts; the other format characters can disguise what is shown.

@@ -11,7 +11,7 @@ from langgraph.graph import END
 from langgraph.types import Command, Interrupt, Send
 from pydantic import ValidationError
 
-from ..state.answers import Answer
+from ..state.answers import Answer, Words
 from ..state.context import Context
 from ..state.errors import AnswerRejected, LoopwrightError, SettingsError, ThreadIncompatible
 
@@ -203,7 +203,7 @@ def in_words(error: ValidationError, *, thread: str) -> LoopwrightError | None:
         f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}".removeprefix(": ").rstrip(".")
         for detail in error.errors(include_url=False)
     ).replace("Value error, ", "")
-    if error.title == Answer.__name__:
+    if error.title in {Answer.__name__, Words.__name__}:
         msg = f"The answer to thread {thread!r} is not taken, its question stays open: {details}."
         return AnswerRejected(msg)
     if error.title == Context.__name__:

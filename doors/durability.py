@@ -1,6 +1,7 @@
 """Where threads are kept: one URL gives the checkpointer, the store and the journal."""
 
 import importlib
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
@@ -91,7 +92,7 @@ def open_durability(url: str = DEFAULT_URL) -> Durability:
         return _open_sqlite(url, rest[1:])
     if scheme in {"postgresql", "postgres"}:
         return _open_postgres(url)
-    msg = f"Cannot open the database {url!r}: give {_FORMS}."
+    msg = f"Cannot open the database {_without_password(url)!r}: give {_FORMS}."
     raise DatabaseError(msg)
 
 
@@ -255,7 +256,8 @@ def _postgres_threads(pool: Any) -> list[str]:
 def _without_password(url: str) -> str:
     scheme, _, rest = url.partition("://")
     user, at, host = rest.rpartition("@")
-    return f"{scheme}://{user.partition(':')[0]}{at}{host}"
+    shown = f"{scheme}://{user.partition(':')[0]}{at}{host}"
+    return re.sub(r"(?i)(password=)[^&]*", r"\1…", shown)
 
 
 def _cause(error: Exception) -> str:

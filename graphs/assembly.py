@@ -17,8 +17,16 @@ from ..tools.catalog import Catalog
 from ..tools.policy import PolicyLike
 from ..tools.toolbox import Toolbox
 
+
+def _current_folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # deleted under the process: matters only to who serves files from it
+        return "."
+
+
 # Read once, at import: a node may not look at the file system on the event loop.
-_STARTED_IN = str(Path.cwd())
+_STARTED_IN = _current_folder()
 
 
 def assemble(

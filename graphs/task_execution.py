@@ -41,7 +41,7 @@ def task_builder(parts: Parts) -> LoopBuilder[TaskState, Context, TaskInput, Tas
     """Draw the graph that carries out one task."""
     builder = LoopBuilder(TaskState, Context, input_schema=TaskInput)
     builder.add_node("executor", partial(executor, parts=parts))
-    builder.add_node("approve", approve)
+    builder.add_node("approve", partial(approve, parts=parts))
     builder.add_node("call_tools", partial(call_tools, parts=parts))
     builder.add_edge(START, "executor")
     builder.add_conditional_edges("executor", route_after_executor)

@@ -10,10 +10,11 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from ..state.context import Context
 from ..state.contracts import Contract
 from ..state.errors import ModelCallFailed
+from ..state.events import Emit
 from ..state.spend import Spend, add_spend, model_spend
 from .choice import Chosen, Models
 from .reading import Reading, read_answer
-from .retry import Emit, call_with_retries
+from .retry import call_with_retries
 from .spend import Ledger, Limit, tokens_of
 from .structured import ask_once
 
@@ -43,6 +44,8 @@ class Answer(Generic[C]):
     """False where the message was cut or filtered: its tool calls must not run."""
     refused: Limit | None = None
     """The limit because of which no (further) call was made."""
+    notes: list[str] = field(default_factory=list)
+    """What went wrong on the way without spoiling the answer: another model had to be asked."""
 
 
 async def ask(
@@ -85,7 +88,7 @@ async def ask(
     answer: Answer[C] = Answer(AIMessage(""), model=chosen.name)
     extra: list[BaseMessage] = []
     for asks in range(1, MAX_ASKS + 1):
-        if not ledger.reserve_model_call(role):
+        if not ledger.reserve_model_call():
             answer = _refused(answer, ledger)
             break
         message, answered, spend = await caller.call([*messages, *extra])
@@ -95,7 +98,7 @@ async def ask(
             break
         extra = _repair(reading, contract)
     caller.report(answer)
-    return answer
+    return replace(answer, notes=caller.notes)
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class _Caller:
     tools: Sequence[dict[str, Any]]
     contract: type[Contract] | None
     emit: Emit
+    notes: list[str] = field(default_factory=list)
 
     async def call(self, messages: list[BaseMessage]) -> tuple[AIMessage, Chosen, Spend]:
         async def attempt(chosen: Chosen) -> AIMessage:
@@ -118,12 +122,12 @@ class _Caller:
             )
             if took_tools and not chosen.quirks.takes_tools:
                 text = f"The model {chosen.name} takes no tools: it answers without them."
-                self.emit({"type": "warning", "text": text})
+                self._tell({"type": "warning", "text": text})
             return message
 
         try:
             message, answered = await call_with_retries(
-                self.chosen, self.role, attempt, context=self.context, emit=self.emit
+                self.chosen, self.role, attempt, context=self.context, emit=self._tell
             )
         except ModelCallFailed:
             self._add(model_spend(self.role, self.chosen.name, 0, 0))
@@ -131,6 +135,19 @@ class _Caller:
         spend = model_spend(self.role, answered.name, *tokens_of(messages, message))
         self._add(spend)
         return message, answered, spend
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        """Emit an event, and note it if the user should still know of it after the run."""
+        if event["type"] == "fallback":
+            # The type of the error alone: its words may hold what must not be saved.
+            why = event["error"].partition(":")[0]
+            self.notes.append(
+                f"The {event['role']}'s model {event['model']} did not answer ({why}); "
+                f"{event['to']} was asked instead."
+            )
+        elif event["type"] == "warning":
+            self.notes.append(event["text"])
+        self.emit(event)
 
     def _add(self, spend: Spend) -> None:
         self.ledger.add(spend)

@@ -145,7 +145,7 @@ class Models:
         if self._base_url():
             msg = (
                 "OPENAI_BASE_URL is set but no model is named: set LOOPWRIGHT_MODEL to a model "
-                "that server offers, such as openai:qwen3, or unset OPENAI_BASE_URL."
+                "that server offers, such as qwen3:8b, or unset OPENAI_BASE_URL."
             )
             raise ModelUnavailable(msg)
         return _Source(named=OPENAI_TIERS if self._environ.get("OPENAI_API_KEY") else {})
@@ -235,7 +235,10 @@ def _source_of(model: Model | Mapping[str, Model] | None) -> _Source:
 
 def _must_be_model(value: object, where: str) -> None:
     if not isinstance(value, BaseChatModel) and not (isinstance(value, str) and value.strip()):
-        msg = f"{where} must be a provider:name string or a chat model, not {value!r:.80}."
+        msg = (
+            f"{where} must be a provider:name string or a chat model, not {value!r:.80}: "
+            "give it a name such as 'openai:gpt-5.4-mini', or a LangChain chat model."
+        )
         raise ModelUnavailable(msg)
 
 

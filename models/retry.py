@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from langchain_core.exceptions import ModelError
@@ -19,11 +19,11 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.context import Context
 from ..state.errors import LoopwrightError, ModelCallFailed
+from ..state.events import Emit
 from .choice import Chosen
 from .structured import status_of
 
 T = TypeVar("T")
-Emit = Callable[[dict[str, Any]], None]
 
 _FIRST_DELAY: Final = 0.5
 _LONGEST_DELAY: Final = 30.0

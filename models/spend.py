@@ -14,14 +14,11 @@ from typing_extensions import TypedDict
 
 from ..state.context import Context
 from ..state.spend import Spend, add_spend
+from ..state.tokens import estimate_tokens
 
 Limit = Literal["model_calls", "tool_calls", "tokens", "seconds"]
 
 _WARN_AT: Final = 0.8
-# Rules of thumb of tokenizers: English text, and scripts written without spaces.
-_CHARACTERS_PER_TOKEN: Final = 4.0
-_CJK_CHARACTERS_PER_TOKEN: Final = 1.5
-_FIRST_CJK: Final = "\u2e80"
 
 
 class BudgetWarning(TypedDict):
@@ -45,7 +42,6 @@ class Ledger:
         context: Context,
         spent: Spend | None = None,
         *,
-        seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start counting.
@@ -53,7 +49,6 @@ class Ledger:
         Args:
             context: Holds the limits.
             spent: What this user turn used before, read from the state on a resume.
-            seconds: Active seconds used before; by default those in `spent`.
             clock: Seconds of a clock that never goes back.
         """
         self._limits: dict[Limit, float] = {
@@ -65,7 +60,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._clock = clock
         self._spent = add_spend(None, spent)
-        self._seconds_before = self._spent.pop("seconds", 0.0) if seconds is None else seconds
+        self._seconds_before = self._spent.pop("seconds", 0.0)
         self._started = clock()
         self._reserved: dict[Limit, int] = {"model_calls": 0, "tool_calls": 0}
         self._recalled: dict[str, float] = {}
@@ -73,7 +68,7 @@ class Ledger:
         self._warned: set[Limit] = set()
         self._warned = {warning["limit"] for warning in self.near()}
 
-    def reserve_model_call(self, role: str) -> bool:  # noqa: ARG002 - callers name who asks
+    def reserve_model_call(self) -> bool:
         """Take one model call out of the budget; False where a limit is reached.
 
         Used-up tool calls do not count here: the model may still say what it found.
@@ -180,12 +175,6 @@ def _timeless(spend: Spend) -> Spend:
     counted = spend.copy()
     counted.pop("seconds", None)
     return counted
-
-
-def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text: 4 characters each, 1.5 for Chinese, Japanese and Korean."""
-    cjk = sum(1 for character in text if character >= _FIRST_CJK)
-    return round((len(text) - cjk) / _CHARACTERS_PER_TOKEN + cjk / _CJK_CHARACTERS_PER_TOKEN)
 
 
 def tokens_of(asked: Sequence[BaseMessage], answer: AIMessage) -> tuple[int, int]:

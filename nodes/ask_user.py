@@ -2,7 +2,7 @@
 
 from langgraph.types import interrupt
 
-from ..state.answers import Answer
+from ..state.answers import Words
 from ..state.loop import PlanState, PlanUpdate
 from ..state.questions import question
 
@@ -13,12 +13,11 @@ async def ask_user(state: PlanState) -> PlanUpdate:
         question(
             "ask_user", {"questions": state.missing}, " ".join(state.missing), answers="respond"
         ),
-        response_schema=Answer,
+        response_schema=Words,
     )
-    words = answer.message or str((answer.args or {}).get("answer", ""))
-    if answer.type == "reject" or not words.strip():
+    if answer.type == "reject":
         return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)
-    given = {"question": " ".join(state.missing), "answer": words}
+    given = {"question": " ".join(state.missing), "answer": answer.words}
     return PlanUpdate(
         planning="again",
         missing=[],

@@ -1,5 +1,7 @@
 """Intake: the start of every user turn; begins a new request or takes the last one up again."""
 
+import hashlib
+
 from langgraph.types import Overwrite
 
 from ..state.loop import PlanState, PlanUpdate, changes
@@ -9,10 +11,10 @@ from ..state.plan import Task
 
 async def intake(state: PlanState) -> PlanUpdate:
     """Reset the guards; keep plan and evidence only where the same request goes on."""
-    newest = next((m for m in reversed(state.messages) if m.type == "human"), None)
-    same_request = newest is not None and newest.id == state.request_id
+    request = _request_id(state)
+    same_request = bool(request) and request == state.request_id
     update = _fresh_guards(state)
-    update["request_id"] = str(newest.id) if newest else ""
+    update["request_id"] = request
     update["allowance"] = state.allowance + 1 if same_request else 1
     if same_request or _was_cut_off(state):
         update["todos"] = Overwrite([_reopened(task) for task in state.todos])
@@ -20,6 +22,15 @@ async def intake(state: PlanState) -> PlanUpdate:
     else:
         update |= {"todos": Overwrite([]), "evidence": Overwrite([]), "answers": []}
     return changes(state, update)
+
+
+def _request_id(state: PlanState) -> str:
+    """The newest human message, by its id and its words: clients may reuse an id."""
+    newest = next((m for m in reversed(state.messages) if m.type == "human"), None)
+    if newest is None:
+        return ""
+    words = hashlib.sha256(newest.text.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{newest.id}-{words}"
 
 
 def _fresh_guards(state: PlanState) -> PlanUpdate:

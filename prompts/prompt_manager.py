@@ -55,10 +55,6 @@ class PromptManager:
             raise SettingsError(msg)
         self._templates[role] = text
 
-    def roles(self) -> list[str]:
-        """The roles that were given a template or a context of their own."""
-        return sorted({*self._templates, *self._contexts})
-
     def get_prompt(
         self, role: str, *, system_context: str = "", business_context: str = "", language: str = ""
     ) -> str:

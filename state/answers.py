@@ -92,3 +92,20 @@ def _edited_action(value: object) -> dict[str, Any]:
     if isinstance(value, dict) and set(value) in ({"name", "args"}, {"action", "args"}):
         return {"name": value.get("name") or value.get("action") or "", "args": value["args"]}
     return {}
+
+
+class Words(Answer):
+    """An answer to a question that asks for words: some words, or a refusal to answer."""
+
+    @model_validator(mode="after")
+    def _has_words(self) -> "Words":
+        if self.type != "reject" and not self.words:
+            msg = "this question wants words: respond: text, or reject to leave it unanswered"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def words(self) -> str:
+        """What was said: as a message, or as the edited argument `answer`."""
+        said = self.message if self.type == "respond" else (self.args or {}).get("answer")
+        return said.strip() if isinstance(said, str) else ""

@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from .statuses import TaskStatus, read_status
+from .storable import storable
 
 Role = Literal["planner", "executor", "verifier"]
 
@@ -31,9 +32,11 @@ def _listed(value: object) -> object:
 
 
 def _text(value: object) -> object:
-    """Read numbers and null where a text is wanted."""
+    """Read numbers and null where a text is wanted; a text that could not be kept is mended."""
     if value is None:
         return ""
+    if isinstance(value, str):
+        return storable(value)
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
@@ -59,7 +62,7 @@ class Todo(Contract):
 
     id: Id = Field(default="", description="Short unique id, such as '1'.")
     description: Text = Field(min_length=1, description="What to do, concrete and executable.")
-    priority: int = Field(default=1, ge=1, description="1 is done first.")
+    priority: int = Field(default=1, ge=1, le=1_000_000, description="1 is done first.")
     status: Status = Field(default="pending", description="Always 'pending' in a new plan.")
     acceptance_criteria: Texts = Field(
         default_factory=list,

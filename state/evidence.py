@@ -64,6 +64,8 @@ def check_verdict(
     if verdict.all_completed:
         missing = [t["id"] for t in requested(tasks) if t["id"] not in proven]
         problems += [f"allCompleted is true but task {i!r} has no proof" for i in missing]
+        if tasks and not proven and not missing:
+            problems.append("allCompleted is true but every task was left out, none is proven")
     return problems
 
 

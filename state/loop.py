@@ -163,6 +163,8 @@ class TaskState(TaskInput):
     """The calls of the latest model turn with what policy says of each; the executor writes."""
     decisions: Annotated[dict[str, dict[str, Any]], keep_latest] = field(default_factory=dict)
     """Call id to the human's answer; approve writes."""
+    objections: Annotated[dict[str, str], keep_latest] = field(default_factory=dict)
+    """Call id to why the human's edit of it cannot run; approve writes, the next question tells."""
     records: Records = field(default_factory=list)
     """The calls that ran; call_tools appends."""
     status: str = "in_progress"
@@ -185,6 +187,7 @@ class TaskUpdate(TypedDict, total=False):
     round: int
     calls: list[Any]
     decisions: dict[str, dict[str, Any]]
+    objections: dict[str, str]
     records: list[Any]
     status: str
     result: str

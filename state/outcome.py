@@ -54,9 +54,9 @@ class Outcome(TypedDict):
 def judge(reason: Reason, tasks: Sequence[Task]) -> OutcomeStatus:
     """The status that goes with a reason and what was done."""
     if reason == "GOAL":
-        return (
-            "complete" if all(t["status"] == "completed" for t in requested(tasks)) else "partial"
-        )
+        asked = requested(tasks)
+        done = bool(asked) and all(t["status"] == "completed" for t in asked)
+        return "complete" if done else "partial"
     if reason in _BLOCKING:
         return "blocked"
     if reason in _NO_PROGRESS:

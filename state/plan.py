@@ -130,17 +130,17 @@ def adopt_plan(todos: Sequence[Todo], old: Sequence[Task]) -> list[Task]:
     result and evidence still stand. Other old tasks go. Ids are never given to another task while
     a kept one holds them, so evidence ids stay unambiguous.
     """
-    done = {fingerprint(t): t for t in old if t["status"] == "completed"}
+    done = [t for t in old if t["status"] == "completed"]
     failed = {t["id"]: t for t in old if t["status"] != "completed"}
     named: dict[str, str] = {}
     fresh: dict[str, Task] = {}
-    taken = {t["id"] for t in done.values()}
+    taken = {t["id"] for t in done}
     for todo in _dependencies_first(todos):
         task = _as_task(todo)
-        match = done.get(fingerprint(task))
+        match = _same_words(task, done)
         if match and all(fresh[named[i]]["status"] == "completed" for i in todo.depends_on or []):
             task = {**match, "priority": todo.priority}
-            done.pop(fingerprint(match))
+            done.remove(match)
         else:
             task["id"] = _free_id(todo.id, taken)
             _continue_counts(task, failed.get(task["id"]))
@@ -149,7 +149,13 @@ def adopt_plan(todos: Sequence[Todo], old: Sequence[Task]) -> list[Task]:
         if todo.depends_on is not None:
             task["depends_on"] = [named[i] for i in todo.depends_on]
         fresh[task["id"]] = task
-    return [*done.values(), *(fresh[named[todo.id]] for todo in todos)]
+    return [*done, *(fresh[named[todo.id]] for todo in todos)]
+
+
+def _same_words(task: Task, done: Sequence[Task]) -> Task | None:
+    """The finished task with the same words; of several the one with the same id."""
+    same = [t for t in done if fingerprint(t) == fingerprint(task)]
+    return next((t for t in same if t["id"] == task["id"]), same[0] if same else None)
 
 
 def _dependencies_first(todos: Sequence[Todo]) -> list[Todo]:

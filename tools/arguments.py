@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
+from ..state.storable import DEEPEST, storable_json
 from .schemas import Schema
 
 _SHOWN_SCHEMA: Final = 1_500
@@ -51,6 +52,12 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
     return fitted, f"The arguments do not fit: {problems}. {_wanted(schema)}"
 
 
+_TOO_DEEP: Final = (
+    f"The arguments are nested deeper than {DEEPEST}, or hold an integer beyond 64 bits; "
+    "send a flatter value, and such a number as text."
+)
+
+
 def _unsafe(args: object) -> str:
     """What no server can be sent: it would arrive as something else, or break the connection."""
     try:
@@ -62,7 +69,9 @@ def _unsafe(args: object) -> str:
             "The arguments contain NaN or Infinity, which JSON does not have; send a real number."
         )
     except RecursionError:
-        return "The arguments are nested too deeply; send a flatter value."
+        return _TOO_DEEP
+    if storable_json(args) != args:
+        return _TOO_DEEP
     return ""
 
 

@@ -200,7 +200,7 @@ class _Run:
         if kind == "edit":
             return self._edited(call, tool, decision)
         if kind == "respond":
-            return _Settled("success", said or NOTHING)
+            return _Settled("success", said or NOTHING, "answered by the user")
         if kind == "reject":
             text = _REJECTED.format(said=f" and said: {said}" if said else "")
             return _Settled("denied", text, "rejected")
@@ -297,7 +297,7 @@ class _Run:
         error = task.exception()
         if error is None:
             return normalise(task.result())
-        if not isinstance(error, Exception) or isinstance(error, GraphBubbleUp):
+        if isinstance(error, GraphBubbleUp | asyncio.CancelledError | KeyboardInterrupt):
             raise error
         log.info("tool %s failed", name, exc_info=error)
         return _failed(step.tool, error)

@@ -42,7 +42,6 @@ class CatalogTool:
     destructive: bool = False
     idempotent: bool = False
     declared: Mapping[str, bool] = field(default_factory=dict)
-    output_schema: Schema | None = None
     auto_approve: bool = False
     timeout: float | None = None
     hidden: frozenset[str] = frozenset()
@@ -183,14 +182,12 @@ def _described(listing: Listing, warnings: list[str]) -> Iterable[CatalogTool]:
 
 def _from_server(config: ServerConfig, original: str, raw: Mapping[str, Any]) -> CatalogTool:
     hints = read_hints(raw.get("annotations"))
-    output = raw.get("outputSchema")
     return CatalogTool(
         name=_short(_clean(original)),
         description=one_line(raw.get("description")) or one_line(raw.get("title")) or original,
         schema=sanitise(raw.get("inputSchema")),
         server=config.name,
         original=original,
-        output_schema=output if isinstance(output, dict) else None,
         auto_approve=config.approves(original),
         timeout=config.timeout,
         **flags(hints),

@@ -61,7 +61,8 @@ def read_servers(
 
     Args:
         source: A JSON file, or its content as a mapping; `mcpServers` may be left out of a mapping.
-        environ: Where `${NAME}` and `${NAME:-default}` in `env`, `headers` and `url` are looked up.
+        environ: Where `${NAME}` and `${NAME:-default}` are looked up; in `command`, `args`, `cwd`,
+            `env`, `url` and `headers`.
 
     Returns:
         One entry a server in the order given; a wrong entry carries its `problem` and does not
@@ -86,10 +87,11 @@ def _load(path: Path) -> Mapping[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        msg = f"The MCP configuration {path} cannot be read: {error.strerror or error}."
+        why = error.strerror or error
+        msg = f"The MCP configuration {path} cannot be read: {why}; check path and rights."
         raise ToolServerError(msg) from error
     except ValueError as error:
-        msg = f"The MCP configuration {path} is no valid JSON: {error}."
+        msg = f"The MCP configuration {path} is no valid JSON: {error}; mend the file."
         raise ToolServerError(msg) from error
     if not isinstance(content, Mapping):
         msg = f'The MCP configuration {path} must be an object with the key "mcpServers".'
@@ -124,13 +126,18 @@ def _parsed(name: str, entry: Mapping[str, Any], environ: Mapping[str, str]) -> 
     }
     if common["transport"] == "stdio":
         return ServerConfig(**common, **_process(entry, environ))
-    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
-        msg = '"url" must be an http:// or https:// address'
-        raise _Wrong(msg)
     headers = entry.get("headers") or {}
     if not callable(headers):
         headers = _expanded("headers", headers, environ)
-    return ServerConfig(**common, url=_expand("url", url, environ), headers=headers)
+    return ServerConfig(**common, url=_address(url, environ), headers=headers)
+
+
+def _address(url: object, environ: Mapping[str, str]) -> str:
+    address = _expand("url", url, environ) if isinstance(url, str) else ""
+    if not address.startswith(("http://", "https://")):
+        msg = '"url" must be an http:// or https:// address'
+        raise _Wrong(msg)
+    return address
 
 
 def _transport(entry: Mapping[str, Any], url: object) -> Transport:
@@ -152,10 +159,10 @@ def _process(entry: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, 
         msg = '"args" must be a list of strings'
         raise _Wrong(msg)
     return {
-        "command": command,
-        "args": tuple(str(arg) for arg in args),
+        "command": _expand("command", command, environ),
+        "args": tuple(_expand(f"args[{i}]", str(arg), environ) for i, arg in enumerate(args)),
         "env": _expanded("env", entry.get("env") or {}, environ),
-        "cwd": None if cwd is None else os.path.expanduser(str(cwd)),
+        "cwd": None if cwd is None else os.path.expanduser(_expand("cwd", str(cwd), environ)),
     }
 
 

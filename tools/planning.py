@@ -9,7 +9,9 @@ from typing import Any, Final, Literal, cast
 from langchain_core.messages import AIMessage, AIMessageChunk
 from typing_extensions import TypedDict
 
+from ..state import questions
 from ..state.context import Context
+from ..state.storable import storable_json
 from .arguments import check_arguments
 from .catalog import Catalog, CatalogTool
 from .policy import Policy
@@ -26,13 +28,15 @@ _NO_JSON: Final = (
 )
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 _SHOWN_ARGUMENTS: Final = 2_000
+_SHOWN_DESCRIPTION: Final = 300
 
 
 class PlannedCall(TypedDict):
     """One call between planning and running; JSON only, so it can wait in the state.
 
-    `id` is the evidence id `<task>.<round>.<index>`, `call_id` the provider's. `reason` says why
-    the call is asked about or denied; for an `error` it is the answer for the model.
+    `id` is the evidence id `<task>.<round>.<index>`, `call_id` the provider's. `about` is what the
+    tool says of itself, for whoever has to approve the call. `reason` says why the call is asked
+    about or denied; for an `error` it is the answer for the model.
     """
 
     id: str
@@ -40,6 +44,7 @@ class PlannedCall(TypedDict):
     call_id: str
     name: str
     server: str | None
+    about: str
     args: dict[str, Any]
     action: Action
     reason: str
@@ -121,7 +126,10 @@ def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMess
     """The message with the call ids of its planned calls, so that each answer finds its call."""
     ids = iter(calls)
     update = {
-        "tool_calls": [{**call, "id": next(ids)["call_id"]} for call in message.tool_calls],
+        "tool_calls": [
+            {**call, "args": storable_json(call["args"]), "id": next(ids)["call_id"]}
+            for call in message.tool_calls
+        ],
         "invalid_tool_calls": [
             {**call, "id": next(ids)["call_id"]} for call in message.invalid_tool_calls
         ],
@@ -129,50 +137,42 @@ def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMess
     return message.model_copy(update=update)
 
 
-def question(call: Mapping[str, Any], catalog: Catalog | None = None) -> dict[str, Any]:
-    """What to interrupt with for a call that is asked about.
+def objection_to(call: Mapping[str, Any], name: str, args: object, gate: Gate) -> str:
+    """Why a human's edit of a call is no answer; "" where it is one, be it one policy denies."""
+    if name not in ("", call["name"]):
+        return f"An edit may change the arguments of {call['name']}, not the tool."
+    tool = gate.catalog.find(call["name"], call["server"])
+    if tool is None:
+        return unknown_tool(call["name"], gate.catalog)
+    _, action, reason = gate.judge(tool, args)
+    return f"The edit cannot run. {reason}" if action == "error" else ""
 
-    One payload for Agent Chat UI (`action_requests` and `review_configs`) and for Agent Inbox
-    (`action_request` and `config`).
+
+def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
+    """What to interrupt with for a call that is asked about, in the shape of all questions.
 
     Args:
         call: The planned call.
-        catalog: Adds what the tool says of itself, where it is at hand.
+        objection: Why the last answer could not be taken.
     """
-    name, args = call["name"], call["args"]
-    tool = catalog.find(name, call["server"]) if catalog else None
-    description = _described(call, tool.description if tool else "")
-    request = {
-        "name": name,
-        "args": args,
-        "description": description,
-        "tool_call_id": call["call_id"],
-    }
-    allowed = ["approve", "edit", "reject", "respond"]
+    call_id = call["call_id"]
+    description = "\n\n".join(filter(None, [objection, _described(call)]))
     return {
         "type": "tool_approval",
         "id": call["id"],
-        "tool_call_id": call["call_id"],
+        "tool_call_id": call_id,
         "task": call["task"],
         "reason": call["reason"],
-        "description": description,
-        "action_requests": [request],
-        "review_configs": [{"action_name": name, "allowed_decisions": allowed}],
-        "action_request": {"action": name, "args": args},
-        "config": {
-            "allow_accept": True,
-            "allow_edit": True,
-            "allow_respond": True,
-            "allow_ignore": True,
-        },
+        **questions.question(call["name"], call["args"], description, tool_call_id=call_id),
     }
 
 
-def _described(call: Mapping[str, Any], about: str) -> str:
+def _described(call: Mapping[str, Any]) -> str:
     where = f" of the MCP server {call['server']!r}" if call["server"] else ""
     shown = json.dumps(call["args"], ensure_ascii=False, indent=2)
     if len(shown) > _SHOWN_ARGUMENTS:
         shown = shown[:_SHOWN_ARGUMENTS] + "…"
+    about = call.get("about", "")  # a call planned by an earlier version has none
     lines = [f"Run {call['name']}{where}? ({call['reason']})", about, f"Arguments:\n{shown}"]
     return "\n\n".join(filter(None, lines))
 
@@ -185,7 +185,8 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     base = {
         "name": name,
         "server": tool.server if tool else None,
-        "args": args if isinstance(args, dict) else {},
+        "about": _shortened(tool.description) if tool else "",
+        "args": storable_json(args) if isinstance(args, dict) else {},
         "action": "error",
         "reason": problem,
         "read_only": bool(tool and tool.read_only),
@@ -196,6 +197,10 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
         return base | {"args": {}}
     fitted, action, reason = gate.judge(tool, args)
     return base | {"args": fitted, "action": action, "reason": reason}
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN_DESCRIPTION else text[: _SHOWN_DESCRIPTION - 1] + "…"
 
 
 def unknown_tool(name: str, catalog: Catalog) -> str:

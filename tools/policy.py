@@ -65,7 +65,9 @@ class Rule:
         """Whether the rule speaks of this call."""
         if not (fnmatchcase(tool.name, self.tool) or fnmatchcase(tool.original, self.tool)):
             return False
-        if self.server is not None and not fnmatchcase(tool.server or "", self.server):
+        if self.server is not None and (
+            tool.server is None or not fnmatchcase(tool.server, self.server)
+        ):
             return False
         if any(tool.declared.get(hint, False) != value for hint, value in self.annotations.items()):
             return False

@@ -12,7 +12,7 @@ from pydantic.errors import PydanticUserError
 from ..state.errors import SettingsError
 from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, read_hints
 from .schemas import one_line, sanitise
-from .threads import POOL
+from .thread_pool import POOL
 
 PythonTool = BaseTool | Callable[..., Any]
 
@@ -44,6 +44,9 @@ async def run_tool(tool: BaseTool, call: Mapping[str, Any], config: RunnableConf
     if _is_async(tool):
         return await tool.ainvoke(dict(call), config)
     result = await POOL.run(lambda: tool.invoke(dict(call), config))
+    if isinstance(result, GeneratorExit):  # would end the coroutine that awaits it instead
+        msg = "GeneratorExit"
+        raise RuntimeError(msg) from result  # noqa: TRY004 - it is not about a type
     if isinstance(result, BaseException):
         raise result
     return result

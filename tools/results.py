@@ -6,7 +6,6 @@ Long texts keep head and tail; the whole is stored once and can be read on with 
 import hashlib
 import itertools
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,17 +14,12 @@ from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from ..state.storable import storable, storable_json
+
 NOTHING: Final = "(no output)"
 NEXT_STEP: Final = "Correct the arguments, try another tool, or say plainly that it failed."
 
-CJK_WEIGHT: Final = 4 / 1.5
-"""A CJK character is 1/1.5 token, another one 1/4: so many others one CJK character stands for."""
-
-_CJK: Final = re.compile(
-    "[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+"
-)
 _LEAVES: Final = 200
-_BROKEN: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -76,21 +70,21 @@ def normalise(raw: object) -> ToolResult:
         return _from_blocks(raw, None, is_error=False)
     data = to_json(raw)
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    return ToolResult(_clean(text), None if isinstance(data, str) else data)
+    return ToolResult(storable(text), None if isinstance(data, str) else data)
 
 
 def failure(why: str) -> ToolResult:
     """A failed call as a result: one sentence, and what the model can do."""
-    return ToolResult(_clean(f"{why.rstrip('. ')}. {NEXT_STEP}"), is_error=True)
+    return ToolResult(storable(f"{why.rstrip('. ')}. {NEXT_STEP}"), is_error=True)
 
 
 def from_exception(name: str, error: BaseException) -> ToolResult:
     """An exception as a result: its type and message, no traceback."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    words = str(error).strip()
-    told = f"{type(error).__name__}: {words}" if words else type(error).__name__
-    return failure(f"{name} failed: {told}")
+    words = told(error).strip()
+    kind = type(error).__name__
+    return failure(f"{name} failed: {kind}: {words}" if words else f"{name} failed: {kind}")
 
 
 def to_json(value: object) -> Any:
@@ -99,12 +93,17 @@ def to_json(value: object) -> Any:
         plain = to_jsonable_python(value, fallback=str)
         # JSON has no NaN and no Infinity; every other constant is its own.
         plain = json.loads(json.dumps(plain, ensure_ascii=False), parse_constant=str)
-        json.dumps(plain, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return json.loads(_clean(json.dumps(plain, ensure_ascii=False)))
     except (PydanticSerializationError, ValueError, TypeError, RecursionError):
+        return storable(told(value))
+    return storable_json(plain)
+
+
+def told(value: object) -> str:
+    """A value in its own words, where it has any: a `__str__` may raise like all code of others."""
+    try:
         return str(value)
-    return plain
+    except Exception:  # noqa: BLE001 - whatever it raises, there is a value to name
+        return f"<{type(value).__name__}>"
 
 
 def _from_message(message: ToolMessage) -> ToolResult:
@@ -165,7 +164,7 @@ def _from_blocks(blocks: Iterable[Any], data: Any, *, is_error: bool) -> ToolRes
     if data is not None and not _covers(text, plain):
         text = "\n".join(filter(None, [text, json.dumps(plain, ensure_ascii=False)]))
     artifact = {"links": links} if links else {}
-    return ToolResult(_clean(text) or NOTHING, plain, is_error, artifact, tuple(media))
+    return ToolResult(storable(text) or NOTHING, plain, is_error, artifact, tuple(media))
 
 
 def _shown(block: Any, media: list[Media], links: list[dict[str, Any]]) -> str:
@@ -230,7 +229,7 @@ def _parsed(text: str) -> Any:
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
-        return json.loads(text)
+        return storable_json(json.loads(text))
     except (ValueError, RecursionError):
         return None
 
@@ -252,17 +251,6 @@ def _leaves(data: Any) -> Iterable[str]:
             yield from _leaves(item)
     elif data is not None:
         yield data if isinstance(data, str) else json.dumps(data)
-
-
-def _clean(text: str) -> str:
-    """Without what databases and providers refuse: NUL and halves of surrogate pairs."""
-    return _BROKEN.sub("\ufffd", text)
-
-
-def weigh(text: str) -> float:
-    """Length in Latin characters: what a model's context has to bear."""
-    wide = sum(map(len, _CJK.findall(text)))
-    return len(text) + (CJK_WEIGHT - 1) * wide
 
 
 def digest(text: str) -> str:

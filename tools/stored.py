@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from langgraph.store.base import BaseStore
 
+from ..state.tokens import weigh
 from .catalog import READ_RESULT
-from .results import Media, ToolResult, digest, failure, weigh
+from .results import Media, ToolResult, digest, failure
 
 log = logging.getLogger(__name__)
 

@@ -103,7 +103,7 @@ class Toolbox:
                 str(tool.server),
                 tool.original,
                 dict(args),
-                repeatable=tool.read_only,
+                repeatable=tool.repeatable,
                 user_id=user_id,
                 meta=dict(meta),
             )

@@ -33,8 +33,7 @@ from .verdict import judge
 _ROLE: Final = re.compile(r"\bYou are the (planner|executor|verifier)\b", re.IGNORECASE)
 _PLAIN: Final = (
     f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a "
-    f"model such as "
-    "'openai:gpt-4.1', and ask again."
+    "model such as 'openai:gpt-5.4-mini', and ask again."
 )
 
 

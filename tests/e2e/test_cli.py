@@ -158,7 +158,7 @@ def test_a_run_without_a_terminal_is_told_in_plain_lines(notes):
     assert "call 1.1.0 success" in done.stdout
     assert "✓ [1.1.0] read_file" in done.stdout
     assert "Monday at nine" in done.stdout
-    assert "this run used the built-in offline model" in done.stdout
+    assert "the built-in offline model stands in" in done.stdout
     assert done.stderr == ""
 
 
@@ -272,17 +272,24 @@ def test_wrong_use_is_one_object_with_json(args):
 
 def test_a_goal_of_a_megabyte_comes_by_standard_input(notes):
     done = cli("run", "-", stdin="Read notes.md. " + "really " * 150_000)
-    assert done.returncode in {0, 3}
+    assert done.returncode == 3, "nothing says that a million reallys are done"
     assert "Traceback" not in done.stderr
-    assert "Outcome:" in done.stdout
+    assert "Outcome: stuck (SAME_BLOCKERS)" in done.stdout
+    assert '✓ [1.1.0] read_file {"path": "notes.md"}' in done.stdout
     assert max(map(len, done.stdout.split("Outcome:")[0].splitlines()[:8])) <= 160
 
 
-@pytest.mark.parametrize("odd", ["{x} {{y}} ${HOME} %s {% if %} {0}", "<script>[bold] [red]"])
-def test_template_syntax_in_a_goal_is_data(notes, odd):
+@pytest.mark.parametrize(
+    ("odd", "status", "code"),
+    [
+        ("{x} {{y}} ${HOME} %s {% if %} {0}", "complete", 0),
+        ("<script>[bold] [red]", "stuck", 3),  # words the offline model cannot find done
+    ],
+)
+def test_template_syntax_in_a_goal_is_data(notes, odd, status, code):
     done = cli("run", "--json", f"Read notes.md {odd}")
     told = json.loads(done.stdout)
-    assert done.returncode in {0, 3}  # how far the offline model gets with such words is its affair
+    assert (told["status"], done.returncode) == (status, code)
     assert odd in told["tasks"][0]["description"]
 
 

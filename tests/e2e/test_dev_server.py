@@ -222,6 +222,7 @@ async def test_a_server_elsewhere_follows_its_settings_and_leaves_nothing_behind
         assert [line.split()[-1] for line in children.values()] == [str(tmp_path / "shelf")]
         assert server.stop() == 0
     assert not alive(children)
+    assert not (tmp_path / "threads.db").exists(), "the server keeps the threads itself"
 
 
 @pytest.mark.req("P-40")

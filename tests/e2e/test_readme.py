@@ -41,6 +41,9 @@ STANDS_FOR = {"make test": "make test TEST=tests/unit/prompts"}
 NOT_RUN = {"make dev", "export OPENAI_BASE_URL=http://localhost:11434/v1"}
 
 
+BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
+
+
 # ---- commands
 
 
@@ -127,15 +130,27 @@ def test_every_make_target_named_is_there():
     assert set(re.findall(r"\bmake ([a-z]+)", README)) <= targets | {"sure"}
 
 
+def test_names_of_models_are_of_one_set():
+    shown = set(re.findall(r"\b(?:openai:gpt|qwen)[\w.:-]*\w", README))
+    assert shown == {"openai:gpt-5.4", "openai:gpt-5.4-mini", "qwen3:8b"}
+
+
 # ---- programs
 
 
 PYTHON = blocks("python")
 
 
+@pytest.fixture
+def beside_mcp_json(tmp_path, monkeypatch):
+    """A folder with the example's mcp.json, where `python` is the one that runs the tests."""
+    shutil.copy(ROOT / "examples" / "mcp.json", tmp_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+
+
 @pytest.mark.parametrize("number", range(len(PYTHON)))
-def test_a_program_runs_as_it_stands(number, tmp_path, capsys):
-    """Offline, in an empty folder; warnings are errors."""
+def test_a_program_runs_as_it_stands(number, beside_mcp_json, capsys):
+    """Offline, in a folder with nothing but an mcp.json; warnings are errors."""
     exec(compile(PYTHON[number], f"README.md, program {number}", "exec"), {"__name__": "readme"})
     printed = capsys.readouterr().out
     assert ("print(" in PYTHON[number]) == bool(printed)
@@ -156,7 +171,7 @@ def test_the_embedding_example_is_the_one_in_the_readme():
         ("scripted.py", []),
     ],
 )
-def test_an_example_runs(example, printed, tmp_path):
+def test_an_example_runs(example, printed, beside_mcp_json, tmp_path):
     environ = environment(tmp_path / "home") | {"PYTHONWARNINGS": "error"}
     script = str(ROOT / "examples" / example)
     done = subprocess.run(
@@ -168,13 +183,24 @@ def test_an_example_runs(example, printed, tmp_path):
     assert (tmp_path / ".loopwright" / "embed.db").exists() == (example == "embed.py")
 
 
+def test_embedding_takes_about_ten_lines():
+    lines = [line for line in PYTHON[0].splitlines() if line.strip()]
+    assert len(lines) <= 14
+
+
+def test_every_benchmark_is_named_with_its_figures():
+    named = [(row[1], row[2].strip("`")) for row in table("| what | measured |")]
+    assert {script for _, script in named} == {f"benchmarks/{p.name}" for p in BENCHMARKS}
+    assert all(re.search(r"\d\.\d", figures) for figures, _ in named)
+
+
 def test_every_example_is_run_and_linked():
     tested = {"embed.py", "reviewer.py", "scripted.py"}
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
     assert all(f"(examples/{name})" in README for name in tested)
 
 
-def test_the_approval_program_asked_before_it_wrote(tmp_path, capsys):
+def test_the_approval_program_asked_before_it_wrote(beside_mcp_json, capsys):
     program = next(p for p in PYTHON if "Command(resume=" in p)
     asking = program.partition("    # …")[0]
     exec(asking, {"__name__": "readme"})

@@ -89,6 +89,8 @@ def test_one_spoiled_answer_costs_asks_not_the_run(role, label, turn, caplog):
     with caplog.at_level(logging.ERROR):
         outcome = run(model)
     check_honest(outcome, model)
+    ended = (outcome["status"], outcome["reason"], outcome["answer"])
+    assert ended == ("complete", "GOAL", "Mara owns it.")
     assert not caplog.records
     repaired = any(_repairs(m) for a in model.asked for m in a.messages)
     if (role, label) in {(r, n) for r, n, _ in MENDED}:

@@ -1,6 +1,7 @@
 """Threads that an earlier version, another graph or another provider left behind."""
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from loopwright import (
     build_plan_execute_verify,
     open_durability,
 )
+from loopwright.doors.durability import list_threads
 from loopwright.doors.graph import LoopBuilder
 from loopwright.prompts.sections import read_json
 from loopwright.state.messages import Messages
@@ -108,6 +110,34 @@ def test_a_question_of_version_0_is_answered_and_the_run_ends_right(tmp_path):
         assert graph.get_state(THREAD).values["schema_version"] == 1
     assert outcome["status"] == "complete"
     assert [t["attempts"] for t in outcome["tasks"]] == [1, 1]
+
+
+@pytest.mark.req("P-07")
+def test_a_database_of_version_0_is_answered_and_the_run_ends_right(tmp_path):
+    """A file that was written without this package; `make_version_0.py` beside it tells how."""
+    old, path = Path(__file__).parents[1] / "fixtures" / "version_0.db", tmp_path / "threads.db"
+    shutil.copy(old, path)
+    thread = {"configurable": {"thread_id": "old"}}
+    with open_durability(f"sqlite:///{path}") as durability:
+        (listed,) = list_threads(durability)
+        assert (listed.thread_id, listed.waiting, listed.next) == ("old", True, ("ask_user",))
+        graph = new_graph(durability)
+        saved = graph.get_state(thread)
+        assert "schema_version" not in saved.values
+        assert [t["status"] for t in saved.values["todos"]] == ["done", "executing"]
+        (question,) = saved.interrupts
+        assert question.value == {"question": "Which lamp do you mean?"}
+        outcome = graph.invoke(Command(resume="respond: the red one"), thread)["outcome"]
+        after = graph.get_state(thread)
+    assert (outcome["status"], outcome["answer"]) == ("complete", "Ada owns it, 7 euro.")
+    assert [(t["id"], t["status"], t["attempts"]) for t in outcome["tasks"]] == [
+        ("1", "completed", 0),
+        ("2", "completed", 1),
+    ]
+    assert after.values["schema_version"] == 1
+    assert after.values["answers"][0]["answer"] == "the red one"
+    assert (after.next, after.interrupts) == ((), ())
+    assert after.values["messages"][0].id == "message-1"
 
 
 @pytest.mark.req("P-07")

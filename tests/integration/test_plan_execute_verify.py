@@ -139,6 +139,55 @@ def test_improvements_go_back_to_the_planner_and_finished_tasks_are_not_run_agai
     assert read_json(again, "previous_plan")[0]["result"] == "The owner is Ada."
 
 
+@pytest.mark.req("S0-08", "S0-132")
+def test_tasks_that_are_done_but_not_well_enough_are_sent_back():
+    poor = failed("name the currency", t1=True, t2=True) | {"allCompleted": True}
+    poor["tasks"] = [
+        {"id": "1", "completed": True, "evidence": ["1.1.0"]},
+        {"id": "2", "completed": True, "evidence": ["2.1.0"]},
+    ]
+    model = two_tasks(
+        planner=[
+            plan(todo("1", "Find the owner"), todo("2", "Find the price")),
+            plan(todo("3", "Name the currency")),
+        ],
+        executor=[
+            [call("look", name="owner")], report("Ada"),
+            [call("look", name="price")], report("7"),
+            report("It is the euro."),
+        ],
+        verifier=[poor, passed("Ada; 7 euro.", t1=["1.1.0"], t2=["2.1.0"], t3=["3.report"])],
+    )  # fmt: skip
+    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
+    assert outcome["status"] == "complete"
+    assert [t["id"] for t in outcome["tasks"]] == ["1", "2", "3"]
+    again = human([a for a in model.asked if a.role == "planner"][1])
+    assert read_json(again, "improvements") == ["name the currency"]
+
+
+@pytest.mark.req("S0-04", "S0-07")
+def test_a_task_whose_result_is_known_is_answered_without_a_call():
+    """The model here calls a tool only for what it is not shown."""
+
+    def executor(messages, offered):
+        known = " ".join(r["result"] for r in read_json(messages[1].text, "results_so_far") or [])
+        if messages[-1].type == "tool":
+            return report(f"The owner is {messages[-1].text}.")
+        return report("Ada, as found before.") if "Ada" in known else [call("look", name="owner")]
+
+    look = shelf()
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the owner"), todo("2", "Name the owner"))],
+        executor=executor,
+        verifier=[passed("Ada owns it.", t1=["1.1.0"], t2=["2.report"])],
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[look]))["outcome"]
+    assert outcome["status"] == "complete"
+    assert look.calls == ["owner"]
+    assert [t["evidence"] for t in outcome["tasks"]] == [["1.1.0"], ["2.report"]]
+    assert "look" in [a for a in model.asked if a.role == "executor"][-1].tools
+
+
 @pytest.mark.req("P-03")
 @pytest.mark.parametrize("cited", [[], ["9.9.9"], ["1.1.0"]], ids=["none", "foreign", "failed"])
 def test_a_verifier_without_proof_is_not_believed(cited):
@@ -196,7 +245,7 @@ def test_verify_cycles_are_bounded_whatever_the_verifier_says():
         }[messages[0].text.split()[3].rstrip(".")]()
     )
     outcome = ask(build_plan_execute_verify(model=model))["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("partial", "MAX_ROUNDS")
+    assert (outcome["status"], outcome["reason"]) == ("exhausted", "MAX_ROUNDS")
     assert [a.role for a in model.asked] == ["planner", "executor", "verifier"] * 3
 
 
@@ -468,8 +517,7 @@ def test_braces_and_template_syntax_reach_the_model_unchanged():
     model = two_tasks()
     ask(build_plan_execute_verify(model=model, tools=[shelf()]), goal)
     assert [a.role for a in model.asked] == ["planner", *["executor"] * 4, "verifier"]
-    defused = goal.replace("</request>", "<\\/request>") if goal.endswith("</request>") else goal
-    assert all(f"<request>\n{defused}\n</request>" in a.messages[1].text for a in model.asked)
+    assert all(f"<request>\n{goal}\n</request>" in a.messages[1].text for a in model.asked)
 
 
 def test_the_same_call_id_in_every_turn_is_only_data():

@@ -1,5 +1,7 @@
 """Secrets travel in live objects only: nothing that is saved holds one."""
 
+import asyncio
+import hashlib
 import sqlite3
 
 import pytest
@@ -24,37 +26,49 @@ def saved_texts(url, path):
 
 
 @pytest.mark.req("P-16")
-def test_per_user_headers_reach_the_server_and_no_checkpoint(tmp_path):
+async def test_users_in_parallel_are_seen_with_their_own_tokens_and_no_checkpoint_holds_one(
+    tmp_path,
+):
+    """The server answers with the seal of the token it was shown: proof, and no secret."""
     url, path = f"sqlite:///{tmp_path}/t.db", tmp_path / "t.db"
-    asked_for = []
+    users = [f"user{n}" for n in range(6)]
 
-    def headers(user):
-        asked_for.append(user)
+    async def headers(user):
+        await asyncio.sleep(0.02)
         return {"Authorization": f"Bearer {SECRET}-{user}"}
 
-    def model():
-        return ScriptedModel(
-            {
-                "planner": [plan(todo("1", "Count"))],
-                "executor": [[call("count")], report("Counted 1.")],
-                "verifier": [passed("The count is 1.", t1=["1.1.0"])],
-            }
+    def executor(messages, offered):
+        seals = [m.text for m in messages if m.type == "tool"]
+        return report(f"Seals: {seals}") if len(seals) == 3 else [call("seal", f"c{len(seals)}")]
+
+    model = ScriptedModel(
+        lambda messages, offered: {
+            "planner": lambda: plan(todo("1", "Seal thrice")),
+            "executor": lambda: executor(messages, offered),
+            "verifier": lambda: passed("Sealed 3 times.", t1=["1.1.0", "1.2.0", "1.3.0"]),
+        }[messages[0].text.split()[3].rstrip(".")]()
+    )
+    with serving() as (_, server), open_durability(url) as durability:
+        graph = build_plan_execute_verify(
+            model=model,
+            mcp={"mcpServers": {"desk": {"url": server, "headers": headers}}},
+            policy="allow",
+            durability=durability,
         )
 
-    with serving() as (_, server), open_durability(url) as durability:
-        for user in ("ann", "bob"):
-            graph = build_plan_execute_verify(
-                model=model(),
-                mcp={"mcpServers": {"desk": {"url": server, "headers": headers}}},
-                policy="allow",
-                durability=durability,
-            )
+        async def run(user):
             config = {"configurable": {"thread_id": user, "user_id": user}}
-            message = {"messages": [{"role": "user", "content": "Count, please."}]}
-            assert graph.invoke(message, config)["outcome"]["status"] == "complete"
-    assert {"ann", "bob"} <= set(asked_for)
+            message = {"messages": [{"role": "user", "content": "Seal, please."}]}
+            result = await graph.ainvoke(message, config)
+            state = await graph.aget_state(config)
+            return result["outcome"]["status"], [e["result"] for e in state.values["evidence"]]
+
+        ends = await asyncio.gather(*map(run, users))
+    for user, (status, seals) in zip(users, ends, strict=True):
+        token = f"Bearer {SECRET}-{user}"
+        assert (status, seals) == ("complete", [hashlib.sha256(token.encode()).hexdigest()] * 3)
     texts = list(saved_texts(url, path))
-    assert any("Counted 1." in text for text in texts), "the texts are readable"
+    assert any("Sealed 3 times." in text for text in texts), "the texts are readable"
     assert not [text for text in texts if SECRET in text]
 
 

@@ -139,6 +139,15 @@ def _completion(reply: Reply, request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _call_pieces(reply: Reply) -> Iterator[dict[str, Any]]:
+    """Tool calls as they are streamed: the name first, then the arguments letter by letter."""
+    for index, one in enumerate(reply.tool_calls):
+        function = one["function"]
+        yield {**one, "index": index, "function": {**function, "arguments": ""}}
+        for letter in function["arguments"]:
+            yield {"index": index, "function": {"arguments": letter}}
+
+
 def _events(reply: Reply, request: dict[str, Any]) -> bytes:
     def chunk(**kwargs: Any) -> dict[str, Any]:
         base = {"id": "c", "object": "chat.completion.chunk", "created": 1}
@@ -149,6 +158,7 @@ def _events(reply: Reply, request: dict[str, Any]) -> bytes:
 
     chunks = [chunk(choices=[choice({"role": "assistant", "content": ""})])]
     chunks += [chunk(choices=[choice({"content": letter})]) for letter in reply.content or ""]
+    chunks += [chunk(choices=[choice({"tool_calls": [p]})]) for p in _call_pieces(reply)]
     chunks.append(chunk(choices=[choice({}, reply.finish_reason)]))
     if (request.get("stream_options") or {}).get("include_usage"):
         chunks.append(chunk(choices=[], usage=_usage(reply)))

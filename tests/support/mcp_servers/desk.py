@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import hashlib
 import itertools
 import os
 import sys
@@ -13,6 +14,7 @@ from mcp import types
 from mcp.server.fastmcp import Context, FastMCP, Image
 
 READ = types.ToolAnnotations(readOnlyHint=True)
+REPEATABLE = types.ToolAnnotations(readOnlyHint=False, idempotentHint=True)
 DELETE = types.ToolAnnotations(readOnlyHint=False, destructiveHint=True)
 PNG = b"\x89PNG not really"
 
@@ -59,10 +61,20 @@ def crash_once_read(marker: str) -> str:
     return crash_once(marker)
 
 
+def crash_once_idempotent(marker: str) -> str:
+    """The same, declared a write that may be repeated."""
+    return crash_once(marker)
+
+
 def whoami(ctx: Context[Any, Any, Any]) -> str:
     """The token the request came with."""
     request: Any = ctx.request_context.request
     return str(request.headers.get("authorization", "none"))
+
+
+def seal(ctx: Context[Any, Any, Any]) -> str:
+    """The SHA-256 of the token the request came with: proof of it that gives nothing away."""
+    return hashlib.sha256(whoami(ctx).encode()).hexdigest()
 
 
 def told(ctx: Context[Any, Any, Any]) -> dict[str, Any]:
@@ -129,7 +141,7 @@ def hidden() -> Any:
 
 
 READS: tuple[Callable[..., Any], ...] = (
-    *(pid, search, wait, crash, crash_once_read, whoami, look, long, failing),
+    *(pid, search, wait, crash, crash_once_read, whoami, seal, look, long, failing),
     *(structured, listed, picture),
 )
 UNSTRUCTURED: tuple[Callable[..., Any], ...] = (linked, hidden)
@@ -145,6 +157,7 @@ def build(port: int) -> FastMCP[Any]:
     for tool in UNDECLARED:
         mcp.add_tool(tool)
     mcp.add_tool(note, annotations=DELETE)
+    mcp.add_tool(crash_once_idempotent, annotations=REPEATABLE)
     return mcp
 
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from loopwright.cli import app
 from loopwright.cli.signals import Stopping, terminated_like_ctrl_c
+from loopwright.cli.text import NO_MODEL
 
 
 def invoked(*args, stdin=""):
@@ -63,6 +64,7 @@ def test_the_doctor_finds_everything(tmp_path):
     shown = invoked("doctor")
     assert shown.exit_code == 0
     assert "✓ offline (planner, executor, verifier)" in shown.stdout
+    assert f"! {NO_MODEL}" in shown.stdout
     assert "✓ workspace: 5 tools" in shown.stdout
     assert "ask write_file" in shown.stdout
     assert "A run would work here." in shown.stdout

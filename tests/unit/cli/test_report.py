@@ -9,7 +9,8 @@ from rich.console import Console
 
 from loopwright.cli.codes import Code, code_of
 from loopwright.cli.output import Output
-from loopwright.cli.report import OFFLINE, closing_lines, tell_end
+from loopwright.cli.report import closing_lines, tell_end
+from loopwright.cli.text import NO_MODEL
 
 EVIDENCE: list[dict[str, Any]] = [
     {
@@ -59,7 +60,7 @@ def test_everything_is_told():
     assert "Thread: t" in told
     assert "Go on with: loopwright resume t" in told
     assert "\x1b" not in told
-    assert OFFLINE not in told
+    assert NO_MODEL not in told
 
 
 def test_a_complete_run_is_not_told_to_be_resumed():
@@ -67,8 +68,8 @@ def test_a_complete_run_is_not_told_to_be_resumed():
 
 
 def test_an_offline_run_says_so_in_one_line():
-    assert lines(models={"planner": "offline"})[-1] == OFFLINE
-    assert "\n" not in OFFLINE
+    assert lines(models={"planner": "offline"})[-1] == NO_MODEL
+    assert "\n" not in NO_MODEL
 
 
 def test_what_the_answer_lists_as_missing_is_not_listed_twice():

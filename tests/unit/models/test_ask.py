@@ -156,6 +156,23 @@ async def test_a_failed_call_counts_as_a_call() -> None:
     assert ledger.spent["model_calls"] == 1
 
 
+async def test_another_model_that_had_to_be_asked_is_noted_without_the_errors_words() -> None:
+    def provider(request: dict[str, Any]) -> Reply:
+        if request["model"] == "first":
+            return Reply(status=500, error={"message": "the key sk-1 is out of order"})
+        return Reply(json.dumps(DONE))
+
+    context = Context(model_retries=0, fallback_models=["second"])
+    with fake_openai(provider) as server:
+        models = Models("first", environ={"OPENAI_BASE_URL": server.url})
+        answer = await ask(models, "executor", MESSAGES, context=context, ledger=Ledger(context))
+    assert (answer.model, len(answer.notes)) == ("second", 1)
+    assert "The executor's model first did not answer" in answer.notes[0]
+    assert "second was asked instead" in answer.notes[0]
+    assert "sk-1" not in answer.notes[0]
+    assert (await asked(ScriptedModel([DONE]), Context(), Ledger(context))).notes == []
+
+
 @pytest.mark.req("S0-45")
 async def test_json_never_shows_in_the_messages_stream() -> None:
     model, context = ScriptedModel(["bad", {"todos": [{"description": "x"}]}]), Context()

@@ -72,7 +72,12 @@ def test_arguments_nested_without_end_are_refused():
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    assert "nested too deeply" in check_arguments(SCHEMA, {"path": "a", "any": deep})[1]
+    assert "nested deeper than 64" in check_arguments(SCHEMA, {"path": "a", "any": deep})[1]
+
+
+def test_an_integer_no_checkpoint_can_hold_is_refused():
+    assert check_arguments(SCHEMA, {"path": "a", "any": 2**64 - 1})[1] == ""
+    assert "beyond 64 bits" in check_arguments(SCHEMA, {"path": "a", "any": 10**40})[1]
 
 
 @settings(max_examples=200, deadline=None)

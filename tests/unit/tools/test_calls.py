@@ -13,8 +13,8 @@ from langgraph.errors import GraphInterrupt
 from langgraph.store.memory import InMemoryStore
 
 from loopwright.state.context import Context
+from loopwright.state.tokens import weigh
 from loopwright.tools.calls import has_stored, plan_calls, run_calls
-from loopwright.tools.results import weigh
 from loopwright.tools.toolbox import Toolbox
 
 CALLER = contextvars.ContextVar("caller", default="nobody")
@@ -287,7 +287,12 @@ DANGER = declared(danger, destructiveHint=True)
         ({"type": "edit", "args": {"path": 7}}, "error", "", "not of type 'string'"),
         ({"type": "edit", "name": "add", "args": {"a": 1}}, "denied", "denied", "not its tool"),
         ({"type": "edit", "args": {"path": "/etc"}}, "denied", "denied", "hands off"),
-        ({"type": "respond", "message": "it is gone"}, "success", "", "it is gone"),
+        (
+            {"type": "respond", "message": "it is gone"},
+            "success",
+            "answered by the user",
+            "it is gone",
+        ),
         ({"type": "reject", "message": "not today"}, "denied", "rejected", "said: not today"),
         ({"type": "reject"}, "denied", "rejected", "the user rejected this call."),
         (None, "denied", "denied", "nobody has approved it"),

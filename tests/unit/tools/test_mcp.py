@@ -138,6 +138,8 @@ async def test_a_server_that_dies_under_a_call(own_desk, tmp_path):
     assert "may or may not have taken effect" in write["result"]
     marker.unlink()
     assert await text(own_desk, "crash_once_read", marker=str(marker)) == "second time"
+    marker.unlink()
+    assert await text(own_desk, "crash_once_idempotent", marker=str(marker)) == "second time"
     (always,) = await run(own_desk, ("crash", {}))
     assert always["status"] == "error"
     assert "'desk' is not available" in always["result"]

@@ -64,7 +64,36 @@ def test_a_wrong_entry_says_what_is_wrong_and_stops_nobody_else(entry, words):
 def test_a_variable_may_have_a_default():
     assert one({"url": "http://${HOST:-localhost}:1/x"}).url == "http://localhost:1/x"
     assert one({"url": "http://${HOST:-localhost}:1/x"}, HOST="h").url == "http://h:1/x"
-    assert one({"command": "a", "args": ["${UNTOUCHED}"]}).args == ("${UNTOUCHED}",)
+
+
+@pytest.mark.req("S0-163")
+def test_variables_are_filled_in_everywhere_alike():
+    local = {
+        "command": "${X}/run", "args": ["--key=${X}", "${Y:-y}"], "cwd": "${X}",
+        "env": {"K": "${X}"},
+    }  # fmt: skip
+    read = one(local, X="/x")
+    assert (read.command, read.args, read.cwd) == ("/x/run", ("--key=/x", "y"), "/x")
+    assert read.env == {"K": "/x"}
+    far = one({"url": "${X}/mcp", "headers": {"A": "Bearer ${X}"}}, X="http://x")
+    assert (far.url, far.headers) == ("http://x/mcp", {"A": "Bearer http://x"})
+
+
+@pytest.mark.parametrize(
+    ("entry", "place"),
+    [
+        ({"command": "${NOPE}"}, "command"),
+        ({"command": "a", "args": ["x", "${NOPE}"]}, "args[1]"),
+        ({"command": "a", "cwd": "${NOPE}"}, "cwd"),
+        ({"command": "a", "env": {"K": "${NOPE}"}}, "env.K"),
+        ({"url": "${NOPE}/mcp"}, "url"),
+        ({"url": "http://x", "headers": {"H": "${NOPE}"}}, "headers.H"),
+    ],
+)
+def test_a_variable_that_is_not_set_is_the_servers_problem(entry, place):
+    problem = one(entry).problem
+    assert f'"{place}" uses ${{NOPE}}' in problem
+    assert "environment variable NOPE is not set" in problem
 
 
 def test_callable_headers_are_for_each_user():

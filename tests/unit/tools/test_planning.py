@@ -21,6 +21,7 @@ def add(a: int, b: int = 2) -> int:
 
 WRITE = {
     "name": "write",
+    "description": "Write a text. " + "x" * 400,
     "inputSchema": {"type": "object", "properties": {"t": {"type": "string"}}},
 }
 CATALOG = build_catalog(read_tools([add]), [Listing(ServerConfig(name="disk"), (WRITE,))])
@@ -43,7 +44,8 @@ def test_a_call_is_looked_up_checked_and_decided_on():
     one, two = plan(calling(("add", {"a": "1"}, "x"), ("write", {"t": "hi"}, "y")))
     assert one == {
         "id": "2.3.0", "task": "2", "call_id": "x", "name": "add", "server": None,
-        "args": {"a": 1}, "action": "allow", "reason": "tool of the program", "read_only": False,
+        "about": "Add two numbers.", "args": {"a": 1}, "action": "allow",
+        "reason": "tool of the program", "read_only": False,
     }  # fmt: skip
     assert (two["id"], two["server"], two["action"]) == ("2.3.1", "disk", "ask")
     json.dumps([one, two])
@@ -149,14 +151,23 @@ def inbox_shows(value) -> Any:
 
 def test_a_question_is_understood_by_both_front_ends():
     (call,) = plan(calling(("write", {"t": "hi"}, "x")))
-    value = question(call, CATALOG)
+    value = question(call)
     assert chat_ui_shows(value)
     assert inbox_shows(value)
     assert len(value["action_requests"]) == 1
     assert value["tool_call_id"] == value["action_requests"][0]["tool_call_id"] == "x"
     assert "of the MCP server 'disk'" in value["description"]
     assert '"t": "hi"' in value["description"]
+    assert call["about"] in value["description"]
+    assert len(call["about"]) == 300
+    assert call["about"].startswith("Write a text. xxx")
     json.dumps(value)
+
+
+def test_a_call_planned_by_an_earlier_version_can_still_be_asked_about():
+    (call,) = plan(calling(("write", {"t": "hi"}, "x")))
+    del call["about"]
+    assert inbox_shows(question(call))
 
 
 def test_forged_injected_arguments_are_not_heard():

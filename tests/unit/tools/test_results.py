@@ -10,7 +10,7 @@ from langchain_core.messages.content import create_text_block
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from loopwright.tools.results import NOTHING, from_exception, normalise, to_json, weigh
+from loopwright.tools.results import NOTHING, from_exception, normalise, to_json
 
 PNG = "iVBORw0KGgo="
 
@@ -155,11 +155,6 @@ def test_what_databases_refuse_is_replaced():
 
 def test_a_tools_own_artifact_is_kept_as_json():
     assert normalise(message("x", artifact=Point(2))).artifact == {"own": {"x": 2}}
-
-
-def test_chinese_weighs_more():
-    assert weigh("abcd") == 4
-    assert weigh("表格") == pytest.approx(2 * 4 / 1.5)
 
 
 @settings(max_examples=200, deadline=None)

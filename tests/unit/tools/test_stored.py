@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from loopwright.tools.results import Media, ToolResult, weigh
+from loopwright.state.tokens import weigh
+from loopwright.tools.results import Media, ToolResult
 from loopwright.tools.stored import ResultStore
 
 CAP = 1_000

@@ -1,8 +1,10 @@
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 
-from loopwright.tools.threads import ThreadPool
+from loopwright.tools.thread_pool import ThreadPool
 
 
 async def test_threads_are_reused_and_never_more_than_allowed():
@@ -47,3 +49,19 @@ async def test_work_that_is_cancelled_before_it_starts_never_runs():
     assert await first
     assert await pool.run(lambda: 2) == 2
     assert ran == []
+
+
+def test_a_forked_child_runs_sync_tools():
+    program = """
+import asyncio, os
+from loopwright.tools.thread_pool import POOL
+asyncio.run(POOL.run(lambda: 1))
+child = os.fork()
+if child == 0:
+    os._exit(asyncio.run(asyncio.wait_for(POOL.run(lambda: 7), 20)))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "7", done.stderr

@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import contextvars
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -20,6 +21,11 @@ class ThreadPool:
     def __init__(self, size: int = SIZE) -> None:
         """Allow `size` threads; each is started when it is first needed."""
         self._size = size
+        self._begin()
+        # A forked child inherits the counters, not the threads.
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0

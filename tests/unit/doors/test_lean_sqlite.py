@@ -1,0 +1,65 @@
+"""The saver behind `sqlite:///`: what it shares with LangGraph's own, and what it forgets."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
+
+from loopwright.doors.lean_sqlite import LeanSqliteSaver
+from support.toy_graphs import asker, greeter, hello, on
+
+INNER = ("work:a", "work:a|task:b", "workers:a", "other:a", "")
+
+
+@pytest.fixture
+def connection(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "t.db", check_same_thread=False)) as opened:
+        yield opened
+
+
+def test_a_question_saved_by_langgraphs_own_saver_is_answered(connection):
+    asker().compile(SqliteSaver(connection)).invoke(hello(), on("t"))
+    graph = asker().compile(LeanSqliteSaver(connection))
+    result = graph.invoke(Command(resume="yes"), on("t"))
+    assert result["log"] == ["greet", "ask:yes", "end"]
+    versions = graph.checkpointer.get_tuple(on("t")).checkpoint["channel_versions"]
+    assert max(versions.values()) == versions["outcome"], "its numbers go on where the other's end"
+
+
+def test_langgraphs_own_saver_refuses_compressed_rows(connection):
+    """One way only: it names the type it does not know instead of reading something wrong."""
+    greeter().compile(LeanSqliteSaver(connection)).invoke(hello(), on("t"))
+    with pytest.raises(NotImplementedError, match="zlib"):
+        SqliteSaver(connection).get_tuple(on("t", checkpoint_ns=""))
+
+
+def test_versions_go_up_past_nine_and_past_langgraphs_own(connection):
+    lean, plain = LeanSqliteSaver(connection), SqliteSaver(connection)
+    version, seen = None, []
+    for number in range(25):
+        saver = plain if number % 5 == 4 else lean
+        version = saver.get_next_version(version, None)
+        seen.append(version)
+    assert seen == sorted(set(seen))
+
+
+def test_scratch_of_the_named_nodes_goes_and_nothing_else(connection):
+    saver = LeanSqliteSaver(connection)
+    greeter().compile(saver).invoke(hello(), on("t"))
+    saved = saver.get_tuple(on("t", checkpoint_ns=""))
+    for thread in ("t", "t2"):
+        for inner in INNER:
+            place = on(thread, checkpoint_ns=inner)
+            written = saver.put(place, saved.checkpoint, saved.metadata, {})
+            saver.put_writes(written, [("log", ["x"])], "00000000-0000-0000-0000-000000000001")
+    saver.forget_scratch("t", ["work"])
+    for table in ("checkpoints", "writes"):
+        rows = connection.execute(f"SELECT DISTINCT thread_id, checkpoint_ns FROM {table}")
+        left = set(rows.fetchall())
+        assert {name for thread, name in left if thread == "t"} == {"workers:a", "other:a", ""}
+        assert {name for thread, name in left if thread == "t2"} == set(INNER)
+    saver.forget_scratch("t", [])
+    saver.forget_scratch("nobody", ["work"])
+    assert saver.get_tuple(on("t", checkpoint_ns="")) is not None

@@ -1,0 +1,122 @@
+"""The project file and the Makefile: what is imported is declared, and a goal arrives as typed."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+ROOMS = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+# Import names that are not the name of what installs them.
+COMES_WITH = {"pydantic_core": "pydantic", "psycopg": "psycopg", "psycopg_pool": "psycopg"}
+OURS = {"loopwright", "support", "unit", "conftest"}
+
+
+def declared(requirements):
+    return {re.split(r"[\[<>=]", one)[0] for one in requirements}
+
+
+def imported(files):
+    """The installed packages that these files import, late imports included."""
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found = [".".join((node.module or "", node.names[0].name))]
+            else:
+                continue
+            yield from map(installed_as, found)
+
+
+def installed_as(module):
+    name, _, rest = module.partition(".")
+    if name == "langgraph" and rest.startswith("checkpoint."):
+        kind = rest.split(".")[1]
+        name = f"langgraph-checkpoint-{kind}" if kind in ("sqlite", "postgres") else name
+    return COMES_WITH.get(name, name.replace("_", "-"))
+
+
+def foreign(files):
+    return set(imported(files)) - OURS - {n.replace("_", "-") for n in sys.stdlib_module_names}
+
+
+PACKAGE = declared(PROJECT["project"]["dependencies"])
+EXTRAS = {k: declared(v) for k, v in PROJECT["project"]["optional-dependencies"].items()}
+
+
+def test_the_package_declares_what_it_imports_and_nothing_else():
+    used = foreign(
+        [ROOT / "__init__.py", *(f for room in ROOMS for f in (ROOT / room).rglob("*.py"))]
+    )
+    assert used - PACKAGE - EXTRAS["postgres"] == set()
+    # Never imported by name: init_chat_model finds it where an OpenAI model is asked for.
+    assert PACKAGE - used == {"langchain-openai"}
+
+
+def test_the_suite_declares_what_it_imports():
+    used = foreign((ROOT / "tests").rglob("*.py")) | foreign((ROOT / "benchmarks").glob("*.py"))
+    assert used - PACKAGE - EXTRAS["dev"] - EXTRAS["postgres"] == set()
+
+
+def test_every_declared_package_has_a_tried_version():
+    tried = declared((ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines())
+    assert (PACKAGE | EXTRAS["dev"] | EXTRAS["postgres"]) <= tried
+
+
+def test_servers_stand_alone_and_no_room_is_forgotten():
+    layers, alone, unknown = PROJECT["tool"]["importlinter"]["contracts"]
+    others = {f"loopwright.{room}" for room in ROOMS - {"servers"}}
+    assert {room for layer in layers["layers"] for room in layer.split(" | ")} == others
+    assert set(alone["forbidden_modules"]) == set(unknown["source_modules"]) == others
+    assert alone["source_modules"] == unknown["forbidden_modules"] == ["loopwright.servers"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """`make run` with a command that prints what it is given."""
+    command = tmp_path / "loopwright"
+    command.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
+    command.chmod(0o755)
+    make = ["make", "--no-print-directory", "-C", str(ROOT), "-o", ".venv/.installed"]
+    environ = {"PATH": os.environ["PATH"]}
+
+    def run_(*goal, **more):
+        return subprocess.run(
+            [*make, "run", f"BIN={tmp_path}", *goal], capture_output=True, text=True,
+            env=environ | more,
+        )  # fmt: skip
+
+    return run_
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        """say "hi" and 'ho'""",
+        "pay $5, $(shell touch oops) or ${unfinished",
+        "`touch oops`; $HOME $$HOME # x",
+        "--help",
+        "-x",
+        r"back\slash 100 %",
+    ],
+)
+def test_a_goal_reaches_the_command_as_it_was_typed(goal, run):
+    for done in (run(f"GOAL={goal}"), run(GOAL=goal)):
+        assert json.loads(done.stdout) == ["run", "--", goal], done.stderr
+    assert not (ROOT / "oops").exists()
+
+
+@pytest.mark.parametrize("goal", [[], ["GOAL="], ["GOAL=  "]])
+def test_no_goal_is_one_sentence(goal, run):
+    done = run(*goal)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert 'GOAL is empty: make run GOAL="what you want done"' in done.stderr
+    assert len(done.stderr.splitlines()) == 1
