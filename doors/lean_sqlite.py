@@ -22,7 +22,8 @@ class LeanSqliteSaver(SqliteSaver):
 
         That part keeps forks apart where values are stored under their version. Here they are
         stored inside the checkpoint, and a random number in every channel is what compresses
-        worst. Comparable with LangGraph's own versions, so either saver can go on with a thread.
+        worst. Comparable with LangGraph's own versions, so its threads can be continued; its
+        saver, however, cannot read what is compressed.
         """
         return f"{int(str(current or 0).split('.')[0]) + 1:032}"
 

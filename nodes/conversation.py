@@ -1,6 +1,7 @@
 """How earlier turns and tasks are shown to a role: words, not the whole transcript."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from langchain_core.messages import AnyMessage
@@ -11,6 +12,11 @@ from ..state.plan import Task
 # What a role sees of earlier turns: enough to follow the talk, small enough to send each time.
 TURNS_SHOWN = 20
 TEXT_CAP = 4_000
+
+
+def signature(role: str) -> dict[str, str]:
+    """What a message carries beside its words: who wrote it, and when (UTC, ISO 8601)."""
+    return {"agent_type": role, "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 def answer_id(state: LoopState) -> str:

@@ -14,6 +14,7 @@ from ..state.loop import TaskState, TaskUpdate
 from ..tools.calls import has_stored
 from ..tools.planning import plan_calls, settle_ids
 from .allowance import ledger_for, spent_since
+from .conversation import signature
 from .events import emitter
 from .parts import Parts
 from .run_facts import can_ask, user_id
@@ -60,7 +61,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
 
 def _own(message: AIMessage, task: str, number: int) -> AIMessage:
     """The message under an id of this turn: providers repeat ids, and a known id replaces."""
-    extra = {**message.additional_kwargs, "agent_type": "executor"}
+    extra = message.additional_kwargs | signature("executor")
     return message.model_copy(update={"id": f"{task}.{number}", "additional_kwargs": extra})
 
 

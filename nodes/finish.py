@@ -16,7 +16,7 @@ from ..state.outcome import (
     task_outcomes,
     unmet_of,
 )
-from .conversation import answer_id
+from .conversation import answer_id, signature
 from .events import emitter
 from .run_facts import has_saver, thread_id
 
@@ -27,7 +27,7 @@ async def finish(state: PlanState, runtime: Runtime[Context]) -> PlanUpdate:
     emitter(runtime)({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
     update = PlanUpdate(outcome=outcome)
     if not state.task_completed:
-        about = {"agent_type": "loopwright"}
+        about = signature("loopwright")
         answer = AIMessage(outcome["answer"], id=answer_id(state), additional_kwargs=about)
         update["messages"] = [answer]
     return update

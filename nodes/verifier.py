@@ -19,7 +19,7 @@ from ..state.loop import PlanState, PlanUpdate, changes
 from ..state.outcome import denial
 from ..state.plan import Task, merge_tasks
 from .allowance import ledger_for, limit_reason, spent_since
-from .conversation import answer_id, conversation_of, judged_view
+from .conversation import answer_id, conversation_of, judged_view, signature
 from .events import emitter
 from .parts import Parts
 
@@ -78,7 +78,7 @@ def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context
 
 def _final(state: PlanState, answer: str) -> AIMessage:
     """The answer as the conversation keeps it; the same id if the turn is taken up again."""
-    return AIMessage(answer, id=answer_id(state), additional_kwargs={"agent_type": "verifier"})
+    return AIMessage(answer, id=answer_id(state), additional_kwargs=signature("verifier"))
 
 
 def _another_cycle(

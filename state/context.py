@@ -16,6 +16,7 @@ class Context(BaseModel):
 
     model: str | None = Field(
         default=None,
+        min_length=1,
         description="Model for every role, as provider:name, such as openai:gpt-5.4-mini.",
         json_schema_extra={"langgraph_type": "model"},
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from .errors import ThreadIncompatible
+from .evidence import Evidence, report_of
 from .statuses import read_status
 
 SCHEMA_VERSION: Final = 1
@@ -13,10 +14,24 @@ def _from_0(values: Mapping[str, Any]) -> dict[str, Any]:
     """Version 0 wrote the status `executing` and tasks without counters, feedback or evidence."""
     blank = {
         "priority": 1, "acceptance_criteria": [], "inputs": "", "depends_on": None, "result": "",
-        "feedback": "", "evidence": [], "attempts": 0, "rounds": 0, "seconds": 0.0, "denied": "",
+        "feedback": "", "evidence": [], "attempts": 0, "rounds": 0, "rounds_this_turn": 0,
+        "seconds": 0.0, "denied": "",
     }  # fmt: skip
-    todos = values.get("todos") or []
-    return {"todos": [blank | t | {"status": _to_go_on(t.get("status", "pending"))} for t in todos]}
+    todos = [
+        blank | task | {"status": _to_go_on(task.get("status", "pending"))}
+        for task in values.get("todos") or []
+    ]
+    return {"todos": todos, "evidence": _reports(todos, values.get("evidence") or [])}
+
+
+def _reports(todos: list[dict[str, Any]], evidence: list[Evidence]) -> list[Evidence]:
+    """Finished tasks without evidence get their report, so that a verdict can cite something."""
+    covered = {record["task"] for record in evidence}
+    return [
+        report_of(task["id"], task["result"], completed=True)
+        for task in todos
+        if task["status"] == "completed" and task["result"] and task["id"] not in covered
+    ]
 
 
 def _to_go_on(status: object) -> object:

@@ -1,6 +1,7 @@
 """What a program that embeds a graph may rely on: options of a run, messages, ways to stop."""
 
 import time
+from datetime import datetime
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -67,7 +68,7 @@ def test_a_run_takes_its_thread_history_contexts_tools_and_settings():
     assert graph.get_state(THREAD).values["turn"] == 1
 
 
-@pytest.mark.req("S0-44", "S0-149")
+@pytest.mark.req("S0-44", "S0-149", "S0-156")
 def test_messages_carry_ids_calls_results_and_the_role_that_wrote_them():
     graph = build_plan_execute_verify(model=one_task(), tools=[wait], checkpointer=InMemorySaver())
     message = {"messages": [HumanMessage("go")]}
@@ -78,7 +79,7 @@ def test_messages_carry_ids_calls_results_and_the_role_that_wrote_them():
     assert asking.tool_calls[0]["id"] == result.tool_call_id == "call_7"
     assert (asking.tool_calls[0]["name"], asking.tool_calls[0]["args"]) == ("wait", {})
     assert (result.name, result.text) == ("wait", "waited")
-    assert result.additional_kwargs["timestamp"]
+    assert all(datetime.fromisoformat(m.additional_kwargs["timestamp"]).tzinfo for m in seen)
     assert [m.additional_kwargs["agent_type"] for m in (asking, reporting, final)] == [
         "executor",
         "executor",

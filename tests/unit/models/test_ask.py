@@ -165,7 +165,10 @@ async def test_another_model_that_had_to_be_asked_is_noted_without_the_errors_wo
     context = Context(model_retries=0, fallback_models=["second"])
     with fake_openai(provider) as server:
         models = Models("first", environ={"OPENAI_BASE_URL": server.url})
-        answer = await ask(models, "executor", MESSAGES, context=context, ledger=Ledger(context))
+        answer = await ask(
+            models, "executor", MESSAGES, context=context, ledger=Ledger(context),
+            contract=ExecutorResponse,
+        )  # fmt: skip
     assert (answer.model, len(answer.notes)) == ("second", 1)
     assert "The executor's model first did not answer" in answer.notes[0]
     assert "second was asked instead" in answer.notes[0]

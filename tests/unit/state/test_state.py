@@ -94,6 +94,9 @@ def test_values_of_version_0_are_brought_up_to_date():
     assert update["schema_version"] == SCHEMA_VERSION
     assert update["todos"][0]["status"] == "pending"
     assert update["todos"][0]["rounds"] == 0
+    assert update["evidence"] == []
     assert migrate({**old, **update}) is None
+    finished = {"todos": [{"id": "1", "description": "x", "status": "done", "result": "7"}]}
+    assert [r["id"] for r in migrate(finished)["evidence"]] == ["1.report"]
     with pytest.raises(ThreadIncompatible, match="upgrade loopwright"):
         migrate({"schema_version": SCHEMA_VERSION + 1})
