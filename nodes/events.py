@@ -1,13 +1,22 @@
-"""Progress events on the `custom` stream; from inside a task they reach the outer run's stream."""
+"""Progress events: on the `custom` stream, and in the log.
 
+From inside a task they reach the outer run's stream.
+"""
+
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-Emit = Callable[[dict[str, Any]], None]
+from ..state.events import Emit
+
+log = logging.getLogger(__name__)
+log.addHandler(logging.NullHandler())  # a program without logging is told by the stream alone
 
 _OUTER: ContextVar[Emit | None] = ContextVar("loopwright_outer_events", default=None)
+# What somebody should look at; everything else is logged at INFO.
+_UNUSUAL: Final = frozenset({"warning", "retry", "fallback", "budget"})
 
 
 class _HasWriter(Protocol):
@@ -17,7 +26,17 @@ class _HasWriter(Protocol):
 
 def emitter(runtime: _HasWriter) -> Emit:
     """Where a node sends its events: the outer run's stream if it runs inside a task."""
-    return _OUTER.get() or runtime.stream_writer
+    write = _OUTER.get()
+    return write or _logged(runtime.stream_writer)
+
+
+def _logged(write: Callable[[Any], None]) -> Emit:
+    def emit(event: dict[str, Any]) -> None:
+        level = logging.WARNING if event["type"] in _UNUSUAL else logging.INFO
+        log.log(level, "%s", event)
+        write(event)
+
+    return emit
 
 
 @contextmanager

@@ -9,10 +9,11 @@ from langgraph.runtime import Runtime
 
 from ..models.spend import Ledger
 from ..state.context import Context, context_of
+from ..state.events import Emit
 from ..state.loop import PlanState, PlanUpdate, changes
 from ..state.plan import Task, in_order, waits_for
 from .allowance import ledger_for, limit_reason, sharing, spent_since
-from .events import Emit, emitter, events_to
+from .events import emitter, events_to
 from .schedule import run_ready
 from .task_ends import (
     TaskEnd,

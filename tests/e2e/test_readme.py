@@ -163,6 +163,7 @@ def test_the_embedding_example_is_the_one_in_the_readme():
     assert re.sub(r"  # noqa.*", "", code) == PYTHON[0]
 
 
+@pytest.mark.req("S0-13")
 @pytest.mark.parametrize(
     ("example", "printed"),
     [
