@@ -44,6 +44,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         round=round_,
         calls=[],
         spend=spent_since(began, answer.spend),
+        warnings=answer.notes,
         messages=[_own(answer.message, task, number)],
     )
     if not (answer.message.tool_calls or answer.message.invalid_tool_calls):

@@ -52,7 +52,7 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
     if isinstance(plan := update.get("todos"), Overwrite):
         emit({"type": "plan", "round": state.planning_rounds + 1, "todos": plan.value})
     update["spend"] = spent_since(began, answer.spend)
-    update["warnings"] = [*catalog.warnings, *_notes(answer)]
+    update["warnings"] = [*catalog.warnings, *answer.notes, *_notes(answer)]
     return changes(state, update)
 
 

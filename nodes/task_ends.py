@@ -29,6 +29,7 @@ class TaskEnd(TypedDict):
     records: list[Evidence]
     wishes: dict[str, str]
     spend: Spend
+    warnings: list[str]
 
 
 def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEnd:
@@ -49,6 +50,7 @@ def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEn
         records=final.get("records", []),
         wishes=final.get("wishes", {}),
         spend=final.get("spend", {}),
+        warnings=final.get("warnings", []),
     )
 
 
@@ -83,7 +85,7 @@ def spent_by(ends: Sequence[TaskEnd]) -> Spend:
 
 
 def gathered(tasks: Sequence[Task], ends: Sequence[TaskEnd]) -> PlanUpdate:
-    """What the ends of a pass change in the run: tasks and evidence."""
+    """What the ends of a pass change in the run: tasks, evidence and warnings."""
     ended = {end["id"] for end in ends}
     wishes = {i: status for end in ends for i, status in end["wishes"].items()}
     return PlanUpdate(
@@ -92,6 +94,7 @@ def gathered(tasks: Sequence[Task], ends: Sequence[TaskEnd]) -> PlanUpdate:
             *apply_wishes([t for t in tasks if t["id"] not in ended], wishes),
         ],
         evidence=[record for end in ends for record in _evidence(end)],
+        warnings=[text for end in ends for text in end["warnings"]],
     )
 
 

@@ -45,6 +45,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
     )  # fmt: skip
     update = _judged(state, answer, context)
     update["spend"] = spent_since(began, answer.spend)
+    update["warnings"] = answer.notes
     improvements = update.get("improvements", [])
     emit({"type": "verdict", "passed": update["task_completed"], "improvements": improvements})
     return changes(state, update)

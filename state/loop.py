@@ -79,7 +79,7 @@ class LoopState(LoopOutput):
     spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
     """What this turn has used; every node that asks or calls adds to it."""
     warnings: Annotated[list[str], join_texts] = field(default_factory=list)
-    """What went wrong without ending the run: dead servers, a plan that had to be replaced."""
+    """What went wrong without ending the run: dead servers, other models that had to answer."""
 
 
 @dataclass(kw_only=True)
@@ -177,6 +177,8 @@ class TaskState(TaskInput):
     """Statuses the executor wishes for other tasks."""
     denied: str = ""
     """Why a call was refused last: denied, rejected or not_interactive."""
+    warnings: Annotated[list[str], join_texts] = field(default_factory=list)
+    """Other models that had to answer; the executor writes."""
     spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
 
 
@@ -194,6 +196,7 @@ class TaskUpdate(TypedDict, total=False):
     feedback: str
     wishes: dict[str, str]
     denied: str
+    warnings: list[str]
     spend: Spend
 
 

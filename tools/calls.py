@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -21,6 +21,7 @@ from langgraph.store.base import BaseStore
 from typing_extensions import TypedDict
 
 from ..state.context import Context
+from ..state.events import Emit
 from .catalog import READER, CatalogTool
 from .mcp import ServerUnavailable
 from .planning import Gate, PlannedCall, plan_calls, question, settle_ids, undecided, unknown_tool
@@ -45,7 +46,6 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-Emit = Callable[[dict[str, Any]], None]
 Status = Literal["success", "error", "denied"]
 
 _EVENT_TEXT: Final = 2_000
