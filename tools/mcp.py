@@ -110,7 +110,7 @@ class Connection:
 
     def _reason(self) -> str:
         said = self._stderr.last_line
-        return f"{self._why} (it said: {said})" if said else self._why
+        return self._config.masked(f"{self._why} (it said: {said})" if said else self._why)
 
     def give_up(self) -> None:
         """Stop without waiting: the owner task ends the process on its own."""
@@ -135,6 +135,9 @@ class Connection:
         """
         reply = await self._request(self._client.call(self._session, name, args, meta))
         answer: dict[str, Any] = reply.model_dump()
+        for block in answer["content"] if answer.get("isError") else ():
+            if "text" in block:  # servers name the key that was refused
+                block["text"] = self._config.masked(block["text"])
         return answer
 
     async def usable(self) -> bool:
@@ -378,6 +381,7 @@ def _told(error: Exception) -> str:
 
 def _warning(config: ServerConfig, why: str) -> str:
     return (
-        f"MCP server {config.name!r} is left out: {why}. Its tools are missing; mend its entry in "
-        "the MCP configuration or start the server, or switch it off with enabled: false."
+        f"MCP server {config.name!r} is left out: {config.masked(why)}. Its tools are missing; "
+        "mend its entry in the MCP configuration or start the server, or switch it off with "
+        "enabled: false."
     )

@@ -25,6 +25,9 @@ _TRANSPORTS: Final[dict[str, Transport]] = {
 }
 _VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _MAX_TIMEOUT: Final = 3_600
+_SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CREDENTIAL", re.IGNORECASE)
+# Shorter values are words such as "Bearer" or "none", which texts hold for other reasons.
+_SHORTEST_SECRET: Final = 7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,15 @@ class ServerConfig:
     def per_user(self) -> bool:
         """Whether each user needs a session of their own."""
         return callable(self.headers)
+
+    def masked(self, text: str) -> str:
+        """A text of the server without the secrets it was given: it may go into the state."""
+        named = (value for name, value in self.env.items() if _SECRET.search(name))
+        sent = () if callable(self.headers) else self.headers.values()
+        for value in (*named, *(word for header in sent for word in header.split())):
+            if len(value) >= _SHORTEST_SECRET:
+                text = text.replace(value, "…")
+        return text
 
     def approves(self, tool: str) -> bool:
         """Whether the user has approved this tool once and for all."""

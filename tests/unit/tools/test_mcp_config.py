@@ -115,3 +115,16 @@ def test_a_file_that_cannot_be_used_is_one_clear_error(tmp_path):
     with pytest.raises(ToolServerError, match="mcpServers"):
         read_servers({"mcpServers": ["a"]})
     assert read_servers(None) == []
+
+
+def test_what_a_server_says_is_shown_without_the_secrets_it_was_given():
+    servers = {
+        "a": {
+            "command": "x",
+            "env": {"API_TOKEN": "sk-12345678", "MODE": "production", "PASS": "ab"},
+        },
+        "b": {"url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "Bearer abcdefgh"}},
+    }
+    first, second = read_servers({"mcpServers": servers})
+    assert first.masked("401 for sk-12345678 in production ab") == "401 for … in production ab"
+    assert second.masked("Bearer abcdefgh was refused") == "Bearer … was refused"
