@@ -11,8 +11,8 @@ _NAME: Final = "zlib"
 _PLAIN: Final = "plain"
 # Below this size the header outweighs what compression saves.
 _SMALLEST: Final = 128
-# The fastest level: on checkpoints it comes within a few percent of the best one.
-_LEVEL: Final = 1
+# zlib's own default; a preset dictionary would save 4 % more and cost a tenth of each read.
+_LEVEL: Final = 6
 
 
 class Deflate(CipherProtocol):

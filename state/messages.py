@@ -47,7 +47,7 @@ def _derived_id(merged: dict[str, AnyMessage], message: BaseMessage) -> str:
     return "msg-" + hashlib.sha256(seed.encode()).hexdigest()[:24]
 
 
-# 50 writes between snapshots: 200 turns of 2 kB stay near 3 MB, and reading replays at most 50.
+# 50 writes between snapshots: fewer would cost space, more would make reading replay longer.
 MESSAGES: Final[DeltaChannel[list[AnyMessage]]] = DeltaChannel(
     merge_messages, snapshot_frequency=50
 )
