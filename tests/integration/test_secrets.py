@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import sqlite3
+from contextlib import closing
 
 import pytest
 from langchain_openai import ChatOpenAI
@@ -19,7 +20,7 @@ def saved_texts(url, path):
     with open_durability(url) as durability:
         for saved in durability.checkpointer.list(None):
             yield repr(saved)
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database:
         for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
             for row in database.execute(f"SELECT * FROM {table}"):
                 yield repr(row)
