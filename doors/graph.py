@@ -283,7 +283,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     async def _forget_scratch(self, run: Run, head: Head) -> None:
         """Before a new turn on a thread at rest, drop what only the last one's resume needed."""
         forget = getattr(run.saver, "forget_scratch", None)
-        if forget and self.scratch and not (run.resumes or run.addressed or head.waiting()):
+        if forget and self.scratch and not (run.addressed or head.waiting()):
             await asyncio.to_thread(forget, run.thread, self.scratch)
 
     async def _input(self, run: Run, head: Head) -> Any:

@@ -6,7 +6,7 @@ tokens are only known afterwards, so they may overrun by one call for each runni
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -35,6 +35,10 @@ class Ledger:
 
     Shared by threads and event loops. A reservation counts at once; the spend added later takes
     the place of its reservation, so a call is never counted twice.
+
+    Attributes:
+        span: Branch to its seconds before a resume, into the seconds that passed; side by side
+            unless whoever runs the branches knows better.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Ledger:
         self._started = clock()
         self._reserved: dict[Limit, int] = {"model_calls": 0, "tool_calls": 0}
         self._recalled: dict[str, float] = {}
+        self.span: Callable[[Mapping[str, float]], float] = _side_by_side
         self._last_turns: int | None = None
         self._warned: set[Limit] = set()
         self._warned = {warning["limit"] for warning in self.near()}
@@ -120,8 +125,7 @@ class Ledger:
     @property
     def seconds(self) -> float:
         """Active seconds of this user turn: those before a resume and those since."""
-        recalled = max(self._recalled.values(), default=0.0)
-        return self._seconds_before + recalled + self._clock() - self._started
+        return self._seconds_before + self.span(self._recalled) + self._clock() - self._started
 
     @property
     def recalled_seconds(self) -> dict[str, float]:
@@ -175,6 +179,10 @@ def _timeless(spend: Spend) -> Spend:
     counted = spend.copy()
     counted.pop("seconds", None)
     return counted
+
+
+def _side_by_side(seconds: Mapping[str, float]) -> float:
+    return max(seconds.values(), default=0.0)
 
 
 def tokens_of(asked: Sequence[BaseMessage], answer: AIMessage) -> tuple[int, int]:

@@ -51,15 +51,14 @@ def _fresh_guards(state: PlanState) -> PlanUpdate:
     )
 
 
-# What did not finish starts with fresh limits; its evidence ids count on.
-_AFRESH = Task(status="pending", denied="", rounds_this_turn=0)
-
-
 def _was_cut_off(state: PlanState) -> bool:
     """A crashed turn left finished tasks and no outcome: a new message may still use them."""
     return state.outcome is None and any(t["status"] == "completed" for t in state.todos)
 
 
 def _reopened(task: Task) -> Task:
-    """What did not finish may be planned again."""
-    return task if task["status"] == "completed" else {**task, **_AFRESH}
+    """Fresh limits for every task; what did not finish may be planned again."""
+    afresh: Task = {**task, "rounds_this_turn": 0}
+    if task["status"] == "completed":
+        return afresh
+    return {**afresh, "status": "pending", "denied": ""}

@@ -8,6 +8,7 @@ from langgraph.types import Overwrite
 from ..models.ask import Answer, ask
 from ..state.context import Context, context_of
 from ..state.contracts import PlannerResponse, Todo
+from ..state.evidence import rounds_named
 from ..state.loop import Planning, PlanState, PlanUpdate, changes
 from ..state.plan import adopt_plan, fallback_plan, find_problems, name_todos
 from .allowance import ledger_for, limit_reason, spent_since
@@ -101,7 +102,7 @@ def _more_planning(state: PlanState, plan: PlannerResponse, context: Context) ->
 
 def _ready(state: PlanState, todos: list[Todo], context: Context) -> PlanUpdate:
     """Take the plan; one that must be reviewed where nobody can review it does not run."""
-    tasks = adopt_plan(todos, state.todos)
+    tasks = adopt_plan(todos, state.todos, rounds_named(state.evidence))
     planning: Planning = "review" if context.review_plan else "ready"
     update = PlanUpdate(planning=planning, planning_rounds=0, todos=Overwrite(tasks))
     if context.review_plan and not can_ask(context):

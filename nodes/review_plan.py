@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from ..state.answers import Answer
 from ..state.context import Context, context_of
 from ..state.contracts import PlannerResponse
+from ..state.evidence import rounds_named
 from ..state.loop import PlanState, PlanUpdate
 from ..state.plan import Task, adopt_plan, find_problems, name_todos
 from ..state.questions import question
@@ -38,7 +39,8 @@ def _edited(state: PlanState, answer: Answer, context: Context) -> PlanUpdate:
     if problems:
         wish = f"The user edited the plan to {answer.args}, which is unsound: {'; '.join(problems)}"
         return PlanUpdate(planning="again", improvements=[*state.improvements, wish])
-    return PlanUpdate(planning="ready", todos=Overwrite(adopt_plan(todos, state.todos)))
+    tasks = adopt_plan(todos, state.todos, rounds_named(state.evidence))
+    return PlanUpdate(planning="ready", todos=Overwrite(tasks))
 
 
 def _shown(task: Task) -> dict[str, object]:

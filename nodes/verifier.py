@@ -10,6 +10,7 @@ from ..state.context import Context, context_of
 from ..state.contracts import VerifierResponse
 from ..state.evidence import (
     Evidence,
+    admissible,
     by_citation,
     check_verdict,
     clean_citation,
@@ -36,7 +37,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         "request": state.request,
         "conversation": conversation_of(state.messages),
         "tasks": [judged_view(t) for t in state.todos],
-        "evidence": [_shown(record) for record in state.evidence],
+        "evidence": [_shown(record) for record in admissible(state.evidence, state.todos)],
     }
     answer = await ask(
         parts.models, "verifier", parts.opening("verifier", context, data), context=context,
@@ -107,7 +108,7 @@ def _blockers(state: PlanState, verdict: VerifierResponse) -> set[str]:
 
 def _judged_tasks(state: PlanState, verdict: VerifierResponse) -> list[Task]:
     """Proven tasks get the evidence the verdict cites; rejected ones must be done again."""
-    known = by_citation(state.evidence)
+    known = by_citation(admissible(state.evidence, state.todos))
     status = {t["id"]: t["status"] for t in state.todos}
     changed = []
     for judged in verdict.tasks:

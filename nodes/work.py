@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -37,6 +38,7 @@ async def work(state: PlanState, runtime: Runtime[Context], *, run_task: RunTask
     crew = _Crew(state, run_task, ledger, emit)
     order = [t["id"] for t in in_order(state.todos) if t["status"] == "pending"]
     waits = {i: [w for w in ids if w in order] for i, ids in waits_for(state.todos).items()}
+    ledger.span = partial(seconds_before, waits)
     with sharing(ledger), events_to(emit):
         ends = await run_ready(
             order,
@@ -48,7 +50,7 @@ async def work(state: PlanState, runtime: Runtime[Context], *, run_task: RunTask
         )
     ended = list(ends.values())
     update = gathered(state.todos, ended)
-    earlier = seconds_before(waits, ledger.recalled_seconds)
+    earlier = ledger.span(ledger.recalled_seconds)
     update["spend"] = spent_since(began - earlier, spent_by(ended))
     unfinished = any(end["status"] != "completed" for end in ended)
     return changes(state, update | _limit(ledger, unfinished=unfinished))

@@ -31,6 +31,29 @@ def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) ->
     return list(merged.values())
 
 
+def rounds_named(evidence: Sequence[Evidence]) -> dict[str, int]:
+    """Task id to the highest round that the ids of its calls name."""
+    rounds: dict[str, int] = {}
+    for record in evidence:
+        number = record["id"].rsplit(".", 2)[1] if record["tool"] is not None else ""
+        if number.isdigit():
+            rounds[record["task"]] = max(rounds.get(record["task"], 0), int(number))
+    return rounds
+
+
+def admissible(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> list[Evidence]:
+    """The records a verdict may cite: all calls, and reports that are still their task's result.
+
+    A report of an earlier attempt, or of an earlier task under the same id, proves nothing now.
+    """
+    results = {task["id"]: task.get("result", "") for task in tasks}
+    return [
+        record
+        for record in evidence
+        if record["tool"] is not None or results.get(record["task"]) == record["result"]
+    ]
+
+
 def report_of(task_id: str, summary: str, *, completed: bool) -> Evidence:
     """The evidence of a task that made no call: its own words, good for that task alone."""
     status = "success" if completed else "error"
@@ -48,7 +71,7 @@ def check_verdict(
     Each task called completed must cite evidence that exists in this run and is no failed call;
     a report counts for its own task only. A passed verdict must judge every task.
     """
-    known = by_citation(evidence)
+    known = by_citation(admissible(evidence, tasks))
     ids = {task["id"] for task in tasks}
     problems = [
         f"there is no task {t.id!r}; the tasks are {sorted(ids)}"

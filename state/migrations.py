@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from .errors import ThreadIncompatible
 from .evidence import Evidence, report_of
-from .statuses import read_status
+from .statuses import STATUSES, read_status
 
 SCHEMA_VERSION: Final = 1
 
@@ -17,16 +17,28 @@ def _from_0(values: Mapping[str, Any]) -> dict[str, Any]:
         "feedback": "", "evidence": [], "attempts": 0, "rounds": 0, "rounds_this_turn": 0,
         "seconds": 0.0, "denied": "",
     }  # fmt: skip
+    saved = [task for task in values.get("todos") or [] if isinstance(task, dict)]
     todos = [
-        blank | task | {"status": _to_go_on(task.get("status", "pending"))}
-        for task in values.get("todos") or []
+        blank
+        | {key: value for key, value in task.items() if value is not None}
+        | _named(task, place)
+        for place, task in enumerate(saved, 1)
     ]
     return {"todos": todos, "evidence": _reports(todos, values.get("evidence") or [])}
 
 
+def _named(task: Mapping[str, Any], place: int) -> dict[str, Any]:
+    """The keys every task needs, in today's words."""
+    return {
+        "id": str(task.get("id") or place),
+        "description": str(task.get("description") or "Go on with the request."),
+        "status": _to_go_on(task.get("status")),
+    }
+
+
 def _reports(todos: list[dict[str, Any]], evidence: list[Evidence]) -> list[Evidence]:
     """Finished tasks without evidence get their report, so that a verdict can cite something."""
-    covered = {record["task"] for record in evidence}
+    covered = {record.get("task") for record in evidence}
     return [
         report_of(task["id"], task["result"], completed=True)
         for task in todos
@@ -37,7 +49,7 @@ def _reports(todos: list[dict[str, Any]], evidence: list[Evidence]) -> list[Evid
 def _to_go_on(status: object) -> object:
     """Today's word; what was under way is pending, because only pending tasks are started."""
     word = read_status(status)
-    return "pending" if word == "in_progress" else word
+    return word if word in STATUSES - {"in_progress"} else "pending"
 
 
 MIGRATIONS: Final[dict[int, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {0: _from_0}

@@ -122,13 +122,21 @@ def waits_for(tasks: Sequence[Task]) -> dict[str, list[str]]:
     return {name: [other for other in needs[name] if other in needs] for name in ordered}
 
 
-def adopt_plan(todos: Sequence[Todo], old: Sequence[Task]) -> list[Task]:
+def adopt_plan(
+    todos: Sequence[Todo], old: Sequence[Task], rounds: Mapping[str, int] | None = None
+) -> list[Task]:
     """Turn a sound plan into tasks, carrying over what is already done.
 
     A completed task stays completed where the new plan holds the same words and none of its
-    dependencies runs again. A completed task that the new plan leaves out is kept in front: its
-    result and evidence still stand. Other old tasks go. Ids are never given to another task while
-    a kept one holds them, so evidence ids stay unambiguous.
+    dependencies runs again (the order of a plan without dependencies is none). A completed task
+    that the new plan leaves out is kept in front: its result and evidence still stand. Other old
+    tasks go. Ids are never given to another task while a kept one holds them, so evidence ids
+    stay unambiguous.
+
+    Args:
+        todos: The new plan.
+        old: The tasks before it.
+        rounds: Task id to the rounds that evidence already names, also of tasks that went.
     """
     done = [t for t in old if t["status"] == "completed"]
     failed = {t["id"]: t for t in old if t["status"] != "completed"}
@@ -138,16 +146,17 @@ def adopt_plan(todos: Sequence[Todo], old: Sequence[Task]) -> list[Task]:
     for todo in _dependencies_first(todos):
         task = _as_task(todo)
         match = _same_words(task, done)
+        if match:
+            done.remove(match)
         if match and all(fresh[named[i]]["status"] == "completed" for i in todo.depends_on or []):
             task = {**match, "priority": todo.priority}
-            done.remove(match)
         else:
             task["id"] = _free_id(todo.id, taken)
-            _continue_counts(task, failed.get(task["id"]))
+            _continue_counts(task, failed.get(task["id"]), (rounds or {}).get(task["id"], 0))
         taken.add(task["id"])
         named[todo.id] = task["id"]
-        if todo.depends_on is not None:
-            task["depends_on"] = [named[i] for i in todo.depends_on]
+        needs = todo.depends_on
+        task["depends_on"] = None if needs is None else [named[i] for i in needs]
         fresh[task["id"]] = task
     return [*done, *(fresh[named[todo.id]] for todo in todos)]
 
@@ -184,11 +193,12 @@ def _as_task(todo: Todo) -> Task:
     )
 
 
-def _continue_counts(task: Task, before: Task | None) -> None:
+def _continue_counts(task: Task, before: Task | None, rounds: int) -> None:
     """Let rounds go on counting over attempts: evidence ids never repeat, limits do not refill."""
+    task["rounds"] = rounds
     if before:
         task["attempts"] = before.get("attempts", 0)
-        task["rounds"] = before.get("rounds", 0)
+        task["rounds"] = max(rounds, before.get("rounds", 0))
         if fingerprint(task) == fingerprint(before):
             task["rounds_this_turn"] = before.get("rounds_this_turn", 0)
         task["seconds"] = before.get("seconds", 0.0)

@@ -23,7 +23,8 @@ _TRANSPORTS: Final[dict[str, Transport]] = {
     "streamablehttp": "http",
     "sse": "sse",
 }
-_VARIABLE: Final = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_VARIABLE: Final = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
+_NO_VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
 _MAX_TIMEOUT: Final = 3_600
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CREDENTIAL", re.IGNORECASE)
 # Shorter values are words such as "Bearer" or "none", which texts hold for other reasons.
@@ -37,7 +38,7 @@ class ServerConfig:
     name: str
     transport: Transport = "stdio"
     command: str = ""
-    args: tuple[str, ...] = ()
+    args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     url: str = ""
@@ -45,6 +46,7 @@ class ServerConfig:
     timeout: float | None = None
     auto_approve: frozenset[str] | bool = False
     problem: str = ""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def per_user(self) -> bool:
@@ -55,7 +57,9 @@ class ServerConfig:
         """A text of the server without the secrets it was given: it may go into the state."""
         named = (value for name, value in self.env.items() if _SECRET.search(name))
         sent = () if callable(self.headers) else self.headers.values()
-        for value in (*named, *(word for header in sent for word in header.split())):
+        words = (word for header in sent for word in header.split())
+        given = {value.strip() for value in (*named, *words, *self.secrets)}
+        for value in sorted(given, key=len, reverse=True):
             if len(value) >= _SHORTEST_SECRET:
                 text = text.replace(value, "…")
         return text
@@ -135,6 +139,7 @@ def _parsed(name: str, entry: Mapping[str, Any], environ: Mapping[str, str]) -> 
         "transport": _transport(entry, url),
         "timeout": _timeout(entry.get("timeout")),
         "auto_approve": _approved(entry.get("autoApprove", entry.get("alwaysAllow", False))),
+        "secrets": _secrets(entry, environ),
     }
     if common["transport"] == "stdio":
         return ServerConfig(**common, **_process(entry, environ))
@@ -216,4 +221,13 @@ def _expand(key: str, text: str, environ: Mapping[str, str]) -> str:
             raise _Wrong(msg)
         return found
 
+    if wrong := _NO_VARIABLE.search(_VARIABLE.sub("", text)):
+        msg = f'"{key}" holds {wrong[0]}; variables are written ${{NAME}} or ${{NAME:-default}}'
+        raise _Wrong(msg)
     return _VARIABLE.sub(value, text)
+
+
+def _secrets(entry: object, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables with secret names that an entry uses anywhere."""
+    names = {match[1] for match in _VARIABLE.finditer(json.dumps(entry, default=str))}
+    return tuple(environ[name] for name in names if _SECRET.search(name) and environ.get(name))

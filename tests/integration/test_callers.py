@@ -199,3 +199,28 @@ def test_a_task_that_failed_runs_on_the_next_tier_the_others_do_not():
     assert outcome["status"] == "complete"
     assert len(strong.asked) == 1, "only the task that failed before"
     assert {t["id"]: t["attempts"] for t in outcome["tasks"]} == {"1": 2, "2": 1, "3": 1}
+
+
+def test_questions_do_not_refill_the_seconds():
+    def slow() -> str:
+        """Take a while."""
+        time.sleep(0.3)
+        return "done"
+
+    names = "abcd"
+    model = one_task(
+        planner=[plan(*(todo(name, f"Do {name}") for name in names))],
+        executor=lambda messages, offered: (
+            report("Did it.") if messages[-1].type == "tool" else [call("slow")]
+        ),
+        verifier=[failed("do the rest")] * 9,
+    )
+    graph = build_plan_execute_verify(
+        model=model, tools=[slow], policy="ask", checkpointer=InMemorySaver()
+    )
+    context = Context(max_seconds=0.7)
+    state = graph.invoke({"messages": [HumanMessage("go")]}, THREAD, context=context)
+    while "__interrupt__" in state:
+        state = graph.invoke(Command(resume="approve"), THREAD, context=context)
+    assert state["outcome"]["reason"] == "TIMEOUT"
+    assert state["outcome"]["status"] == "partial"

@@ -1,11 +1,12 @@
 import pytest
 
 from loopwright.state.contracts import VerifierResponse
-from loopwright.state.evidence import check_verdict, rejected_verdict, report_of
+from loopwright.state.evidence import check_verdict, rejected_verdict, report_of, rounds_named
 
 TASKS = [
     {"id": "1", "description": "a", "status": "completed"},
     {"id": "2", "description": "b", "status": "completed"},
+    {"id": "3", "description": "c", "status": "skipped", "result": "words"},
 ]
 EVIDENCE = [
     {"id": "1.1.0", "task": "1", "call_id": "call_0", "tool": "read", "status": "success"},
@@ -58,7 +59,7 @@ def test_all_completed_must_prove_every_task():
         }
     )
     assert "task '2' has no proof" in check_verdict(one, TASKS, EVIDENCE)[0]
-    skipped = [TASKS[0], {**TASKS[1], "status": "skipped"}]
+    skipped = [TASKS[0], {**TASKS[1], "status": "skipped"}, TASKS[2]]
     assert check_verdict(one, skipped, EVIDENCE) == []
 
 
@@ -66,3 +67,23 @@ def test_the_verdict_without_a_believable_one_fails_and_says_why():
     inconclusive = rejected_verdict(["task '1' cites nothing"])
     assert not inconclusive.passed
     assert "task '1' cites nothing" in inconclusive.improvements[0]
+
+
+def test_a_report_that_is_no_longer_the_tasks_result_proves_nothing():
+    evidence = [report_of("1", "A is 42", completed=True)]
+    claim = VerifierResponse.model_validate(
+        {
+            "allCompleted": True,
+            "userNeedsSatisfied": True,
+            "summary": "A is 42.",
+            "tasks": [{"id": "1", "completed": True, "evidence": ["1.report"]}],
+        }
+    )
+    now = {"id": "1", "description": "B", "status": "completed", "result": "B failed"}
+    assert "does not exist" in check_verdict(claim, [now], evidence)[0]
+    assert check_verdict(claim, [{**now, "result": "A is 42"}], evidence) == []
+
+
+def test_the_rounds_that_evidence_names_are_known():
+    assert rounds_named(EVIDENCE) == {"1": 2, "2": 1}
+    assert rounds_named([{"id": "a.b.12.0", "task": "a.b", "tool": "x"}]) == {"a.b": 12}

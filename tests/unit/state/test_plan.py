@@ -83,6 +83,29 @@ def test_a_failed_task_keeps_counting_rounds():
     assert (task["rounds"], task["attempts"], task["status"]) == (4, 1, "pending")
 
 
+def test_a_carried_task_waits_for_what_the_new_plan_says():
+    old = [done(t) for t in adopt_plan([todo("a", "A", []), todo("b", "B", ["a"])], [])]
+    new = [
+        todo("1", "A", ["2"]), todo("2", "B"), todo("3", "Q", ["1"], 3), todo("4", "P", ["3"]),
+    ]  # fmt: skip
+    tasks = adopt_plan(new, old)
+    order = [t["id"] for t in in_order(tasks)]
+    assert order.index("3") < order.index("4")
+    assert waits_for(tasks)["4"] == ["3"]
+    assert waits_for(tasks)["b"] == []
+
+
+def test_a_task_that_runs_again_does_not_stay_beside_its_old_self():
+    first = adopt_plan([todo("1", "fetch", []), todo("2", "sum", ["1"])], [])
+    old = [{**done(first[0]), "status": "failed"}, done(first[1])]
+    tasks = adopt_plan([todo("1", "fetch", []), todo("2", "sum", ["1"])], old)
+    assert [(t["id"], t["status"]) for t in tasks] == [("1", "pending"), ("2-2", "pending")]
+
+
+def test_an_id_taken_up_after_a_pause_counts_its_rounds_on():
+    assert adopt_plan([todo("1", "new")], [], {"1": 3})[0]["rounds"] == 3
+
+
 @pytest.mark.req("S0-105")
 def test_wished_statuses_apply_by_id_and_only_where_allowed():
     tasks = adopt_plan([todo("1"), todo("2"), todo("3")], [])

@@ -98,5 +98,11 @@ def test_values_of_version_0_are_brought_up_to_date():
     assert migrate({**old, **update}) is None
     finished = {"todos": [{"id": "1", "description": "x", "status": "done", "result": "7"}]}
     assert [r["id"] for r in migrate(finished)["evidence"]] == ["1.report"]
+    odd = [None, "x", {"status": "weird", "inputs": None}, {"id": 7, "rounds": None}]
+    mended = migrate({"todos": odd, "evidence": [{"id": "e"}]})["todos"]
+    assert [(t["id"], t["status"], t["inputs"], t["rounds"]) for t in mended] == [
+        ("1", "pending", "", 0),
+        ("7", "pending", "", 0),
+    ]
     with pytest.raises(ThreadIncompatible, match="upgrade loopwright"):
         migrate({"schema_version": SCHEMA_VERSION + 1})

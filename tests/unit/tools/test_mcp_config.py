@@ -128,3 +128,17 @@ def test_what_a_server_says_is_shown_without_the_secrets_it_was_given():
     first, second = read_servers({"mcpServers": servers})
     assert first.masked("401 for sk-12345678 in production ab") == "401 for … in production ab"
     assert second.masked("Bearer abcdefgh was refused") == "Bearer … was refused"
+
+
+def test_secret_variables_are_masked_wherever_they_were_filled_in():
+    entry = {
+        "command": "x",
+        "args": ["--key", "${MY_API_KEY}"],
+        "env": {"URL": "pg://u:${env:MY_API_KEY}@h"},
+    }
+    (server,) = read_servers({"mcpServers": {"a": entry}}, environ={"MY_API_KEY": "abcdefgh"})
+    assert server.args[1] == "abcdefgh"
+    assert server.env["URL"] == "pg://u:abcdefgh@h"
+    assert "abcdefgh" not in server.masked("no such key abcdefgh\n") + repr(server.args[:1])
+    (wrong,) = read_servers({"mcpServers": {"a": {"command": "x", "args": ["${K-x}"]}}}, environ={})
+    assert "${K-x}" in wrong.problem
