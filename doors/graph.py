@@ -36,10 +36,9 @@ from .checks import (
 )
 from .questions import all_places, open_questions, without_answered
 from .run import Run
-from .savers import ThreadedSaver, is_sync_only, with_async, with_async_store
+from .savers import SAVER_KEY, ThreadedSaver, is_sync_only, with_async, with_async_store
 
 # What a parent graph puts into the config of the graph it runs as a node.
-_SAVER: Final = "__pregel_checkpointer"
 _RUNTIME: Final = "__pregel_runtime"
 _RESUMING: Final = "__pregel_resuming"
 
@@ -185,7 +184,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         """The saver a run will use: a parent's before the own one, none where switched off."""
         if self.checkpointer is False:
             return None
-        saver = configurable.get(_SAVER, self.checkpointer)
+        saver = configurable.get(SAVER_KEY, self.checkpointer)
         return saver if isinstance(saver, BaseCheckpointSaver) else None
 
     def _configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:
@@ -304,8 +303,8 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 def _lend(config: RunnableConfig | None, configurable: Mapping[str, Any]) -> RunnableConfig | None:
     """Give async methods to the saver and the store a sync parent graph passes down."""
     lent: dict[str, Any] = {}
-    if is_sync_only(saver := configurable.get(_SAVER)):
-        lent[_SAVER] = with_async(saver)
+    if is_sync_only(saver := configurable.get(SAVER_KEY)):
+        lent[SAVER_KEY] = with_async(saver)
     runtime = configurable.get(_RUNTIME)
     if isinstance(runtime, Runtime) and with_async_store(runtime.store) is not runtime.store:
         lent[_RUNTIME] = runtime.override(store=with_async_store(runtime.store))

@@ -7,7 +7,7 @@ would belong to the loop it was opened on.
 import asyncio
 import copy
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from langchain_core.runnables import ConfigurableFieldSpec, RunnableConfig
 from langgraph.checkpoint.base import (
@@ -20,6 +20,9 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.sqlite import SqliteStore
+
+SAVER_KEY: Final = "__pregel_checkpointer"
+"""Where LangGraph puts a run's saver into `configurable`; there is no public accessor."""
 
 Specs = list[ConfigurableFieldSpec]  # inside a saver `list` is a method
 

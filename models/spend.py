@@ -125,13 +125,13 @@ class Ledger:
     @property
     def seconds(self) -> float:
         """Active seconds of this user turn: those before a resume and those since."""
-        return self._seconds_before + self.span(self._recalled) + self._clock() - self._started
+        return self._seconds_before + self.recalled_seconds + self._clock() - self._started
 
     @property
-    def recalled_seconds(self) -> dict[str, float]:
-        """Branch to the active seconds it had used before this ledger began; a copy."""
+    def recalled_seconds(self) -> float:
+        """Active seconds that the recalled branches had used before this ledger began."""
         with self._lock:
-            return dict(self._recalled)
+            return self.span(self._recalled)
 
     @property
     def spent(self) -> Spend:

@@ -35,13 +35,6 @@ def conversation_of(messages: Sequence[AnyMessage]) -> list[dict[str, str]]:
     return talk[:last_user][-TURNS_SHOWN:]
 
 
-def task_view(task: Task) -> dict[str, Any]:
-    """A task of the last plan as the planner sees it."""
-    keys = ("id", "description", "status", "result", "feedback")
-    return {key: task[key] for key in keys if task.get(key)}  # type: ignore[literal-required]  # keys of Task
-
-
-def judged_view(task: Task) -> dict[str, Any]:
-    """A task as the verifier sees it."""
-    keys = ("id", "description", "acceptance_criteria", "status", "result", "feedback")
-    return {key: task[key] for key in keys if task.get(key)}  # type: ignore[literal-required]  # keys of Task
+def task_view(task: Task, *keys: str) -> dict[str, Any]:
+    """These fields of a task, in this order, as a role sees it; empty ones are left out."""
+    return {key: value for key in keys if (value := task.get(key))}

@@ -1,7 +1,6 @@
 """Executor: one model turn on one task; it calls tools or reports."""
 
 import time
-from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -14,11 +13,12 @@ from ..state.loop import TaskState, TaskUpdate
 from ..tools.calls import has_stored
 from ..tools.planning import plan_calls, settle_ids
 from .allowance import ledger_for, spent_since
-from .conversation import signature
+from .conversation import signature, task_view
 from .events import emitter
 from .parts import Parts
 from .run_facts import can_ask, user_id
 
+SHOWN = ("id", "description", "acceptance_criteria", "inputs", "feedback")
 NEXT_STEP = "Go on with the task: call a tool, or report."
 NO_REPORT = "no report within the allowed rounds"
 LAST_ROUND = "This is the last round, no tools are left: report what you have, honestly."
@@ -73,9 +73,11 @@ def _messages(state: TaskState, context: Context, parts: Parts, *, last: bool) -
 
 
 def _data(state: TaskState) -> dict[str, object]:
-    keys = ("id", "description", "acceptance_criteria", "inputs", "feedback")
-    shown: dict[str, Any] = {k: state.task[k] for k in keys if state.task.get(k)}  # type: ignore[literal-required]  # keys of Task
-    return {"request": state.request, "task": shown, "results_so_far": state.results_so_far}
+    return {
+        "request": state.request,
+        "task": task_view(state.task, *SHOWN),
+        "results_so_far": state.results_so_far,
+    }
 
 
 def _report(state: TaskState, answer: Answer[ExecutorResponse], *, last: bool) -> TaskUpdate:

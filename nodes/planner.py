@@ -17,6 +17,7 @@ from .events import emitter
 from .parts import Parts
 from .run_facts import can_ask, user_id
 
+SHOWN = ("id", "description", "status", "result", "feedback")
 NOT_ANSWERED = "Nobody can answer this; decide by yourself and say what you assumed."
 
 
@@ -39,7 +40,7 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
         "request": state.request,
         "conversation": conversation_of(state.messages),
         "tools": catalog.summaries(),
-        "previous_plan": [task_view(t) for t in state.todos],
+        "previous_plan": [task_view(t, *SHOWN) for t in state.todos],
         "improvements": state.improvements,
         "answers": state.answers,
         "limits": {"tasks": context.max_tasks},

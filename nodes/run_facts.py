@@ -2,10 +2,8 @@
 
 from langgraph.config import get_config
 
+from ..doors.savers import SAVER_KEY
 from ..state.context import Context
-
-# LangGraph hands a run's saver to its nodes under this key; there is no public accessor.
-_SAVER_KEY = "__pregel_checkpointer"
 
 
 def can_ask(context: Context) -> bool:
@@ -15,7 +13,7 @@ def can_ask(context: Context) -> bool:
 
 def has_saver() -> bool:
     """Whether the run is saved as it goes."""
-    return bool(get_config()["configurable"].get(_SAVER_KEY))
+    return bool(get_config()["configurable"].get(SAVER_KEY))
 
 
 def thread_id() -> str:

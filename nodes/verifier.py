@@ -20,9 +20,11 @@ from ..state.loop import PlanState, PlanUpdate, changes
 from ..state.outcome import denial
 from ..state.plan import Task, merge_tasks
 from .allowance import ledger_for, limit_reason, spent_since
-from .conversation import answer_id, conversation_of, judged_view, signature
+from .conversation import answer_id, conversation_of, signature, task_view
 from .events import emitter
 from .parts import Parts
+
+JUDGED = ("id", "description", "acceptance_criteria", "status", "result", "feedback")
 
 
 async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
@@ -36,7 +38,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
     data = {
         "request": state.request,
         "conversation": conversation_of(state.messages),
-        "tasks": [judged_view(t) for t in state.todos],
+        "tasks": [task_view(t, *JUDGED) for t in state.todos],
         "evidence": [_shown(record) for record in admissible(state.evidence, state.todos)],
     }
     answer = await ask(
@@ -108,7 +110,7 @@ def _blockers(state: PlanState, verdict: VerifierResponse) -> set[str]:
 
 def _judged_tasks(state: PlanState, verdict: VerifierResponse) -> list[Task]:
     """Proven tasks get the evidence the verdict cites; rejected ones must be done again."""
-    known = by_citation(admissible(state.evidence, state.todos))
+    known = by_citation(state.evidence, state.todos)
     status = {t["id"]: t["status"] for t in state.todos}
     changed = []
     for judged in verdict.tasks:

@@ -50,8 +50,7 @@ async def work(state: PlanState, runtime: Runtime[Context], *, run_task: RunTask
         )
     ended = list(ends.values())
     update = gathered(state.todos, ended)
-    earlier = ledger.span(ledger.recalled_seconds)
-    update["spend"] = spent_since(began - earlier, spent_by(ended))
+    update["spend"] = spent_since(began - ledger.recalled_seconds, spent_by(ended))
     unfinished = any(end["status"] != "completed" for end in ended)
     return changes(state, update | _limit(ledger, unfinished=unfinished))
 

@@ -71,7 +71,7 @@ def check_verdict(
     Each task called completed must cite evidence that exists in this run and is no failed call;
     a report counts for its own task only. A passed verdict must judge every task.
     """
-    known = by_citation(admissible(evidence, tasks))
+    known = by_citation(evidence, tasks)
     ids = {task["id"] for task in tasks}
     problems = [
         f"there is no task {t.id!r}; the tasks are {sorted(ids)}"
@@ -92,11 +92,12 @@ def check_verdict(
     return problems
 
 
-def by_citation(evidence: Sequence[Evidence]) -> dict[str, Evidence]:
-    """Records by id, and by the provider's call id where that is unique in the run."""
-    counts = Counter(record.get("call_id", "") for record in evidence)
-    by_call = {r["call_id"]: r for r in evidence if r.get("call_id") and counts[r["call_id"]] == 1}
-    return by_call | {record["id"]: record for record in evidence}
+def by_citation(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> dict[str, Evidence]:
+    """Admissible records by id, and by the provider's call id where that is unique in the run."""
+    records = admissible(evidence, tasks)
+    counts = Counter(record.get("call_id", "") for record in records)
+    by_call = {r["call_id"]: r for r in records if r.get("call_id") and counts[r["call_id"]] == 1}
+    return by_call | {record["id"]: record for record in records}
 
 
 def clean_citation(text: str) -> str:

@@ -24,25 +24,13 @@ from ..state.context import Context
 from ..state.events import Emit
 from .catalog import READER, CatalogTool
 from .mcp import ServerUnavailable
-from .planning import Gate, PlannedCall, plan_calls, question, settle_ids, undecided, unknown_tool
+from .planning import Gate, PlannedCall, unknown_tool
 from .policy import NOT_INTERACTIVE
 from .python_tools import run_tool
 from .results import NOTHING, ToolResult, failure, from_exception, normalise
 from .stored import ResultStore
 from .toolbox import Toolbox
 from .waiting import in_order, staying, wait_at_most
-
-__all__ = [
-    "CallRecord",
-    "PlannedCall",
-    "ToolBudget",
-    "has_stored",
-    "plan_calls",
-    "question",
-    "run_calls",
-    "settle_ids",
-    "undecided",
-]
 
 log = logging.getLogger(__name__)
 

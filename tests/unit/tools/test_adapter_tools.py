@@ -5,7 +5,8 @@ from langchain_mcp_adapters.sessions import create_session
 from langchain_mcp_adapters.tools import load_mcp_tools
 
 from loopwright.state.context import Context
-from loopwright.tools.calls import plan_calls, run_calls
+from loopwright.tools.calls import run_calls
+from loopwright.tools.planning import plan_calls
 from loopwright.tools.toolbox import Toolbox
 from support.mcp_servers import stdio
 

@@ -14,7 +14,8 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from loopwright.state.context import Context
-from loopwright.tools.calls import plan_calls, run_calls
+from loopwright.tools.calls import run_calls
+from loopwright.tools.planning import plan_calls
 from loopwright.tools.toolbox import Toolbox
 from support.mcp_servers import children, gone, stdio
 from support.openai_rules import problems

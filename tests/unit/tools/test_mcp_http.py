@@ -9,9 +9,10 @@ from langchain_core.messages import AIMessage
 
 from loopwright.doors.background import hop
 from loopwright.state.context import Context
-from loopwright.tools.calls import plan_calls, run_calls
+from loopwright.tools.calls import run_calls
 from loopwright.tools.mcp import Servers
 from loopwright.tools.mcp_config import read_servers
+from loopwright.tools.planning import plan_calls
 from loopwright.tools.toolbox import Toolbox
 from support.mcp_servers import free_port, refusing, serving
 

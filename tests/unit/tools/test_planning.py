@@ -6,10 +6,10 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.tools import InjectedToolArg, tool
 
 from loopwright.state.context import Context
-from loopwright.tools.calls import plan_calls, question, settle_ids, undecided
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp import Listing
 from loopwright.tools.mcp_config import ServerConfig
+from loopwright.tools.planning import plan_calls, question, settle_ids, undecided
 from loopwright.tools.policy import Policy
 from loopwright.tools.python_tools import read_tools
 

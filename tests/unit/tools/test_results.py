@@ -175,4 +175,5 @@ def test_a_tools_own_artifact_is_kept_as_json():
 )
 def test_no_result_raises(raw):
     result = normalise(raw)
-    json.dumps([result.text, result.data, result.artifact], ensure_ascii=False).encode()
+    assert json.dumps([result.text, result.data, result.artifact], ensure_ascii=False).encode()
+    assert isinstance(result.text, str)
