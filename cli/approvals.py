@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
+from .keyboard import typed_line
 from .questions import ASK_USER, REVIEW_PLAN, Question, read_answer
 from .text import as_json, clean
 
@@ -32,7 +33,7 @@ def read_line() -> str:
         sys.stderr.flush()
         prompt = ""
     try:
-        return input(prompt).strip()
+        return typed_line(prompt).strip()
     except EOFError:
         return "q"
 

@@ -1,7 +1,11 @@
-"""The keyboard while a view is redrawn in place: nothing typed may move the cursor."""
+"""The keyboard: what is typed at a question, and silence while a view is redrawn in place."""
 
 import importlib
+import os
+import select
+import signal
 import sys
+import threading
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
@@ -32,6 +36,47 @@ class Keyboard:
         with suppress(self._terminal.error, OSError):
             self._terminal.tcsetattr(sys.stdin, self._terminal.TCSAFLUSH, self._before)
         self._before = None
+
+
+def typed_line(prompt: str) -> str:
+    """A line from standard input, without its end.
+
+    Ctrl-C ends the wait whenever it comes. `input` alone loses one that comes after the prompt
+    and before it reads: Python notes the signal, and then waits for a line all the same.
+
+    Raises:
+        EOFError: The input has ended.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    if not _can_wait():
+        return input(prompt)
+    sys.stdout.write(prompt)
+    sys.stdout.flush()
+    _wait_for_input()
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.rstrip("\n")
+
+
+def _can_wait() -> bool:
+    """Whether standard input is a terminal that `select` takes, in the thread that gets signals."""
+    main = threading.current_thread() is threading.main_thread()
+    return main and os.name == "posix" and sys.stdin.isatty()
+
+
+def _wait_for_input() -> None:
+    """Return once something is typed; a signal writes to the pipe, so none can be missed."""
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    before = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    try:
+        while sys.stdin not in select.select([sys.stdin, told], [], [])[0]:
+            os.read(told, 1024)
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(told)
+        os.close(tell)
 
 
 def _termios() -> ModuleType | None:
