@@ -33,7 +33,7 @@ async def call_tools(state: TaskState, runtime: Runtime[Context], *, parts: Part
     denied = [record["reason"] for record in records if record["status"] == "denied"]
     return TaskUpdate(
         messages=[record["message"] for record in records],
-        records=[{k: v for k, v in r.items() if k not in _NOT_KEPT} for r in records],
+        evidence=[{k: v for k, v in r.items() if k not in _NOT_KEPT} for r in records],
         calls=[],
         denied=denied[-1] if denied else "",
         spend=spent_since(began, Spend(tool_calls=sum(r["ran"] for r in records))),

@@ -1,6 +1,7 @@
 """Intake: the start of every user turn; begins a new request or takes the last one up again."""
 
 import hashlib
+import uuid
 
 from langgraph.types import Overwrite
 
@@ -37,6 +38,7 @@ def _fresh_guards(state: PlanState) -> PlanUpdate:
     return PlanUpdate(
         schema_version=SCHEMA_VERSION,
         turn=state.turn + 1,
+        turn_id=f"{state.turn + 1}-{uuid.uuid4().hex[:12]}",
         outcome=None,
         task_completed=False,
         should_continue=True,

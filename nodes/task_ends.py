@@ -26,7 +26,7 @@ class TaskEnd(TypedDict):
     rounds_this_turn: int
     attempts: int
     seconds: float
-    records: list[Evidence]
+    evidence: list[Evidence]
     wishes: dict[str, str]
     spend: Spend
     warnings: list[str]
@@ -47,7 +47,7 @@ def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEn
         rounds_this_turn=task.get("rounds_this_turn", 0) + rounds,
         attempts=task.get("attempts", 0) + (1 if rounds else 0),
         seconds=task.get("seconds", 0.0) + seconds,
-        records=final.get("records", []),
+        evidence=final.get("evidence", []),
         wishes=final.get("wishes", {}),
         spend=final.get("spend", {}),
         warnings=final.get("warnings", []),
@@ -115,8 +115,8 @@ def _as_task(end: TaskEnd) -> Task:
 
 def _evidence(end: TaskEnd) -> list[Evidence]:
     """A task's calls; one that made none has its report, if it made one."""
-    if end["records"] or not end["result"]:
-        return end["records"]
+    if end["evidence"] or not end["result"]:
+        return end["evidence"]
     return [report_of(end["id"], end["result"], completed=end["status"] == "completed")]
 
 

@@ -86,6 +86,7 @@ class _Crew:
         final = await self.run_task(
             {
                 "request": self.state.request,
+                "turn_id": self.state.turn_id,
                 "task": task,
                 "results_so_far": results_for(task, known),
             }

@@ -9,7 +9,8 @@ from langgraph.graph.ui import AnyUIMessage, ui_message_reducer
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .evidence import Evidence, merge_records
+from .calling import CallState, Records, join_texts
+from .evidence import Evidence
 from .messages import Messages, last_request
 from .outcome import Outcome, Reason
 from .plan import Task, merge_tasks
@@ -18,18 +19,6 @@ from .spend import Spend, add_spend
 T = TypeVar("T")
 
 Planning = Literal["again", "ask", "review", "ready", "blocked"]
-
-Records = Annotated[list[Evidence], DeltaChannel(merge_records, snapshot_frequency=50)]
-
-
-def keep_latest(left: dict[str, T], right: dict[str, T]) -> dict[str, T]:
-    """Reducer: join two mappings, the later value of a key wins."""
-    return {**left, **right}
-
-
-def join_texts(left: list[str], right: list[str]) -> list[str]:
-    """Reducer: append texts that are not there yet; order of first appearance."""
-    return list(dict.fromkeys([*left, *right]))
 
 
 def last_text(before: str, writes: Sequence[str]) -> str:
@@ -66,6 +55,8 @@ class LoopState(LoopOutput):
     """The version that wrote the thread; intake writes it, the graph's doors migrate by it."""
     turn: int = 0
     """User turns so far; intake counts."""
+    turn_id: str = ""
+    """Name of this user turn, never used twice; intake makes it, calls are recorded under it."""
     request_id: str = ""
     """Id of the message that holds the request; intake writes it."""
     task_completed: bool = False
@@ -122,6 +113,7 @@ class PlanUpdate(TypedDict, total=False):
     ui: list[AnyUIMessage]
     schema_version: int
     turn: int
+    turn_id: str
     request_id: str
     task_completed: bool
     should_continue: bool
@@ -144,6 +136,7 @@ class PlanUpdate(TypedDict, total=False):
 class TaskInput:
     """What the executor graph is given: one task and the results it builds on."""
 
+    turn_id: str = ""
     request: Annotated[str, DeltaChannel(last_text, snapshot_frequency=50)] = ""
     task: Task = field(default_factory=Task)
     results_so_far: Annotated[
@@ -152,34 +145,29 @@ class TaskInput:
 
 
 @dataclass(kw_only=True)
-class TaskState(TaskInput):
+class TaskState(CallState, TaskInput):
     """State of the executor graph: one task, its scratch messages and its calls."""
 
-    messages: Messages = field(default_factory=list)
-    """Scratch of this task alone; nobody else sees it."""
     round: int = 0
     """Model turns of this attempt; the executor counts."""
-    calls: list[Any] = field(default_factory=list)
-    """The calls of the latest model turn with what policy says of each; the executor writes."""
-    decisions: Annotated[dict[str, dict[str, Any]], keep_latest] = field(default_factory=dict)
-    """Call id to the human's answer; approve writes."""
-    objections: Annotated[dict[str, str], keep_latest] = field(default_factory=dict)
-    """Call id to why the human's edit of it cannot run; approve writes, the next question tells."""
-    records: Records = field(default_factory=list)
-    """The calls that ran; call_tools appends."""
     status: str = "in_progress"
-    """How the task ended; the executor writes it with its last turn."""
+    """How the task ended; the executor writes it with its last turn, or the loop guard."""
     result: str = ""
     """The report, with the data."""
     feedback: str = ""
     """Why the task did not complete."""
     wishes: dict[str, str] = field(default_factory=dict)
     """Statuses the executor wishes for other tasks."""
-    denied: str = ""
-    """Why a call was refused last: denied, rejected or not_interactive."""
-    warnings: Annotated[list[str], join_texts] = field(default_factory=list)
-    """Other models that had to answer; the executor writes."""
-    spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
+
+    @property
+    def path(self) -> str:
+        """The task's id."""
+        return self.task["id"]
+
+    @property
+    def turn_key(self) -> str:
+        """The user turn of the run that carries the task out."""
+        return self.turn_id
 
 
 class TaskUpdate(TypedDict, total=False):
@@ -190,7 +178,8 @@ class TaskUpdate(TypedDict, total=False):
     calls: list[Any]
     decisions: dict[str, dict[str, Any]]
     objections: dict[str, str]
-    records: list[Any]
+    evidence: list[Any]
+    strikes: int
     status: str
     result: str
     feedback: str

@@ -18,7 +18,7 @@ def done(name, result="r"):
 
 
 def test_counts_go_on_over_attempts():
-    end = end_of(TASK, {"status": "completed", "round": 2, "result": "3", "records": [CALL]}, 0.5)
+    end = end_of(TASK, {"status": "completed", "round": 2, "result": "3", "evidence": [CALL]}, 0.5)
     assert (end["rounds"], end["rounds_this_turn"], end["attempts"]) == (5, 3, 2)
     assert end["seconds"] == 1.5
     blocked = end_of(TASK, {"status": "blocked", "feedback": "waits"})
@@ -40,7 +40,7 @@ def test_a_task_builds_on_its_dependencies_only_a_sequential_one_on_everything()
 
 
 def test_evidence_is_the_calls_or_the_report_of_a_task_without_any():
-    called = end_of(TASK, {"status": "completed", "round": 1, "result": "3", "records": [CALL]})
+    called = end_of(TASK, {"status": "completed", "round": 1, "result": "3", "evidence": [CALL]})
     silent = end_of({**TASK, "id": "3"}, {"status": "failed", "round": 1, "result": "no"})
     nothing = end_of({**TASK, "id": "4"}, {"status": "blocked"})
     update = gathered([], [called, silent, nothing])

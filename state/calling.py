@@ -1,0 +1,61 @@
+"""What the shared tool nodes read and write: one model turn's calls, in whatever graph."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar
+
+from langgraph.channels.delta import DeltaChannel
+
+from .evidence import Evidence, merge_records
+from .messages import Messages
+from .spend import Spend, add_spend
+
+T = TypeVar("T")
+
+Records = Annotated[list[Evidence], DeltaChannel(merge_records, snapshot_frequency=50)]
+
+
+def keep_latest(left: dict[str, T], right: dict[str, T]) -> dict[str, T]:
+    """Reducer: join two mappings, the later value of a key wins."""
+    return {**left, **right}
+
+
+def join_texts(left: list[str], right: list[str]) -> list[str]:
+    """Reducer: append texts that are not there yet; order of first appearance."""
+    return list(dict.fromkeys([*left, *right]))
+
+
+@dataclass(kw_only=True)
+class CallState:
+    """Calls between the model turn that wants them and the messages that answer them.
+
+    `path` says whose calls they are, a task's id or the graph's own name: it begins every evidence
+    id `<path>.<round>.<index>`. `turn_key` names the user turn, the same after a resume.
+    """
+
+    messages: Messages = field(default_factory=list)
+    calls: list[Any] = field(default_factory=list)
+    """Planned calls without an answer: the model turn writes them, call_tools what is left."""
+    decisions: Annotated[dict[str, dict[str, Any]], keep_latest] = field(default_factory=dict)
+    """Call id to the human's answer; approve writes."""
+    objections: Annotated[dict[str, str], keep_latest] = field(default_factory=dict)
+    """Call id to why the human's answer cannot be used; approve writes, the next question tells."""
+    evidence: Records = field(default_factory=list)
+    """Every call that was answered; call_tools appends."""
+    denied: str = ""
+    """Why a call was refused last: denied, rejected, not_interactive, expired or uncertain."""
+    strikes: int = 0
+    """How often the loop guard has warned since the request or task began."""
+    spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
+    """What was used; every node that asks or calls adds to it."""
+    warnings: Annotated[list[str], join_texts] = field(default_factory=list)
+    """What went wrong without ending the run: dead servers, other models that had to answer."""
+
+    @property
+    def path(self) -> str:
+        """Whose calls these are."""
+        raise NotImplementedError
+
+    @property
+    def turn_key(self) -> str:
+        """The user turn they belong to."""
+        raise NotImplementedError
