@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help run dev test lint format typecheck coverage check readme build
 PYTHON ?= python3
-ROOMS := cli doors graphs models nodes prompts servers state tools
+ROOMS := cli doors graphs hooks models nodes prompts servers state tools
 BIN := .venv/bin
 unexport GOAL
 

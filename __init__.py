@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from .doors.durability import Durability, open_durability
     from .graphs.plan_execute_verify import build_plan_execute_verify
+    from .graphs.react import build_react
+    from .hooks.contract import Hook, hook
     from .models.parse import parse_executor, parse_planner, parse_verifier
     from .models.scripted import ScriptedModel
     from .prompts.prompt_manager import PromptManager
@@ -35,6 +37,7 @@ _HOMES: Final = {
     "DatabaseError": "state.errors",
     "Durability": "doors.durability",
     "ExecutorResponse": "state.contracts",
+    "Hook": "hooks.contract",
     "LoopwrightError": "state.errors",
     "ModelCallFailed": "state.errors",
     "ModelUnavailable": "state.errors",
@@ -54,6 +57,8 @@ _HOMES: Final = {
     "ToolServerError": "state.errors",
     "VerifierResponse": "state.contracts",
     "build_plan_execute_verify": "graphs.plan_execute_verify",
+    "build_react": "graphs.react",
+    "hook": "hooks.contract",
     "open_durability": "doors.durability",
     "parse_executor": "models.parse",
     "parse_planner": "models.parse",
@@ -66,6 +71,7 @@ __all__ = [  # spelled out for type checkers; a test compares it with _HOMES
     "DatabaseError",
     "Durability",
     "ExecutorResponse",
+    "Hook",
     "LoopwrightError",
     "ModelCallFailed",
     "ModelUnavailable",
@@ -85,6 +91,8 @@ __all__ = [  # spelled out for type checkers; a test compares it with _HOMES
     "ToolServerError",
     "VerifierResponse",
     "build_plan_execute_verify",
+    "build_react",
+    "hook",
     "open_durability",
     "parse_executor",
     "parse_planner",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,24 @@ from .text import as_json, clean
 
 _SHOWN_LINES: Final = 20
 _SHOWN_COLUMNS: Final = 400
+_KEPT_OPEN: Final = "[q]uit (the question stays open)"
+_APPROVAL: Final = (
+    "[a]pprove  [s]ession (approve, and ask no more about this tool in this thread)  [r]eject  "
+    f"[e]dit  [f]ull arguments  {_KEPT_OPEN}"
+)
+_UNCERTAIN: Final = (
+    "[i]t ran (give its result)  [r]un it again  [g]ive up  [f]ull arguments  " + _KEPT_OPEN
+)
+_APPROVAL_WORDS: Final = {
+    "a": "a", "approve": "a", "y": "a", "yes": "a", "s": "s", "session": "s", "r": "r",
+    "reject": "r", "n": "r", "no": "r", "e": "e", "edit": "e", "f": "f", "full": "f", "q": "q",
+    "quit": "q",
+}  # fmt: skip
+_UNCERTAIN_WORDS: Final = {
+    "i": "i", "it": "i", "r": "r", "run": "r", "g": "g", "give": "g", "f": "f", "full": "f",
+    "q": "q", "quit": "q",
+}  # fmt: skip
+_NOT_KNOWN: Final = "It ran; its result is not known."
 
 Reply = Mapping[str, Any] | None
 """An answer; None leaves the question open."""
@@ -53,6 +72,8 @@ class Asker:
             question: The question.
             place: Which of several this one is, such as `1 of 3`.
         """
+        if question.is_uncertain:
+            return self._settle(question, place)
         if question.is_call:
             return self._approve(question, place)
         if question.name == REVIEW_PLAN:
@@ -60,31 +81,61 @@ class Asker:
         return self._words(question)
 
     def _approve(self, question: Question, place: str) -> Reply:
-        self._show_call(question, place)
-        self._say("[a]pprove  [r]eject  [e]dit  [f]ull arguments  [q]uit (the question stays open)")
+        self._show_call(question, "Approval needed", place)
+        self._say(_APPROVAL)
         while True:
-            choice, _, rest = self._read().partition(" ")
-            match choice.lower():
-                case "a" | "approve" | "y" | "yes":
+            choice, rest = self._choice(question, _APPROVAL_WORDS)
+            match choice:
+                case "a":
                     return {"type": "approve"}
-                case "r" | "reject" | "n" | "no":
+                case "s":
+                    return {"type": "approve", "remember": "tool"}
+                case "r":
                     return self._rejection(rest)
-                case "e" | "edit":
+                case "e":
                     edited = self._edit(question)
                     if edited is not None:
                         return edited
-                case "f" | "full":
-                    self._say(clean(as_json(question.args, indent=2)))
-                case "q" | "quit":
+                    self._say(_please(_APPROVAL_WORDS))
+                case _:
                     return None
-            self._say("Please type a, r, e, f or q.")
 
-    def _show_call(self, question: Question, place: str) -> None:
+    def _settle(self, question: Question, place: str) -> Reply:
+        """A call that may have run: no answer is a default, for each has a price."""
+        self._show_call(question, "Uncertain call", place)
+        self._say(_UNCERTAIN)
+        choice, rest = self._choice(question, _UNCERTAIN_WORDS)
+        match choice:
+            case "i":
+                self._say("What was its result? (the model is told; empty: it is not known)")
+                return {"type": "respond", "message": self._read() or _NOT_KNOWN}
+            case "r":
+                return {"type": "approve"}
+            case "g":
+                return {"type": "reject", "message": rest}
+            case _:
+                return None
+
+    def _choice(self, question: Question, words: Mapping[str, str]) -> tuple[str, str]:
+        """The letter of what was chosen and the words behind it; shows the arguments on demand."""
+        while True:
+            word, _, rest = self._read().partition(" ")
+            letter = words.get(word.lower(), "")
+            if letter not in {"", "f"}:
+                return letter, rest.strip()
+            if letter == "f":
+                self._say(clean(as_json(question.args, indent=2)))
+            self._say(_please(words))
+
+    def _show_call(self, question: Question, title: str, place: str) -> None:
         body = Text(clean(question.name), style="bold")
-        if question.reason:
-            body.append(f"  {clean(question.reason)}", style="not bold dim")
+        if question.asked:
+            body.append(f"\n{_truncated(clean(question.asked))}", style="not bold dim")
         body.append(f"\n{_truncated(clean(as_json(question.args, indent=2)))}", style="not bold")
-        title = "Approval needed" + (f" ({place})" if place else "")
+        expiry = question.expiry(datetime.now(UTC))
+        if expiry:
+            body.append(f"\n{expiry}", style="not bold dim")
+        title += f" ({place})" if place else ""
         self._console.print(Panel(body, title=title, title_align="left", border_style="yellow"))
 
     def _rejection(self, reason: str) -> Reply:
@@ -157,6 +208,11 @@ def accepted(reply: Reply, question: Question) -> Reply:
         AnswerRejected: It does not.
     """
     return None if reply is None else read_answer(dict(reply), question)
+
+
+def _please(words: Mapping[str, str]) -> str:
+    *others, last = dict.fromkeys(words.values())
+    return f"Please type {', '.join(others)} or {last}."
 
 
 def _truncated(text: str) -> str:

@@ -4,14 +4,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..state.tool_status import TRANSITIONS
 from .text import call_text, clean, short
 
 FINISHED: Final = frozenset({"completed", "skipped"})
 ENDED: Final = FINISHED | {"failed", "blocked", "cancelled"}
+CALL_ENDED: Final = frozenset(status for status, after in TRANSITIONS.items() if not after)
+CALL_SHOWN: Final = CALL_ENDED | {"executing", "awaiting_approval"}
+"""The states of a call that a reader is told; the others pass at once."""
 _ROLE_WORDS: Final = {
     "planner": "planning",
     "executor": "working",
     "verifier": "checking the results",
+    "thought": "thinking",
+    "action": "choosing the next step",
+    "observation": "looking at the results",
 }
 _SPENT: Final = ("model_calls", "tool_calls", "input_tokens", "output_tokens")
 
@@ -26,11 +33,20 @@ class TaskLine:
 
 
 @dataclass
+class StepLine:
+    """One call of a graph without tasks, or (`status` "") what was observed after some."""
+
+    text: str
+    status: str = ""
+
+
+@dataclass
 class Board:
     """The state of the view."""
 
     tasks: dict[str, TaskLine] = field(default_factory=dict)
-    calls: dict[str, str] = field(default_factory=dict)
+    calls: dict[str, StepLine] = field(default_factory=dict)
+    steps: list[StepLine] = field(default_factory=list)
     phase: str = "starting"
     spend: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SPENT, 0))
     warnings: list[str] = field(default_factory=list)
@@ -47,6 +63,11 @@ class Board:
         if values.get("outcome"):
             return
         self.put_tasks(values.get("todos") or ())
+        if not self.tasks:
+            self.steps = [
+                StepLine(call_text(r["tool"], r.get("arguments")), str(r.get("status")))
+                for r in values.get("evidence") or ()
+            ]
         for key in _SPENT:
             self.spend[key] += int((values.get("spend") or {}).get(key, 0))
 
@@ -69,6 +90,8 @@ class Board:
     def _on_phase(self, event: Mapping[str, Any]) -> None:
         role = str(event.get("role", ""))
         self.phase = _ROLE_WORDS.get(role, role)
+        if event.get("iteration"):
+            self.phase += f", iteration {event['iteration']}"
 
     def _on_plan(self, event: Mapping[str, Any]) -> None:
         self.tasks = {}
@@ -78,12 +101,18 @@ class Board:
         self.put_tasks([event])
 
     def _on_tool_call(self, event: Mapping[str, Any]) -> None:
-        call = str(event.get("id"))
-        if event.get("status") not in {"success", "error", "denied"}:
-            self.calls[call] = call_text(event.get("tool"), event.get("arguments"))
+        call, status = str(event.get("id")), str(event.get("status"))
+        step = StepLine(call_text(event.get("tool"), event.get("arguments")), status)
+        if status not in CALL_ENDED:
+            self.calls[call] = step
             return
-        self.calls.pop(call, None)
-        self.spend["tool_calls"] += event.get("status") != "denied"
+        before = self.calls.pop(call, None)
+        self.spend["tool_calls"] += before is not None and before.status == "executing"
+        if not self.tasks:
+            self.steps.append(step)
+
+    def _on_observation(self, event: Mapping[str, Any]) -> None:
+        self.steps.append(StepLine(short(event.get("text", ""), 300)))
 
     def _on_model(self, event: Mapping[str, Any]) -> None:
         self.spend["model_calls"] += int(event.get("asks", 1))

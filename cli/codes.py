@@ -9,7 +9,7 @@ class Code(IntEnum):
 
     COMPLETE = 0
     USAGE = 2
-    """A wrong argument, setting, file or thread; nothing was run."""
+    """A wrong argument, setting, file or thread, or a thread in use; nothing was run."""
     UNFINISHED = 3
     """The run ended honestly without reaching the goal."""
     FAILED = 4

@@ -3,7 +3,7 @@
 import asyncio
 import importlib.util
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -16,13 +16,13 @@ from ..state.context import Context
 from ..state.errors import SettingsError
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp_config import read_servers
+from ..tools.policy import Policy
 from ..tools.toolbox import Toolbox
 from .codes import Code
 from .output import Output
-from .settings import Settings
+from .settings import ROLES, Settings
 from .text import NO_MODEL, plural, short
 
-_ROLES: Final = ("planner", "executor", "verifier")
 _MODEL_DEADLINE: Final = 30.0
 _NOBODY_TO_ASK: Final = (
     "Standard input is no terminal: what would be asked about is denied; --yes approves it."
@@ -59,16 +59,21 @@ def examine(settings: Settings, output: Output) -> int:
 def _models(settings: Settings, context: Context) -> Iterator[Finding]:
     models = Models(settings.model, environ=settings.environ)
     try:
-        chosen = {role: models.choose(role, context) for role in _ROLES}
+        chosen = {role: models.choose(role, context) for roles in ROLES.values() for role in roles}
     except SettingsError as error:
         yield Finding("broken", str(error))
         return
     for name in dict.fromkeys(c.name for c in chosen.values()):
-        roles = ", ".join(role for role, c in chosen.items() if c.name == name)
         model = next(c for c in chosen.values() if c.name == name)
-        yield _asked(model, roles)
+        yield _asked(model, _roles({role for role, c in chosen.items() if c.name == name}))
     if any(c.name == OFFLINE for c in chosen.values()):
         yield Finding("warning", NO_MODEL)
+
+
+def _roles(named: Collection[str]) -> str:
+    """Some roles, each under the graph that has it."""
+    told = {graph: [role for role in roles if role in named] for graph, roles in ROLES.items()}
+    return "; ".join(f"{graph}: {', '.join(roles)}" for graph, roles in told.items() if roles)
 
 
 def _asked(chosen: Chosen, roles: str) -> Finding:
@@ -113,7 +118,8 @@ def _catalog(
         if counts[name]:
             yield Finding("works", f"{name}: {plural(counts[name], 'tool')}")
             mine = [tool for tool in tools if tool.server == name]
-            yield from (_decided(tool, toolbox, context) for tool in mine)
+            for tool in mine:
+                yield from outlook(tool, toolbox.policy, context)
     for warning in catalog.warnings:
         yield Finding("warning", short(warning, 400))
     if not names:
@@ -122,9 +128,18 @@ def _catalog(
         yield Finding("broken", "None of the servers offers a tool: start one, or mend the file.")
 
 
-def _decided(tool: CatalogTool, toolbox: Toolbox, context: Context) -> Finding:
-    decision = toolbox.policy.decide(tool, {}, context=context, can_ask=True)
-    return Finding("detail", short(f"  {decision.action:5} {tool.name}: {decision.reason}", 160))
+def outlook(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[Finding]:
+    """What happens to calls of a tool: a line for each case that policy tells apart."""
+    cases = policy.cases(tool, context)
+    for case in cases:
+        whose = [f"agent {case.agent}"] if case.agent is not None else []
+        fitting = [f"{path or 'all'} ~ {pattern}" for path, pattern in case.arguments.items()]
+        conditions = ", ".join([*whose, *fitting]) or ("otherwise" if len(cases) > 1 else "")
+        named = f"{tool.name} ({conditions})" if conditions else tool.name
+        decision = case.decision
+        expiry = f"; expires after {decision.expires_in:g} s" if decision.expires_in else ""
+        line = f"{decision.action} {named}: {decision.reason}{expiry}"
+        yield Finding("detail", "  " + short(line, 200))
 
 
 def _database(settings: Settings) -> Iterator[Finding]:

@@ -8,7 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from ..state.errors import AnswerRejected, ModelCallFailed, SettingsError, ThreadError
+from ..state.errors import (
+    AnswerRejected,
+    ModelCallFailed,
+    SettingsError,
+    ThreadBusy,
+    ThreadError,
+)
 from .codes import Code
 from .output import Output
 from .signals import terminated_like_ctrl_c
@@ -28,6 +34,9 @@ def guarded(output: Output, action: Callable[[], int]) -> int:
             return action()
     except KeyboardInterrupt:
         return paused(output)
+    except ThreadBusy as error:
+        # No word on how to go on: the thread goes on as it is, in the run that holds it.
+        return _told(output, Code.USAGE, "error", str(error), hint=False)
     except (SettingsError, ThreadError, AnswerRejected) as error:
         return _told(output, Code.USAGE, "error", str(error))
     except ModelCallFailed as error:
@@ -49,14 +58,14 @@ def paused(output: Output) -> int:
     return Code.PAUSED
 
 
-def _told(output: Output, code: Code, status: str, sentence: str) -> int:
+def _told(output: Output, code: Code, status: str, sentence: str, *, hint: bool = True) -> int:
     sentence = short(sentence, _LONGEST)
     where = {"thread": output.thread, "resume": output.resume} if output.thread else {}
     if output.json:
         output.result({"status": status, "error": sentence} | where)
         return code
     output.error(sentence)
-    if output.resume:
+    if output.resume and hint:
         output.error(f"the thread is saved; go on with: {output.resume}")
     return code
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from .board import budget_text, fallback_text, retry_text
+from .board import CALL_ENDED, CALL_SHOWN, budget_text, fallback_text, retry_text
 from .text import call_text, clean, plural, short
 
 _WIDTH: Final = 160
@@ -19,10 +19,14 @@ def line_of(event: Event) -> str | None:
     if tell is None:
         return None
     line = tell(event)
+    if line is None:
+        return None
     return short(line, _WARNING_WIDTH if line.startswith("warning: ") else _WIDTH)
 
 
 def _phase(event: Event) -> str:
+    if event.get("iteration"):
+        return f"{event.get('role')}: iteration {event['iteration']}"
     place = f"task {event['task']}, " if event.get("task") else ""
     return f"{event.get('role')}: {place}round {event.get('round')}"
 
@@ -37,13 +41,24 @@ def _task(event: Event) -> str:
     return f"task {event.get('id')} {event.get('status')}: {event.get('description')}"
 
 
-def _call(event: Event) -> str:
+def _call(event: Event) -> str | None:
+    status = str(event.get("status"))
+    if status not in CALL_SHOWN:
+        return None
     called = call_text(event.get("tool"), event.get("arguments"), 90)
-    if event.get("status") not in {"success", "error", "denied"}:
-        return f"call {event.get('id')} {called}"
+    if status not in CALL_ENDED:
+        waits = "" if status == "executing" else "awaiting approval: "
+        return f"call {event.get('id')} {waits}{called}"
     seconds = float(event.get("seconds") or 0)
     result = clean(event.get("result", ""))
-    return f"call {event.get('id')} {event.get('status')} ({seconds:.1f} s): {result}"
+    return f"call {event.get('id')} {_how(event)} ({seconds:.1f} s): {result}"
+
+
+def _how(event: Event) -> str:
+    """The status of a call that has ended, and how it came to it if not by running."""
+    if event.get("reused_from"):
+        return f"{event.get('status')}, reused from {event['reused_from']}"
+    return ", ".join(str(event[key]) for key in ("status", "reason") if event.get(key))
 
 
 def _model(event: Event) -> str:
@@ -60,11 +75,12 @@ def _outcome(event: Event) -> str:
     return f"outcome: {event.get('status')} ({event.get('reason')})"
 
 
-_LINES: Final[dict[str, Callable[[Event], str]]] = {
+_LINES: Final[dict[str, Callable[[Event], str | None]]] = {
     "phase": _phase,
     "plan": _plan,
     "task": _task,
     "tool_call": _call,
+    "observation": lambda event: f"observation: {event.get('text')}",
     "model": _model,
     "warning": lambda event: f"warning: {event.get('text')}",
     "retry": lambda event: f"warning: {retry_text(event)}",

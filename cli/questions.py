@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -13,8 +14,20 @@ from .text import as_json, call_text, clean
 
 ASK_USER: Final = "ask_user"
 REVIEW_PLAN: Final = "review_plan"
+UNCERTAIN: Final = "uncertain_call"
 _LONGEST: Final = 2_000
 _ALL: Final = ("approve", "edit", "reject", "respond")
+_HOW: Final = {
+    "approve": "approve",
+    "edit": '{"type": "edit", "args": {…}}',
+    "reject": "reject: reason",
+    "respond": "respond: text",
+}
+_HOW_UNCERTAIN: Final = {
+    "approve": "approve to run it again",
+    "reject": "reject to give up",
+    "respond": "respond: its result, if it ran",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +42,8 @@ class Question:
         reason: Why it is asked.
         allowed: The kinds of answers it takes.
         is_call: It is about a tool call.
+        is_uncertain: It is about a call that may have run already: nobody but a human knows.
+        expires_at: When an answer comes too late; None where it never does.
         value: The whole payload.
     """
 
@@ -39,6 +54,8 @@ class Question:
     reason: str = ""
     allowed: tuple[str, ...] = _ALL
     is_call: bool = False
+    is_uncertain: bool = False
+    expires_at: datetime | None = None
     value: Any = None
 
     @classmethod
@@ -59,25 +76,55 @@ class Question:
             reason=str(value.get("reason", "")),
             allowed=tuple(reviews[0].get("allowed_decisions") or _ALL),
             is_call="tool_call_id" in request or name not in {ASK_USER, REVIEW_PLAN},
+            is_uncertain=value.get("type") == UNCERTAIN,
+            expires_at=_moment(value.get("expires_at")),
             value=interrupt.value,
         )
 
     @property
+    def asked(self) -> str:
+        """The question in words without the arguments, which are shown apart."""
+        return self.description.partition("\n\nArguments:")[0] or self.reason
+
+    @property
     def how(self) -> str:
         """How to answer it, in words."""
-        words = {
-            "approve": "approve",
-            "edit": '{"type": "edit", "args": {…}}',
-            "reject": "reject: reason",
-            "respond": "respond: text",
-        }
-        return ", ".join(words[kind] for kind in _ALL if kind in self.allowed)
+        words = _HOW_UNCERTAIN if self.is_uncertain else _HOW
+        return ", ".join(words[kind] for kind in words if kind in self.allowed)
 
     def text(self) -> str:
         """The question as plain text."""
         if not self.is_call:
             return clean(self.description)
-        return f"May {call_text(self.name, self.args, _LONGEST)} be called?"
+        called = call_text(self.name, self.args, _LONGEST)
+        if self.is_uncertain:
+            return f"Did {called} take effect? It was begun, and its end is not known."
+        expiry = self.expiry(datetime.now(UTC))
+        return f"May {called} be called?" + (f" ({expiry})" if expiry else "")
+
+    def expiry(self, now: datetime) -> str:
+        """Until when an answer counts, in words; "" where it always does."""
+        if self.expires_at is None:
+            return ""
+        at = self.expires_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        left = int((self.expires_at - now).total_seconds())
+        return f"expires at {at}, {_duration(left)}" if left > 0 else f"expired at {at}"
+
+
+def _moment(text: object) -> datetime | None:
+    """A time in ISO 8601; one without a zone is UTC, as all times in questions are."""
+    try:
+        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found
+
+
+def _duration(seconds: int) -> str:
+    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"in {seconds // size} {unit}"
+    return f"in {seconds} s"
 
 
 def read_answer(text: object, question: Question) -> dict[str, Any]:

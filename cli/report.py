@@ -11,7 +11,7 @@ from .output import Output
 from .text import NO_MODEL, call_text, clean, short
 from .view import spend_text
 
-_MARKS: Final = {"success": "✓", "error": "✗", "denied": "⊘"}
+_MARKS: Final = {"success": "✓", "error": "✗", "cancelled": "⊘"}
 
 Outcome = Mapping[str, Any]
 Records = Sequence[Mapping[str, Any]]
@@ -42,6 +42,7 @@ def closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[s
     # A partial answer lists what is missing in its own words: not twice.
     unmet = [text for text in outcome["unmet"] if f"- {text}" not in outcome["answer"]]
     lines += _section("Unmet", [f"- {short(text, 300)}" for text in unmet])
+    lines += _section("Uncertain", [_uncertain(call) for call in outcome["uncertain_calls"]])
     lines += _section("Evidence", evidence_lines(outcome, evidence))
     lines.append(f"Models: {_models(outcome)}")
     lines.append(f"Spend: {spend_text(outcome['spend'])}")
@@ -54,8 +55,13 @@ def closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[s
 
 
 def evidence_lines(outcome: Outcome, evidence: Records) -> list[str]:
-    """Per task the calls that prove it, or its report where it made none."""
+    """Per task the calls that prove it, or its report where it made none.
+
+    Of a graph without tasks: every call.
+    """
     records = {record["id"]: record for record in evidence}
+    if not outcome["tasks"]:
+        return [_evidence(name, record).strip() for name, record in records.items()]
     lines: list[str] = []
     for task in outcome["tasks"]:
         lines.append(f"{task['id']}  {short(task['description'], 80)} ({task['status']})")
@@ -68,6 +74,11 @@ def _evidence(name: str, record: Mapping[str, Any]) -> str:
     if not record.get("tool"):
         return f"   {mark} [{name}] the task's own report"
     return f"   {mark} [{name}] {call_text(record['tool'], record.get('arguments'), 80)}"
+
+
+def _uncertain(call: Mapping[str, Any]) -> str:
+    called = call_text(call.get("tool"), call.get("arguments"), 80)
+    return f"? {called}: {short(call.get('why', ''), 200)}".rstrip(": ")
 
 
 def _section(title: str, lines: list[str]) -> list[str]:

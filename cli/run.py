@@ -16,7 +16,7 @@ from ..state.context import Context
 from .approvals import Asker
 from .output import Output
 from .session import Session
-from .settings import DEFAULT_GRAPH, Settings, new_thread_id, read_goal, thread_named
+from .settings import DEFAULT_GRAPH, ROLES, Settings, new_thread_id, read_goal, thread_named
 from .view import LiveView, PlainView, View
 
 GRAPH_KEY: Final = "loopwright_graph"
@@ -98,7 +98,9 @@ def _graph(
 ) -> LoopGraph[Any, Any, Any, Any]:
     build = builder_of(name)
     # Asked here, so that a wrong model is told before a thread is begun.
-    Models(settings.model, environ=settings.environ).choose("planner", context)
+    models = Models(settings.model, environ=settings.environ)
+    for role in ROLES[name]:
+        models.choose(role, context)
     graph: LoopGraph[Any, Any, Any, Any] = build(
         model=settings.model,
         mcp=settings.mcp or default_mcp(settings.environ),

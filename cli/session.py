@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -11,6 +11,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command
 from rich.console import Console
 
+from ..doors.checks import RETURN
 from ..doors.graph import LoopGraph
 from ..state.context import Context
 from ..state.errors import ThreadNotFound
@@ -21,9 +22,6 @@ from .questions import Question, read_answers
 from .report import tell_end
 from .signals import Stopping
 from .view import View
-
-# The channel on which LangGraph keeps what a `@task` returned, until its node has ended.
-_RETURNED: Final = "__return__"
 
 Answers = dict[str, Mapping[str, Any]]
 
@@ -41,7 +39,7 @@ class Session:
         console: Where the end is told on a terminal.
         view: Where progress is told.
         asker: Who puts questions to the user; None where nobody can answer.
-        yes: Approve every tool call that policy asks about.
+        yes: Approve every tool call that policy asks about; never one that may have run already.
         metadata: Kept with the thread's checkpoints.
     """
 
@@ -149,7 +147,7 @@ class Session:
         place: RunnableConfig = {"configurable": {"thread_id": self.thread, "checkpoint_ns": ""}}
         saved = saver.get_tuple(place)
         writes = (saved.pending_writes if saved else None) or []
-        return [value for _, channel, value in writes if channel == _RETURNED]
+        return [value for _, channel, value in writes if channel == RETURN]
 
     def _event(self, event: object) -> None:
         if not isinstance(event, Mapping):
@@ -164,6 +162,13 @@ class Session:
             todos, warnings = update.get("todos"), update.get("warnings")
             self.view.tasks(todos if isinstance(todos, list) else ())
             self._warn(warnings if isinstance(warnings, list) else ())
+            self._observed(update.get("messages"))
+
+    def _observed(self, messages: object) -> None:
+        """Tell what a model has seen in results; it stands in the messages alone."""
+        for message in messages if isinstance(messages, list) else ():
+            if getattr(message, "additional_kwargs", {}).get("agent_type") == "observation":
+                self.view.event({"type": "observation", "text": message.text})
 
     def _warn(self, texts: Sequence[object]) -> None:
         """Tell each warning once: nodes keep in state what they may have told before."""
@@ -179,7 +184,7 @@ class Session:
         """Answers by question id, and whether the user left the rest open."""
         answers: Answers = {}
         for place, question in enumerate(pending, 1):
-            if self.yes and question.is_call:
+            if self.yes and question.is_call and not question.is_uncertain:
                 answers[question.id] = {"type": "approve"}
             elif self.asker is not None:
                 of = f"{place} of {len(pending)}" if len(pending) > 1 else ""

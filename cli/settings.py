@@ -11,6 +11,11 @@ from typing import Any, Final
 from ..state.errors import SettingsError
 
 DEFAULT_GRAPH: Final = "plan_execute_verify"
+ROLES: Final[Mapping[str, tuple[str, ...]]] = {
+    DEFAULT_GRAPH: ("planner", "executor", "verifier"),
+    "react": ("thought", "action", "observation"),
+}
+"""Who asks a model, by graph."""
 # No vowels and nothing that looks alike: ids are read aloud and typed.
 _ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
 

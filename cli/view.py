@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from .board import ENDED, FINISHED, Board, TaskLine
+from .board import ENDED, FINISHED, Board, StepLine, TaskLine
 from .keyboard import Keyboard
 from .output import Output
 from .plain import line_of
@@ -24,6 +24,8 @@ STOPPING: Final = (
     "Stopping after what is running now; the thread stays saved. Ctrl-C again stops at once."
 )
 _ICONS: Final = {
+    "success": ("✓", "green"),
+    "error": ("✗", "red"),
     "pending": ("○", "dim"),
     "in_progress": ("▶", "cyan"),
     "completed": ("✓", "green"),
@@ -131,7 +133,8 @@ class LiveView:
         self._live.stop()
         self._live = None
         self._keyboard.wake()
-        self._console.print(Group(*task_rows(self._board), *warning_rows(self._board, all_=True)))
+        rows = [*work_rows(self._board), *warning_rows(self._board, all_=True)]
+        self._console.print(Group(*rows))
 
     def _drawn(self) -> RenderableType:
         with self._lock:
@@ -140,19 +143,34 @@ class LiveView:
 
 
 def draw(board: Board, seconds: float, spinner: RenderableType, rows: int = 1_000) -> Group:
-    """The whole view, with at most `rows` rows of tasks."""
+    """The whole view, with at most `rows` rows of tasks or steps."""
     head = Table.grid(padding=(0, 1))
     words = Text(board.phase, style="bold")
     head.add_row(spinner, words, Text(f"{seconds:.0f} s", style="dim"))
     stopping = [Text(STOPPING, style="yellow")] if board.stopping else []
     return Group(
-        *task_rows(board, rows),
+        *work_rows(board, rows),
         head,
         *_call_rows(board),
         Text(spend_text(board.spend), style="dim", no_wrap=True, overflow="ellipsis"),
         *warning_rows(board),
         *stopping,
     )
+
+
+def work_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
+    """The tasks; in a graph without any, the latest steps: calls and what was seen in them."""
+    if board.tasks:
+        return task_rows(board, rows)
+    left = len(board.steps) - rows
+    above = [Text(f"  … {left} above", style="dim")] if left > 0 else []
+    return [*above, *map(_step_row, board.steps[-rows:])]
+
+
+def _step_row(step: StepLine) -> Text:
+    icon, style = _ICONS.get(step.status, (" ", ""))
+    row = Text(f"  {icon} ", style=style, no_wrap=True, overflow="ellipsis")
+    return row.append(step.text, style="" if step.status else "dim")
 
 
 def task_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
@@ -190,12 +208,15 @@ def _task_row(name: str, task: TaskLine) -> Text:
 
 def _call_rows(board: Board) -> list[Text]:
     calls = list(board.calls.values())
-    shown = [
-        Text(f"  → {call}", style="cyan", no_wrap=True, overflow="ellipsis")
-        for call in calls[:_SHOWN_CALLS]
-    ]
+    shown = [_call_row(call) for call in calls[:_SHOWN_CALLS]]
     rest = len(calls) - _SHOWN_CALLS
     return [*shown, Text(f"  … {rest} more", style="dim")] if rest > 0 else shown
+
+
+def _call_row(call: StepLine) -> Text:
+    if call.status == "awaiting_approval":
+        return Text(f"  ? {call.text}", style="yellow", no_wrap=True, overflow="ellipsis")
+    return Text(f"  → {call.text}", style="cyan", no_wrap=True, overflow="ellipsis")
 
 
 def warning_rows(board: Board, *, all_: bool = False) -> list[Text]:

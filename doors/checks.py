@@ -18,6 +18,12 @@ from ..state.errors import AnswerRejected, LoopwrightError, SettingsError, Threa
 NULL_TASK: Final = "00000000-0000-0000-0000-000000000000"
 """Task id of writes that belong to the checkpoint itself: LangGraph applies them first thing."""
 
+RETURN: Final = "__return__"
+"""The channel on which LangGraph keeps what a `@task` returned, until its node has ended."""
+
+CUT_OFF: Final = "cut_off"
+"""The channel of a graph that wants to know what a turn had finished when it was cut off."""
+
 _CONTROL: Final = frozenset({ERROR, INTERRUPT, RESUME, "__error_source_node__"})
 _INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -48,6 +54,10 @@ class Head:
         """The status of the last outcome, if the thread's last turn ended with one."""
         outcome = self.values.get("outcome")
         return outcome.get("status") if isinstance(outcome, Mapping) else None
+
+    def returned(self) -> list[Any]:
+        """What durable tasks (`@task`) of the step under way returned, before it was cut off."""
+        return [value for _, channel, value in self.writes if channel == RETURN]
 
     def interrupts(self) -> list[Interrupt]:
         """The questions still waiting for an answer, in task order.

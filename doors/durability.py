@@ -20,7 +20,10 @@ from langgraph.store.sqlite import SqliteStore
 from ..state.errors import DatabaseError
 from ..state.messages import MESSAGES
 from .checks import Head
+from .journal import Journal
+from .journal_tables import PostgresTables, SqliteTables, Tables
 from .lean_sqlite import LeanSqliteSaver
+from .postgres_locks import PostgresLocks
 from .savers import with_async, with_async_store
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
@@ -32,6 +35,9 @@ _PAGE_BYTES: Final = 8192
 
 _IDLE_SECONDS: Final = 300.0
 """Postgres connections unused for longer are closed: firewalls drop idle ones silently."""
+
+_KEEP_ALIVE_SECONDS: Final = 60
+"""An idle connection that holds locks may not be closed: it is kept awake instead."""
 
 _POSTGRES_RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
@@ -48,13 +54,13 @@ class Durability:
         url: what it was opened by.
         checkpointer: saves threads; usable sync, and async from any event loop.
         store: keeps what outlives a thread; usable like the checkpointer.
-        journal: records tool calls; None where the database keeps none.
+        journal: records tool calls.
     """
 
     url: str
     checkpointer: BaseCheckpointSaver[Any]
     store: BaseStore
-    journal: object | None = None
+    journal: Journal
     thread_ids: Callable[[], Iterable[str]] = field(repr=False)
     closers: tuple[Callable[[], None], ...] = field(default=(), repr=False)
 
@@ -102,9 +108,9 @@ def _open_sqlite(url: str, name: str) -> Durability:
     try:
         if path != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-        for autocommit in (False, True):
+        for autocommit in (False, True, True):
             opened.append(_connect(path, autocommit=autocommit))
-        return _on_sqlite(url, *opened)
+        return _on_sqlite(url, *opened, path=path)
     except (sqlite3.Error, OSError) as error:
         for connection in opened:
             connection.close()
@@ -155,25 +161,33 @@ def _sqlite_race(error: Exception) -> bool:
 
 
 def _on_sqlite(
-    url: str, for_saver: sqlite3.Connection, for_store: sqlite3.Connection
+    url: str,
+    for_saver: sqlite3.Connection,
+    for_store: sqlite3.Connection,
+    for_journal: sqlite3.Connection,
+    *,
+    path: str,
 ) -> Durability:
-    """Two connections: the saver relies on implicit transactions, the store opens its own."""
+    """Three connections: the saver relies on implicit transactions, the store opens its own."""
     saver = LeanSqliteSaver(for_saver)
     store = SqliteStore(for_store)
+    tables = SqliteTables(for_journal, path)
     for_store.execute("BEGIN IMMEDIATE")
     # Opening proves nothing: SQLite opens read-only files, and looks into them at the first use.
     version = for_store.execute("PRAGMA user_version").fetchone()[0]
     for_store.execute(f"PRAGMA user_version = {version}")
     for_store.execute("COMMIT")
-    for setup in (saver.setup, store.setup):
+    for setup in (saver.setup, store.setup, tables.create):
         _patiently(setup, _sqlite_race)
+    journal = Journal(lambda: tables, durable=path != ":memory:")
     adapted = with_async_store(store)
     return Durability(
         url=url,
         checkpointer=with_async(saver),
         store=adapted if adapted is not None else store,
+        journal=journal,
         thread_ids=lambda: _sqlite_threads(saver),
-        closers=(partial(_close, saver), partial(_close, store)),
+        closers=(partial(_close, saver), partial(_close, store), journal.close),
     )
 
 
@@ -203,30 +217,31 @@ def _drivers(url: str) -> tuple[Any, ...]:
 
 def _open_postgres(url: str) -> Durability:
     psycopg, pools, savers, stores = _drivers(url)
-    pool = pools.ConnectionPool(
-        url,
-        min_size=1,
-        max_size=10,
-        max_idle=_IDLE_SECONDS,
-        timeout=BUSY_SECONDS,
-        open=False,
-        check=pools.ConnectionPool.check_connection,
-        # No prepared statements: PgBouncer hands a session to somebody else between two of them.
-        kwargs={
-            "autocommit": True,
-            "prepare_threshold": None,
-            "row_factory": psycopg.rows.dict_row,
-        },
-    )
+    errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
+    # No prepared statements: PgBouncer hands a session to somebody else between two of them.
+    options = {
+        "autocommit": True,
+        "prepare_threshold": None,
+        "row_factory": psycopg.rows.dict_row,
+    }
+    connect = partial(psycopg.connect, url, connect_timeout=int(BUSY_SECONDS), **options)
+    pool = _pool(pools, url, options)
     try:
         # Alone it fails at once and says why; a pool tries again and only says that it gave up.
-        psycopg.connect(url, connect_timeout=int(BUSY_SECONDS)).close()
+        connect().close()
         pool.open()
         saver, store = savers.PostgresSaver(pool), stores.PostgresStore(pool)
-        for setup in (saver.setup, store.setup):
+        tables = PostgresTables(pool, errors, _without_password(url))
+        for setup in (saver.setup, store.setup, tables.create):
             _patiently(setup, lambda error: getattr(error, "sqlstate", None) in _POSTGRES_RACES)
-        return _on_postgres(url, pool, saver, store)
-    except (psycopg.Error, pools.PoolTimeout, pools.PoolClosed) as error:
+        # Where the doors look; a copy of the saver, which LangGraph may make, has it as well.
+        saver.thread_locks = PostgresLocks(
+            lambda name: connect(application_name=name, keepalives_idle=_KEEP_ALIVE_SECONDS),
+            errors,
+            _without_password(url),
+        )
+        return _on_postgres(url, pool, saver, store, tables)
+    except errors as error:
         pool.close()
         msg = (
             f"Cannot use the database {_without_password(url)!r} ({_cause(error)}): check that"
@@ -235,7 +250,20 @@ def _open_postgres(url: str) -> Durability:
         raise DatabaseError(msg) from error
 
 
-def _on_postgres(url: str, pool: Any, saver: Any, store: Any) -> Durability:
+def _pool(pools: Any, url: str, options: dict[str, Any]) -> Any:
+    return pools.ConnectionPool(
+        url,
+        min_size=1,
+        max_size=10,
+        max_idle=_IDLE_SECONDS,
+        timeout=BUSY_SECONDS,
+        open=False,
+        check=pools.ConnectionPool.check_connection,
+        kwargs=options,
+    )
+
+
+def _on_postgres(url: str, pool: Any, saver: Any, store: Any, tables: Tables) -> Durability:
     with pool.connection() as connection:
         # Existing tables are not touched by setup; no row is enough to ask for the right to write.
         connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")
@@ -243,8 +271,9 @@ def _on_postgres(url: str, pool: Any, saver: Any, store: Any) -> Durability:
         url=_without_password(url),
         checkpointer=with_async(saver),
         store=store,
+        journal=Journal(lambda: tables, durable=True),
         thread_ids=lambda: _postgres_threads(pool),
-        closers=(pool.close,),
+        closers=(saver.thread_locks.close, pool.close),
     )
 
 

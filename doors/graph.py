@@ -1,12 +1,18 @@
 """The compiled graph whose sync and async doors all lead to nodes written once, async.
 
 Around every run the doors adapt sync-only savers, refuse threads this graph cannot continue,
-bring old state up to date, address answers and make writes durable.
+keep a thread to one run at a time, bring old state up to date, address answers and make writes
+durable.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import (
+    AbstractContextManager,
+    aclosing,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import replace
 from typing import Any, Final, Self, cast
 
@@ -25,8 +31,10 @@ from pydantic import ValidationError
 from ..state.errors import SettingsError, ThreadNotFound
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
+from ..state.session import OpenSession
 from .background import run_blocking, stream_blocking
 from .checks import (
+    CUT_OFF,
     NULL_TASK,
     Head,
     address_answer,
@@ -34,6 +42,7 @@ from .checks import (
     check_nodes,
     in_words,
 )
+from .locks import LockedBy
 from .questions import all_places, open_questions, without_answered
 from .run import Run
 from .savers import SAVER_KEY, ThreadedSaver, is_sync_only, with_async, with_async_store
@@ -57,22 +66,31 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         writes: says whether tools that change the world are bound; then every step is saved
             before the next one starts.
         scratch: nodes whose subgraphs' checkpoints are of no use once a turn has ended.
+        locked_by: gives the saver by whose rules threads are locked, where it is not the one
+            that saves them; called in a worker thread.
+        session: what is put around each run of the whole graph, if anything.
     """
 
     writes: Callable[[], bool]
     scratch: tuple[str, ...]
+    locked_by: LockedBy | None
+    session: OpenSession | None
 
     def __init__(
         self,
         *,
         writes: Callable[[], bool] = nothing_writes,
         scratch: tuple[str, ...] = (),
+        locked_by: LockedBy | None = None,
+        session: OpenSession | None = None,
         **kwargs: Any,
     ) -> None:
         """Take what LangGraph's `copy` passes: the attributes of another LoopGraph."""
         super().__init__(**kwargs)
         self.writes = writes
         self.scratch = scratch
+        self.locked_by = locked_by
+        self.session = session
 
     @property
     def checkpointer(self) -> Checkpointer:
@@ -123,15 +141,17 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         Raises:
             ThreadNotFound: a resume of a thread nobody saved.
             ThreadIncompatible: the thread waits at a node or has a schema this graph lacks.
+            ThreadBusy: another run of the thread has not ended.
             AnswerRejected: an answer that no pending question can take.
             SettingsError: a wrong context, or `durability="exit"` where tools write.
         """
         async with (
-            self._door(input, config, options) as run,
+            self._door(input, config, options) as (run, over),
             aclosing(cast("Any", super().astream(run.input, run.config, **run.options))) as chunks,
         ):
-            async for chunk in chunks:
-                yield chunk
+            with over:
+                async for chunk in chunks:
+                    yield chunk
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """The thread's state; see LangGraph."""
@@ -203,21 +223,24 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     @asynccontextmanager
     async def _door(
         self, input: Any, config: RunnableConfig | None, options: dict[str, Any]
-    ) -> AsyncIterator[Run]:
+    ) -> AsyncIterator[tuple[Run, AbstractContextManager[None]]]:
         """Everything around one run: what it needs is taken before and given back after it."""
         config = _lend(config, self._configurable(config))
         configurable = self._configurable(config)
         run = Run(input, config, options, configurable, self._saver(configurable))
-        if run.nested:
-            await self._check_inner(run)
-        else:
-            run = await self._let_in(run)
-        try:
-            yield run
-        except ValidationError as error:
-            if told := in_words(error, thread=run.thread):
-                raise told from error
-            raise
+        async with run.hold(self.locked_by) as held:
+            if run.nested:
+                await self._check_inner(run)
+            else:
+                run = await self._let_in(run)
+            over = nullcontext() if held is None else held.until_over()
+            async with run.session(self.session) as told:
+                try:
+                    yield told if held is None else told.held(), over
+                except ValidationError as error:
+                    if words := in_words(error, thread=run.thread):
+                        raise words from error
+                    raise
 
     async def _check_inner(self, run: Run) -> None:
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""
@@ -242,7 +265,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
                 raise ThreadNotFound(msg)
             return run
         self._check_nodes(run, head)
-        await self._migrate(run, head)
+        await self._bring_up(run, head)
         await self._forget_scratch(run, head)
         return replace(run, input=await self._input(run, head))
 
@@ -260,8 +283,8 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             raise SettingsError(msg)
         return {**options, "durability": "sync"}
 
-    async def _migrate(self, run: Run, head: Head) -> None:
-        """Bring the state of an older version of the package up to date.
+    async def _bring_up(self, run: Run, head: Head) -> None:
+        """Write what this run must find in the state and no node of an earlier one has put there.
 
         The values are stored as writes of the checkpoint itself, as those of `Command(update=)`
         are: a new checkpoint would give every waiting task another id and orphan its question.
@@ -269,15 +292,27 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         Raises:
             ThreadIncompatible: a newer version of the package saved the thread.
         """
-        version = head.values.get("schema_version")
-        if "schema_version" not in self.channels or version == SCHEMA_VERSION:
-            return
-        state = await self.aget_state(run.where())
-        update = {k: v for k, v in (migrate(state.values) or {}).items() if k in self.channels}
+        update = {**await self._migrated(run, head), **self._cut_off(run, head)}
         if update and run.saver is not None:
             # Savers key a write by its position, so the ones already there come first.
             writes = [*head.own_writes, *update.items()]
             await run.saver.aput_writes(head.saved.config, writes, NULL_TASK)
+
+    async def _migrated(self, run: Run, head: Head) -> dict[str, Any]:
+        """The state of an older version of the package, brought up to date."""
+        version = head.values.get("schema_version")
+        if "schema_version" not in self.channels or version == SCHEMA_VERSION:
+            return {}
+        state = await self.aget_state(run.where())
+        return {k: v for k, v in (migrate(state.values) or {}).items() if k in self.channels}
+
+    def _cut_off(self, run: Run, head: Head) -> dict[str, Any]:
+        """What a turn had finished that a new message ends before its time; a resume finds it."""
+        begins = not (run.resumes or run.addressed or isinstance(run.input, Command))
+        if not begins or CUT_OFF not in self.channels or CUT_OFF in dict(head.own_writes):
+            return {}
+        finished = head.returned()
+        return {CUT_OFF: finished} if finished else {}
 
     async def _forget_scratch(self, run: Run, head: Head) -> None:
         """Before a new turn on a thread at rest, drop what only the last one's resume needed."""
@@ -320,10 +355,14 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
     Attributes:
         writes: what `compile` hands to the graph, also where an engine compiles the builder.
         scratch: likewise.
+        locked_by: likewise.
+        session: likewise.
     """
 
     writes: Callable[[], bool] = staticmethod(nothing_writes)
     scratch: tuple[str, ...] = ()
+    locked_by: LockedBy | None = None
+    session: OpenSession | None = None
 
     def compile(
         self,
@@ -344,6 +383,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         compiled.__class__ = LoopGraph
         graph = cast("LoopGraph[StateT, ContextT, InputT, OutputT]", compiled)
         graph.writes = writes or self.writes
-        graph.scratch = self.scratch
+        graph.scratch, graph.locked_by = self.scratch, self.locked_by
+        graph.session = self.session
         graph.checkpointer, graph.store = graph.checkpointer, graph.store
         return graph

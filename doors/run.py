@@ -1,17 +1,22 @@
 """One run of a graph: as it is asked for, and where its thread stands."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, Interrupt
 
+from ..state.session import SESSION_KEY, OpenSession
 from .checks import Head
+from .locks import Held, LockedBy, thread_lock
 from .questions import all_places, open_questions
 
 _TASK: Final = "__pregel_task_id"
+# Ours; LangGraph keeps what begins with two underscores out of a checkpoint's metadata.
+_HELD: Final = "__loopwright_held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,47 @@ class Run:
         elif not self.nested:
             place["checkpoint_ns"] = ""
         return {"configurable": place}
+
+    def hold(self, locked_by: LockedBy | None) -> AbstractAsyncContextManager[Held | None]:
+        """Keep other runs out of the thread, unless a run around this one does so.
+
+        A graph inside somebody else's graph, whose runs nobody keeps apart, holds its own part.
+
+        Args:
+            locked_by: gives the saver by whose rules threads are locked, if it is not the run's.
+        """
+        if self.saver is None or not self.thread:
+            return nullcontext()
+        if not self.nested:
+            return thread_lock(locked_by or self.saver, self.thread)
+        if self.configurable.get(_HELD) == self.thread:
+            return nullcontext()
+        place = str(self.configurable.get("checkpoint_ns", ""))
+        return thread_lock(locked_by or self.saver, self.thread, place)
+
+    def held(self) -> "Run":
+        """The run, telling the graphs inside it that its thread is held."""
+        return self._telling(_HELD, self.thread)
+
+    @asynccontextmanager
+    async def session(self, opened: OpenSession | None) -> AsyncIterator["Run"]:
+        """Put something around a run of the whole graph; its nodes can read what that brought.
+
+        Args:
+            opened: what is put around it, if anything.
+        """
+        if opened is None or self.nested:
+            yield self
+            return
+        source = "startup" if await self.head() is None else "resume"
+        async with opened(self.thread, source) as session:
+            yield self._telling(SESSION_KEY, session)
+
+    def _telling(self, key: str, value: object) -> "Run":
+        """The run, telling its nodes and the graphs inside it what was settled at its door."""
+        given = self.config or {}
+        config = {**given, "configurable": {**given.get("configurable", {}), key: value}}
+        return replace(self, config=cast("RunnableConfig", config))
 
     async def head(self) -> Head | None:
         """The checkpoint the run starts from, if there is one."""

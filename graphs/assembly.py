@@ -3,12 +3,18 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
+from ..doors.journal import Journal, memory_journal
+from ..doors.late_database import LateDatabase
+from ..hooks.contract import Hook
+from ..hooks.registry import Hooks
 from ..models.choice import Models
 from ..nodes.parts import Parts
 from ..prompts.prompt_manager import PromptManager
@@ -36,34 +42,52 @@ def assemble(
     mcp: str | Path | Mapping[str, Any] | None = None,
     policy: PolicyLike = None,
     prompts: PromptManager | None = None,
-    hooks: Sequence[Any] = (),
-    journal: Any = None,
+    hooks: Sequence[Hook] = (),
+    journal: Journal | None = None,
+    name: str = "",
 ) -> Parts:
     """Make the live objects that nodes share.
 
     Raises:
-        SettingsError: An argument is wrong, or asks for what this version does not have.
+        SettingsError: An argument is wrong.
     """
-    for argument, given in (("hooks", hooks), ("journal", journal)):
-        if given:
-            msg = f"This version of loopwright has no {argument} yet: leave the argument out."
-            raise SettingsError(msg)
+    if journal is not None and not isinstance(journal, Journal):
+        msg = (
+            f"journal= is no Journal but {type(journal).__name__}: pass the journal of"
+            " open_durability(url), or leave the argument out."
+        )
+        raise SettingsError(msg)
     return Parts(
         models=Models(model),
         toolbox=Toolbox(tools, mcp=mcp, policy=policy),
         prompts=prompts or PromptManager(),
+        hooks=Hooks(hooks),
+        journal=journal or memory_journal(),
+        name=name,
     )
 
 
-def served_parts() -> Parts:
+def served_parts(name: str = "") -> Parts:
     """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace.
 
-    A wrong LOOPWRIGHT_MCP fails each run with its sentence, not the import of the module.
+    The server saves the threads; journal and locks are where LOOPWRIGHT_DATABASE_URL says, else
+    in memory. A wrong variable fails each run with its sentence, not the import of the module.
     """
     try:
-        return assemble(mcp=default_mcp(os.environ))
+        parts = assemble(mcp=default_mcp(os.environ), name=name)
     except ToolServerError as error:
-        return Parts(toolbox=_UnusableToolbox(error))
+        parts = Parts(toolbox=_UnusableToolbox(error), name=name)
+    url = os.environ.get("LOOPWRIGHT_DATABASE_URL")
+    if not url:
+        return parts
+    database = _database(url)
+    return replace(parts, journal=database.journal, locked_by=database.saver)
+
+
+@cache
+def _database(url: str) -> LateDatabase:
+    """One for all graphs of the process."""
+    return LateDatabase(url)
 
 
 class _UnusableToolbox(Toolbox):

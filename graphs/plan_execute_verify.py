@@ -7,12 +7,15 @@ from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
-from langgraph.graph import END, START
+from langgraph.graph import START
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from ..doors.durability import Durability
 from ..doors.graph import LoopBuilder, LoopGraph
+from ..doors.journal import Journal
+from ..hooks.contract import Hook
+from ..hooks.sessions import sessions
 from ..nodes.ask_user import ask_user
 from ..nodes.finish import finish
 from ..nodes.intake import intake
@@ -31,6 +34,11 @@ from .task_execution import NAME as TASK_EXECUTION, task_builder
 NAME = "plan_execute_verify"
 
 PlanGraph = LoopGraph[PlanState, Context, LoopInput, LoopOutput]
+
+
+def route_after_intake(state: PlanState) -> Literal["planner", "finish"]:
+    """Plan, unless a hook refused the request."""
+    return "finish" if state.halt else "planner"
 
 
 def route_after_planner(
@@ -60,27 +68,34 @@ def route_after_verifier(state: PlanState) -> Literal["planner", "finish"]:
     return "planner"
 
 
+def route_after_finish(state: PlanState) -> Literal["planner", "__end__"]:
+    """End with the outcome; where there is none a hook rejected the answer, so plan again."""
+    return "planner" if state.outcome is None else "__end__"
+
+
 def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
     builder = LoopBuilder(PlanState, Context, input_schema=LoopInput, output_schema=LoopOutput)
     builder.writes = parts.toolbox.has_writes
     builder.scratch = ("work",)
-    builder.add_node("intake", intake)
+    builder.locked_by = parts.locked_by
+    builder.session = sessions(parts.hooks)
+    builder.add_node("intake", partial(intake, parts=parts))
     builder.add_node("planner", partial(planner, parts=parts))
     builder.add_node("ask_user", ask_user)
     builder.add_node("review_plan", review_plan)
     task_execution = task_builder(parts).compile(name=TASK_EXECUTION)
     builder.add_node("work", partial(work, run_task=task_execution.ainvoke))
     builder.add_node("verifier", partial(verifier, parts=parts))
-    builder.add_node("finish", finish)
+    builder.add_node("finish", partial(finish, parts=parts))
     builder.add_edge(START, "intake")
-    builder.add_edge("intake", "planner")
+    builder.add_conditional_edges("intake", route_after_intake)
     builder.add_conditional_edges("planner", route_after_planner)
     builder.add_conditional_edges("ask_user", route_after_answer)
     builder.add_conditional_edges("review_plan", route_after_answer)
     builder.add_edge("work", "verifier")
     builder.add_conditional_edges("verifier", route_after_verifier)
-    builder.add_edge("finish", END)
+    builder.add_conditional_edges("finish", route_after_finish)
     return builder
 
 
@@ -91,11 +106,11 @@ def build_plan_execute_verify(
     mcp: str | Path | Mapping[str, Any] | None = None,
     policy: PolicyLike = None,
     prompts: PromptManager | None = None,
-    hooks: Sequence[Any] = (),
+    hooks: Sequence[Hook] = (),
     durability: Durability | None = None,
     checkpointer: Checkpointer = None,
     store: BaseStore | None = None,
-    journal: Any = None,
+    journal: Journal | None = None,
     name: str = NAME,
 ) -> PlanGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
@@ -107,16 +122,20 @@ def build_plan_execute_verify(
         mcp: Path or mapping in the `mcpServers` format; None means no server.
         policy: "allow", "ask", "deny", rules, or a Policy; None asks before MCP writes.
         prompts: Core templates and business contexts.
-        hooks: Callables around models and tools.
+        hooks: Callables around sessions, turns, model calls and tool calls.
         durability: What `open_durability` gave; the three arguments after it win over it.
         checkpointer: Where threads are saved.
         store: Where long results are kept.
-        journal: Where calls are recorded.
+        journal: Where calls are recorded before they are made; in memory without one.
         name: Of the compiled graph.
 
     Raises:
         SettingsError: A setting is wrong; the message says which and what to do.
     """
+    if durability is not None:
+        checkpointer = durability.checkpointer if checkpointer is None else checkpointer
+        store = durability.store if store is None else store
+        journal = durability.journal if journal is None else journal
     parts = assemble(
         model=model,
         tools=tools,
@@ -125,12 +144,10 @@ def build_plan_execute_verify(
         prompts=prompts,
         hooks=hooks,
         journal=journal,
+        name=name,
     )
-    if durability is not None:
-        checkpointer = durability.checkpointer if checkpointer is None else checkpointer
-        store = durability.store if store is None else store
     return plan_builder(parts).compile(checkpointer, store=store, name=name)
 
 
-builder = plan_builder(served_parts())
+builder = plan_builder(served_parts(NAME))
 graph = builder.compile(name=NAME)

@@ -5,16 +5,18 @@ from typing import Any, Final, TypeVar
 
 from ..doors.graph import LoopGraph
 from ..state.errors import SettingsError
-from . import plan_execute_verify, task_execution
+from . import plan_execute_verify, react, task_execution
 
 T = TypeVar("T")
 
 BUILDERS: Final[dict[str, Callable[..., Any]]] = {
     plan_execute_verify.NAME: plan_execute_verify.build_plan_execute_verify,
+    react.NAME: react.build_react,
 }
 
 DRAWINGS: Final[dict[str, LoopGraph[Any, Any, Any, Any]]] = {
     plan_execute_verify.NAME: plan_execute_verify.graph,
+    react.NAME: react.graph,
     task_execution.NAME: task_execution.graph,
 }
 

@@ -1,6 +1,6 @@
 """The executor graph: one task, model turn by model turn, until it reports.
 
-executor → [approve] → call_tools → executor …
+executor → (approve ⇄ call_tools) → executor …
 """
 
 from functools import partial
@@ -10,12 +10,12 @@ from langgraph.graph import START
 
 from ..doors.graph import LoopBuilder
 from ..nodes.approve import approve
-from ..nodes.call_tools import call_tools
+from ..nodes.call_task_tools import call_task_tools
 from ..nodes.executor import executor
 from ..nodes.parts import Parts
 from ..state.context import Context
 from ..state.loop import TaskInput, TaskState
-from ..tools.planning import undecided
+from ..tools.planning import next_step
 from .assembly import served_parts
 
 NAME = "task_execution"
@@ -27,14 +27,20 @@ def route_after_executor(
     """Go where the model turn points: a question, its calls, another turn, or the end."""
     if state.status != "in_progress":
         return "__end__"
-    if not state.calls:
-        return "executor"
-    return "approve" if undecided(state.calls, state.decisions) else "call_tools"
+    step = next_step(state.calls, state.decisions)
+    return "executor" if step == "done" else step
 
 
 def route_after_approve(state: TaskState) -> Literal["approve", "call_tools"]:
-    """Ask about the next undecided call, one question at a time."""
-    return "approve" if undecided(state.calls, state.decisions) else "call_tools"
+    """Run what was approved before the next question; an answer that did not fit is asked again."""
+    return "approve" if next_step(state.calls, state.decisions) == "approve" else "call_tools"
+
+
+def route_after_calls(
+    state: TaskState,
+) -> Literal["approve", "call_tools", "executor", "__end__"]:
+    """On to the next question while one is open, then back to the model; a task may have failed."""
+    return route_after_executor(state)
 
 
 def task_builder(parts: Parts) -> LoopBuilder[TaskState, Context, TaskInput, TaskState]:
@@ -42,11 +48,11 @@ def task_builder(parts: Parts) -> LoopBuilder[TaskState, Context, TaskInput, Tas
     builder = LoopBuilder(TaskState, Context, input_schema=TaskInput)
     builder.add_node("executor", partial(executor, parts=parts))
     builder.add_node("approve", partial(approve, parts=parts))
-    builder.add_node("call_tools", partial(call_tools, parts=parts))
+    builder.add_node("call_tools", partial(call_task_tools, parts=parts))
     builder.add_edge(START, "executor")
     builder.add_conditional_edges("executor", route_after_executor)
     builder.add_conditional_edges("approve", route_after_approve)
-    builder.add_edge("call_tools", "executor")
+    builder.add_conditional_edges("call_tools", route_after_calls)
     return builder
 
 

@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
+from ..hooks.registry import Hooks
 from ..state.context import Context
 from ..state.contracts import Contract
 from ..state.errors import ModelCallFailed
 from ..state.events import Emit
 from ..state.spend import Spend, add_spend, model_spend
 from .choice import Chosen, Models
+from .hooked import Request, after_model, as_configured, before_model, restrained
 from .reading import Reading, read_answer
 from .retry import call_with_retries
 from .spend import Ledger, Limit, tokens_of
@@ -21,6 +23,7 @@ from .structured import ask_once
 C = TypeVar("C", bound=Contract)
 
 MAX_ASKS: Final = 3
+NO_HOOKS: Final = Hooks()
 _LONGEST_QUOTE: Final = 6_000
 
 
@@ -37,13 +40,13 @@ class Answer(Generic[C]):
     model: str = ""
     """Name of the model that answered."""
     asks: int = 0
-    """How often it was asked."""
+    """How often it was asked; a hook's own answer costs no ask."""
     spend: Spend = field(default_factory=Spend)
     """What all asks of this call used."""
     complete: bool = True
     """False where the message was cut or filtered: its tool calls must not run."""
-    refused: Limit | None = None
-    """The limit because of which no (further) call was made."""
+    refused: Limit | Literal["hook"] | None = None
+    """What kept it from being asked, or its answer from being used: a limit, or a hook."""
     notes: list[str] = field(default_factory=list)
     """What went wrong on the way without spoiling the answer: another model had to be asked."""
 
@@ -58,8 +61,11 @@ async def ask(
     tools: Sequence[dict[str, Any]] = (),
     contract: type[C] | None = None,
     check: Callable[[C], list[str]] | None = None,
+    read: Callable[[AIMessage], Reading[C]] | None = None,
+    most_asks: int = MAX_ASKS,
     bump: int = 0,
     emit: Emit | None = None,
+    hooks: Hooks = NO_HOOKS,
 ) -> Answer[C]:
     """Ask the model of a role, again with the problems named where its answer is malformed.
 
@@ -72,8 +78,11 @@ async def ask(
         tools: Tools the model may call, in OpenAI's format. Real calls win over a contract.
         contract: What the answer must be.
         check: Names problems of a valid contract, which are fed back like malformed answers.
+        read: Reads an answer that is no contract; its problems are fed back likewise.
+        most_asks: How often a malformed answer is asked for.
         bump: How many tiers stronger than usual.
-        emit: Takes events: retry, fallback, budget, warning, model.
+        emit: Takes events: retry, fallback, budget, warning, hook, model.
+        hooks: May change each request, answer in the model's place, or refuse.
 
     Returns:
         The answer. A bad one is described in `problems`, never raised.
@@ -84,16 +93,22 @@ async def ask(
     """
     # Clients read certificates and configuration files when they are built.
     chosen = await asyncio.to_thread(models.choose, role, context, bump=bump)
-    caller = _Caller(role, chosen, context, ledger, tools, contract, emit or _nobody)
+    caller = _Caller(models, role, chosen, context, ledger, tools, contract, hooks, emit or _nobody)
     answer: Answer[C] = Answer(AIMessage(""), model=chosen.name)
     extra: list[BaseMessage] = []
-    for asks in range(1, MAX_ASKS + 1):
-        if not ledger.reserve_model_call():
-            answer = _refused(answer, ledger)
+    for _ in range(most_asks):
+        turn = await caller.turn([*messages, *extra])
+        if turn.refused:
+            answer = _refused(answer, turn)
             break
-        message, answered, spend = await caller.call([*messages, *extra])
-        reading = read_answer(message, contract, check, with_tools=bool(tools))
-        answer = _answer(reading, answered, asks, add_spend(answer.spend, spend))
+        message, offered = turn.message, turn.request.tools
+        reading = (
+            read(message)
+            if read
+            else read_answer(message, contract, check, with_tools=bool(offered))
+        )
+        reading = restrained(reading, turn.request)
+        answer = _answer(reading, turn, answer)
         if not answer.problems:
             break
         extra = _repair(reading, contract)
@@ -102,24 +117,68 @@ async def ask(
 
 
 @dataclass(frozen=True)
+class _Turn:
+    """One ask: what was sent, by whom it was answered, or why it was not."""
+
+    request: Request
+    answered: Chosen
+    spend: Spend = field(default_factory=Spend)
+    asks: int = 0
+    refused: Limit | Literal["hook"] | None = None
+
+    @property
+    def message(self) -> AIMessage:
+        """The answer."""
+        return self.request.answer or AIMessage("")
+
+
+@dataclass(frozen=True)
 class _Caller:
     """Makes the provider calls of one `ask` and tells what they used."""
 
+    models: Models
     role: str
     chosen: Chosen
     context: Context
     ledger: Ledger
     tools: Sequence[dict[str, Any]]
     contract: type[Contract] | None
+    hooks: Hooks
     emit: Emit
     notes: list[str] = field(default_factory=list)
 
-    async def call(self, messages: list[BaseMessage]) -> tuple[AIMessage, Chosen, Spend]:
+    async def turn(self, messages: list[BaseMessage]) -> _Turn:
+        """Ask once, with the hooks around it."""
+        request = Request(messages, self.tools)
+        if self.hooks:
+            request = await before_model(self.hooks, request, self.chosen, self._tell)
+        if request.refused:
+            return _Turn(request, self.chosen, refused="hook")
+        if request.answer is not None:
+            return _Turn(request, self.chosen)
+        if not self.ledger.reserve_model_call():
+            return _Turn(request, self.chosen, refused=self.ledger.exhausted or "model_calls")
+        message, answered, spend = await self.call(await self._wanted(request), request)
+        if self.hooks:
+            request = await after_model(self.hooks, request, answered, message, self._tell)
+        else:
+            request = replace(request, answer=message)
+        return _Turn(request, answered, spend, 1, "hook" if request.refused else None)
+
+    async def _wanted(self, request: Request) -> Chosen:
+        """The model that hooks left in place, or the one they want."""
+        chosen = self.chosen
+        if request.model not in ("", chosen.name):
+            chosen = await asyncio.to_thread(self.models.named, request.model, chosen.tier)
+        return as_configured(chosen, request.settings)
+
+    async def call(self, wanted: Chosen, request: Request) -> tuple[AIMessage, Chosen, Spend]:
         async def attempt(chosen: Chosen) -> AIMessage:
             took_tools = chosen.quirks.takes_tools
             message = await ask_once(
-                chosen.model, chosen.quirks, messages, tools=self.tools, contract=self.contract
-            )
+                chosen.model, chosen.quirks, request.messages,
+                tools=request.tools, contract=self.contract,
+            )  # fmt: skip
             if took_tools and not chosen.quirks.takes_tools:
                 text = f"The model {chosen.name} takes no tools: it answers without them."
                 self._tell({"type": "warning", "text": text})
@@ -127,12 +186,12 @@ class _Caller:
 
         try:
             message, answered = await call_with_retries(
-                self.chosen, self.role, attempt, context=self.context, emit=self._tell
+                wanted, self.role, attempt, context=self.context, emit=self._tell
             )
         except ModelCallFailed:
-            self._add(model_spend(self.role, self.chosen.name, 0, 0))
+            self._add(model_spend(self.role, wanted.name, 0, 0))
             raise
-        spend = model_spend(self.role, answered.name, *tokens_of(messages, message))
+        spend = model_spend(self.role, answered.name, *tokens_of(request.messages, message))
         self._add(spend)
         return message, answered, spend
 
@@ -165,23 +224,33 @@ def _nobody(_: dict[str, Any]) -> None:
     """Take an event where nobody listens."""
 
 
-def _answer(reading: Reading[C], answered: Chosen, asks: int, spend: Spend) -> Answer[C]:
+def _answer(reading: Reading[C], turn: _Turn, before: Answer[C]) -> Answer[C]:
     return Answer(
         message=reading.message,
         parsed=reading.parsed,
         problems=reading.problems,
-        model=answered.name,
-        asks=asks,
-        spend=spend,
+        model=turn.answered.name,
+        asks=before.asks + turn.asks,
+        spend=add_spend(before.spend, turn.spend),
         complete=reading.complete,
     )
 
 
-def _refused(answer: Answer[C], ledger: Ledger) -> Answer[C]:
-    """The answer where the budget allows no (further) ask."""
-    limit = ledger.exhausted or "model_calls"
-    problems = [*answer.problems, f"budget: no model call is left ({limit})"]
-    return replace(answer, message=AIMessage(""), problems=problems, refused=limit)
+def _refused(answer: Answer[C], turn: _Turn) -> Answer[C]:
+    """The answer where no (further) ask is allowed, or a hook keeps what came of it."""
+    if turn.refused == "hook":
+        problem = f"a hook refused: {turn.request.refused}"
+    else:
+        problem = f"budget: no model call is left ({turn.refused})"
+    return replace(
+        answer,
+        message=AIMessage(""),
+        parsed=None,
+        problems=[*answer.problems, problem],
+        asks=answer.asks + turn.asks,
+        spend=add_spend(answer.spend, turn.spend),
+        refused=turn.refused,
+    )
 
 
 def _repair(reading: Reading[Any], contract: type[Contract] | None) -> list[BaseMessage]:
@@ -190,7 +259,9 @@ def _repair(reading: Reading[Any], contract: type[Contract] | None) -> list[Base
     if len(quote) > _LONGEST_QUOTE:
         quote = f"{quote[:_LONGEST_QUOTE]}…"
     problems = "\n".join(f"- {problem}" for problem in reading.problems)
-    wanted = f"one JSON object that is a valid {contract.__name__}" if contract else "a text"
+    wanted = reading.wanted or (
+        f"one JSON object that is a valid {contract.__name__}" if contract else "a text"
+    )
     request = (
         f"Your answer cannot be used:\n{problems}\nAnswer again with {wanted} and nothing else."
     )

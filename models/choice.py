@@ -134,6 +134,14 @@ class Models:
                 return self._chosen(found[0], tier, tuple(spare))
         return self._chosen(OFFLINE, tier)
 
+    def named(self, name: str, tier: Tier) -> Chosen:
+        """The model of this name, without fallbacks.
+
+        Raises:
+            ModelUnavailable: If it cannot be built; says why and what to do.
+        """
+        return self._chosen(name, tier)
+
     def _sources(self, context: Context) -> Iterator[_Source]:
         yield self._given
         yield _Source(context.model, context.models)

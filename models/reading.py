@@ -34,6 +34,8 @@ class Reading(Generic[C]):
     complete: bool = True
     text: str = ""
     """What the model wrote as its answer; of a call of the contract, the arguments."""
+    wanted: str = ""
+    """What to answer with instead, in words for the model; '' leaves it to the contract."""
 
 
 def read_answer(
@@ -55,7 +57,7 @@ def read_answer(
         The message without calls of the contract itself, and what was read of it.
     """
     answer, rest = _split(message, contract.__name__ if contract else "")
-    problem = _unusable(message)
+    problem = unusable(message)
     text = message.text if answer is None else _as_text(answer)
     if with_tools and (rest.tool_calls or rest.invalid_tool_calls):
         return Reading(rest, complete=not problem, text=text)
@@ -63,7 +65,8 @@ def read_answer(
         return Reading(_without_calls(rest), None, [problem], complete=False, text=text)
     parsed, problems = _read(answer, text, contract, check)
     if problems and rest.tool_calls:
-        problems = [*problems, "there is no tool to call here: answer with the JSON object"]
+        wanted = "the JSON object" if contract else "words"
+        problems = [*problems, f"there is no tool to call here: answer with {wanted}"]
     return Reading(_without_calls(rest), parsed, problems, text=text)
 
 
@@ -131,7 +134,7 @@ def _is_call(block: object, ids: set[str | None]) -> bool:
     return is_call and (block.get("id") in ids or block.get("call_id") in ids)
 
 
-def _unusable(message: AIMessage) -> str:
+def unusable(message: AIMessage) -> str:
     """Why the message must not be trusted as a whole; empty where it may."""
     refusal = message.additional_kwargs.get("refusal") or _refusal_block(message)
     if refusal:

@@ -19,6 +19,7 @@ from langgraph.constants import TAG_NOSTREAM
 from pydantic import ValidationError
 
 from ..state.contracts import Contract
+from .spelled import spelled_out, wants_tools
 
 Mode = Literal["native", "tool", "prompt"]
 _MODES: Final[tuple[Mode, ...]] = get_args(Mode)
@@ -50,6 +51,8 @@ class Quirks:
 
     mode: Mode = "native"
     takes_tools: bool = True
+    spells_out: bool = False
+    """Tool traffic goes in words where no tools are offered."""
     dropped: set[str] = field(default_factory=set)
 
 
@@ -79,11 +82,14 @@ async def ask_once(
         asked = _prepare(model, quirks, tools, contract)
         known = replace(quirks, dropped=set(quirks.dropped))
         try:
-            return _message(await asked.ainvoke(list(messages), {"tags": [TAG_NOSTREAM]}))
+            sent = list(messages) if tools or not quirks.spells_out else spelled_out(messages)
+            return _message(await asked.ainvoke(sent, {"tags": [TAG_NOSTREAM]}))
         except Exception as error:
             broken = _broken_answer(error)
             if broken is not None:
                 return broken
+            if not (tools or quirks.spells_out) and wants_tools(error, messages):
+                quirks.spells_out = True
             # A parallel call may have learnt the same in the meantime.
             if known == quirks and not _learn(error, model, quirks, tools, contract):
                 raise

@@ -45,5 +45,7 @@ def spent_since(began: float, spend: Spend) -> Spend:
 
 
 def limit_reason(limit: str | None) -> Reason:
-    """The outcome's reason for a spent limit."""
+    """The outcome's reason for a spent limit, or for a hook that refused."""
+    if limit == "hook":
+        return "DENIED"
     return "TIMEOUT" if limit == "seconds" else "BUDGET"

@@ -1,40 +1,110 @@
 """Run the calls of one model turn along the one path every call takes."""
 
 import time
+from collections.abc import Mapping
+from typing import Any, Final, cast
 
 from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+from typing_extensions import TypedDict
 
+from ..state.calling import CallState
 from ..state.context import Context, context_of
-from ..state.loop import TaskState, TaskUpdate
+from ..state.evidence import Evidence
+from ..state.repetition import strikes_of
 from ..state.spend import Spend
 from ..tools.calls import run_calls
+from ..tools.planning import decision_key
+from ..tools.records import CallRecord, Pass
 from .allowance import ledger_for, spent_since
-from .events import emitter
+from .events import emitter, noting
 from .parts import Parts
-from .run_facts import thread_id, user_id
+from .run_facts import can_ask, place, saved_durably, thread_id, user_id
 
-_NOT_KEPT = frozenset({"message", "ran"})
+NOT_RECORDED: Final = (
+    "Tool calls are recorded in memory only, so after a crash a call that changed something could "
+    "be made again: build the graph with durability=open_durability(url), or set "
+    "LOOPWRIGHT_DATABASE_URL where a server loads it."
+)
+_NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server"})
 
 
-async def call_tools(state: TaskState, runtime: Runtime[Context], *, parts: Parts) -> TaskUpdate:
-    """Run what is allowed and approved; every call gets exactly one tool message."""
+class CallsUpdate(TypedDict, total=False):
+    """What a pass over the calls changes."""
+
+    messages: list[Any]
+    calls: list[Any]
+    decisions: Overwrite
+    objections: Overwrite
+    evidence: list[Evidence]
+    denied: str
+    strikes: int
+    spend: Spend
+    warnings: list[str]
+
+
+async def call_tools(state: CallState, runtime: Runtime[Context], *, parts: Parts) -> CallsUpdate:
+    """Run what may run now; each call gets one tool message, in this pass or in a later one."""
     began, context = time.monotonic(), context_of(runtime)
-    records = await run_calls(
+    emit, notes = noting(emitter(runtime))
+    done = await run_calls(
         state.calls,
         toolbox=parts.toolbox,
         context=context,
         decisions=state.decisions,
-        emit=emitter(runtime),
+        emit=emit,
         store=runtime.store,
         thread_id=thread_id(),
         user_id=user_id(),
-        ledger=ledger_for(context, state.spend, branch=state.task["id"]),
+        ledger=ledger_for(context, state.spend, branch=state.path),
+        journal=parts.journal,
+        place=place(),
+        turn=state.turn_key,
+        agent=parts.name,
+        history=state.evidence,
+        hooks=parts.hooks,
+        can_ask=can_ask(context),
     )
-    denied = [record["reason"] for record in records if record["status"] == "denied"]
-    return TaskUpdate(
-        messages=[record["message"] for record in records],
-        evidence=[{k: v for k, v in r.items() if k not in _NOT_KEPT} for r in records],
-        calls=[],
-        denied=denied[-1] if denied else "",
-        spend=spent_since(began, Spend(tool_calls=sum(r["ran"] for r in records))),
+    update = _changed(state, done)
+    update["spend"] = spent_since(began, Spend(tool_calls=sum(r["counts"] for r in done.records)))
+    if done.wrote and saved_durably() and not parts.journal.durable:
+        notes.append(NOT_RECORDED)
+    if notes:
+        update["warnings"] = notes
+    return update
+
+
+def _changed(state: CallState, done: Pass) -> CallsUpdate:
+    """Answers are used up with their calls: an approval is good for one call only."""
+    cancelled = [r["reason"] for r in done.records if r["status"] == "cancelled"]
+    before = state.denied if _goes_on(state) else ""
+    open_keys = {decision_key(call) for call in done.waiting}
+    update = CallsUpdate(
+        messages=[record["message"] for record in done.records],
+        calls=[*done.waiting],
+        evidence=[_as_evidence(record) for record in done.records],
+        denied=cancelled[-1] if cancelled else before,
     )
+    if state.decisions or state.objections:  # every key written is a row in the database
+        update["decisions"] = Overwrite(_kept(state.decisions, open_keys))
+        update["objections"] = Overwrite(_kept(state.objections, open_keys))
+    if strikes_of(done.records) > state.strikes:
+        update["strikes"] = strikes_of(done.records)
+    return update
+
+
+def _goes_on(state: CallState) -> bool:
+    """Whether an earlier pass has answered some calls of the same message."""
+    newest = state.evidence[-1]["id"].rpartition(".")[0] if state.evidence else ""
+    return bool(state.calls) and str(state.calls[0]["id"]).rpartition(".")[0] == newest
+
+
+def _kept(said: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in said.items() if key in keys}
+
+
+def _as_evidence(record: CallRecord) -> Evidence:
+    kept: dict[str, Any] = {k: v for k, v in record.items() if k not in _NOT_KEPT}
+    if record["reason"] == "uncertain" and record["server"]:
+        kept["server"] = record["server"]
+    return cast("Evidence", kept)

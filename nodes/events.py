@@ -39,6 +39,18 @@ def _logged(write: Callable[[Any], None]) -> Emit:
     return emit
 
 
+def noting(emit: Emit) -> tuple[Emit, list[str]]:
+    """The same stream, and a list that each warning told on it is added to."""
+    notes: list[str] = []
+
+    def told(event: dict[str, Any]) -> None:
+        if event["type"] == "warning":
+            notes.append(event["text"])
+        emit(event)
+
+    return told, notes
+
+
 @contextmanager
 def events_to(emit: Emit) -> Iterator[None]:
     """Send the events of everything called inside to this stream.

@@ -1,33 +1,48 @@
 """Executor: one model turn on one task; it calls tools or reports."""
 
 import time
+from collections.abc import Sequence
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from ..models.ask import Answer, ask
+from ..models.extract import extract
 from ..state.context import Context, context_of
 from ..state.contracts import ExecutorResponse, decide_task
+from ..state.events import Emit
 from ..state.loop import TaskState, TaskUpdate
+from ..state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, repeated_text
 from ..tools.calls import has_stored
-from ..tools.planning import plan_calls, settle_ids
+from ..tools.hooked import stopped_after, stopped_by
+from ..tools.planning import settle_ids
 from .allowance import ledger_for, spent_since
 from .conversation import signature, task_view
-from .events import emitter
+from .events import emitter, noting
 from .parts import Parts
-from .run_facts import can_ask, user_id
+from .planned import planned_calls
+from .run_facts import user_id
+from .turn_hooks import hook_notes
 
 SHOWN = ("id", "description", "acceptance_criteria", "inputs", "feedback")
 NEXT_STEP = "Go on with the task: call a tool, or report."
 NO_REPORT = "no report within the allowed rounds"
 LAST_ROUND = "This is the last round, no tools are left: report what you have, honestly."
+NUDGE = (
+    "You have said the same again and again without getting on. Do something else now: call a "
+    "tool, or report what you have and what stands in the way."
+)
 _ENDS = {"complete": "completed", "skip": "skipped", "fail": "failed"}
 
 
 async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts) -> TaskUpdate:
     """Ask for the next step of the task and read what it means."""
-    began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
+    began, context = time.monotonic(), context_of(runtime)
+    emit, notes = noting(emitter(runtime))
+    ended = _ended_by_calls(state, emit)
+    if ended:
+        return ended
     round_ = state.round + 1
     number = state.task.get("rounds", 0) + round_
     task = state.task["id"]
@@ -39,6 +54,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         ledger=ledger_for(context, state.spend, branch=task), contract=ExecutorResponse,
         bump=state.task.get("attempts", 0),
         tools=() if last else catalog.specs(capped=has_stored(state.messages)), emit=emit,
+        hooks=parts.hooks,
     )  # fmt: skip
     update = TaskUpdate(
         round=round_,
@@ -48,16 +64,32 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         messages=[_own(answer.message, task, number)],
     )
     if not (answer.message.tool_calls or answer.message.invalid_tool_calls):
-        return update | _report(state, answer, last=last)
+        return update | _report(state, answer, emit, last=last)
     if last:
         return update | _ended("failed", answer.message.text, NO_REPORT)
-    calls = plan_calls(
-        answer.message, task=task, round_=number, catalog=catalog, context=context,
-        policy=parts.toolbox.policy, can_ask=can_ask(context), complete=answer.complete,
+    calls = await planned_calls(
+        answer.message, path=task, round_=number, complete=answer.complete, catalog=catalog,
+        context=context, parts=parts, emit=emit,
     )  # fmt: skip
+    update["warnings"] = [*answer.notes, *notes]
+    if stopped := stopped_by(calls):
+        return update | _stopped(stopped)
     return update | TaskUpdate(
         calls=calls, messages=[_own(settle_ids(answer.message, calls), task, number)]
     )
+
+
+def _ended_by_calls(state: TaskState, emit: Emit) -> TaskUpdate | None:
+    """The end of a task whose last calls went round in circles, or after which a hook ended it."""
+    if state.strikes >= LAST_STRIKE:
+        return _stuck(state, loop_told(state.evidence), emit)
+    stopped = stopped_after(state.messages)
+    return _stopped(stopped) if stopped else None
+
+
+def _stopped(why: str) -> TaskUpdate:
+    """End the task because a hook does not let it go on."""
+    return _ended("failed", "", why) | TaskUpdate(denied="denied", calls=[])
 
 
 def _own(message: AIMessage, task: str, number: int) -> AIMessage:
@@ -77,12 +109,17 @@ def _data(state: TaskState) -> dict[str, object]:
         "request": state.request,
         "task": task_view(state.task, *SHOWN),
         "results_so_far": state.results_so_far,
+        "additional_context": hook_notes(state.hook_context),
     }
 
 
-def _report(state: TaskState, answer: Answer[ExecutorResponse], *, last: bool) -> TaskUpdate:
+def _report(
+    state: TaskState, answer: Answer[ExecutorResponse], emit: Emit, *, last: bool
+) -> TaskUpdate:
     """End the task, start it afresh or go on, by the report's flags; never by its words."""
     report = answer.parsed
+    if answer.refused == "hook":
+        return _stopped("; ".join(answer.problems))
     if report is None:
         return _ended("failed", answer.message.text, "; ".join(answer.problems))
     decision = decide_task(report, state.task["id"])
@@ -96,9 +133,43 @@ def _report(state: TaskState, answer: Answer[ExecutorResponse], *, last: bool) -
     if decision == "retry":
         note = HumanMessage(f"You chose to start afresh. Your last report: {report.summary}")
         return TaskUpdate(messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), note])
-    return TaskUpdate(
-        messages=[AIMessage(answer.message.text or report.summary), HumanMessage(NEXT_STEP)]
-    )
+    spoken = AIMessage(answer.message.text or report.summary)
+    return _next_step(state, spoken, emit)
+
+
+def _next_step(state: TaskState, spoken: AIMessage, emit: Emit) -> TaskUpdate:
+    """Go on after a report that ends nothing, unless it says what was said over and over."""
+    chant = repeated_text([_said(message) for message in [*_unbroken(state.messages), spoken]])
+    if not chant:
+        return TaskUpdate(messages=[spoken, HumanMessage(NEXT_STEP)])
+    strikes = state.strikes + 1
+    if strikes >= LAST_STRIKE:
+        return _stuck(state, f"loop detected: the same words came again and again: {chant}", emit)
+    emit({"type": "loop", "task": state.task["id"], "strike": strikes, "what": chant})
+    return TaskUpdate(strikes=strikes, messages=[spoken, HumanMessage(NUDGE)])
+
+
+def _unbroken(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """What the executor said since its last call or nudge: whoever calls tools is not chanting."""
+    said: list[AnyMessage] = []
+    for message in reversed(messages):
+        if message.type == "tool" or message.text == NUDGE:
+            break
+        if message.type == "ai":
+            said.insert(0, message)
+    return said
+
+
+def _said(message: AnyMessage) -> str:
+    """The words of a report; the JSON around them is the same each time."""
+    summary = (extract(message.text).value or {}).get("summary")
+    return summary if isinstance(summary, str) else message.text
+
+
+def _stuck(state: TaskState, why: str, emit: Emit) -> TaskUpdate:
+    """End the task: warned once, it went round in circles again."""
+    emit({"type": "loop", "task": state.task["id"], "strike": LAST_STRIKE, "what": why})
+    return _ended("failed", "", why) | TaskUpdate(denied=LOOP_DETECTED, strikes=LAST_STRIKE)
 
 
 def _ended(status: str, result: str, feedback: str) -> TaskUpdate:

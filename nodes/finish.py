@@ -1,11 +1,15 @@
 """Finish: write the honest outcome and the final answer."""
 
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
 
+from ..hooks.contract import Verdict
 from ..state.context import Context
+from ..state.evidence import uncertain_calls
 from ..state.loop import PlanState, PlanUpdate
 from ..state.outcome import (
     Outcome,
@@ -18,19 +22,64 @@ from ..state.outcome import (
 )
 from .conversation import answer_id, signature
 from .events import emitter
-from .run_facts import has_saver, thread_id
+from .parts import Parts
+from .run_facts import thread_id
+from .turn_hooks import end_turn
+from .turns import DROPPED, how_to_resume
+
+_REJECTED = "The answer was rejected by a hook: {reason}"
 
 
-async def finish(state: PlanState, runtime: Runtime[Context]) -> PlanUpdate:
-    """Say how the run ended, what is proven and what is not."""
-    outcome = outcome_of(state, thread_id())
-    emitter(runtime)({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
-    update = PlanUpdate(outcome=outcome)
+async def finish(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
+    """Say how the run ended, what is proven and what is not, unless a hook wants another answer."""
+    outcome, emit = outcome_of(state, thread_id()), emitter(runtime)
+    verdict = await end_turn(
+        state.request, outcome["answer"], parts.hooks, emit, again=state.stop_hook_active
+    )
+    update = PlanUpdate(warnings=verdict.warnings) if verdict.warnings else PlanUpdate()
+    if verdict.blocked and _may_go_on(state, verdict):
+        return update | _another_answer(state, verdict)
+    if verdict.blocked:
+        state = _rejected(state, verdict)
+        outcome = outcome_of(state, thread_id())
+        outcome["answer"] = state.improvements[-1]
+        update |= PlanUpdate(task_completed=False, halt=state.halt, should_continue=False)
+    emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
+    update["outcome"] = outcome
     if not state.task_completed:
         about = signature("loopwright")
         answer = AIMessage(outcome["answer"], id=answer_id(state), additional_kwargs=about)
         update["messages"] = [answer]
     return update
+
+
+def _may_go_on(state: PlanState, verdict: Verdict) -> bool:
+    """Whether a rejected answer can be mended: once a turn, and where no limit ended it."""
+    return not state.stop_hook_active and state.halt is None and verdict.stop is None
+
+
+def _another_answer(state: PlanState, verdict: Verdict) -> PlanUpdate:
+    """Go on with the hook's reason as what the next plan must mend."""
+    update = PlanUpdate(
+        stop_hook_active=True,
+        task_completed=False,
+        should_continue=True,
+        improvements=[_REJECTED.format(reason=verdict.reason)],
+        blockers=[],
+        hook_context=[*state.hook_context, *filter(None, [verdict.context])],
+    )
+    if verdict.clear_context:
+        update |= PlanUpdate(todos=Overwrite([]), evidence=Overwrite([]), answers=[])
+    return update
+
+
+def _rejected(state: PlanState, verdict: Verdict) -> PlanState:
+    """The state of a turn whose answer may not be given and cannot be mended."""
+    why = _REJECTED.format(reason=verdict.reason)
+    improvements = [*state.improvements, why]
+    return replace(
+        state, task_completed=False, halt=state.halt or "DENIED", improvements=improvements
+    )
 
 
 def outcome_of(state: PlanState, thread: str) -> Outcome:
@@ -47,23 +96,19 @@ def outcome_of(state: PlanState, thread: str) -> Outcome:
         answer=answer or partial_answer(state.todos, unmet) or _nothing(reason),
         tasks=task_outcomes(state.todos),
         unmet=unmet,
-        uncertain_calls=[],
+        uncertain_calls=uncertain_calls(state.evidence),
         spend=spend_outcome(state.spend, state.allowance),
         models=state.spend.get("models", {}),
-        resume=None if status == "complete" else _how_to_resume(thread),
+        resume=None if status == "complete" else _resume(state, thread),
     )
+
+
+def _resume(state: PlanState, thread: str) -> dict[str, Any] | None:
+    """How to go on; not at all where the prompt is gone."""
+    if state.request_id.startswith(DROPPED):
+        return None
+    return how_to_resume(thread, "finished tasks are kept")
 
 
 def _nothing(reason: Reason) -> str:
     return f"Nothing could be done ({reason})."
-
-
-def _how_to_resume(thread: str) -> dict[str, Any]:
-    if not has_saver():
-        how = "This run was not saved; give the graph a checkpointer to be able to resume."
-        return {"thread_id": thread, "how": how}
-    return {
-        "thread_id": thread,
-        "how": "Invoke the graph with input None on this thread, or run `loopwright resume`: "
-        "finished tasks are kept, the allowance starts afresh.",
-    }

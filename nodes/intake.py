@@ -1,44 +1,78 @@
 """Intake: the start of every user turn; begins a new request or takes the last one up again."""
 
-import hashlib
-import uuid
-
+from langchain_core.messages import RemoveMessage
+from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
+from ..state.context import Context
 from ..state.loop import PlanState, PlanUpdate, changes
 from ..state.migrations import SCHEMA_VERSION
 from ..state.plan import Task
+from .cut_off import done_before, was_cut_off
+from .events import emitter
+from .parts import Parts
+from .run_facts import thread_id
+from .turn_hooks import Beginning, begin_turn
+from .turns import DROPPED, NOTHING_NEW, request_name, turn_name
 
 
-async def intake(state: PlanState) -> PlanUpdate:
+async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Reset the guards; keep plan and evidence only where the same request goes on."""
-    request = _request_id(state)
+    request = request_name(state.messages)
+    if state.request_id == f"{DROPPED}{request}":
+        return changes(state, _fresh_guards(state) | _halted(NOTHING_NEW))
     same_request = bool(request) and request == state.request_id
     update = _fresh_guards(state)
     update["request_id"] = request
     update["allowance"] = state.allowance + 1 if same_request else 1
-    if same_request or _was_cut_off(state):
-        update["todos"] = Overwrite([_reopened(task) for task in state.todos])
-        update["improvements"] = state.improvements if same_request else []
-    else:
-        update |= {"todos": Overwrite([]), "evidence": Overwrite([]), "answers": []}
-    return changes(state, update)
+    update |= await _kept(state, parts, same_request=same_request)
+    beginning = await begin_turn(state.request, parts.hooks, emitter(runtime))
+    return changes(state, update | _begun(state, beginning))
 
 
-def _request_id(state: PlanState) -> str:
-    """The newest human message, by its id and its words: clients may reuse an id."""
+async def _kept(state: PlanState, parts: Parts, *, same_request: bool) -> PlanUpdate:
+    """Plan and evidence, where the same request goes on or the last one was cut off at work."""
+    if same_request or was_cut_off(state):
+        tasks, evidence = await done_before(state, parts.journal, thread_id())
+        if same_request or evidence or any(task["status"] == "completed" for task in tasks):
+            return PlanUpdate(
+                todos=Overwrite([_reopened(task) for task in tasks]),
+                evidence=Overwrite(evidence),
+                improvements=state.improvements if same_request else [],
+            )
+    return PlanUpdate(todos=Overwrite([]), evidence=Overwrite([]), answers=[])
+
+
+def _begun(state: PlanState, beginning: Beginning) -> PlanUpdate:
+    """What hooks make of the turn: texts for its prompts, or its end."""
+    update = PlanUpdate(hook_context=beginning.context, warnings=Overwrite(beginning.warnings))
+    if not beginning.refused:
+        return update
+    update |= _halted(beginning.refused)
+    return update | _dropped(state) if beginning.dropped else update
+
+
+def _halted(why: str) -> PlanUpdate:
+    return PlanUpdate(halt="DENIED", missing=[why], should_continue=False)
+
+
+def _dropped(state: PlanState) -> PlanUpdate:
+    """Forget the newest prompt, and the plan that was made for it."""
     newest = next((m for m in reversed(state.messages) if m.type == "human"), None)
-    if newest is None:
-        return ""
-    words = hashlib.sha256(newest.text.encode("utf-8", "replace")).hexdigest()[:8]
-    return f"{newest.id}-{words}"
+    kept = [message for message in state.messages if message is not newest]
+    return PlanUpdate(
+        messages=[RemoveMessage(id=str(newest.id))] if newest else [],
+        request_id=f"{DROPPED}{request_name(kept)}",
+        todos=Overwrite([]),
+        evidence=Overwrite([]),
+    )
 
 
 def _fresh_guards(state: PlanState) -> PlanUpdate:
     return PlanUpdate(
         schema_version=SCHEMA_VERSION,
         turn=state.turn + 1,
-        turn_id=f"{state.turn + 1}-{uuid.uuid4().hex[:12]}",
+        turn_id=turn_name(state.turn + 1),
         outcome=None,
         task_completed=False,
         should_continue=True,
@@ -50,12 +84,10 @@ def _fresh_guards(state: PlanState) -> PlanUpdate:
         cycles=0,
         missing=[],
         blockers=[],
+        cut_off=[],
+        hook_context=[],
+        stop_hook_active=False,
     )
-
-
-def _was_cut_off(state: PlanState) -> bool:
-    """A crashed turn left finished tasks and no outcome: a new message may still use them."""
-    return state.outcome is None and any(t["status"] == "completed" for t in state.todos)
 
 
 def _reopened(task: Task) -> Task:

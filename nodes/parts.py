@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
+from ..doors.journal import Journal, memory_journal
+from ..doors.locks import LockedBy
+from ..hooks.registry import Hooks
 from ..models.choice import Models
 from ..prompts.prompt_manager import PromptManager
 from ..prompts.sections import sections
@@ -14,11 +17,16 @@ from ..tools.toolbox import Toolbox
 
 @dataclass(frozen=True)
 class Parts:
-    """Models, tools and prompts of one graph."""
+    """Models, tools, prompts, hooks and journal of one graph; `name` is the agent policy knows."""
 
     models: Models = field(default_factory=Models)
     toolbox: Toolbox = field(default_factory=Toolbox)
     prompts: PromptManager = field(default_factory=PromptManager)
+    hooks: Hooks = field(default_factory=Hooks)
+    journal: Journal = field(default_factory=memory_journal)
+    locked_by: LockedBy | None = None
+    """Gives the saver by whose rules threads are locked; None where it is the graph's own."""
+    name: str = ""
 
     def opening(self, role: str, context: Context, data: Mapping[str, object]) -> list[BaseMessage]:
         """The first two messages of a call: the role's system prompt and its data as sections."""

@@ -8,6 +8,7 @@ from langgraph.types import Overwrite
 from ..models.ask import Answer, ask
 from ..state.context import Context, context_of
 from ..state.contracts import PlannerResponse, Todo
+from ..state.events import Emit
 from ..state.evidence import rounds_named
 from ..state.loop import Planning, PlanState, PlanUpdate, changes
 from ..state.plan import adopt_plan, fallback_plan, find_problems, name_todos
@@ -16,6 +17,7 @@ from .conversation import conversation_of, task_view
 from .events import emitter
 from .parts import Parts
 from .run_facts import can_ask, user_id
+from .turn_hooks import hook_notes, notify
 
 SHOWN = ("id", "description", "status", "result", "feedback")
 NOT_ANSWERED = "Nobody can answer this; decide by yourself and say what you assumed."
@@ -26,7 +28,7 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
     context, emit = context_of(runtime), emitter(runtime)
     began = time.monotonic()
     if not state.request.strip():
-        return _nothing_asked(context)
+        return await _noticed(_nothing_asked(context), parts, emit)
     emit(
         {
             "type": "phase",
@@ -44,10 +46,12 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
         "improvements": state.improvements,
         "answers": state.answers,
         "limits": {"tasks": context.max_tasks},
+        "additional_context": hook_notes(state.hook_context),
     }
     answer = await ask(
         parts.models, "planner", parts.opening("planner", context, data), context=context,
         ledger=ledger_for(context, state.spend), contract=PlannerResponse, emit=emit,
+        hooks=parts.hooks,
         check=lambda plan: find_problems(name_todos(plan.todos), context.max_tasks),
     )  # fmt: skip
     update = _decide(state, answer, context)
@@ -55,7 +59,22 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
         emit({"type": "plan", "round": state.planning_rounds + 1, "todos": plan.value})
     update["spend"] = spent_since(began, answer.spend)
     update["warnings"] = [*catalog.warnings, *answer.notes, *_notes(answer)]
-    return changes(state, update)
+    return changes(state, await _noticed(update, parts, emit))
+
+
+async def _noticed(update: PlanUpdate, parts: Parts, emit: Emit) -> PlanUpdate:
+    """Let hooks know of a question to the user before it is put."""
+    if not parts.hooks.listens("Notification"):
+        return update
+    missing, plan = update.get("missing", []), update.get("todos")
+    if update.get("planning") == "ask":
+        about = ("UserQuestion", " ".join(missing), {"questions": missing})
+    elif update.get("planning") == "review" and isinstance(plan, Overwrite):
+        about = ("PlanReview", "The plan waits for a review.", {"todos": plan.value})
+    else:
+        return update
+    failed = await notify(parts.hooks, emit, *about)
+    return update | PlanUpdate(warnings=[*update.get("warnings", []), *failed])  # type: ignore[misc]  # written as a list above
 
 
 def _nothing_asked(context: Context) -> PlanUpdate:

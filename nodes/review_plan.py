@@ -1,5 +1,8 @@
 """Show the plan to the user before work. One interrupt, nothing before it."""
 
+import json
+from typing import Any
+
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, interrupt
 from pydantic import ValidationError
@@ -32,7 +35,7 @@ async def review_plan(state: PlanState, runtime: Runtime[Context]) -> PlanUpdate
 def _edited(state: PlanState, answer: Answer, context: Context) -> PlanUpdate:
     """Take an edited plan if it is sound; otherwise the planner mends it by the user's words."""
     try:
-        todos = name_todos(PlannerResponse.model_validate(answer.args or {}).todos)
+        todos = name_todos(PlannerResponse.model_validate(_read(answer.args or {})).todos)
         problems = find_problems(todos, context.max_tasks)
     except ValidationError as error:
         problems = [str(detail["msg"]) for detail in error.errors()]
@@ -41,6 +44,14 @@ def _edited(state: PlanState, answer: Answer, context: Context) -> PlanUpdate:
         return PlanUpdate(planning="again", improvements=[*state.improvements, wish])
     tasks = adopt_plan(todos, state.todos, rounds_named(state.evidence))
     return PlanUpdate(planning="ready", todos=Overwrite(tasks))
+
+
+def _read(args: dict[str, Any]) -> dict[str, Any]:
+    """The edited plan; front ends that edit in text fields send the list of tasks as JSON text."""
+    try:
+        return {**args, "todos": json.loads(args["todos"])}
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return args
 
 
 def _shown(task: Task) -> dict[str, object]:

@@ -1,9 +1,11 @@
 """Facts about the surrounding run that only its config tells."""
 
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
 
-from ..doors.savers import SAVER_KEY
+from ..doors.savers import SAVER_KEY, ThreadedSaver
 from ..state.context import Context
+from ..state.session import SESSION_KEY, Session
 
 
 def can_ask(context: Context) -> bool:
@@ -26,3 +28,26 @@ def user_id() -> str | None:
     configurable = get_config()["configurable"]
     found = configurable.get("user_id") or configurable.get("langgraph_auth_user_id")
     return str(found) if found else None
+
+
+def session() -> Session:
+    """What hooks brought at the start of this run."""
+    found = get_config()["configurable"].get(SESSION_KEY)
+    return found if isinstance(found, Session) else Session()
+
+
+def place() -> str:
+    """Where in the graphs around it the running node's graph is; "" where it is the outermost.
+
+    The same after a resume, which gives every node on the way its old task again.
+    """
+    namespace = str(get_config()["configurable"].get("checkpoint_ns", ""))
+    return namespace.rpartition("|")[0]
+
+
+def saved_durably() -> bool:
+    """Whether the run is saved somewhere that outlives the process."""
+    saver = get_config()["configurable"].get(SAVER_KEY)
+    if isinstance(saver, ThreadedSaver):
+        saver = saver.inner
+    return bool(saver) and not isinstance(saver, InMemorySaver)

@@ -23,6 +23,7 @@ from .allowance import ledger_for, limit_reason, spent_since
 from .conversation import answer_id, conversation_of, signature, task_view
 from .events import emitter
 from .parts import Parts
+from .turn_hooks import hook_notes
 
 JUDGED = ("id", "description", "acceptance_criteria", "status", "result", "feedback")
 
@@ -40,10 +41,11 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         "conversation": conversation_of(state.messages),
         "tasks": [task_view(t, *JUDGED) for t in state.todos],
         "evidence": [_shown(record) for record in admissible(state.evidence, state.todos)],
+        "additional_context": hook_notes(state.hook_context),
     }
     answer = await ask(
         parts.models, "verifier", parts.opening("verifier", context, data), context=context,
-        ledger=ledger, contract=VerifierResponse, emit=emit,
+        ledger=ledger, contract=VerifierResponse, emit=emit, hooks=parts.hooks,
         check=lambda verdict: check_verdict(verdict, state.todos, state.evidence),
     )  # fmt: skip
     update = _judged(state, answer, context)

@@ -87,6 +87,7 @@ class _Crew:
             {
                 "request": self.state.request,
                 "turn_id": self.state.turn_id,
+                "hook_context": self.state.hook_context,
                 "task": task,
                 "results_so_far": results_for(task, known),
             }

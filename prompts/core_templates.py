@@ -1,5 +1,6 @@
 """The core templates that ship with the package, read once at import."""
 
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Final
 
@@ -24,6 +25,11 @@ def _read_all() -> dict[str, dict[str, str]]:
 
 # At import: a file read inside a node would block the event loop.
 _TEMPLATES: Final = _read_all()
+
+
+def core_templates(language: str) -> Mapping[str, str]:
+    """Role to core template in a language; none where the language is not there."""
+    return _TEMPLATES.get(language, {})
 
 
 def core_template(role: str, language: str = "en") -> str:

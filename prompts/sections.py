@@ -11,8 +11,8 @@ from typing import Any, Final
 
 NAMES: Final = frozenset(
     {
-        "answers", "conversation", "evidence", "improvements", "limits", "previous_plan",
-        "request", "results_so_far", "task", "tasks", "tools",
+        "additional_context", "answers", "conversation", "evidence", "improvements", "limits",
+        "previous_plan", "request", "results_so_far", "task", "tasks", "tools",
     }
 )  # fmt: skip
 _ANY = "|".join(sorted(NAMES))

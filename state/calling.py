@@ -42,7 +42,8 @@ class CallState:
     evidence: Records = field(default_factory=list)
     """Every call that was answered; call_tools appends."""
     denied: str = ""
-    """Why a call was refused last: denied, rejected, not_interactive, expired or uncertain."""
+    """Why a call was refused last: denied, rejected, not_interactive, expired or uncertain; or
+    loop_detected, which ended the work on it."""
     strikes: int = 0
     """How often the loop guard has warned since the request or task began."""
     spend: Annotated[Spend, add_spend] = field(default_factory=Spend)

@@ -47,6 +47,12 @@ class Context(BaseModel):
         default="default",
         description="For calls no rule speaks of; looser only where the program has no policy.",
     )
+    question_expires_in: float | None = Field(
+        default=None,
+        gt=0,
+        le=31_536_000,
+        description="Seconds a question about a call may be answered; none: forever.",
+    )
     max_planning_rounds: int = Field(
         default=3, ge=1, le=20, description="Asks for a plan before each work phase."
     )
@@ -55,6 +61,13 @@ class Context(BaseModel):
     )
     max_verify_cycles: int = Field(
         default=3, ge=1, le=20, description="Verdicts per user turn; the last one ends it."
+    )
+    max_iterations: int = Field(
+        default=10, ge=1, le=100, description="Thought and action rounds per user turn."
+    )
+    observe: Literal["model", "direct"] | None = Field(
+        default=None,
+        description="Who sums up results between actions: a model, or nobody; none: as built.",
     )
     max_tasks: int = Field(default=20, ge=1, le=200, description="Tasks a plan may have.")
     max_parallel_tasks: int = Field(default=4, ge=1, le=64, description="Tasks side by side.")
@@ -79,6 +92,19 @@ class Context(BaseModel):
         ge=500,
         le=1_000_000,
         description="Characters of a tool result shown at once.",
+    )
+    dedupe: Literal["off", "read_only", "all"] = Field(
+        default="read_only",
+        description="Whose earlier results are reused; all adds tools that declare nothing.",
+    )
+    dedupe_seconds: float = Field(
+        default=60, gt=0, le=86_400, description="How old a reused result may be."
+    )
+    resource_id: str = Field(
+        default="", description="What the user has open, told to the model; empty: nothing."
+    )
+    task_id: str = Field(
+        default="", description="The user's task in the application, told to the model."
     )
 
     def model_post_init(self, _: Any) -> None:

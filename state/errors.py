@@ -51,7 +51,7 @@ class ThreadIncompatible(ThreadError):
 
 
 class ThreadBusy(ThreadError):
-    """Another run holds this thread."""
+    """Another run holds this thread; it is refused at once, and nothing of it is changed."""
 
 
 class AnswerRejected(LoopwrightError, ValueError):

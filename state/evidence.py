@@ -2,16 +2,29 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from typing_extensions import TypedDict
 
+from .canonical import canonical
 from .contracts import VerifierResponse
 from .plan import Task, requested
 
+UNCERTAIN: Final = "uncertain"
+"""The reason of a call that may have taken effect, whatever its record says."""
+
+GAVE_UP: Final = "gave_up"
+"""The reason of such a call that a human no longer wants."""
+
 
 class Evidence(TypedDict, total=False):
-    """One call, id `<task>.<round>.<index>`, or a task's report without calls, `<task>.report`."""
+    """One call, id `<task>.<round>.<index>`, or a task's report without calls, `<task>.report`.
+
+    `reason` says why a call was cancelled, or, as `uncertain`, that nobody knows whether it took
+    effect; its MCP server, if any, is kept then. `reused_from` and `same_as` name the earlier call
+    whose result this one shows: it was reused, or the loop guard answered instead of running the
+    call again.
+    """
 
     id: str
     task: str
@@ -21,6 +34,10 @@ class Evidence(TypedDict, total=False):
     status: str
     result: str
     seconds: float
+    reason: str
+    reused_from: str
+    same_as: str
+    server: str
 
 
 def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) -> list[Evidence]:
@@ -29,6 +46,25 @@ def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) ->
     for write in writes:
         merged |= {record["id"]: record for record in write}
     return list(merged.values())
+
+
+def uncertain_calls(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
+    """The calls of which nobody knows whether they took effect, as an outcome lists them.
+
+    One is settled once the same call is known to have succeeded, or a human gave it up.
+    """
+    in_doubt: dict[str, Evidence] = {}
+    for record in evidence:
+        call = canonical([record["tool"], record["arguments"]])
+        if record.get("reason") == UNCERTAIN:
+            in_doubt[call] = record
+        elif record["status"] == "success" or record.get("reason") == GAVE_UP:
+            in_doubt.pop(call, None)
+    told = ("id", "task", "tool", "server", "arguments")
+    return [
+        {key: value for key, value in record.items() if key in told} | {"why": record["result"]}
+        for record in in_doubt.values()
+    ]
 
 
 def rounds_named(evidence: Sequence[Evidence]) -> dict[str, int]:

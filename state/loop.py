@@ -1,8 +1,8 @@
 """The typed state of the graphs. Every field has a default, so an old thread meets a new field."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.ui import AnyUIMessage, ui_message_reducer
@@ -17,6 +17,7 @@ from .plan import Task, merge_tasks
 from .spend import Spend, add_spend
 
 T = TypeVar("T")
+U = TypeVar("U", bound=Mapping[str, Any])
 
 Planning = Literal["again", "ask", "review", "ready", "blocked"]
 
@@ -67,6 +68,10 @@ class LoopState(LoopOutput):
     """What the next plan must mend; the verifier writes it."""
     halt: Reason | None = None
     """Why the run must end now, where it is not the goal."""
+    hook_context: list[str] = field(default_factory=list)
+    """What hooks add to every prompt of this turn; intake writes it."""
+    stop_hook_active: bool = False
+    """A hook rejected this turn's answer, so another one is being made; finish sets it."""
     spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
     """What this turn has used; every node that asks or calls adds to it."""
     warnings: Annotated[list[str], join_texts] = field(default_factory=list)
@@ -97,6 +102,9 @@ class PlanState(LoopState):
     """What kept the last verdict from passing; the same twice means stuck."""
     allowance: int = 0
     """How often this request was given its limits afresh; intake counts."""
+    cut_off: list[Any] = field(default_factory=list)
+    """Ends of tasks that a new message cut off before work could gather them; the graph's doors
+    write them, intake takes them in."""
 
     @property
     def request(self) -> str:
@@ -119,6 +127,8 @@ class PlanUpdate(TypedDict, total=False):
     should_continue: bool
     improvements: list[str]
     halt: Reason | None
+    hook_context: list[str]
+    stop_hook_active: bool
     spend: Spend | Overwrite
     warnings: list[str] | Overwrite
     todos: list[Task] | Overwrite
@@ -130,6 +140,7 @@ class PlanUpdate(TypedDict, total=False):
     answers: list[dict[str, str]]
     blockers: list[str]
     allowance: int
+    cut_off: list[Any]
 
 
 @dataclass(kw_only=True)
@@ -137,6 +148,7 @@ class TaskInput:
     """What the executor graph is given: one task and the results it builds on."""
 
     turn_id: str = ""
+    hook_context: list[str] = field(default_factory=list)
     request: Annotated[str, DeltaChannel(last_text, snapshot_frequency=50)] = ""
     task: Task = field(default_factory=Task)
     results_so_far: Annotated[
@@ -176,8 +188,8 @@ class TaskUpdate(TypedDict, total=False):
     messages: Any
     round: int
     calls: list[Any]
-    decisions: dict[str, dict[str, Any]]
-    objections: dict[str, str]
+    decisions: dict[str, dict[str, Any]] | Overwrite
+    objections: dict[str, str] | Overwrite
     evidence: list[Any]
     strikes: int
     status: str
@@ -190,10 +202,12 @@ class TaskUpdate(TypedDict, total=False):
 
 
 # Keys whose writes are folded into what is there: an empty write changes nothing.
-_FOLDED = frozenset({"messages", "ui", "spend", "warnings", "todos", "evidence"})
+_FOLDED = frozenset(
+    {"messages", "ui", "spend", "warnings", "todos", "evidence", "decisions", "objections"}
+)
 
 
-def changes(state: PlanState, update: PlanUpdate) -> PlanUpdate:
+def changes(state: LoopState, update: U) -> U:
     """The part of an update that changes something: every key written is a row in the database."""
 
     def changed(key: str, value: Any) -> bool:
@@ -201,4 +215,4 @@ def changes(state: PlanState, update: PlanUpdate) -> PlanUpdate:
             return bool(getattr(state, key) != value.value)
         return bool(value) if key in _FOLDED else bool(getattr(state, key) != value)
 
-    return PlanUpdate(**{k: v for k, v in update.items() if changed(k, v)})  # type: ignore[no-any-return,typeddict-item]  # its own keys
+    return cast("U", {key: value for key, value in update.items() if changed(key, value)})

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from typing_extensions import TypedDict
 
 from .plan import Task, requested
+from .repetition import LOOP_DETECTED
 from .spend import Spend
 
 OutcomeStatus = Literal[
@@ -22,6 +23,7 @@ RESUMABLE: frozenset[str] = frozenset(
     {"partial", "blocked", "exhausted", "stuck", "cancelled", "failed"}
 )
 _BLOCKING = frozenset({"MISSING_INFORMATION", "DENIED", "NOT_INTERACTIVE"})
+_NOBODY_TO_ASK = frozenset({"not_interactive", "uncertain"})
 _NO_PROGRESS = frozenset({"LOOP_DETECTED", "SAME_PLAN", "SAME_BLOCKERS"})
 
 
@@ -69,11 +71,17 @@ def judge(reason: Reason, tasks: Sequence[Task]) -> OutcomeStatus:
 
 
 def denial(tasks: Sequence[Task]) -> Reason | None:
-    """DENIED or NOT_INTERACTIVE where a refused call is why an unfinished task stands still."""
+    """Why another plan could not help an unfinished task; None where one might.
+
+    A refused call is NOT_INTERACTIVE or DENIED, one that may have run and that nobody could be
+    asked about is NOT_INTERACTIVE, and calls that went round in circles are LOOP_DETECTED.
+    """
     reasons = {t.get("denied") for t in requested(tasks) if t["status"] != "completed"} - {None, ""}
     if not reasons:
         return None
-    return "NOT_INTERACTIVE" if "not_interactive" in reasons else "DENIED"
+    if reasons & _NOBODY_TO_ASK:
+        return "NOT_INTERACTIVE"
+    return "LOOP_DETECTED" if reasons == {LOOP_DETECTED} else "DENIED"
 
 
 def task_outcomes(tasks: Sequence[Task]) -> list[TaskOutcome]:

@@ -1,8 +1,16 @@
 """The payload of a question to a human, in the one shape both known front ends accept."""
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
-Allowed = Literal["decide", "respond"]
+Allowed = Literal["decide", "settle", "respond"]
+
+DECISIONS: Final[Mapping[Allowed, tuple[str, ...]]] = {
+    "decide": ("approve", "edit", "reject", "respond"),
+    "settle": ("approve", "respond", "reject"),
+    "respond": ("respond", "edit", "reject"),
+}
+"""The answers a question takes: whether to act, how an uncertain act ended, or words."""
 
 
 def question(
@@ -16,20 +24,25 @@ def question(
     """Build one question about one action.
 
     Agent Chat UI reads `action_requests` and `review_configs`, Agent Inbox reads `action_request`
-    and `config`. `answers="respond"` asks for words, `"decide"` for approve, edit or reject.
+    and `config`. Chat UI has no place for words but the fields of the action, so a question that
+    wants words has an empty field `answer`.
+
+    Args:
+        name: The action.
+        args: Its arguments, shown as fields.
+        description: The question in words.
+        answers: Which answers it takes, see `DECISIONS`.
+        extra: Goes into the action request.
     """
-    decisions = (
-        ["approve", "edit", "reject", "respond"]
-        if answers == "decide"
-        else ["respond", "edit", "reject"]
-    )
+    decisions = list(DECISIONS[answers])
+    shown = {**args, "answer": ""} if answers == "respond" else args
     return {
-        "action_requests": [{"name": name, "args": args, "description": description, **extra}],
+        "action_requests": [{"name": name, "args": shown, "description": description, **extra}],
         "review_configs": [{"action_name": name, "allowed_decisions": decisions}],
-        "action_request": {"action": name, "args": args},
+        "action_request": {"action": name, "args": shown},
         "config": {
             "allow_accept": "approve" in decisions,
-            "allow_edit": True,
+            "allow_edit": "edit" in decisions,
             "allow_respond": True,
             "allow_ignore": True,
         },

@@ -1,67 +1,43 @@
-"""The one path by which a tool call runs, from the model's message to a ToolMessage.
+"""The one path by which a tool call runs, from planned calls to their tool messages.
 
-`plan_calls` looks each call up, checks its arguments and asks the policy; its answer is plain JSON
-that can wait in the state while a human is asked. `run_calls` runs what may run.
+settle (the human's answer, policy again) → loop guard → reuse → allowance → journal claim → call
+with deadline → hooks → size cap → journal end → record. `plan_calls` is what comes before it.
 """
 
-import asyncio
-import logging
 import time
-import uuid
-from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from langchain_core.messages import BaseMessage, ToolMessage
-from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.errors import GraphBubbleUp
 from langgraph.store.base import BaseStore
-from typing_extensions import TypedDict
 
+from ..doors.journal import Journal, memory_journal
+from ..hooks.registry import Hooks
 from ..state.context import Context
 from ..state.events import Emit
-from .catalog import READER, CatalogTool
-from .mcp import ServerUnavailable
-from .planning import Gate, PlannedCall, unknown_tool
-from .policy import NOT_INTERACTIVE
-from .python_tools import run_tool
-from .results import NOTHING, ToolResult, failure, from_exception, normalise
+from ..state.evidence import Evidence
+from ..state.repetition import repeats
+from .catalog import READER
+from .dedupe import Memory
+from .hooked import TailCall, after_tool
+from .planning import Gate, PlannedCall, decision_on, runnable
+from .recorded import Book, Doubt, Recorded
+from .records import Answered, CallRecord, Course, Pass, ended, tell_waiting
+from .results import ToolResult, failure
+from .running import Ended, call_python, run_once
+from .settling import Ready, Settled, Settling, Step
 from .stored import ResultStore
 from .toolbox import Toolbox
-from .waiting import in_order, staying, wait_at_most
+from .waiting import in_order
 
-log = logging.getLogger(__name__)
-
-Status = Literal["success", "error", "denied"]
-
-_EVENT_TEXT: Final = 2_000
 _SPENT: Final = "Not run: the run's allowance of tool calls is used up. Answer with what you have."
-_UNAPPROVED: Final = "nobody has approved it"
-_REJECTED: Final = (
-    "Not run: the user rejected this call{said}. Do not send it again; do without it or report it."
+_UNCERTAIN: Final = (
+    "Not run: this call may have taken effect already: {why}. Nobody can be asked, so it is not "
+    "repeated. Do not send it again; report that its outcome is not known."
 )
-
-
-class CallRecord(TypedDict):
-    """One call as it ended. `result` is the text the model is shown, `message` carries it.
-
-    `reason` says why a call was denied: `denied` by policy, `rejected` by the user, or
-    `not_interactive`; it is empty for all others.
-    """
-
-    id: str
-    task: str
-    call_id: str
-    tool: str
-    arguments: dict[str, Any]
-    status: Status
-    reason: str
-    result: str
-    seconds: float
-    ran: bool
-    message: ToolMessage
 
 
 class ToolBudget(Protocol):
@@ -82,236 +58,73 @@ async def run_calls(
     thread_id: str = "",
     user_id: str | None = None,
     ledger: ToolBudget | None = None,
-) -> list[CallRecord]:
-    """Run the calls of one message and answer every one of them.
+    journal: Journal | None = None,
+    place: str = "",
+    turn: str = "",
+    agent: str = "",
+    history: Sequence[Evidence] = (),
+    hooks: Hooks | None = None,
+    can_ask: bool = True,
+) -> Pass:
+    """Run those calls of a message that may run now, and answer those that can be answered.
 
     Reads run side by side; a write waits for what stands before it, and what stands behind it
-    waits for the write. Whatever a tool does is data: a call cannot fail the run.
+    waits for the write. A call that a human must decide on holds back the writes behind it.
+    Whatever a tool does is data: a call cannot fail the run. A write is made at most once, also
+    after a crash; one that may have been made is asked about, or refused where nobody can be.
 
     Args:
-        calls: What `plan_calls` gave.
+        calls: What `plan_calls` gave, or an earlier pass left waiting.
         toolbox: Where the tools are.
         context: The run's settings.
-        decisions: The human's answers by the call's id: `{"type": "approve"}`, `{"type": "reject",
-            "message"?}`, `{"type": "edit", "args"}` or `{"type": "respond", "message"}`.
-        emit: Takes a `tool_call` event at the start and at the end of each call.
+        decisions: The human's answers by `decision_key`: `{"type": "approve"}`, `{"type":
+            "reject", "message"?}`, `{"type": "edit", "args"}`, `{"type": "respond", "message"}`.
+        emit: Takes a `tool_call` event at each step of a call.
         store: Keeps results that are too long to show; without one they stay in memory.
         thread_id: The thread, told to the tools and used to keep results apart.
         user_id: Whose headers MCP servers get.
         ledger: Grants tool calls; what it does not grant is answered as not run.
+        journal: Records writes; without one they are recorded for this pass only.
+        place: The graph's checkpoint namespace without the node's own task.
+        turn: The user turn's name.
+        agent: The graph or sub-agent, as the policy's rules name it.
+        history: The calls of the task or turn so far, for the loop guard.
+        hooks: The graph's hooks.
+        can_ask: Whether a question can be put and the run resumed with its answer.
 
     Returns:
-        One record a call, in the order of `calls`.
+        The records of the answered calls and what still waits, both in the order of `calls`.
+
+    Raises:
+        DatabaseError: The journal cannot be written; the call was not made, or is in doubt.
     """
-    catalog = await toolbox.catalog(user_id)
-    run = _Run(
-        gate=Gate(catalog, toolbox.policy, context, can_ask=True),
-        toolbox=toolbox,
-        context=context,
-        emit=emit or _silent,
-        results=ResultStore(store or toolbox.spare_store(thread_id), thread_id),
-        thread_id=thread_id,
-        user_id=user_id,
-    )
     planned = [cast("PlannedCall", call) for call in calls]
-    steps = [run.settle(call, (decisions or {}).get(call["id"])) for call in planned]
-    pairs = zip(planned, _granted(steps, ledger), strict=True)
-    return await in_order([(_is_write(s), partial(run.finish, c, s)) for c, s in pairs])
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """A call that may run."""
-
-    tool: CatalogTool
-    args: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Settled:
-    """A call that is answered without running."""
-
-    status: Status
-    text: str
-    reason: str = ""
-
-
-_Step = _Ready | _Settled
-
-
-def _is_write(step: _Step) -> bool:
-    return isinstance(step, _Ready) and not step.tool.read_only
-
-
-def _granted(steps: Sequence[_Step], ledger: ToolBudget | None) -> list[_Step]:
-    """The steps the allowance covers; the rest is answered as not run."""
-    wanted = sum(isinstance(step, _Ready) for step in steps)
-    left = ledger.reserve_tool_calls(wanted) if ledger is not None and wanted else wanted
-    kept: list[_Step] = []
-    for step in steps:
-        if isinstance(step, _Ready):
-            left -= 1
-        kept.append(step if left >= 0 or isinstance(step, _Settled) else _Settled("error", _SPENT))
-    return kept
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Run:
-    """What the calls of one message share."""
-
-    gate: Gate
-    toolbox: Toolbox
-    context: Context
-    emit: Emit
-    results: ResultStore
-    thread_id: str
-    user_id: str | None
-
-    def settle(self, call: PlannedCall, decision: Mapping[str, Any] | None) -> _Step:
-        """Say whether a call runs. Catalog and policy may have changed since it was planned."""
-        if call["action"] == "error":
-            return _Settled("error", call["reason"])
-        if call["action"] == "deny":
-            return _denied(call["reason"])
-        tool = self.gate.catalog.find(call["name"], call["server"])
-        if tool is None:
-            return _Settled("error", unknown_tool(call["name"], self.gate.catalog))
-        if call["action"] == "ask":
-            return self._answered(call, tool, decision or {})
-        return self._judged(tool, call["args"])
-
-    def _answered(self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]) -> _Step:
-        said = str(decision.get("message") or "").strip()
-        kind = decision.get("type")
-        if kind == "approve":
-            return self._judged(tool, call["args"], asked=True)
-        if kind == "edit":
-            return self._edited(call, tool, decision)
-        if kind == "respond":
-            return _Settled("success", said or NOTHING, "answered by the user")
-        if kind == "reject":
-            text = _REJECTED.format(said=f" and said: {said}" if said else "")
-            return _Settled("denied", text, "rejected")
-        return _denied(_UNAPPROVED)
-
-    def _edited(self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]) -> _Step:
-        if decision.get("name") not in (None, "", call["name"]):
-            return _denied("an edit may change the arguments of a call, not its tool")
-        return self._judged(tool, decision.get("args"), asked=True)
-
-    def _judged(self, tool: CatalogTool, args: object, *, asked: bool = False) -> _Step:
-        """A call with its final arguments; the policy may be stricter by now than when planned."""
-        fitted, action, reason = self.gate.judge(tool, args)
-        if action == "error":
-            return _Settled("error", reason)
-        if action == "ask" and not asked:
-            return _denied(_UNAPPROVED)
-        return _denied(reason) if action == "deny" else _Ready(tool, fitted)
-
-    async def finish(self, call: PlannedCall, step: _Step) -> CallRecord:
-        """Run one call, or answer it, and tell of it."""
-        args = step.args if isinstance(step, _Ready) else call["args"]
-        event = {
-            "type": "tool_call",
-            "id": call["id"],
-            "task": call["task"],
-            "tool": call["name"],
-            "arguments": args,
-        }
-        started = time.monotonic()
-        if isinstance(step, _Settled):
-            status, result, stored = step.status, ToolResult(step.text), ""
-        else:
-            self.emit({**event, "status": "running"})
-            result, stored = await self._ran(call, step)
-            status = "error" if result.is_error else "success"
-        seconds = round(time.monotonic() - started, 3)
-        told = {"status": status, "result": result.text[:_EVENT_TEXT], "seconds": seconds}
-        self.emit({**event, **told})
-        return CallRecord(
-            id=call["id"],
-            task=call["task"],
-            call_id=call["call_id"],
-            tool=call["name"],
-            arguments=args,
-            status=status,
-            reason="" if isinstance(step, _Ready) else step.reason,
-            result=result.text,
-            seconds=seconds,
-            ran=isinstance(step, _Ready),
-            message=_message(call, status, result, stored),
-        )
-
-    async def _ran(self, call: PlannedCall, step: _Ready) -> tuple[ToolResult, str]:
-        cap = self.context.result_cap
-        if step.tool is READER:
-            return await self._guarded(step, self.results.read(step.args, cap)), ""
-        result = await self._guarded(step, self._raw(call, step))
-        return await self.results.shorten(result, cap)
-
-    async def _raw(self, call: PlannedCall, step: _Ready) -> Any:
-        about = {
-            "loopwright/thread": self.thread_id,
-            "loopwright/task": call["task"],
-            "loopwright/call": call["id"],
-        }
-        if step.tool.tool is None:
-            return await self.toolbox.call_server(
-                step.tool, step.args, user_id=self.user_id, meta=about
-            )
-        request = {
-            "type": "tool_call",
-            "name": step.tool.original,
-            "args": step.args,
-            "id": call["call_id"],
-        }
-        config = merge_configs(ensure_config(), {"metadata": about})
-        return await run_tool(step.tool.tool, request, config)
-
-    async def _guarded(self, step: _Ready, work: Coroutine[Any, Any, Any]) -> ToolResult:
-        """Do the work within the deadline; whatever goes wrong becomes a result."""
-        name, deadline = step.tool.name, step.tool.timeout or self.context.tool_deadline
-        task = asyncio.ensure_future(staying(work))
-        in_time = await wait_at_most(task, deadline)
-        if not in_time and (not task.done() or task.cancelled()):
-            still = (
-                ""
-                if step.tool.read_only
-                else "; it may still be running, so check before repeating"
-            )
-            return failure(f"{name} did not answer within {deadline:g} s{still}")
-        if task.cancelled():  # the tool cancelled itself; a cancelled run does not come here
-            return failure(f"{name} was cancelled from within")
-        error = task.exception()
-        if error is None:
-            return normalise(task.result())
-        if isinstance(error, GraphBubbleUp | asyncio.CancelledError | KeyboardInterrupt):
-            raise error
-        log.info("tool %s failed", name, exc_info=error)
-        return _failed(step.tool, error)
-
-
-def _failed(tool: CatalogTool, error: BaseException) -> ToolResult:
-    if isinstance(error, ServerUnavailable):
-        return failure(f"The MCP server {tool.server!r} is not available: {error}")
-    return from_exception(tool.name, error)
-
-
-def _message(call: PlannedCall, status: Status, result: ToolResult, stored: str) -> ToolMessage:
-    """The answer to a call as the model and the state get it."""
-    about = {"evidence": call["id"], "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
-    if stored:
-        about["stored"] = stored
-    artifact = {**result.artifact, **({} if result.data is None else {"data": result.data})}
-    return ToolMessage(
-        content=result.text or NOTHING,
-        id=str(uuid.uuid4()),
-        name=call["name"],
-        tool_call_id=call["call_id"],
-        status="success" if status == "success" else "error",
-        artifact=artifact or None,
-        additional_kwargs=about,
-    )
+    decided, now = decisions or {}, runnable(planned, decisions or {})
+    journal = journal or memory_journal()
+    # What policy asks about by now was approved, or is refused as such: see `Settling`.
+    gate = Gate(await toolbox.catalog(user_id), toolbox.policy, context, can_ask=True, agent=agent)
+    run = _Run(
+        settling=Settling(
+            gate=gate,
+            journal=journal,
+            thread_id=thread_id,
+            hooks=hooks or Hooks(),
+            emit=emit or _silent,
+        ),
+        book=Book(journal, thread_id or turn, place, turn),
+        toolbox=toolbox,
+        memory=toolbox.memory(thread_id, turn),
+        results=ResultStore(store or toolbox.spare_store(thread_id), thread_id),
+        history=_before(history, planned),
+        store=store,
+        user_id=user_id,
+        ledger=ledger,
+        can_ask=can_ask,
+    )  # fmt: skip
+    steps = [await run.settling.settle(call, decision_on(call, decided)) for call in now]
+    pairs = list(zip(now, steps, strict=True))
+    ends = await in_order([(_is_write(step), partial(run.take, c, step)) for c, step in pairs])
+    return _passed(planned, dict(zip((c["id"] for c in now), ends, strict=True)), wrote=run.wrote)
 
 
 def has_stored(messages: Sequence[BaseMessage]) -> bool:
@@ -319,13 +132,208 @@ def has_stored(messages: Sequence[BaseMessage]) -> bool:
     return any(isinstance(m, ToolMessage) and "stored" in m.additional_kwargs for m in messages)
 
 
-def _denied(why: str) -> _Settled:
-    code = NOT_INTERACTIVE if why == NOT_INTERACTIVE else "denied"
-    if why == NOT_INTERACTIVE:
-        why = f"{NOT_INTERACTIVE}: this call needs a human's approval, and nobody can be asked"
-    text = f"Not run: {why}. Do without it, or report what you could not do."
-    return _Settled("denied", text, code)
+@dataclass(frozen=True)
+class _Waiting:
+    """A call that is not answered in this pass."""
+
+    call: PlannedCall
+
+
+def _passed(
+    planned: Sequence[PlannedCall], ends: Mapping[str, CallRecord | _Waiting], *, wrote: bool
+) -> Pass:
+    reached = [(call, ends.get(call["id"], _Waiting(call))) for call in planned]
+    records = [end for _, end in reached if not isinstance(end, _Waiting)]
+    return Pass(records, [end.call for _, end in reached if isinstance(end, _Waiting)], wrote)
+
+
+def _before(history: Sequence[Evidence], calls: Sequence[PlannedCall]) -> list[Evidence]:
+    """The calls before this message, of which earlier passes may have answered some."""
+    message = calls[0]["id"].rpartition(".")[0] if calls else ""
+    return [record for record in history if record["id"].rpartition(".")[0] != message]
+
+
+def _is_write(step: Step) -> bool:
+    return isinstance(step, Ready) and not step.tool.read_only
 
 
 def _silent(_: dict[str, Any]) -> None:
     """Where nobody listens."""
+
+
+@dataclass(kw_only=True)
+class _Run:
+    """What the calls of one pass share. `held` once one of them must wait for a human."""
+
+    settling: Settling
+    book: Book
+    toolbox: Toolbox
+    memory: Memory
+    results: ResultStore
+    history: list[Evidence]
+    store: BaseStore | None
+    user_id: str | None
+    ledger: ToolBudget | None
+    can_ask: bool
+    held: bool = field(default=False, init=False)
+    wrote: bool = field(default=False, init=False)
+
+    @property
+    def emit(self) -> Emit:
+        return self.settling.emit
+
+    @property
+    def context(self) -> Context:
+        return self.settling.gate.context
+
+    async def take(self, call: PlannedCall, step: Step) -> CallRecord | _Waiting:
+        """Take one call to its end, or to where it must wait."""
+        course = Course(call, self.emit, call.get("status", "validating"))
+        if isinstance(step, Settled):
+            return await self._answered(call, step, course)
+        if self.held and not step.tool.read_only:
+            return _Waiting(call)
+        if course.status != "scheduled":
+            course.to("scheduled")
+        answer = await self._once_allowed(call, step, course)
+        if isinstance(answer, Doubt):
+            return await self._in_doubt(call, step, answer, course)
+        return ended(call, step.args, answer, course)
+
+    async def _answered(self, call: PlannedCall, step: Settled, course: Course) -> CallRecord:
+        result = ToolResult(step.text, is_error=step.status != "success")
+        tool = self.settling.gate.catalog.find(call["name"], call["server"])
+        if call.get("uncertain") and step.status == "success" and tool is not None:
+            await self.book.settle_twins(call, Ready(tool, call["args"]), result)
+        return ended(call, call["args"], Answered(result, step.status, step.reason), course)
+
+    async def _in_doubt(
+        self, call: PlannedCall, ready: Ready, doubt: Doubt, course: Course
+    ) -> CallRecord | _Waiting:
+        """A call that may have been made: a human decides, or nobody repeats it."""
+        if not self.can_ask:
+            text = _UNCERTAIN.format(why=doubt.why)
+            refused = Answered(ToolResult(text, is_error=True), "cancelled", "uncertain")
+            return ended(call, ready.args, refused, course)
+        self.held = True
+        course.to("awaiting_approval", reason="uncertain")
+        asked = cast("PlannedCall", {
+            **call, "args": ready.args, "action": "ask", "reason": "it may have run already",
+            "uncertain": doubt.why, "doubts": call.get("doubts", 0) + 1, "expires_at": None,
+            "status": course.status,
+        })  # fmt: skip
+        await tell_waiting(asked, self.settling.hooks, self.emit, self.settling.thread_id)
+        return _Waiting(asked)
+
+    async def _once_allowed(
+        self, call: PlannedCall, ready: Ready, course: Course
+    ) -> Answered | Doubt:
+        """Answer a call that goes round in circles or is known, make every other."""
+        exempt = ready.tool.polls or call.get("uncertain")
+        circle = None if exempt else repeats(
+            self.history, call["name"], ready.args, again=ready.again
+        )  # fmt: skip
+        if circle is not None:
+            told = ToolResult(circle.text, is_error=True)
+            return Answered(told, "error", circle.reason, same_as=circle.same_as)
+        async with self.memory.use(
+            ready.tool, ready.args, context=self.context, user_id=self.user_id, again=ready.again
+        ) as use:
+            if use.known is not None:
+                known = use.known
+                return Answered(known.reused(), stored=known.stored, reused_from=known.id)
+            answer = await self._paid(call, ready, course)
+            if isinstance(answer, Answered):
+                use.keep(call["id"], answer.result, answer.stored)
+            return answer
+
+    async def _paid(self, call: PlannedCall, ready: Ready, course: Course) -> Answered | Doubt:
+        if self.ledger is not None and not self.ledger.reserve_tool_calls(1):
+            return Answered(ToolResult(_SPENT, is_error=True), "error")
+        if ready.tool.read_only:
+            return await self._made(call, ready, course)
+        return await self._written(call, ready, course)
+
+    async def _written(self, call: PlannedCall, ready: Ready, course: Course) -> Answered | Doubt:
+        """Make a write between its two lines in the journal."""
+        found = await self.book.claim(call, ready)
+        if isinstance(found, Doubt):
+            return found
+        if isinstance(found, Recorded):
+            return Answered(found.result, stored=found.stored, counts=True)
+        self.wrote = True
+        key = self.book.key(call, ready)
+        try:
+            answer = await self._made(call, ready, course)
+        except BaseException as error:  # whatever cuts it off, the call may have taken effect
+            await self.book.doubt(key, paused=isinstance(error, GraphBubbleUp))
+            raise
+        ambiguous = answer.reason == "uncertain"
+        await self.book.end(key, answer.result, answer.stored, ambiguous=ambiguous)
+        return answer
+
+    async def _made(self, call: PlannedCall, ready: Ready, course: Course) -> Answered:
+        """Call the tool; what it gave is shown to the hooks and cut to size."""
+        course.run(ready.args)
+        began, tool, cap = time.monotonic(), ready.tool, self.context.result_cap
+        deadline = tool.timeout or self.context.tool_deadline
+        if tool is READER:
+            made, stored = await run_once(tool, self.results.read(ready.args, cap), deadline), ""
+        else:
+            made = await run_once(tool, self._sent(call, ready), deadline)
+            result = await self._hooked(call, ready, made)
+            result, stored = await self.results.shorten(result, cap)
+            made = replace(made, result=result)
+        return Answered(
+            made.result,
+            reason="uncertain" if made.ambiguous else "",
+            stored=stored,
+            ran=True,
+            counts=True,
+            seconds=time.monotonic() - began,
+        )
+
+    async def _sent(self, call: PlannedCall, ready: Ready) -> Any:
+        tool = ready.tool
+        about = {
+            "loopwright/thread": self.settling.thread_id,
+            "loopwright/task": call["task"],
+            "loopwright/call": call["id"],
+            "loopwright/idempotency_key": self.book.key(call, ready).idempotency_key,
+        }
+        if tool.tool is None:
+            return await self.toolbox.call_server(
+                tool, ready.args, user_id=self.user_id, meta=about
+            )
+        told = {"type": "tool_output", "id": call["id"], "task": call["task"], "tool": call["name"]}
+        return await call_python(
+            tool, ready.args, call_id=call["call_id"], about=about, context=self.context,
+            store=self.store, write=lambda value: self.emit({**told, "value": value}),
+        )  # fmt: skip
+
+    async def _hooked(self, call: PlannedCall, ready: Ready, made: Ended) -> ToolResult:
+        original = call.get("tail_of", "")
+        tail: TailCall | None = None if original else partial(self._tail, call)
+        return await after_tool(
+            ready.tool, ready.args, made.result, self.settling.hooks, emit=self.emit, tail=tail,
+            original=original,
+        )  # fmt: skip
+
+    async def _tail(self, call: PlannedCall, name: str, args: dict[str, Any]) -> ToolResult:
+        """The call a hook wants right after another one, if policy allows it without a question."""
+        tool = self.settling.gate.catalog.find(name)
+        tail = cast("PlannedCall", {
+            **call, "id": f"{call['id']}.tail", "name": name, "args": args, "action": "allow",
+            "server": tool.server if tool else None, "uncertain": "", "tail_of": call["name"],
+        })  # fmt: skip
+        step = await self.settling.settle_tail(tail)
+        if isinstance(step, Settled):
+            return failure(f"A hook asked for {name} after this call, but: {step.text}")
+        if not step.tool.read_only:
+            self.memory.written(step.tool.server)
+        course = Course(tail, self.emit, "scheduled")
+        answer = await self._paid(tail, step, course)
+        if isinstance(answer, Doubt):
+            return failure(f"A hook asked for {name} after this call, but {answer.why}")
+        ended(tail, step.args, answer, course)
+        return answer.result

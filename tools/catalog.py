@@ -29,7 +29,9 @@ class CatalogTool:
     """One tool as the model sees it, and where it really lives.
 
     `read_only`, `destructive` and `idempotent` are what the tool declares of itself; one that
-    declares nothing counts as a write that must not be repeated.
+    declares nothing counts as a write that must not be repeated. One that is not `cacheable`, or
+    `polls`, gives something new at any time: its results are never reused, and calling one that
+    `polls` again and again is its use, no loop.
     """
 
     name: str
@@ -41,6 +43,8 @@ class CatalogTool:
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
+    cacheable: bool = True
+    polls: bool = False
     declared: Mapping[str, bool] = field(default_factory=dict)
     auto_approve: bool = False
     timeout: float | None = None
@@ -191,6 +195,7 @@ def _from_server(config: ServerConfig, original: str, raw: Mapping[str, Any]) ->
         auto_approve=config.approves(original),
         timeout=config.timeout,
         **flags(hints),
+        **habits(raw.get("annotations")),
     )
 
 
@@ -203,6 +208,15 @@ def read_hints(declared: object) -> dict[str, bool]:
             if isinstance(value, bool):
                 hints.setdefault(key, value)
     return hints
+
+
+def habits(declared: object) -> dict[str, Any]:
+    """What a tool says about calling it again: `cacheable` false, or `repeatable` true."""
+    places = list(_places(declared))
+    return {
+        "cacheable": not any(place.get("cacheable") is False for place in places),
+        "polls": any(place.get("repeatable") is True for place in places),
+    }
 
 
 _HINTS: Final = {

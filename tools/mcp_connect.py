@@ -1,38 +1,35 @@
-"""Opens one MCP session. The only module that imports the MCP client; itself imported late."""
+"""Opens one MCP session. With the `mcp_*` files it alone imports the MCP client; imported late."""
 
 import asyncio
-import collections
 import contextlib
-import inspect
 import logging
-import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, TypeVar, cast
 
-import anyio
-import httpx
-from mcp import ClientSession, StdioServerParameters, types
+from mcp import ClientSession, types
 from mcp.client.sse import sse_client
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import McpError
 from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ConfigDict
 
+from . import mcp_http
 from .mcp_config import ServerConfig
+from .mcp_http import Client
+from .mcp_stdio import Stderr, process
+from .mcp_traffic import LOST, Outbox, Ticket, Traffic, broken
+
+__all__ = ["LOST", "Link", "Stderr", "Ticket", "broken", "connect", "explain"]
 
 log = logging.getLogger(__name__)
-
-LOST: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
-"""Raised when a request cannot be handed to a session that has ended."""
 
 SESSION_GONE: Final = 32600
 """What the client reports when an HTTP server answers 404: it has forgotten the session."""
 
-_TAIL: Final = 2_000
-_HTTP_TIMEOUT: Final = 30.0
+_GRACE: Final = 1.0
+"""Seconds a server gets to answer a withdrawn request before its connection is closed."""
 
-Received = SessionMessage | Exception
+_R = TypeVar("_R", bound=BaseModel)
 
 
 class Reply(BaseModel):
@@ -41,69 +38,92 @@ class Reply(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class Stderr:
-    """The last words of a server process: kept for messages, never on the terminal."""
+class Link:
+    """An open session: what can be asked of the server, and how a question is taken back."""
 
-    def __init__(self) -> None:
-        """Keep nothing yet."""
-        self._kept: collections.deque[str] = collections.deque(maxlen=_TAIL)
+    def __init__(self, session: ClientSession, traffic: Traffic, http: Client | None) -> None:
+        """Take a session that has not been initialised yet, and its HTTP client if it has one."""
+        self._session = session
+        self._traffic = traffic
+        self._http = http
 
-    @property
-    def last_line(self) -> str:
-        """What the process wrote last; "" where it wrote nothing."""
-        lines = "".join(self._kept).strip().splitlines()
-        return lines[-1].strip()[:300] if lines else ""
+    async def initialize(self) -> None:
+        """Shake hands."""
+        await self._session.initialize()
 
-    @contextlib.asynccontextmanager
-    async def pipe(self) -> AsyncIterator[Any]:
-        """A file for the process to write to, drained on this loop until it is closed."""
-        out, into = os.pipe()
-        reader = asyncio.StreamReader()
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(out, "rb", 0)
-        )
-        drain = asyncio.ensure_future(self._drain(reader))
+    async def ping(self, ticket: Ticket) -> None:
+        """Ask for a sign of life; a server that does not know the question is alive."""
         try:
-            with os.fdopen(into, "w") as file:
-                yield file
-        finally:
-            transport.close()
-            drain.cancel()
+            await self._send(types.PingRequest(), Reply, ticket)
+        except McpError as error:
+            if not _is_said(error):
+                raise
 
-    async def _drain(self, reader: asyncio.StreamReader) -> None:
-        while chunk := await reader.read(4_096):
-            self._kept.extend(chunk.decode(errors="replace"))
+    async def list_tools(self, ticket: Ticket) -> list[dict[str, Any]]:
+        """All tools as the server describes them, unvalidated: one odd tool must not cost all."""
+        tools: list[dict[str, Any]] = []
+        cursor: str | None = None
+        seen: set[str] = set()
+        while True:
+            params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            page = await self._send(types.ListToolsRequest(params=params), Reply, ticket)
+            found = page.model_dump()
+            tools += [tool for tool in found.get("tools") or () if isinstance(tool, dict)]
+            cursor = found.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor or cursor in seen:
+                return tools
+            seen.add(cursor)
 
+    async def call(
+        self, name: str, args: dict[str, Any], meta: dict[str, Any], ticket: Ticket
+    ) -> dict[str, Any]:
+        """Call a tool and take the answer as it is; an error that the server reports is one.
 
-class UserHeaders(httpx.Auth):
-    """Asks the embedding program for the headers of a user, for every request anew."""
+        Not `session.call_tool`: that one raises when the structured part of an answer does not fit
+        the declared output schema, although the tool has run.
+        """
+        params = types.CallToolRequestParams(
+            name=name, arguments=args, _meta=types.RequestParams.Meta(**meta)
+        )
+        try:
+            reply = await self._send(types.CallToolRequest(params=params), Reply, ticket)
+        except McpError as error:
+            if not _is_said(error):
+                raise
+            return {"content": [{"type": "text", "text": error.error.message}], "isError": True}
+        return reply.model_dump()
 
-    def __init__(self, headers: Callable[[str | None], Any], user_id: str | None) -> None:
-        """Take the program's callable and the user it is asked for."""
-        self._headers = headers
-        self._user_id = user_id
+    async def withdraw(self, ticket: Ticket) -> None:
+        """Tell the server that nobody waits for an answer any more, and free what it holds."""
+        if ticket.id is None or self._traffic.pending.pop(ticket.id, None) is None:
+            return
+        if ticket.sent:
+            params = types.CancelledNotificationParams(
+                requestId=ticket.id, reason="the caller no longer waits for the answer"
+            )
+            notice = types.CancelledNotification(params=params)
+            with contextlib.suppress(*LOST):
+                await self._session.send_notification(types.ClientNotification(notice))
+        if self._http is not None:
+            await asyncio.sleep(_GRACE if ticket.sent else 0)
+            await self._http.give_up(ticket.id)
 
-    async def async_auth_flow(
-        self, request: httpx.Request
-    ) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        """Send with fresh headers; on 401 ask for them once more."""
-        request.headers.update(await self._ask())
-        response = yield request
-        if response.status_code == httpx.codes.UNAUTHORIZED:
-            request.headers.update(await self._ask())
-            yield request
-
-    async def _ask(self) -> Mapping[str, str]:
-        # In a thread: a sync callable may read a file or a vault.
-        found = await asyncio.to_thread(self._headers, self._user_id)
-        given = await found if inspect.isawaitable(found) else found
-        return {str(name): str(value) for name, value in (given or {}).items()}
+    async def _send(self, request: Any, result: type[_R], ticket: Ticket) -> _R:
+        return await self._session.send_request(
+            types.ClientRequest(request), result, metadata=ticket
+        )
 
 
 @contextlib.asynccontextmanager
 async def connect(
-    config: ServerConfig, user_id: str | None, stderr: Stderr, ended: Callable[[], None]
-) -> AsyncIterator[ClientSession]:
+    config: ServerConfig,
+    user_id: str | None,
+    stderr: Stderr,
+    *,
+    ended: Callable[[], None],
+    changed: Callable[[], None],
+    doubt: Callable[[], None],
+) -> AsyncIterator[Link]:
     """Open a session that has not been initialised yet.
 
     Args:
@@ -111,90 +131,82 @@ async def connect(
         user_id: Whose headers a server with callable headers gets.
         stderr: Takes what a server process writes there.
         ended: Called as soon as the server closes the connection.
+        changed: Called when the server says that its tools have changed.
+        doubt: Called when the session may be lost, although the connection has not ended.
     """
+
+    async def hear(message: object) -> None:
+        root = message.root if isinstance(message, types.ServerNotification) else None
+        if isinstance(root, types.ToolListChangedNotification):
+            changed()
+
+    traffic = Traffic(sent_when_handed_over=config.transport != "http")
+    http: Client | None = None
     async with contextlib.AsyncExitStack() as stack:
-        opened = await _transport(config, user_id, stderr, stack)
-        read, write = opened[0], opened[1]
-        send, receive = anyio.create_memory_object_stream[Received](0)
-        watch = asyncio.ensure_future(_watch(read, send, ended))
-        stack.push_async_callback(_ended, watch)
-        session = await stack.enter_async_context(ClientSession(receive, write))
-        yield session
+        stack.callback(traffic.close)
+
+        def over() -> None:
+            traffic.end()
+            ended()
+
+        send: Callable[[SessionMessage], Awaitable[None]]
+        if config.transport == "stdio":
+            send = await stack.enter_async_context(process(config, traffic, stderr, over))
+        else:
+            if config.transport == "http":
+                http = await asyncio.to_thread(Client, config, user_id, traffic, doubt)
+                await stack.enter_async_context(http)
+            send = await _remote(config, user_id, http, traffic, over, stack)
+        outbox = Outbox(traffic, send)
+        session = ClientSession(traffic.inbox, cast("Any", outbox), message_handler=hear)
+        yield Link(await stack.enter_async_context(session), traffic, http)
 
 
-async def _ended(task: asyncio.Future[None]) -> None:
+async def _remote(
+    config: ServerConfig,
+    user_id: str | None,
+    http: Client | None,
+    traffic: Traffic,
+    ended: Callable[[], None],
+    stack: contextlib.AsyncExitStack,
+) -> Callable[[SessionMessage], Awaitable[None]]:
+    """Open the MCP package's own transport; returns what sends a message."""
+    opened: tuple[Any, ...]
+    if http is not None:
+        opened = await stack.enter_async_context(
+            streamable_http_client(config.url, http_client=http)
+        )
+    else:
+        how = mcp_http.authentication(config, user_id)
+        opened = await stack.enter_async_context(sse_client(config.url, **how))
+    watch = asyncio.ensure_future(_watch(opened[0], traffic, ended))
+    stack.push_async_callback(_stop, watch)
+    send: Callable[[SessionMessage], Awaitable[None]] = opened[1].send
+    return send
+
+
+async def _stop(task: asyncio.Future[None]) -> None:
     task.cancel()
     await asyncio.wait({task})
 
 
-async def _watch(read: Any, send: Any, ended: Callable[[], None]) -> None:
+async def _watch(read: Any, traffic: Traffic, ended: Callable[[], None]) -> None:
     """Hand messages on; the client itself tells nobody when the server goes away."""
     try:
-        async with read, send:
+        async with read:
             with contextlib.suppress(*LOST):
                 async for message in read:
-                    await send.send(message)
+                    traffic.arrives(message)
     finally:
         ended()
 
 
-async def _transport(
-    config: ServerConfig, user_id: str | None, stderr: Stderr, stack: contextlib.AsyncExitStack
-) -> tuple[Any, ...]:
-    if config.transport == "stdio":
-        errlog = await stack.enter_async_context(stderr.pipe())
-        process = StdioServerParameters(
-            command=config.command,
-            args=list(config.args),
-            env=dict(config.env) or None,
-            cwd=config.cwd,
-        )
-        return await stack.enter_async_context(stdio_client(process, errlog=errlog))
-    auth = UserHeaders(config.headers, user_id) if callable(config.headers) else None
-    fixed = None if callable(config.headers) else dict(config.headers)
-    if config.transport == "sse":
-        return await stack.enter_async_context(sse_client(config.url, headers=fixed, auth=auth))
-    # No read timeout: a call has its own deadline, and a stream may rightly be silent for long.
-    timeout = httpx.Timeout(_HTTP_TIMEOUT, read=None)
-    client = await asyncio.to_thread(
-        lambda: httpx.AsyncClient(headers=fixed, auth=auth, timeout=timeout)
-    )
-    await stack.enter_async_context(client)
-    return await stack.enter_async_context(streamable_http_client(config.url, http_client=client))
+def _is_said(error: McpError) -> bool:
+    """Whether the server itself has answered with this error."""
+    return not (broken(error) or is_session_gone(error) or is_closed(error))
 
 
-async def list_tools(session: ClientSession) -> list[dict[str, Any]]:
-    """All tools as the server describes them, unvalidated: one odd tool must not cost the rest."""
-    tools: list[dict[str, Any]] = []
-    cursor: str | None = None
-    seen: set[str] = set()
-    while True:
-        params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-        request = types.ClientRequest(types.ListToolsRequest(params=params))
-        page = (await session.send_request(request, Reply)).model_dump()
-        tools += [tool for tool in page.get("tools") or () if isinstance(tool, dict)]
-        cursor = page.get("nextCursor")
-        if not isinstance(cursor, str) or not cursor or cursor in seen:
-            return tools
-        seen.add(cursor)
-
-
-def call(
-    session: ClientSession, name: str, args: dict[str, Any], meta: dict[str, Any]
-) -> Coroutine[Any, Any, Reply]:
-    """Call a tool and take the answer as it is.
-
-    Not `session.call_tool`: that one raises when the structured part of an answer does not fit the
-    declared output schema, although the tool has run.
-    """
-    params = types.CallToolRequestParams(
-        name=name, arguments=args, _meta=types.RequestParams.Meta(**meta)
-    )
-    request = types.ClientRequest(types.CallToolRequest(params=params))
-    return session.send_request(request, Reply)
-
-
-def is_session_gone(error: Exception) -> bool:
+def is_session_gone(error: BaseException) -> bool:
     """Whether the server refused a request because it no longer knows the session."""
     return (
         isinstance(error, McpError)
@@ -203,9 +215,13 @@ def is_session_gone(error: Exception) -> bool:
     )
 
 
-def is_closed(error: Exception) -> bool:
-    """Whether a request ended because the connection did."""
-    return isinstance(error, McpError) and error.error.code == types.CONNECTION_CLOSED
+def is_closed(error: BaseException) -> bool:
+    """Whether the client itself ended a request, because the connection has ended."""
+    return (
+        isinstance(error, McpError)
+        and error.error.code == types.CONNECTION_CLOSED
+        and error.error.message == "Connection closed"
+    )
 
 
 def explain(error: BaseException, config: ServerConfig) -> str:
@@ -218,15 +234,6 @@ def explain(error: BaseException, config: ServerConfig) -> str:
         return f"{what} was not found"
     if isinstance(error, PermissionError):
         return f"the command {config.command!r} may not be executed"
-    if isinstance(error, httpx.HTTPStatusError):
-        return f"{_address(config)} answered {error.response.status_code}"
-    if isinstance(error, httpx.TransportError):
-        return f"{_address(config)} is not reachable ({type(error).__name__})"
     if isinstance(error, McpError):
         return "it closed the connection" if is_closed(error) else error.error.message
-    return f"{type(error).__name__}: {error}"
-
-
-def _address(config: ServerConfig) -> str:
-    url = httpx.URL(config.url)
-    return str(url.copy_with(query=None, userinfo=b"", fragment=None))
+    return mcp_http.explain(error, config)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
 
 from ..state.errors import SettingsError
-from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, read_hints
+from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, habits, read_hints
 from .schemas import one_line, sanitise
 from .thread_pool import POOL
 
@@ -96,6 +96,7 @@ def _described(tool: BaseTool) -> CatalogTool:
         tool=tool,
         hidden=_hidden(tool),
         **flags(read_hints(tool.metadata)),
+        **habits(tool.metadata),
     )
 
 

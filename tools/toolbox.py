@@ -4,6 +4,7 @@ import asyncio
 import atexit
 import contextlib
 import logging
+import os
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,12 +15,16 @@ from langgraph.store.memory import InMemoryStore
 from ..doors.background import hop, run_blocking
 from ..state.errors import SyncCallInLoop
 from .catalog import Catalog, CatalogTool, build_catalog
-from .mcp import Listing, Servers
+from .dedupe import Memory
+from .mcp import Listing, Servers, ToolGone
 from .mcp_config import ServerConfig, read_servers
+from .planning import unknown_tool
 from .policy import Policy, PolicyLike
 from .python_tools import PythonTool, read_tools
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 _EXIT_DEADLINE: Final = 8.0
 _SPARE_THREADS: Final = 32
@@ -50,6 +55,10 @@ class Toolbox:
         """
         self.policy = Policy.of(policy)
         self._spare: dict[str, InMemoryStore] = {}
+        self._memories: dict[tuple[str, str], Memory] = {}
+        self._in_use: weakref.WeakValueDictionary[tuple[str, str], Memory] = (
+            weakref.WeakValueDictionary()
+        )
         self._python = read_tools(tools)
         self._configs = read_servers(mcp)
         self._home = _Home(self._configs)
@@ -65,15 +74,28 @@ class Toolbox:
         """
         if not self._configs:
             return self._name(())
-        return self._name(await self._home.visit(lambda servers: servers.listings(user_id)))
+        listings = self._home.held(user_id)
+        if listings is None:
+            listings = await self._home.visit(lambda servers: servers.listings(user_id))
+        return self._name(listings)
 
     def spare_store(self, thread_id: str) -> InMemoryStore:
         """Where a run without a store keeps its long results: in memory, for the last threads."""
-        store = self._spare.pop(thread_id, None) or InMemoryStore()
-        self._spare[thread_id] = store
-        for oldest in list(self._spare)[:-_SPARE_THREADS]:
-            self._spare.pop(oldest, None)
-        return store
+        return _latest(self._spare, thread_id, InMemoryStore)
+
+    def memory(self, thread_id: str, turn: str) -> Memory:
+        """What the reads of a user turn gave, for the last turns; without a turn nothing is kept.
+
+        Args:
+            thread_id: The thread; "" where the graph runs without one.
+            turn: The user turn's name, never used twice.
+        """
+        if not turn:
+            return Memory()
+        key = (thread_id, turn)
+        # Many threads may push a memory out while a call still has it: they must not be two.
+        found = self._in_use.setdefault(key, Memory())
+        return _latest(self._memories, key, lambda: found)
 
     def has_writes(self) -> bool:
         """Whether a tool may change the world: true unless all are known to be read-only."""
@@ -95,19 +117,25 @@ class Toolbox:
     ) -> dict[str, Any]:
         """Call a tool of an MCP server; the answer as the server gave it.
 
+        A tool that the server no longer has is answered with the nearest ones there are.
+
         Raises:
             ServerUnavailable: the server cannot be reached.
         """
-        return await self._home.visit(
-            lambda servers: servers.call(
-                str(tool.server),
-                tool.original,
-                dict(args),
-                repeatable=tool.repeatable,
-                user_id=user_id,
-                meta=dict(meta),
+        try:
+            return await self._home.visit(
+                lambda servers: servers.call(
+                    str(tool.server),
+                    tool.original,
+                    dict(args),
+                    repeatable=tool.repeatable,
+                    user_id=user_id,
+                    meta=dict(meta),
+                )
             )
-        )
+        except ToolGone:
+            said = unknown_tool(tool.name, await self.catalog(user_id))
+            return {"content": [{"type": "text", "text": said}], "isError": True}
 
     async def aclose(self) -> None:
         """End all sessions and server processes; the next request opens them again."""
@@ -131,6 +159,14 @@ class Toolbox:
 _KEPT: Final = 256
 
 
+def _latest(kept: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    """The value of a key, now the newest; only the newest stay. Safe to call from any thread."""
+    value = kept.setdefault(key, kept.pop(key, None) or make())
+    for oldest in list(kept)[:-_SPARE_THREADS]:
+        kept.pop(oldest, None)
+    return value
+
+
 class _Home:
     """Where the servers live: on the background loop, which a forked child has anew."""
 
@@ -139,6 +175,13 @@ class _Home:
         self._servers: Servers | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._left: list[Servers] = []
+        self._process = 0
+
+    def held(self, user_id: str | None) -> tuple[Listing, ...] | None:
+        """The servers' tools where they are known, without a visit."""
+        if self._servers is None or self._process != os.getpid():
+            return None
+        return self._servers.held(user_id)
 
     @property
     def opened(self) -> bool:
@@ -154,6 +197,7 @@ class _Home:
             if self._servers is not None:  # after a fork: those processes belong to the parent
                 self._left.append(self._servers)
             self._servers, self._loop = Servers(self._configs), loop
+            self._process = os.getpid()
         return await act(self._servers)
 
     def close(self, deadline: float | None = None) -> None:

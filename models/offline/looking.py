@@ -88,7 +88,7 @@ def reveal(
     if not options or len(task.done) >= MOST_CALLS - 2:
         return None
     *_, name, arguments = max(options, key=lambda option: option[:2])
-    return Step(calls=((name, arguments),))
+    return Step(calls=((name, arguments),), ahead=True)
 
 
 def _look_around(lost: str, clause: str) -> str:
@@ -108,17 +108,19 @@ def _look_around(lost: str, clause: str) -> str:
     return f"list every file matching **/{name} recursively"
 
 
-def read_found(task: Task, good: Sequence[Done]) -> Step | None:
-    """A question that got only paths as its result: read the files whose names it speaks of."""
+def lists_paths(task: Task, good: Sequence[Done]) -> list[str]:
+    """The paths a question got as its whole result, where it wants what stands in them."""
     texts = [item.text for item in good if not reads_as_nothing(item.text)]
     lines = [line for text in texts for line in text.splitlines() if line.strip()]
     asks = is_question(task.text) and lead(task.text) not in ("which", "wher")
-    if (
-        not asks
-        or not lines
-        or len(lines) > 50
-        or not all(path_kind(line.strip()) for line in lines)
-    ):
+    fits = asks and len(lines) <= 50 and all(path_kind(line.strip()) for line in lines)
+    return lines if fits else []
+
+
+def read_found(task: Task, good: Sequence[Done]) -> Step | None:
+    """A question that got only paths as its result: read the files whose names it speaks of."""
+    lines = lists_paths(task, good)
+    if not lines:
         return None
     readers = [
         tool

@@ -8,11 +8,11 @@ no scenario, server or tool, and never makes up text or SQL.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
@@ -24,13 +24,17 @@ from ...state.contracts import CONTRACTS, Role
 from .answers import NO_MODEL
 from .literals import readable
 from .plan import MAX_TASKS, plan
-from .reports import result_failed
+from .react import act, observe, think
 from .steps import next_step
-from .task import Done, Step, Task
+from .talk import calls_in
+from .task import Calls, Step, Task
 from .tools import read_tools
 from .verdict import judge
 
-_ROLE: Final = re.compile(r"\bYou are the (planner|executor|verifier)\b", re.IGNORECASE)
+Phase = Literal["thought", "action", "observation"]
+
+_ROLES: Final[tuple[Role | Phase, ...]] = (*CONTRACTS, *get_args(Phase))
+_ROLE: Final = re.compile(rf"\bYou are the ({'|'.join(_ROLES)})\b", re.IGNORECASE)
 _PLAIN: Final = (
     f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a "
     "model such as 'openai:gpt-5.4-mini', and ask again."
@@ -38,7 +42,9 @@ _PLAIN: Final = (
 
 
 class OfflineModel(BaseChatModel):
-    """Answers as planner, executor and verifier by rules; any other question by saying so.
+    """Answers as planner, executor and verifier, and as thought, action and observation, by rules.
+
+    Any other question is answered by saying that there is no model.
 
     The same messages and tools always give the same answer, apart from words such as "today" that
     are read from the clock. It uses no network.
@@ -76,12 +82,12 @@ class OfflineModel(BaseChatModel):
 
 def _role(
     messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]], form: object
-) -> Role | None:
+) -> Role | Phase | None:
     """The role by the system message, else by the contract that is named or bound."""
     system = " ".join(_text(message) for message in messages if isinstance(message, SystemMessage))
     named = _ROLE.search(system)
     if named:
-        return next(role for role in get_args(Role) if role == named[1].lower())
+        return next(role for role in _ROLES if role == named[1].lower())
     asked = " ".join(
         [system, *(_name(spec) for spec in specs), json.dumps(form, default=str) if form else ""]
     )
@@ -89,8 +95,10 @@ def _role(
 
 
 def _answer(
-    role: Role, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]
+    role: Role | Phase, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]
 ) -> AIMessage:
+    if role == "thought" or role == "action" or role == "observation":
+        return _phase(role, messages, specs)
     contract = CONTRACTS[role].__name__
     bound = any(_name(spec) == contract for spec in specs)
     shown = next((_text(message) for message in messages if isinstance(message, HumanMessage)), "")
@@ -99,9 +107,22 @@ def _answer(
         offered = [spec for spec in specs if _name(spec) not in names]
         step = next_step(_task(shown, messages, offered))
         if step.calls:
-            return _calling(step, len(messages))
+            return _calling(step.calls, len(messages))
         return _as_contract(_reported(step), contract, bound)
     return _as_contract(_planned(shown) if role == "planner" else _judged(shown), contract, bound)
+
+
+def _phase(
+    phase: Phase, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]
+) -> AIMessage:
+    """A turn of the loop that shares its messages."""
+    if phase == "observation":
+        return AIMessage(observe(messages))
+    if phase == "action":
+        text, calls = act(messages, specs)
+        return _calling(calls, len(messages), text)
+    system = next((_text(m) for m in messages if isinstance(m, SystemMessage)), "")
+    return AIMessage(think(messages, _records(system, "tools")))
 
 
 def _planned(shown: str) -> dict[str, Any]:
@@ -146,33 +167,20 @@ def _task(shown: str, messages: Sequence[BaseMessage], specs: Sequence[Mapping[s
     inputs = task.get("inputs") or ""
     inputs = inputs if isinstance(inputs, str) else json.dumps(inputs)
     return Task(
-        readable(text), read_tools(specs), tuple(earlier), tuple(_done(messages)), readable(inputs)
+        readable(text),
+        read_tools(specs),
+        tuple(earlier),
+        tuple(calls_in(messages)),
+        readable(inputs),
     )
 
 
-def _done(messages: Sequence[BaseMessage]) -> list[Done]:
-    """Pair the calls of earlier turns with their results."""
-    results = {
-        message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)
-    }
-    done = []
-    for message in messages:
-        for call in message.tool_calls if isinstance(message, AIMessage) else ():
-            result = results.get(call["id"] or "")
-            if result is not None:
-                text = _text(result)
-                done.append(
-                    Done(call["name"], call["args"], result_failed(result.status, text), text)
-                )
-    return done
-
-
-def _calling(step: Step, turn: int) -> AIMessage:
-    calls = [
+def _calling(calls: Calls, turn: int, text: str = "") -> AIMessage:
+    made = [
         {"name": name, "args": arguments, "id": f"offline_{turn}_{index}", "type": "tool_call"}
-        for index, (name, arguments) in enumerate(step.calls)
+        for index, (name, arguments) in enumerate(calls)
     ]
-    return AIMessage("", tool_calls=calls)
+    return AIMessage(text, tool_calls=made)
 
 
 def _as_contract(answer: dict[str, Any], contract: str, bound: bool) -> AIMessage:

@@ -21,8 +21,8 @@ from .words import (
 def next_step(task: Task) -> Step:
     """Decide the next step; the same inputs always give the same step."""
     candidates = rank(task)
-    answer = _from_earlier(task)
-    if answer and not task.done and _prefers_answer(answer, candidates):
+    answer = from_earlier(task)
+    if answer and not task.done and prefers_answer(answer, candidates):
         return Step(summary=answer.text, completed=True)
     if len(task.done) < MOST_CALLS:
         for candidate in candidates:
@@ -34,7 +34,8 @@ def next_step(task: Task) -> Step:
     return report(task, candidates)
 
 
-def _from_earlier(task: Task) -> Picked | None:
+def from_earlier(task: Task) -> Picked | None:
+    """What earlier results say to a question, if anything."""
     texts = [text for _, text in task.earlier if text]
     if not texts or not is_question(task.text):
         return None
@@ -42,7 +43,8 @@ def _from_earlier(task: Task) -> Picked | None:
     return picked if picked.share > 0 else None
 
 
-def _prefers_answer(answer: Picked, candidates: Sequence[Candidate]) -> bool:
+def prefers_answer(answer: Picked, candidates: Sequence[Candidate]) -> bool:
+    """Whether an answer from earlier results is better than calling one of the candidates."""
     if not candidates:
         return answer.share >= 0.3
     best = candidates[0]

@@ -26,6 +26,10 @@ MOST_CALLS: Final = 24
 _LOOKS_UP: Final = stems("search find query lookup ask grep")
 
 
+Calls = tuple[tuple[str, dict[str, Any]], ...]
+"""Calls to make: tool and arguments."""
+
+
 @dataclass(frozen=True)
 class Done:
     """One call of this task that has its result."""
@@ -42,11 +46,15 @@ class Done:
 
 @dataclass(frozen=True)
 class Step:
-    """What the executor does next: calls (name, arguments), else a report."""
+    """What is done next: calls (name, arguments), else a report.
 
-    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
+    `ahead`: the calls only look for a value that the task's own call needs.
+    """
+
+    calls: Calls = ()
     summary: str = ""
     completed: bool = False
+    ahead: bool = False
 
 
 @dataclass(frozen=True)

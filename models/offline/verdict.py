@@ -40,7 +40,7 @@ def judge(
         "overallFeedback": f"{NO_MODEL}: checked by matching calls and results with the words "
         f"of each task.",
         "tasks": verdicts,
-        "summary": _summary(tasks, verdicts, improvements),
+        "summary": summary_of(tasks, verdicts, improvements),
         "improvements": improvements,
     }
 
@@ -148,11 +148,12 @@ def _reason(task: Mapping[str, Any], own: Sequence[Mapping[str, Any]]) -> str:
     return "no successful call proves it"
 
 
-def _summary(
+def summary_of(
     tasks: Sequence[Mapping[str, Any]],
     verdicts: Sequence[Mapping[str, Any]],
     improvements: Sequence[str],
 ) -> str:
+    """The results of the tasks that are proven, with what proves them, and what is not done."""
     pairs = [
         (task, verdict)
         for task, verdict in zip(tasks, verdicts, strict=True)
@@ -171,7 +172,7 @@ def _summary(
 def _part(task: Mapping[str, Any], verdict: Mapping[str, Any], limit: int) -> str:
     result = shorten(str(task.get("result") or "Done.").strip(), _text(task), limit)
     cited = " ".join(f"[{number}]" for number in verdict["evidence"])
-    return f"**{_text(task)[:300]}** {cited}\n\n{_block(result)}"
+    return f"**{_text(task)[:300]}** {cited}".rstrip() + f"\n\n{_block(result)}"
 
 
 def _block(result: str) -> str:

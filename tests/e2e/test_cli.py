@@ -173,6 +173,21 @@ def test_json_is_one_object_and_nothing_else(notes):
     }  # fmt: skip
 
 
+@pytest.mark.req("S1-01", "S1-03")
+def test_another_graph_runs_by_its_name(notes):
+    done = cli("run", "--graph", "react", "--thread", "t", "Read notes.md")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "thought: iteration 1" in done.stdout
+    assert 'call react.1.0 read_file {"path": "notes.md"}' in done.stdout
+    assert "observation: read_file: The meeting is on Monday at nine." in done.stdout
+    assert '✓ [react.1.0] read_file {"path": "notes.md"}' in done.stdout
+    assert "Outcome: complete (GOAL)" in done.stdout
+    assert "agent_meta" not in done.stdout
+    again = cli("resume", "t")
+    assert again.returncode == 0, "the thread knows its graph"
+    assert "Monday at nine" in again.stdout
+
+
 def test_what_policy_asks_is_denied_where_nobody_can_be_asked():
     done = cli("run", "Write the text 'hello' to out.txt")
     assert done.returncode == 3
@@ -427,10 +442,66 @@ def test_an_approval_is_asked_and_given():
     terminal.type("f")
     terminal.wait_for('"hello"')
     terminal.type("what")
-    terminal.wait_for("Please type a, r, e, f or q.")
+    terminal.wait_for("Please type a, s, r, e, f or q.")
     terminal.type("a")
     assert terminal.end() == 0
     assert Path("out.txt").read_text() == "hello"
+
+
+def test_a_loop_on_a_terminal_asks_once_for_a_whole_session():
+    goal = "Write the text 'one' to a.txt, then write the text 'two' to b.txt"
+    terminal = Terminal("run", "--graph", "react", goal)
+    terminal.wait_for("[q]uit")
+    assert not Path("a.txt").exists()
+    terminal.type("s")
+    assert terminal.end() == 0
+    assert "iteration " in terminal.seen
+    assert "✓ write_file" in terminal.seen
+    assert "Approval needed" not in terminal.seen
+    assert (Path("a.txt").read_text(), Path("b.txt").read_text()) == ("one", "two")
+
+
+TILL = """
+import asyncio, pathlib
+from mcp.server.fastmcp import FastMCP
+
+server = FastMCP("till")
+
+
+@server.tool()
+async def pay(amount: int) -> str:
+    'Pay an amount.'
+    book = pathlib.Path("book.txt")
+    paid = book.read_text() if book.exists() else ""
+    book.write_text(paid + f"{amount} ")
+    if not paid:
+        await asyncio.sleep(60)
+    return f"paid {amount}"
+
+
+server.run()
+"""
+
+
+@pytest.mark.req("P-06")
+def test_a_call_that_may_have_run_is_settled_by_a_human_alone(tmp_path):
+    (tmp_path / "till.py").write_text(TILL)
+    till = {"command": sys.executable, "args": [str(tmp_path / "till.py")]}
+    config = mcp_file(tmp_path, till=till)
+    command = ["--graph", "react", "--thread", "t", "--mcp", config, "--yes", "Pay 5"]
+    with started("run", *command):
+        wait_until(lambda: Path("book.txt").exists())
+    waiting = cli("resume", "t", "--mcp", config, "--yes")
+    assert waiting.returncode == 5, waiting.stdout + waiting.stderr
+    assert 'Did pay {"amount": 5} take effect?' in waiting.stdout
+    terminal = Terminal("resume", "t", "--mcp", config)
+    terminal.wait_for("[g]ive up")
+    terminal.type("i")
+    terminal.wait_for("What was its result?")
+    terminal.type("paid 5, says the bank")
+    assert terminal.end() == 0, terminal.seen
+    assert "says the bank" in terminal.seen
+    assert Path("book.txt").read_text() == "5 "
 
 
 def test_an_approval_can_be_edited():

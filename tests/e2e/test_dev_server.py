@@ -14,6 +14,10 @@ from loopwright.graphs.registry import BUILDERS
 from support.fake_openai import Reply, call as tool_call, fake_openai
 
 GOAL = "List the files in examples/data, read notes.md and tell me who owns the returns policy"
+ENDS = {
+    "plan_execute_verify": {"intake", "finish"},
+    "react": {"begin_react", "conclude"},
+}
 GRAPH = "plan_execute_verify"
 
 
@@ -63,7 +67,7 @@ def test_every_graph_is_served_as_one_assistant(server, repository):
     for graph, assistant in server.assistants.items():
         assert assistant["name"] == graph
         assert assistant["description"] == declared[graph]["description"]
-        assert {node["id"] for node in server.drawn[graph]["nodes"]} > {"intake", "finish"}
+        assert {node["id"] for node in server.drawn[graph]["nodes"]} > ENDS[graph]
 
 
 @pytest.mark.req("P-40")
@@ -104,6 +108,21 @@ async def test_a_run_streams_its_phases_and_ends_complete(server, client):
     assert "Mara Lindqvist" in values["messages"][-1]["content"]
     (tools,) = server.children().values()
     assert tools.endswith(f"-m loopwright.servers.workspace --root {server.folder}")
+
+
+@pytest.mark.req("P-40", "P-45", "S1-13")
+async def test_a_run_of_react_streams_its_phases_and_ends_complete(server, client):
+    thread = (await client.threads.create())["thread_id"]
+    message = {"messages": [{"role": "user", "content": GOAL}]}
+    phases: list[str] = []
+    async for part in client.runs.stream(thread, "react", input=message, stream_mode="custom"):
+        assert part.event != "error", part.data
+        if part.event == "custom" and part.data["type"] == "phase":
+            phases.append(part.data["role"])
+    assert phases[:4] == ["thought", "action", "observation", "thought"]
+    values = (await client.threads.get_state(thread))["values"]
+    assert (values["outcome"]["status"], values["outcome"]["reason"]) == ("complete", "GOAL")
+    assert "Mara Lindqvist" in values["messages"][-1]["content"]
 
 
 @pytest.mark.req("P-40", "P-45", "P-37")

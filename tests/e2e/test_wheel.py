@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 ROOMS = (
-    "cli", "doors", "graphs", "models", "nodes", "prompts", "servers", "state", "tools",
+    "cli", "doors", "graphs", "hooks", "models", "nodes", "prompts", "servers", "state", "tools",
 )  # fmt: skip
 
 

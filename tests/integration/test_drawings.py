@@ -6,21 +6,32 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from loopwright.graphs import plan_execute_verify, task_execution
+from loopwright.graphs import plan_execute_verify, react, task_execution
 from loopwright.state.loop import PlanState, TaskState
+from loopwright.state.react import ReactState
 from support.readme_parts import graphs
 
-GRAPHS = ("plan_execute_verify", "task_execution")
+GRAPHS = ("plan_execute_verify", "task_execution", "react")
 FROZEN = (
     "These names are stored in users' databases. A renamed or removed one orphans saved threads: "
     "add a migration to state/migrations.py, then run pytest --snapshot-update."
 )
 ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
     "plan_execute_verify": {
+        "intake": plan_execute_verify.route_after_intake,
         "planner": plan_execute_verify.route_after_planner,
         "ask_user": plan_execute_verify.route_after_answer,
         "review_plan": plan_execute_verify.route_after_answer,
         "verifier": plan_execute_verify.route_after_verifier,
+        "finish": plan_execute_verify.route_after_finish,
+    },
+    "react": {
+        "begin_react": react.route_after_begin,
+        "thought": react.route_after_thought,
+        "action": react.route_after_action,
+        "approve": react.route_after_approve,
+        "call_tools": react.route_after_calls,
+        "conclude": react.route_after_conclude,
     },
     "task_execution": {
         "executor": task_execution.route_after_executor,
@@ -66,6 +77,6 @@ def test_node_names_are_frozen(name, snapshot):
     assert sorted(graphs()[name].nodes) == snapshot, FROZEN
 
 
-@pytest.mark.parametrize("state", [PlanState, TaskState])
+@pytest.mark.parametrize("state", [PlanState, TaskState, ReactState])
 def test_state_fields_are_frozen(state, snapshot):
     assert sorted(field.name for field in fields(state)) == snapshot, FROZEN

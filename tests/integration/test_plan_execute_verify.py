@@ -294,7 +294,8 @@ def test_what_only_the_user_knows_is_asked_once_and_the_answer_reaches_the_plann
     )
     graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
     waiting = ask(graph)["__interrupt__"]
-    assert waiting[0].value["action_requests"][0]["args"] == {"questions": ["Which lamp?"]}
+    shown = waiting[0].value["action_requests"][0]["args"]
+    assert shown == {"questions": ["Which lamp?"], "answer": ""}
     result = graph.invoke(Command(resume={"type": "respond", "message": "The red one."}), THREAD)
     assert result["outcome"]["status"] == "complete"
     shown = read_json(human(model.asked[1]), "answers")
@@ -419,7 +420,7 @@ def test_each_phase_task_and_call_can_be_watched():
         ("planner", "planning"), *[("executor", "thinking")] * 4, ("verifier", "verifying"),
     ]  # fmt: skip
     doing = [(e["type"], e.get("action", e.get("status"))) for e in events]
-    assert doing.index(("tool_call", "running")) > doing.index(("phase", "thinking"))
+    assert doing.index(("tool_call", "executing")) > doing.index(("phase", "thinking"))
     kinds = {event["type"] for event in events}
     assert {"phase", "plan", "task", "tool_call", "verdict", "outcome"} <= kinds
     tasks = [(e["id"], e["status"]) for e in events if e["type"] == "task"]

@@ -155,6 +155,14 @@ def _judged(human: str, messages: list[Any]) -> dict[str, Any]:
     return passed("; ".join(str(t["result"]) for t in tasks), **cited)
 
 
+def in_doubt(question: dict[str, Any]) -> str:
+    """`uncertain` and the line of the book of calls that the question is about, or ""."""
+    if question.get("type") != "uncertain_call":
+        return ""
+    args = question["action_requests"][0]["args"]
+    return f"uncertain {args['name'] if 'name' in args else 'save ' + args['text']}"
+
+
 def answer_to(name: str) -> dict[str, Any]:
     return (
         {"type": "respond", "message": "The top one."}
@@ -173,7 +181,7 @@ def drive(graph: Any, world: World, config: dict[str, Any], context: Context) ->
         if state.interrupts:
             question = state.interrupts[0]
             name = question.value["action_requests"][0]["name"]
-            world.tell("questions", name)
+            world.tell("questions", in_doubt(question.value) or name)
             given = Command(resume={question.id: answer_to(name)})
         result = graph.invoke(given, config, context=context)
         state = graph.get_state(THREAD)
@@ -216,7 +224,12 @@ def run(folder: str, kill: dict[str, Any], settings: dict[str, Any]) -> None:
 def start(folder: str | Path, kill: dict[str, Any] | None = None, **settings: Any) -> Any:
     """Start the process; it is new each time, forked from one that has only imported things."""
     Path(folder).mkdir(exist_ok=True)
-    process = _SPAWN.Process(target=run, args=(str(folder), kill or {}, settings))
+    return spawn(run, str(folder), kill or {}, settings)
+
+
+def spawn(target: Any, *args: Any) -> Any:
+    """Start a process that does this and nothing else."""
+    process = _SPAWN.Process(target=target, args=args)
     process.start()
     return process
 

@@ -1,5 +1,6 @@
 """Turns of a scripted model, in the shapes models send them."""
 
+import json
 from typing import Any
 
 
@@ -49,3 +50,9 @@ def failed(*improvements: str, **completed: bool) -> dict[str, Any]:
         "tasks": tasks,
         "improvements": list(improvements),
     }
+
+
+def thought(text: str, *, more: bool = False, reason: str = "") -> str:
+    """A thought that wants a step, or, without `more`, the answer."""
+    meta = {"shouldContinue": more} | ({"reason": reason} if reason else {})
+    return f"{text}\n\n<agent_meta>{json.dumps(meta)}</agent_meta>"

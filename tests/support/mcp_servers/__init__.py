@@ -27,11 +27,11 @@ def free_port() -> Any:
 
 
 @contextlib.contextmanager
-def serving(port=None) -> Any:
+def serving(port=None, *args) -> Any:
     """Run the desk over streamable HTTP; yields its process and URL."""
     port = port or free_port()
     process = subprocess.Popen(
-        [sys.executable, str(HERE / "desk.py"), "--port", str(port)],
+        [sys.executable, str(HERE / "desk.py"), "--port", str(port), *args],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 from mcp import types
 from mcp.server.fastmcp import Context, FastMCP, Image
+from mcp.shared.exceptions import McpError
 
 READ = types.ToolAnnotations(readOnlyHint=True)
 REPEATABLE = types.ToolAnnotations(readOnlyHint=False, idempotentHint=True)
@@ -20,6 +21,7 @@ PNG = b"\x89PNG not really"
 
 CALLS = itertools.count(1)
 PREFIX = ["desk"]
+NAMES: dict[str, str] = {}
 
 
 def pid() -> str:
@@ -140,9 +142,53 @@ def hidden() -> Any:
     return types.CallToolResult.model_validate(answer)
 
 
+async def ask_back(ctx: Context[Any, Any, Any]) -> str:
+    """Ask the client for everything a server may ask for; tells what it said."""
+    session = ctx.request_context.session
+    message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="?"))
+    questions: list[Callable[[], Any]] = [
+        lambda: session.create_message([message], max_tokens=9),
+        lambda: session.elicit("Your name?", {"type": "object", "properties": {}}),
+        session.list_roots,
+        session.send_ping,
+    ]
+    said = []
+    for question in questions:
+        try:
+            said.append(type(await question()).__name__)
+        except McpError as error:
+            said.append(error.error.message)
+    return ", ".join(said)
+
+
+async def chatty(ctx: Context[Any, Any, Any]) -> str:
+    """Tell of progress and log before answering."""
+    for step in range(3):
+        await ctx.report_progress(step, 3, "on the way")
+        await ctx.info("still here")
+    return "done"
+
+
+async def grow(ctx: Context[Any, Any, Any]) -> str:
+    """Add a tool and tell the client."""
+    ctx.fastmcp.add_tool(count, name="grown")
+    await ctx.session.send_tool_list_changed()
+    return "grew"
+
+
+async def patient(marker: str) -> str:
+    """Wait for ever; the marker file tells that it has begun, and when it is called off."""
+    Path(marker).write_text("begun")  # noqa: ASYNC240 - the server has nothing else to do
+    try:
+        await asyncio.sleep(600)
+    finally:
+        Path(marker).write_text("called off")  # noqa: ASYNC240 - the server has nothing else to do
+    return "never"
+
+
 READS: tuple[Callable[..., Any], ...] = (
     *(pid, search, wait, crash, crash_once_read, whoami, seal, look, long, failing),
-    *(structured, listed, picture),
+    *(structured, listed, picture, ask_back, chatty, grow, patient),
 )
 UNSTRUCTURED: tuple[Callable[..., Any], ...] = (linked, hidden)
 UNDECLARED: tuple[Callable[..., Any], ...] = (count, crash_once, told)
@@ -151,7 +197,7 @@ UNDECLARED: tuple[Callable[..., Any], ...] = (count, crash_once, told)
 def build(port: int) -> FastMCP[Any]:
     mcp = FastMCP("desk", host="127.0.0.1", port=port, log_level="ERROR")
     for tool in READS:
-        mcp.add_tool(tool, annotations=READ)
+        mcp.add_tool(tool, name=NAMES.get(tool.__name__), annotations=READ)
     for tool in UNSTRUCTURED:
         mcp.add_tool(tool, annotations=READ, structured_output=False)
     for tool in UNDECLARED:
@@ -165,7 +211,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--prefix", default="desk")
+    parser.add_argument("--sse", action="store_true")
+    parser.add_argument("--renamed", nargs=2, action="append", default=[])
     chosen = parser.parse_args()
+    NAMES.update(chosen.renamed)
     PREFIX[0] = chosen.prefix
     sys.stderr.write("desk starts\n")
-    build(chosen.port).run("streamable-http" if chosen.port else "stdio")
+    http = "sse" if chosen.sse else "streamable-http"
+    build(chosen.port).run(http if chosen.port else "stdio")

@@ -56,14 +56,15 @@ def test_a_graph_as_mermaid_and_as_text():
     assert "graph TD;" in invoked("graph").stdout
     drawn = invoked("graph", "--ascii").stdout
     assert "START\n  ───> intake" in drawn
-    assert "finish\n  ───> END" in drawn
+    assert "work\n  ───> verifier" in drawn
     assert invoked("graph", "nope").exit_code == 2
 
 
 def test_the_doctor_finds_everything(tmp_path):
     shown = invoked("doctor")
     assert shown.exit_code == 0
-    assert "✓ offline (planner, executor, verifier)" in shown.stdout
+    assert "✓ offline (plan_execute_verify: planner, executor, verifier; react: " in shown.stdout
+    assert "react: thought, action, observation)" in shown.stdout
     assert f"! {NO_MODEL}" in shown.stdout
     assert "✓ workspace: 5 tools" in shown.stdout
     assert "ask write_file" in shown.stdout

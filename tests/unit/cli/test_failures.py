@@ -28,7 +28,6 @@ def raising(error):
     [
         (SettingsError("wrong"), 2),
         (ThreadNotFound("gone"), 2),
-        (ThreadBusy("busy"), 2),
         (AnswerRejected("no"), 2),
         (ModelCallFailed("down"), 4),
         (ZeroDivisionError("oops"), 4),
@@ -40,6 +39,14 @@ def test_exit_codes(error, code, capsys):
     told = capsys.readouterr()
     assert "Traceback" not in told.out + told.err
     assert "loopwright resume t" in told.out + told.err
+
+
+def test_a_busy_thread_is_one_sentence(capsys):
+    output = Output(thread="t", resume="loopwright resume t")
+    assert guarded(output, raising(ThreadBusy("It is busy."))) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err.count("\n")) == ("", 1)
+    assert "It is busy." in told.err
 
 
 def test_an_action_that_ends_gives_its_code():

@@ -61,7 +61,7 @@ def test_a_new_plan_replaces_the_old_one():
 
 
 def test_a_running_call_is_shown_until_it_ends():
-    board = board_after(PLAN, {**CALL, "status": "running"})
+    board = board_after(PLAN, {**CALL, "status": "executing"})
     assert '→ add {"a": 1}' in drawn(board)
     board.apply({**CALL, "status": "success", "seconds": 0.1})
     assert "→" not in drawn(board)
@@ -69,14 +69,49 @@ def test_a_running_call_is_shown_until_it_ends():
 
 
 def test_many_calls_are_counted_instead_of_shown():
-    calls = [{**CALL, "id": str(i), "status": "running"} for i in range(9)]
+    calls = [{**CALL, "id": str(i), "status": "executing"} for i in range(9)]
     assert "… 5 more" in drawn(board_after(*calls))
 
 
-def test_spend_adds_up_and_denied_calls_do_not_count():
+def test_spend_adds_up_and_calls_that_never_ran_do_not_count():
     asked = {"type": "model", "asks": 2, "input_tokens": 1000, "output_tokens": 234}
-    board = board_after(asked, {**CALL, "status": "denied"})
-    assert "2 model calls · 0 tool calls · 1,234 tokens" in drawn(board)
+    denied = [{**CALL, "status": "validating"}, {**CALL, "status": "cancelled"}]
+    reused = [{**CALL, "status": "scheduled"}, {**CALL, "status": "success"}]
+    assert "2 model calls · 0 tool calls · 1,234 tokens" in drawn(
+        board_after(asked, *denied, *reused)
+    )
+
+
+def test_a_call_that_awaits_approval_is_shown_apart():
+    board = board_after(PLAN, {**CALL, "status": "awaiting_approval"})
+    assert '? add {"a": 1}' in drawn(board)
+    board.apply({**CALL, "status": "executing"})
+    assert '→ add {"a": 1}' in drawn(board)
+
+
+STEP = {"type": "tool_call", "id": "react.1.0", "tool": "add", "arguments": {"a": 1}}
+
+
+def test_a_loop_without_tasks_shows_phase_iteration_calls_and_observations():
+    phase = {"type": "phase", "role": "action", "iteration": 2}
+    board = board_after(phase, {**STEP, "status": "executing"})
+    assert "choosing the next step, iteration 2" in drawn(board)
+    assert '→ add {"a": 1}' in drawn(board)
+    board.apply({**STEP, "status": "error", "result": "no"})
+    board.apply({"type": "observation", "text": "It\x1b[2J failed."})
+    shown = drawn(board)
+    assert '✗ add {"a": 1}' in shown
+    assert "It\ufffd[2J failed." in shown
+    assert "→" not in shown
+    assert "1 tool call " in shown
+
+
+def test_many_steps_are_cut_to_the_latest():
+    ended = [{**STEP, "id": str(i), "arguments": {"a": i}, "status": "success"} for i in range(30)]
+    shown = drawn(board_after(*ended), rows=5)
+    assert "… 25 above" in shown
+    assert '{"a": 29}' in shown
+    assert '{"a": 24}' not in shown
 
 
 def test_warnings_are_shown_once_each():
@@ -105,6 +140,13 @@ def test_a_resumed_thread_starts_from_what_is_done():
     board.begin({"todos": PLAN["todos"], "spend": {"model_calls": 7}})
     assert board.percent == 33
     assert "7 model calls" in drawn(board)
+
+
+def test_a_resumed_loop_starts_from_the_calls_that_were_made():
+    board = Board()
+    made = {"id": "react.1.0", "tool": "add", "arguments": {"a": 1}, "status": "success"}
+    board.begin({"evidence": [made], "spend": {"tool_calls": 1}})
+    assert '✓ add {"a": 1}' in drawn(board)
 
 
 def test_an_ended_thread_starts_with_an_empty_board():
@@ -137,11 +179,27 @@ def test_markup_and_escape_codes_in_a_plan_are_text():
             {"type": "task", "id": "2", "status": "failed", "description": "w"},
             "task 2 failed: w",
         ),
-        ({**CALL, "status": "running"}, 'call 2.1.0 add {"a": 1}'),
+        ({**CALL, "status": "executing"}, 'call 2.1.0 add {"a": 1}'),
         (
             {**CALL, "status": "success", "seconds": 0.25, "result": "3\n4"},
             "call 2.1.0 success (0.2 s): 3 4",
         ),
+        ({**CALL, "status": "validating"}, None),
+        ({**CALL, "status": "scheduled"}, None),
+        (
+            {**CALL, "status": "awaiting_approval"},
+            'call 2.1.0 awaiting approval: add {"a": 1}',
+        ),
+        (
+            {**CALL, "status": "cancelled", "reason": "rejected", "result": "too much"},
+            "call 2.1.0 cancelled, rejected (0.0 s): too much",
+        ),
+        (
+            {**CALL, "status": "success", "reused_from": "1.1.0", "result": "7"},
+            "call 2.1.0 success, reused from 1.1.0 (0.0 s): 7",
+        ),
+        ({"type": "phase", "role": "thought", "iteration": 3}, "thought: iteration 3"),
+        ({"type": "observation", "text": "It\nis 7."}, "observation: It is 7."),
         (
             {"type": "model", "role": "planner", "model": "m", "input_tokens": 5},
             "planner asked m: 5 tokens in, 0 out",

@@ -2,6 +2,7 @@
 
 import io
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from langgraph.types import Interrupt
@@ -16,6 +17,11 @@ from loopwright.state.questions import question
 def tool_question(args=None, id_="a" * 32):
     value = question("write", args or {"path": "x"}, "Run write?", tool_call_id="call_1")
     return Question.of(Interrupt(value=value, id=id_))
+
+
+def uncertain_question():
+    value = question("pay", {"amount": 5}, "It may have run.", answers="settle", tool_call_id="c")
+    return Question.of(Interrupt(value=value | {"type": "uncertain_call"}, id="d" * 32))
 
 
 def user_question():
@@ -57,6 +63,79 @@ def test_approve_reject_and_quit():
     assert asked(tool_question(), "r", "late")[0] == {"type": "reject", "message": "late"}
     assert asked(tool_question(), "r", "")[0] == {"type": "reject"}
     assert asked(tool_question(), "q")[0] is None
+
+
+def test_an_approval_for_the_session_is_remembered_for_the_tool():
+    reply, shown = asked(tool_question(), "s")
+    assert reply == {"type": "approve", "remember": "tool"}
+    assert "[s]ession" in shown
+
+
+@pytest.mark.parametrize(
+    ("lines", "reply"),
+    [
+        (("i", "paid 5"), {"type": "respond", "message": "paid 5"}),
+        (("it ran", ""), {"type": "respond", "message": "It ran; its result is not known."}),
+        (("r",), {"type": "approve"}),
+        (("run it again",), {"type": "approve"}),
+        (("g",), {"type": "reject"}),
+        (("g too risky",), {"type": "reject", "message": "too risky"}),
+        (("yes", "a", "approve", "", "f", "q"), None),
+    ],
+)
+def test_an_uncertain_call_is_settled_by_a_choice_of_its_own(lines, reply):
+    about = uncertain_question()
+    answer, shown = asked(about, *lines)
+    assert answer == reply
+    assert "Uncertain call" in shown
+    assert "It may have run." in shown
+    assert "[i]t ran" in shown
+    assert "[s]ession" not in shown
+
+
+def test_an_uncertain_call_takes_no_edit_and_says_what_its_answers_mean():
+    about = uncertain_question()
+    assert about.how == (
+        "approve to run it again, reject to give up, respond: its result, if it ran"
+    )
+    assert about.text().startswith('Did pay {"amount": 5} take effect?')
+    with pytest.raises(AnswerRejected, match="reject to give up"):
+        read_answer('{"type": "edit", "args": {}}', about)
+
+
+def expiring(when):
+    value = question("write", {"path": "x"}, "Run write?", tool_call_id="call_1")
+    return Question.of(Interrupt(value=value | {"expires_at": when}, id="a" * 32))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (30, "in 30 s"), (600, "in 10 min"), (7_200, "in 2 hours"), (200_000, "in 2 days"),
+    ],
+)  # fmt: skip
+def test_until_when_an_answer_counts_is_shown(seconds, told):
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    about = expiring((now + timedelta(seconds=seconds)).isoformat())
+    assert about.expiry(now).endswith(told)
+    assert about.expiry(now + timedelta(seconds=seconds)).startswith("expired at 20")
+
+
+def test_expiry_is_told_wherever_the_question_is():
+    about = expiring("2999-01-01T00:00:00")
+    assert "expires at 29" in about.text()
+    assert "expires at 29" in asked(about, "a")[1]
+    assert "expires" not in asked(tool_question(), "a")[1]
+    assert [expiring(odd).expires_at for odd in ("soon", None, 7)] == [None] * 3
+
+
+def test_why_the_last_answer_was_not_taken_is_shown_with_the_arguments_once():
+    description = 'The edit cannot run.\n\nRun write?\n\nArguments:\n{"path": "x"}'
+    value = question("write", {"path": "x"}, description, tool_call_id="call_1")
+    shown = asked(Question.of(Interrupt(value=value, id="a" * 32)), "a")[1]
+    assert "The edit cannot run." in shown
+    assert "Run write?" in shown
+    assert shown.count('"path"') == 1
 
 
 def test_long_arguments_are_cut_and_shown_whole_on_demand():

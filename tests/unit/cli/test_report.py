@@ -63,6 +63,22 @@ def test_everything_is_told():
     assert NO_MODEL not in told
 
 
+def test_a_run_without_tasks_lists_its_calls():
+    records = [
+        {"id": "react.1.0", "tool": "read", "arguments": {"p": "a"}, "status": "success"},
+        {"id": "react.2.0", "tool": "pay", "arguments": {}, "status": "cancelled"},
+    ]
+    told = closing_lines(Output(thread="t"), outcome(tasks=[]), records)
+    assert '  ✓ [react.1.0] read {"p": "a"}' in told
+    assert "  ⊘ [react.2.0] pay" in told
+
+
+def test_uncertain_calls_are_named():
+    call = {"id": "1.1.0", "task": "1", "tool": "pay", "arguments": {"a": 5}, "why": "cut off"}
+    told = lines(uncertain_calls=[call])
+    assert told[told.index("Uncertain:") + 1] == '  ? pay {"a": 5}: cut off'
+
+
 def test_a_complete_run_is_not_told_to_be_resumed():
     assert not any("Go on with" in line for line in lines(status="complete", resume=None))
 

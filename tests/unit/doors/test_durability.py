@@ -33,7 +33,7 @@ def test_sqlite_is_opened_for_several_processes(database):
     assert isinstance(database.store, ThreadedStore)
     assert saver.conn.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert saver.conn.execute("PRAGMA busy_timeout").fetchone() == (10_000,)
-    assert database.journal is None
+    assert database.journal.durable
 
 
 def test_default_url_is_a_folder_of_its_own(tmp_path, monkeypatch):

@@ -13,7 +13,10 @@ async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):
             await parts.toolbox.catalog()
 
 
-@pytest.mark.parametrize("argument", [{"hooks": [print]}, {"journal": object()}])
-def test_what_this_version_does_not_have_is_refused_not_ignored(argument):
-    with pytest.raises(SettingsError, match="leave the argument out"):
+@pytest.mark.parametrize(
+    ("argument", "advice"),
+    [({"hooks": [print]}, "put @hook"), ({"journal": object()}, "leave the argument out")],
+)
+def test_what_is_no_hook_and_no_journal_is_refused_not_ignored(argument, advice):
+    with pytest.raises(SettingsError, match=advice):
         assemble(**argument)

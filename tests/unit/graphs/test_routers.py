@@ -6,10 +6,17 @@ from hypothesis import given, strategies as st
 from loopwright.graphs.plan_execute_verify import (
     graph,
     route_after_answer,
+    route_after_finish,
+    route_after_intake,
     route_after_planner,
     route_after_verifier,
 )
-from loopwright.graphs.task_execution import route_after_approve, route_after_executor, task_builder
+from loopwright.graphs.task_execution import (
+    route_after_approve,
+    route_after_calls,
+    route_after_executor,
+    task_builder,
+)
 from loopwright.nodes.parts import Parts
 from loopwright.state.loop import PlanState, TaskState
 
@@ -23,6 +30,8 @@ plan_states = st.builds(
     improvements=texts,
     cycles=st.integers(0, 99),
     planning_rounds=st.integers(0, 99),
+    halt=st.sampled_from([None, "BUDGET", "DENIED"]),
+    outcome=st.sampled_from([None, {"status": "complete"}]),
 )
 calls = st.lists(
     st.fixed_dictionaries(
@@ -48,6 +57,8 @@ def test_routers_of_the_plan_graph_are_total(state):
     assert route_after_planner(state) in nodes
     assert route_after_answer(state) in nodes
     assert route_after_verifier(state) in nodes
+    assert route_after_intake(state) in nodes
+    assert route_after_finish(state) in {*nodes, "__end__"}
 
 
 @given(task_states)
@@ -55,6 +66,7 @@ def test_routers_of_the_executor_graph_are_total(state):
     nodes = {*task_builder(Parts()).compile().nodes, "__end__"}
     assert route_after_executor(state) in nodes
     assert route_after_approve(state) in nodes
+    assert route_after_calls(state) in nodes
 
 
 @pytest.mark.req("S0-01", "S0-11")

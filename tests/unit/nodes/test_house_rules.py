@@ -48,7 +48,7 @@ def test_nodes_know_no_neighbours_and_stay_small(path):
 
 
 LAYERS = (
-    {"cli"}, {"graphs"}, {"nodes"}, {"tools", "models"}, {"prompts", "doors"}, {"state"},
+    {"cli"}, {"graphs"}, {"nodes"}, {"tools", "models"}, {"prompts", "doors", "hooks"}, {"state"},
 )  # fmt: skip
 """From top to bottom; a room imports itself and the rooms below it."""
 

@@ -1,7 +1,18 @@
+import json
+from typing import Any
+
 import pytest
+from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from loopwright.state.answers import Answer
+from loopwright.state.answers import Answer, Words
+
+
+def wrapped(times: int) -> Any:
+    answer: Any = "approve"
+    for _ in range(times):
+        answer = [answer]
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -42,3 +53,120 @@ def test_every_known_shape_is_read(shape, kind, message, args):
 def test_anything_else_is_refused(shape):
     with pytest.raises(ValidationError):
         Answer.model_validate(shape)
+
+
+@pytest.mark.req("P-02")
+@pytest.mark.parametrize(
+    ("shape", "named"),
+    [
+        ({"type": "approve", "tool_call_id": "call_1"}, "call_1"),
+        ({"decisions": [{"type": "approve", "id": "call_1"}]}, "call_1"),
+        ({"decisions": [{"type": "approve"}], "tool_call_id": "call_1"}, "call_1"),
+        ({"decisions": [{"type": "approve", "id": "call_2"}], "tool_call_id": "call_1"}, "call_1"),
+        ("approve", ""),
+    ],
+)
+def test_an_answer_may_say_which_call_it_is_for(shape, named):
+    assert Answer.model_validate(shape).tool_call_id == named
+
+
+@pytest.mark.req("P-42")
+@pytest.mark.parametrize(
+    ("given", "remembered"),
+    [
+        ("call", "call"),
+        ("tool", "tool"),
+        ("session", "tool"),
+        (True, "tool"),
+        ({"path": "^notes/"}, {"path": "^notes/"}),
+        (False, ""),
+        (None, ""),
+        ("", ""),
+        ("no", ""),
+    ],
+)
+def test_an_approval_may_be_remembered(given, remembered):
+    plain = {"type": "approve", "remember": given}
+    around = {"decisions": [{"type": "approve"}], "remember": given}
+    for shape in (plain, [plain], {"decisions": [plain]}, around, json.dumps(plain)):
+        answer = Answer.model_validate(shape)
+        assert answer.remember == remembered
+        assert Answer.model_validate(answer.model_dump()) == answer
+
+
+@pytest.mark.parametrize("given", ["forever", 7, {}, {"path": "("}, {"path": 1}, ["tool"]])
+def test_what_cannot_be_remembered_is_refused_before_anything_is_decided(given):
+    with pytest.raises(ValidationError, match="remember"):
+        Answer.model_validate({"type": "approve", "remember": given})
+
+
+@pytest.mark.req("P-20")
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ("respond: in May", "in May"),
+        ([{"type": "response", "args": "in May"}], "in May"),
+        ({"decisions": [{"type": "reject", "args": "in May"}]}, "in May"),
+        (
+            {
+                "decisions": [
+                    {
+                        "type": "edit",
+                        "edited_action": {
+                            "name": "ask_user",
+                            "args": {"questions": ["When?"], "answer": "in May"},
+                        },
+                    }
+                ]
+            },
+            "in May",
+        ),
+    ],
+)
+def test_words_are_read_wherever_a_front_end_puts_them(shape, words):
+    answer = Words.model_validate(shape)
+    assert (answer.type != "reject", answer.words) == (True, words)
+
+
+@pytest.mark.parametrize(
+    "shape", ["reject: ask my boss", {"type": "reject", "message": "no"}, [{"type": "ignore"}]]
+)
+def test_a_refusal_to_answer_stays_one(shape):
+    assert Words.model_validate(shape).type == "reject"
+
+
+def test_an_empty_field_is_no_answer():
+    with pytest.raises(ValidationError, match="wants words"):
+        Words.model_validate({"type": "edit", "args": {"questions": [], "answer": " "}})
+
+
+@pytest.mark.parametrize("shape", ["[" * 100_000, "[" * 900 + "]" * 900, wrapped(5_000)])
+def test_an_answer_wrapped_too_deeply_is_refused(shape):
+    with pytest.raises(ValidationError):
+        Answer.model_validate(shape)
+
+
+KEYS = ["type", "args", "message", "name", "decisions", "edited_action", "remember", "id"]
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2)
+    | st.floats()
+    | st.sampled_from(["approve", "edit", "reject", "respond", "tool", "(", "", "{", "x"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.req("P-37")
+@pytest.mark.parametrize("kind", [Answer, Words])
+@given(given_answer=JSON)
+def test_whatever_is_answered_is_taken_whole_or_refused(kind, given_answer):
+    try:
+        answer = kind.model_validate(given_answer)
+    except ValidationError:
+        return
+    assert kind.model_validate(answer.model_dump()) == answer
+    assert kind.model_validate(json.dumps(answer.model_dump())) == answer

@@ -36,3 +36,12 @@ def test_a_refused_call_is_why_a_task_stands_still():
     assert denial([{**FAILED, "denied": "rejected"}]) == "DENIED"
     assert denial([{**FAILED, "denied": "not_interactive"}]) == "NOT_INTERACTIVE"
     assert denial([{**DONE, "denied": "rejected"}]) is None
+
+
+def test_calls_that_went_in_circles_are_why_a_run_is_stuck():
+    looped = {**FAILED, "denied": "loop_detected"}
+    assert denial([DONE, looped]) == "LOOP_DETECTED"
+    assert judge("LOOP_DETECTED", [DONE, looped]) == "stuck"
+    assert denial([looped, {**FAILED, "denied": "denied"}]) == "DENIED", "a human can mend that"
+    assert denial([looped, {**FAILED, "denied": "uncertain"}]) == "NOT_INTERACTIVE"
+    assert denial([{**DONE, "denied": "loop_detected"}]) is None

@@ -22,10 +22,13 @@ from loopwright.state.loop import (
     TaskUpdate,
 )
 from loopwright.state.migrations import SCHEMA_VERSION, migrate
+from loopwright.state.react import ReactState, ReactUpdate
 from loopwright.state.spend import add_spend, model_spend
 
 
-@pytest.mark.parametrize("schema", [LoopInput, LoopOutput, PlanState, TaskInput, TaskState])
+@pytest.mark.parametrize(
+    "schema", [LoopInput, LoopOutput, PlanState, ReactState, TaskInput, TaskState]
+)
 def test_every_field_has_a_default_and_a_reducer_fields_default_is_its_empty_value(schema):
     channels = StateGraph(schema).channels
     for field in fields(schema):
@@ -34,11 +37,14 @@ def test_every_field_has_a_default_and_a_reducer_fields_default_is_its_empty_val
             assert not default, f"{field.name}: the channel ignores any other default"
 
 
-@pytest.mark.parametrize(("state", "update"), [(PlanState, PlanUpdate), (TaskState, TaskUpdate)])
+@pytest.mark.parametrize(
+    ("state", "update"),
+    [(PlanState, PlanUpdate), (ReactState, ReactUpdate), (TaskState, TaskUpdate)],
+)
 def test_an_update_names_only_fields_of_its_state(state, update):
     known = {field.name for field in fields(state)}
     assert set(get_type_hints(update)) <= known
-    given_only = {"request", "turn_id", "task", "results_so_far", "ui"}
+    given_only = {"request", "turn_id", "hook_context", "task", "results_so_far", "ui"}
     if state is TaskState:
         assert known - set(get_type_hints(update)) <= given_only
     else:
@@ -59,11 +65,19 @@ def test_settings_have_ranges_and_descriptions_and_refuse_what_they_do_not_know(
         {"max_seconds": -1},
         {"surprise": 1},
         {"models": {"cook": "x"}},
+        {"max_iterations": 0},
+        {"max_iterations": 101},
+        {"observe": "nobody"},
+        {"dedupe": "some"},
+        {"dedupe_seconds": 0},
+        {"question_expires_in": 0},
     ):
         with pytest.raises(ValidationError):
             Context.model_validate(bad)
     assert (DEFAULTS.max_planning_rounds, DEFAULTS.max_executor_rounds) == (3, 10)
     assert DEFAULTS.interactive
+    assert (DEFAULTS.max_iterations, DEFAULTS.observe) == (10, None)
+    assert (DEFAULTS.dedupe, DEFAULTS.dedupe_seconds) == ("read_only", 60)
 
 
 numbers = st.fixed_dictionaries(

@@ -24,6 +24,6 @@ async def test_tools_of_langchains_adapters_keep_their_hints_and_their_results()
             message, task="1", round_=1, catalog=catalog, policy=box.policy, context=Context(),
             can_ask=True,
         )  # fmt: skip
-        found, failed = await run_calls(planned, toolbox=box, context=Context())
+        found, failed = (await run_calls(planned, toolbox=box, context=Context())).records
     assert (found["status"], found["result"]) == ("success", "desk:lamp")
     assert (failed["status"], "no such order: 17" in failed["result"]) == ("error", True)

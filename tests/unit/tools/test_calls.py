@@ -31,7 +31,9 @@ async def run(box, *calls, context=None, can_ask=True, **more) -> Any:
         message, task="1", round_=1, catalog=await box.catalog(), policy=box.policy,
         context=context, can_ask=can_ask, complete=True,
     )  # fmt: skip
-    return await run_calls(planned, toolbox=box, context=context, thread_id="t", **more)
+    done = await run_calls(planned, toolbox=box, context=context, thread_id="t", **more)
+    assert not done.waiting
+    return done.records
 
 
 def declared(function, **hints) -> Any:
@@ -63,8 +65,8 @@ async def test_a_call_becomes_a_tool_message():
     assert message.additional_kwargs["evidence"] == "1.1.0"
     assert "T" in message.additional_kwargs["timestamp"]
     assert (record["status"], record["result"], record["arguments"]) == ("success", "3", {"a": 1})
-    assert [event["status"] for event in events] == ["running", "success"]
-    assert events[1]["result"] == "3"
+    assert [event["status"] for event in events] == ["scheduled", "executing", "success"]
+    assert events[2]["result"] == "3"
 
 
 def sync_boom() -> str:
@@ -286,25 +288,23 @@ DANGER = declared(danger, destructiveHint=True)
         ({"type": "approve"}, "success", "", "deleted a"),
         ({"type": "edit", "args": {"path": "b"}}, "success", "", "deleted b"),
         ({"type": "edit", "args": {"path": 7}}, "error", "", "not of type 'string'"),
-        ({"type": "edit", "name": "add", "args": {"a": 1}}, "denied", "denied", "not its tool"),
-        ({"type": "edit", "args": {"path": "/etc"}}, "denied", "denied", "hands off"),
+        ({"type": "edit", "name": "add", "args": {"a": 1}}, "cancelled", "denied", "not its tool"),
+        ({"type": "edit", "args": {"path": "/etc"}}, "cancelled", "denied", "hands off"),
         (
             {"type": "respond", "message": "it is gone"},
             "success",
             "answered by the user",
             "it is gone",
         ),
-        ({"type": "reject", "message": "not today"}, "denied", "rejected", "said: not today"),
-        ({"type": "reject"}, "denied", "rejected", "the user rejected this call."),
-        (None, "denied", "denied", "nobody has approved it"),
+        ({"type": "reject", "message": "not today"}, "cancelled", "rejected", "said: not today"),
+        ({"type": "reject"}, "cancelled", "rejected", "the user rejected this call."),
     ],
 )
 async def test_what_a_human_decides_is_what_happens(decision, status, reason, words):
     rules = [{"arguments": {"path": "^/etc"}, "action": "deny", "reason": "hands off"}]
     box = Toolbox([DANGER, add], policy=rules)
-    decisions = {"1.1.0": decision} if decision else {}
     record, other = await run(
-        box, ("danger", {"path": "a"}), ("add", {"a": 1}), decisions=decisions
+        box, ("danger", {"path": "a"}), ("add", {"a": 1}), decisions={"1.1.0": decision}
     )
     assert (record["status"], record["reason"]) == (status, reason)
     assert words in record["result"]
@@ -314,7 +314,7 @@ async def test_what_a_human_decides_is_what_happens(decision, status, reason, wo
 
 async def test_where_nobody_can_be_asked_the_run_goes_on():
     (record,) = await run(Toolbox([DANGER]), ("danger", {"path": "a"}), can_ask=False)
-    assert (record["status"], record["reason"]) == ("denied", "not_interactive")
+    assert (record["status"], record["reason"]) == ("cancelled", "not_interactive")
 
 
 async def test_a_policy_that_has_become_stricter_is_obeyed():
@@ -325,9 +325,9 @@ async def test_a_policy_that_has_become_stricter_is_obeyed():
         can_ask=True,
     )  # fmt: skip
     strict, without = Toolbox([add], policy="deny"), Toolbox([danger])
-    (record,) = await run_calls(planned, toolbox=strict, context=Context())
-    assert record["status"] == "denied"
-    (record,) = await run_calls(planned, toolbox=without, context=Context())
+    (record,) = (await run_calls(planned, toolbox=strict, context=Context())).records
+    assert (record["status"], record["reason"]) == ("cancelled", "denied")
+    (record,) = (await run_calls(planned, toolbox=without, context=Context())).records
     assert "no tool 'add'" in record["result"]
 
 

@@ -11,34 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
 
-from loopwright.state.context import Context
-from loopwright.tools.calls import run_calls
-from loopwright.tools.planning import plan_calls
 from loopwright.tools.toolbox import Toolbox
 from support.mcp_servers import children, gone, stdio
+from support.mcp_servers.calling import run, text
 from support.openai_rules import problems
 
 HERE = Path(__file__).parents[2]
-
-
-async def run(box, *calls, deadline=20.0, **more) -> Any:
-    context = Context(policy="allow", tool_deadline=deadline)
-    message = AIMessage(
-        "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
-    )
-    planned = plan_calls(
-        message, task="1", round_=1, catalog=await box.catalog(), policy=box.policy,
-        context=context, can_ask=False,
-    )  # fmt: skip
-    return await run_calls(planned, toolbox=box, context=context, thread_id="t", **more)
-
-
-async def text(box, name, **args) -> Any:
-    (record,) = await run(box, (name, args))
-    assert record["status"] == "success", record["result"]
-    return record["result"]
 
 
 @pytest.fixture(scope="module")

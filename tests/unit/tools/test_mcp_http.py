@@ -1,30 +1,20 @@
 """Servers over streamable HTTP: real ones on 127.0.0.1."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
 
 from loopwright.doors.background import hop
-from loopwright.state.context import Context
-from loopwright.tools.calls import run_calls
-from loopwright.tools.mcp import Servers
+from loopwright.tools.mcp import Servers, ServerUnavailable
 from loopwright.tools.mcp_config import read_servers
-from loopwright.tools.planning import plan_calls
 from loopwright.tools.toolbox import Toolbox
 from support.mcp_servers import free_port, refusing, serving
+from support.mcp_servers.calling import run as run_all
 
 
-async def run(box, name, args=None, *, user=None, deadline=20.0) -> Any:
-    context = Context(policy="allow", tool_deadline=deadline)
-    message = AIMessage("", tool_calls=[{"name": name, "args": args or {}, "id": "c"}])
-    planned = plan_calls(
-        message, task="1", round_=1, catalog=await box.catalog(user), policy=box.policy,
-        context=context, can_ask=False,
-    )  # fmt: skip
-    (record,) = await run_calls(planned, toolbox=box, context=context, thread_id="t", user_id=user)
+async def run(box, name, args=None, **how) -> Any:
+    (record,) = await run_all(box, (name, args or {}), **how)
     return record
 
 
@@ -75,18 +65,25 @@ async def test_headers_that_cannot_be_had_cost_a_warning():
         await box.aclose()
 
 
-async def test_a_server_killed_under_a_call_ends_the_call_at_its_deadline():
+@pytest.mark.req("P-10")
+async def test_a_server_killed_under_a_call_ends_the_call_at_once():
     port = free_port()
     box = Toolbox(mcp={"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
     with serving(port) as (process, _):
-        await box.catalog()
-        call = asyncio.create_task(run(box, "wait", {"seconds": 60}, deadline=3))
-        await asyncio.sleep(1)
+        note = (await box.catalog()).tools["note"]
+        write = {"path": "/nowhere", "text": "x", "seconds": 60.0}
+        call = asyncio.create_task(run(box, "wait", {"seconds": 60}, deadline=60))
+        lost = asyncio.create_task(box.call_server(note, write, user_id=None, meta={}))
+        await asyncio.sleep(0.5)
         process.kill()
-        started = time.monotonic()
         record = await asyncio.wait_for(call, 15)
         assert record["status"] == "error"
-        assert time.monotonic() - started < 10
+        with pytest.raises(ServerUnavailable, match="may or may not have taken effect") as doubt:
+            await lost
+        assert doubt.value.sent
+        with pytest.raises(ServerUnavailable, match="is not reachable") as unsent:
+            await box.call_server(note, write, user_id=None, meta={})
+        assert not unsent.value.sent
         gone = await run(box, "search", {"query": "x"})
         assert gone["status"] == "error"
         assert "'desk' is not available" in gone["result"]
@@ -97,14 +94,51 @@ async def test_a_server_killed_under_a_call_ends_the_call_at_its_deadline():
 
 
 @pytest.mark.req("P-10")
+async def test_a_restart_with_other_tools_on_the_same_port():
+    port = free_port()
+    box = Toolbox(mcp={"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
+    with serving(port):
+        old = (await box.catalog()).tools["search"]
+        assert (await run(box, "search", {"query": "x"}))["result"] == "desk:x"
+    with serving(port, "--renamed", "search", "search_all"):
+        answer = await box.call_server(old, {"query": "x"}, user_id=None, meta={})
+        assert answer["isError"]
+        told = answer["content"][0]["text"]
+        assert told.startswith("Not run: there is no tool 'search'. Use one of: search_all")
+        tools = (await box.catalog()).tools
+        assert "search_all" in tools
+        assert "search" not in tools
+    await box.aclose()
+
+
+@pytest.mark.req("P-10")
+async def test_a_restart_is_noticed_without_a_call():
+    port = free_port()
+    box = Toolbox(mcp={"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
+    with serving(port):
+        assert "search" in (await box.catalog()).tools
+        await asyncio.sleep(0.2)
+    with serving(port, "--renamed", "search", "search_all"):
+        for _ in range(100):
+            if "search_all" in (await box.catalog()).tools:
+                break
+            await asyncio.sleep(0.1)
+        assert "search_all" in (await box.catalog()).tools
+    await box.aclose()
+
+
+@pytest.mark.req("P-10")
 async def test_a_server_that_has_forgotten_the_session_gets_a_new_one(tmp_path):
     port = free_port()
     box = Toolbox(mcp={"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
     with serving(port):
         assert (await run(box, "count"))["result"] == "1"
     with serving(port):
-        assert (await run(box, "count"))["result"] == "1"  # a write: refused unseen, so sent again
-        assert (await run(box, "count"))["result"] == "2"
+        count = (await box.catalog()).tools["count"]
+        calls = (box.call_server(count, {}, user_id=None, meta={}) for _ in range(50))
+        answers = await asyncio.gather(*calls)  # writes: each refused unseen, so each sent again
+        counted = sorted(int(answer["content"][0]["text"]) for answer in answers)
+        assert counted == list(range(1, 51))
     await box.aclose()
 
 
@@ -149,3 +183,17 @@ async def test_a_refused_token_is_asked_for_once_more():
         assert (await box.catalog("ann")).warnings
         assert asked == ["ann", "ann"]
         await box.aclose()
+
+
+async def test_the_older_transport_works_too():
+    port = free_port()
+    entry = {"type": "sse", "url": f"http://127.0.0.1:{port}/sse"}
+    with serving(port, "--sse") as (process, _):
+        box = Toolbox(mcp={"mcpServers": {"desk": entry}})
+        assert (await run(box, "search", {"query": "x"}))["result"] == "desk:x"
+        call = asyncio.create_task(run(box, "wait", {"seconds": 60}))
+        await asyncio.sleep(0.5)
+        process.kill()
+        record = await asyncio.wait_for(call, 10)
+        assert "'desk' is not available" in record["result"]
+    await box.aclose()

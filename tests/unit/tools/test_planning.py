@@ -9,9 +9,10 @@ from loopwright.state.context import Context
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp import Listing
 from loopwright.tools.mcp_config import ServerConfig
-from loopwright.tools.planning import plan_calls, question, settle_ids, undecided
+from loopwright.tools.planning import plan_calls, settle_ids, undecided
 from loopwright.tools.policy import Policy
 from loopwright.tools.python_tools import read_tools
+from loopwright.tools.question import question
 
 
 def add(a: int, b: int = 2) -> int:
@@ -45,7 +46,8 @@ def test_a_call_is_looked_up_checked_and_decided_on():
     assert one == {
         "id": "2.3.0", "task": "2", "call_id": "x", "name": "add", "server": None,
         "about": "Add two numbers.", "args": {"a": 1}, "action": "allow",
-        "reason": "tool of the program", "read_only": False,
+        "reason": "tool of the program", "read_only": False, "status": "validating",
+        "again": False,
     }  # fmt: skip
     assert (two["id"], two["server"], two["action"]) == ("2.3.1", "disk", "ask")
     json.dumps([one, two])

@@ -6,7 +6,8 @@ import pytest
 from loopwright.state.context import Context
 from loopwright.state.errors import SettingsError
 from loopwright.tools.catalog import READER, CatalogTool, flags
-from loopwright.tools.policy import NOT_INTERACTIVE, Decision, Policy, Rule
+from loopwright.tools.grants import grant
+from loopwright.tools.policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, Rule
 
 
 def tool(name="t", server="s", *, auto=False, **hints) -> Any:
@@ -16,8 +17,10 @@ def tool(name="t", server="s", *, auto=False, **hints) -> Any:
     )  # fmt: skip
 
 
-def decide(policy, one, args=None, /, *, can_ask=True, **context) -> Any:
-    return Policy.of(policy).decide(one, args or {}, context=Context(**context), can_ask=can_ask)
+def decide(policy, one, args=None, /, *, can_ask=True, agent="", grants=(), **context) -> Any:
+    return Policy.of(policy).decide(
+        one, args or {}, context=Context(**context), can_ask=can_ask, agent=agent, grants=grants
+    )
 
 
 READ, WRITE = tool(readOnlyHint=True), tool()
@@ -118,11 +121,87 @@ def test_a_policy_is_read_from_a_file(tmp_path):
         ([{"action": "deny", "arguments": {"a": "("}}], "regular expression"),
         ({"rules": [], "default": "no"}, "default is one of"),
         ({"rules": "x"}, "list of rules"),
+        ({"Rules": []}, "keys rules and default"),
+        ([{"action": "deny", "tool": 7}], "tool is text"),
+        ([{"action": "deny", "tool": None}], "tool is text"),
+        ([{"action": "deny", "agent": ["react"]}], "agent is text"),
+        ([{"action": "deny", "arguments": ["path"]}], "arguments is paths"),
+        ([{"action": "deny", "arguments": {"path": 1}}], "arguments is paths"),
+        ([{"action": "deny", "annotations": {"readOnlyHint": "no"}}], "annotations is hints"),
+        ([{"action": "ask", "expires_in": "soon"}], "expires_in is seconds"),
+        ([{"action": "ask", "expires_in": 0}], "expires_in is seconds"),
+        ([{"action": "ask", "expires_in": True}], "expires_in is seconds"),
+        ([{"action": "ask", "expires_in": float("nan")}], "expires_in is seconds"),
     ],
 )
 def test_a_policy_that_means_nothing_is_refused(value, words):
     with pytest.raises(SettingsError, match=words):
         Policy.of(value)
+
+
+def test_rules_may_speak_of_one_agent():
+    rules = [
+        {"tool": "*", "agent": "research*", "action": "deny", "reason": "research only reads"},
+        Rule(agent="react", action="ask"),
+        {"action": "allow"},
+    ]
+    actions = [decide(rules, WRITE, agent=a).action for a in ("researcher", "react", "other", "")]
+    assert actions == ["deny", "ask", "allow", "allow"]
+
+
+@pytest.mark.req("P-42")
+def test_a_question_expires_as_the_rule_or_the_run_says():
+    rules = [
+        {"tool": "pay", "action": "ask", "expires_in": 60},
+        {"tool": "t", "action": "ask"},
+        {"tool": "free", "action": "allow", "expires_in": 60},
+    ]
+    assert decide(rules, tool("pay")).expires_in == 60
+    assert decide(rules, tool("pay"), question_expires_in=5).expires_in == 60
+    assert decide(rules, WRITE).expires_in is None
+    assert decide(rules, WRITE, question_expires_in=5).expires_in == 5
+    assert decide(None, WRITE, question_expires_in=5) == Decision(
+        "ask", "the tool does not declare itself read-only", 5
+    )
+    for one in (tool("free"), tool("r", readOnlyHint=True)):
+        decided = decide(rules, one, question_expires_in=5)
+        assert (decided.action, decided.expires_in) == ("allow", None)
+
+
+@pytest.mark.req("P-42")
+def test_what_was_approved_for_the_session_is_not_asked_again():
+    grants = [grant("t", "s", {}, "tool")]
+    assert decide(None, WRITE, grants=grants) == Decision("allow", GRANTED)
+    assert decide("ask", READ, grants=grants).action == "allow"
+    assert decide(None, WRITE, grants=grants, can_ask=False).action == "allow"
+    assert decide(None, tool("u"), grants=grants).action == "ask"
+    assert decide(None, tool("t", "other"), grants=grants).action == "ask"
+    assert decide(None, tool("t", None, destructiveHint=True), grants=grants).action == "ask"
+
+
+@pytest.mark.req("P-02", "P-42")
+def test_no_grant_lifts_a_denial():
+    grants = [grant("t", "s", {}, "tool")]
+    assert decide([{"tool": "t", "action": "deny"}], WRITE, grants=grants).action == "deny"
+    assert decide("deny", WRITE, grants=grants).action == "deny"
+    assert decide(None, WRITE, grants=grants, policy="deny").action == "deny"
+
+
+def test_the_cases_of_a_tool_are_told_in_order():
+    rules = [
+        {"tool": "other", "action": "deny"},
+        {"tool": "t", "agent": "react", "action": "deny"},
+        {"tool": "t", "arguments": {"path": "^a"}, "action": "allow"},
+        {"server": "s", "action": "ask", "expires_in": 9},
+        {"action": "deny"},
+    ]
+    policy = Policy.of(rules)
+    told = [(c.decision.action, c.agent, dict(c.arguments)) for c in policy.cases(WRITE, Context())]
+    assert told == [("deny", "react", {}), ("allow", None, {"path": "^a"}), ("ask", None, {})]
+    assert policy.cases(WRITE, Context())[-1].decision.expires_in == 9
+    (last,) = Policy.of(None).cases(WRITE, Context(policy="deny"))
+    assert last.decision == Decision("deny", "policy deny of this run")
+    assert [c.decision.action for c in policy.cases(READER, Context())] == ["allow"]
 
 
 def test_a_policy_file_that_is_no_json_is_refused(tmp_path):

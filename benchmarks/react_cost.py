@@ -1,0 +1,159 @@
+"""What does the framework cost per ReAct iteration? Prints CPU milliseconds, and ratios.
+
+One model that answers at once, one tool, the same number of tool calls for everybody: `react` with
+and without its observation phase, next to LangChain's `create_agent` and to a loop by hand over the
+same model, all in one run, rounds interleaved. Without a checkpointer and with one on SQLite.
+
+    python benchmarks/react_cost.py [iterations] [rounds]
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from loopwright import Context, build_react, open_durability
+
+GOAL = "Look up the numbers one after another."
+PAGE = "The page says: " + "lorem ipsum dolor sit amet " * 20
+
+
+class Instant(BaseChatModel):
+    """A chat model of no latency: calls `look` until it has been called often enough."""
+
+    calls: int
+
+    @property
+    def _llm_type(self) -> str:
+        return "instant"
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        """Offer tools, as every provider's class does."""
+        return self.bind(tools=tools, **kwargs)
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        made = sum(isinstance(message, ToolMessage) for message in messages)
+        message = self._answer(messages[0].text, made)
+        message.usage_metadata = {"input_tokens": 9, "output_tokens": 9, "total_tokens": 18}
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _answer(self, system: str, made: int) -> AIMessage:
+        more = made < self.calls
+        if system.startswith("You are the thought"):
+            flag = "true" if more else "false"
+            text = f"Number {made} next." if more else "All numbers are looked up."
+            return AIMessage(f'{text}\n<agent_meta>{{"shouldContinue": {flag}}}</agent_meta>')
+        if system.startswith("You are the observation"):
+            return AIMessage(f"Number {made} is known.")
+        if not more:
+            return AIMessage("All numbers are looked up.")
+        call = {"name": "look", "args": {"number": made}, "id": f"call_{made}"}
+        return AIMessage("", tool_calls=[call])
+
+
+@tool
+def look(number: int) -> str:
+    """Look up a number."""
+    return f"{number}: {PAGE}"
+
+
+look.metadata = {"readOnlyHint": True}
+
+Run = Callable[[], Any]
+
+
+def by_hand(model: Instant) -> Run:
+    """The least a loop can do: ask, call, append."""
+
+    def run() -> list[BaseMessage]:
+        bound = model.bind_tools([look])
+        messages: list[BaseMessage] = [HumanMessage(GOAL)]
+        while True:
+            answer = bound.invoke(messages)
+            messages.append(answer)
+            if not answer.tool_calls:
+                return messages
+            messages += [look.invoke(call) for call in answer.tool_calls]
+
+    return run
+
+
+def react(model: Instant, folder: Path | None, stack: ExitStack, observe: Any) -> Run:
+    """`build_react`, in memory or on SQLite."""
+    durability = None
+    if folder is not None:
+        durability = stack.enter_context(open_durability(f"sqlite:///{folder}/{observe}.db"))
+    graph = build_react(model=model, tools=[look], durability=durability, observe=observe)
+    context = Context(max_iterations=100, dedupe="off")
+    return lambda: graph.invoke(
+        {"messages": [{"role": "user", "content": GOAL}]}, thread(), context=context
+    )
+
+
+def agent(model: Instant, folder: Path | None, stack: ExitStack) -> Run:
+    """LangChain's `create_agent`, without and with its own SQLite saver."""
+    saver = None
+    if folder is not None:
+        saver = stack.enter_context(SqliteSaver.from_conn_string(str(folder / "agent.db")))
+    graph = create_agent(model, [look], checkpointer=saver, system_prompt="You look up numbers.")
+    return lambda: graph.invoke({"messages": [HumanMessage(GOAL)]}, thread())
+
+
+def thread() -> Any:
+    """A new thread."""
+    return {"configurable": {"thread_id": uuid.uuid4().hex}, "recursion_limit": 10_000}
+
+
+def runners(model: Instant, folder: Path, stack: ExitStack) -> dict[str, Run]:
+    """Everybody, by name."""
+    return {
+        "loop by hand": by_hand(model),
+        "create_agent": agent(model, None, stack),
+        "react direct": react(model, None, stack, "direct"),
+        "react": react(model, None, stack, "model"),
+        "create_agent, SQLite": agent(model, folder, stack),
+        "react direct, SQLite": react(model, folder, stack, "direct"),
+        "react, SQLite": react(model, folder, stack, "model"),
+    }
+
+
+def measure(iterations: int, rounds: int) -> dict[str, float]:
+    """CPU milliseconds per iteration, medians."""
+    taken: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        everybody = runners(Instant(calls=iterations), Path(folder), stack)
+        for round_ in range(rounds + 1):
+            for name, run in everybody.items():
+                began = time.process_time()
+                run()
+                if round_:  # the first one warms up
+                    taken.setdefault(name, []).append(time.process_time() - began)
+    return {name: statistics.median(s) / iterations * 1_000 for name, s in taken.items()}
+
+
+def main() -> None:
+    """Measure and print."""
+    iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+    found = measure(iterations, rounds)
+    write = sys.stdout.write
+    write(f"{iterations} iterations, CPU ms per iteration, median of {rounds} rounds\n")
+    for name, cost in found.items():
+        peer = found["create_agent, SQLite" if "SQLite" in name else "create_agent"]
+        write(f"  {name:22} {cost:7.2f} ms   {cost / peer:5.2f} x create_agent\n")
+
+
+if __name__ == "__main__":
+    main()

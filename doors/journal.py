@@ -1,0 +1,305 @@
+"""The journal: a row before each call that may change the world, and its result after it.
+
+A row is claimed atomically, so a call is made at most once for its key. After a crash the rows
+say what ended, and what may have happened without anybody knowing how it ended.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
+
+from ..state.canonical import hash_of
+from ..state.errors import DatabaseError
+from ..state.storable import storable, storable_json
+from .journal_tables import Connect, Tables, in_memory
+
+T = TypeVar("T")
+
+CallStateWord = Literal["claimed", "finished", "failed", "uncertain"]
+EndWord = Literal["finished", "failed", "uncertain"]
+
+_LARGEST_RESULT: Final = 1_000_000
+"""Characters of JSON; what a model is shown is far below, the rest is a tool's raw data."""
+
+_CLAIM: Final = (
+    "INSERT INTO loopwright_calls (key, thread, place, turn, call, arguments_hash, tool, server,"
+    " arguments, state, claimed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'claimed', ?)"
+    " ON CONFLICT (key) DO NOTHING"
+)
+_FIND: Final = "SELECT * FROM loopwright_calls WHERE key = ?"
+_RECLAIM: Final = (
+    "UPDATE loopwright_calls SET state = 'claimed', result = NULL, claimed_at = ?,"
+    " ended_at = NULL WHERE key = ?"
+)
+_DROP_CLAIM: Final = "DELETE FROM loopwright_calls WHERE key = ? AND state = 'claimed'"
+_END: Final = "UPDATE loopwright_calls SET state = ?, result = ?, ended_at = ? WHERE key = ?"
+_UNSETTLED: Final = (
+    "SELECT * FROM loopwright_calls WHERE thread = ? AND tool = ? AND COALESCE(server, '') = ?"
+    " AND arguments_hash = ? AND state = 'uncertain' ORDER BY seq DESC LIMIT 1"
+)
+_GRANT: Final = (
+    "INSERT INTO loopwright_grants (key, thread, body) VALUES (?, ?, ?)"
+    " ON CONFLICT (key) DO NOTHING"
+)
+_GRANTS: Final = "SELECT body FROM loopwright_grants WHERE thread = ? ORDER BY seq"
+_BEGIN: Final = (
+    "INSERT INTO loopwright_begun (thread, turn, model_calls, tool_calls) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (thread, turn) DO UPDATE SET"
+    " model_calls = loopwright_begun.model_calls + excluded.model_calls,"
+    " tool_calls = loopwright_begun.tool_calls + excluded.tool_calls"
+)
+_BEGUN: Final = "SELECT model_calls, tool_calls FROM loopwright_begun WHERE thread = ? AND turn = ?"
+_TABLES: Final = ("loopwright_calls", "loopwright_grants", "loopwright_begun")
+
+
+class CallKey(NamedTuple):
+    """What makes a call this one and no other; the same after a crash and a resume.
+
+    Attributes:
+        thread: The thread's id.
+        place: The graph's checkpoint namespace without the node's own task, "" at the root.
+        turn: The user turn.
+        call: The evidence id.
+        arguments: The hash of the arguments (`state.canonical.hash_of`).
+    """
+
+    thread: str
+    place: str
+    turn: str
+    call: str
+    arguments: str
+
+    @property
+    def idempotency_key(self) -> str:
+        """64 hexadecimal digits that a server may use to recognise a repeated call."""
+        return hash_of(list(self))
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """One recorded call; the times are ISO 8601, UTC."""
+
+    key: CallKey
+    tool: str
+    server: str | None
+    arguments: dict[str, Any]
+    state: CallStateWord
+    result: dict[str, Any] | None
+    claimed_at: str
+    ended_at: str | None
+
+
+class Journal:
+    """Calls, session grants and what was begun, of every thread of one database.
+
+    Its methods work in worker threads and may be called from any event loop. A cancelled caller
+    is let go once the statement has ended, so nothing is written after it.
+
+    Attributes:
+        durable: Whether it outlives the process.
+    """
+
+    durable: bool
+
+    def __init__(self, connect: Connect, *, durable: bool) -> None:
+        """Open the database by `connect`, at the first use and in a worker thread."""
+        self.durable = durable
+        self._connect = connect
+        self._tables: Tables | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+
+    async def claim(
+        self, key: CallKey, *, tool: str, server: str | None, arguments: Mapping[str, Any]
+    ) -> CallRow | None:
+        """Claim a call, atomically.
+
+        Returns:
+            None: it is claimed by this call now, and nobody else may make it. Else the row that
+            was there before, untouched.
+
+        Raises:
+            DatabaseError: It could not be recorded; the call must not be made. So do all methods.
+        """
+        texts = [key.idempotency_key, *key, tool, None if server is None else storable(server)]
+        body = json.dumps(storable_json(dict(arguments)), ensure_ascii=False, default=str)
+        values = [storable(v) if v is not None else None for v in texts]
+
+        def claim(tables: Tables) -> CallRow | None:
+            while True:
+                if tables.execute(_CLAIM, [*values, body, _now()])[0] == 1:
+                    return None
+                _, found = tables.execute(_FIND, values[:1])
+                if found:
+                    return _row(found[0])
+
+        def undo(tables: Tables, found: CallRow | None) -> None:
+            # The call of a cancelled claim is never made: left behind, its row would say "maybe".
+            if found is None:
+                tables.execute(_DROP_CLAIM, values[:1])
+
+        return await self._do(claim, undo)
+
+    async def reclaim(self, key: CallKey) -> None:
+        """Claim a recorded call once more: a human says so, or its tool may be repeated."""
+        values = [_now(), key.idempotency_key]
+        await self._do(lambda tables: tables.execute(_RECLAIM, values))
+
+    async def end(self, key: CallKey, state: EndWord, result: Mapping[str, Any] | None) -> None:
+        """Record how a claimed call ended.
+
+        Args:
+            key: Of the call.
+            state: `finished` or `failed` where the tool answered, `uncertain` where it may have
+                run and nobody knows.
+            result: JSON; of one above 1 MB only texts, numbers and flags at its top are kept.
+        """
+        body = None if result is None else _body(result)
+        values = [state, body, _now(), key.idempotency_key]
+        await self._do(lambda tables: tables.execute(_END, values))
+
+    async def find(self, key: CallKey) -> CallRow | None:
+        """The row of a call."""
+        values = [key.idempotency_key]
+        _, found = await self._do(lambda tables: tables.execute(_FIND, values))
+        return _row(found[0]) if found else None
+
+    async def rows(
+        self, thread: str, *, turn: str | None = None, states: Collection[str] = ()
+    ) -> list[CallRow]:
+        """A thread's calls, oldest first; all of them, or those of one turn or in some states."""
+        sql, values = "SELECT * FROM loopwright_calls WHERE thread = ?", [storable(thread)]
+        if turn is not None:
+            sql, values = f"{sql} AND turn = ?", [*values, storable(turn)]
+        if states:
+            marks = ", ".join("?" * len(states))
+            sql, values = f"{sql} AND state IN ({marks})", [*values, *states]
+        _, found = await self._do(lambda tables: tables.execute(f"{sql} ORDER BY seq", values))
+        return [_row(row) for row in found]
+
+    async def unsettled(
+        self, thread: str, tool: str, server: str | None, arguments_hash: str
+    ) -> CallRow | None:
+        """The newest uncertain call of a thread, in any turn, to a tool with these arguments."""
+        values = [storable(thread), storable(tool), storable(server or ""), arguments_hash]
+        _, found = await self._do(lambda tables: tables.execute(_UNSETTLED, values))
+        return _row(found[0]) if found else None
+
+    async def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
+        """Remember for the thread that a human allows calls like this; twice is once."""
+        body = json.dumps(storable_json(dict(grant)), ensure_ascii=False, default=str)
+        values = [hash_of([thread, dict(grant)]), storable(thread), body]
+        await self._do(lambda tables: tables.execute(_GRANT, values))
+
+    async def grants(self, thread: str) -> list[dict[str, Any]]:
+        """What a human has allowed for the thread, oldest first."""
+        values = [storable(thread)]
+        _, found = await self._do(lambda tables: tables.execute(_GRANTS, values))
+        return [json.loads(row["body"]) for row in found]
+
+    async def begin(
+        self, thread: str, turn: str, *, model_calls: int = 0, tool_calls: int = 0
+    ) -> None:
+        """Count calls that are about to be made, so that a crash does not refill an allowance."""
+        values = [storable(thread), storable(turn), model_calls, tool_calls]
+        await self._do(lambda tables: tables.execute(_BEGIN, values))
+
+    async def begun(self, thread: str, turn: str) -> tuple[int, int]:
+        """How many model calls and tool calls of a turn were begun."""
+        values = [storable(thread), storable(turn)]
+        _, found = await self._do(lambda tables: tables.execute(_BEGUN, values))
+        return (found[0]["model_calls"], found[0]["tool_calls"]) if found else (0, 0)
+
+    async def forget(self, thread: str) -> None:
+        """Delete everything about a thread."""
+        values = [storable(thread)]
+
+        def forget(tables: Tables) -> None:
+            for table in _TABLES:
+                tables.execute(f"DELETE FROM {table} WHERE thread = ?", values)
+
+        await self._do(forget)
+
+    def close(self) -> None:
+        """Close it when what is under way has ended; a second call does nothing."""
+        with self._lock:
+            self._closed = True
+            tables = self._tables
+        if tables is not None:
+            tables.close()
+
+    def tables(self) -> Tables:
+        """What it is kept in, opened if it is not; blocks meanwhile.
+
+        Raises:
+            DatabaseError: It cannot be opened, or was closed.
+        """
+        with self._lock:
+            if self._closed:
+                msg = "The journal of tool calls was closed: open the database again."
+                raise DatabaseError(msg)
+            if self._tables is None:
+                self._tables = self._connect()
+            return self._tables
+
+    async def _do(
+        self,
+        work: Callable[[Tables], T],
+        undo: Callable[[Tables, T], None] | None = None,
+    ) -> T:
+        """Work in a worker thread to its end, also where the caller is cancelled meanwhile.
+
+        Args:
+            work: What to do; `undo` takes it back for a caller who will not see its result.
+            undo: See `work`.
+        """
+        # Not a task: a loop that shuts down cancels those, and with them what is not begun yet.
+        loop = asyncio.get_running_loop()
+        working = loop.run_in_executor(None, lambda: work(self.tables()))
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            await asyncio.wait([working])
+            if working.exception() is None and undo is not None:
+                result = working.result()
+                with suppress(DatabaseError):
+                    await loop.run_in_executor(None, lambda: undo(self.tables(), result))
+            raise
+
+
+def memory_journal() -> Journal:
+    """A journal that lasts as long as the process; it costs nothing until it is used."""
+    return Journal(in_memory, durable=False)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def _body(result: Mapping[str, Any]) -> str:
+    body = json.dumps(storable_json(dict(result)), ensure_ascii=False, default=str)
+    if len(body) <= _LARGEST_RESULT:
+        return body
+    flat = {k: v for k, v in result.items() if v is None or isinstance(v, str | int | float)}
+    return json.dumps(storable_json(flat), ensure_ascii=False)
+
+
+def _row(found: Mapping[str, Any]) -> CallRow:
+    result = found["result"]
+    return CallRow(
+        key=CallKey(
+            found["thread"], found["place"], found["turn"], found["call"], found["arguments_hash"]
+        ),
+        tool=found["tool"],
+        server=found["server"],
+        arguments=json.loads(found["arguments"]),
+        state=cast("CallStateWord", found["state"]),
+        result=None if result is None else json.loads(result),
+        claimed_at=found["claimed_at"],
+        ended_at=found["ended_at"],
+    )

@@ -1,0 +1,231 @@
+"""One run a thread: whoever runs a thread keeps every other run out until it has ended.
+
+A thread that is held is refused, not waited for, and no lock outlives its process: it is an
+operating system's lock on a file beside a SQLite database, a session's advisory lock in Postgres,
+and for every other saver an entry in memory.
+"""
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, Protocol
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from ..state.errors import ThreadBusy
+from .file_locks import FileLocks
+from .savers import ThreadedSaver
+
+_CLEAN_UP: Final = 5.0
+"""Seconds a run of this process gets that is over but still cleans up after itself."""
+
+_SQLITE_FILES: Final = "PRAGMA database_list"
+
+Key = tuple[Hashable, str]
+Release = Callable[[], None]
+LockedBy = Callable[[], BaseCheckpointSaver[Any]]
+Keeper = BaseCheckpointSaver[Any] | LockedBy
+
+
+class Locks(Protocol):
+    """Where a database's threads are locked against other processes; used in worker threads."""
+
+    @property
+    def place(self) -> Hashable:
+        """The same for all locks that exclude each other in this process."""
+
+    def take(self, name: str) -> Release | str:
+        """Lock a name.
+
+        Returns:
+            What unlocks it, or who has it in words, "" where that cannot be told.
+
+        Raises:
+            DatabaseError: Locks cannot be had here.
+        """
+
+
+class Held:
+    """A thread that is held; it is let go at the latest when nobody refers to this any more."""
+
+    def __init__(self, entry: "_Entry", release: Release) -> None:
+        """Take over what `release` lets go."""
+        self._entry = entry
+        self._release = release
+        self._lost = weakref.finalize(self, _release_lost, release)
+        self._lost.atexit = False  # the end of a process lets go by itself
+
+    @contextmanager
+    def until_over(self) -> Iterator[None]:
+        """A block after which the run is over, although it may still have to clean up."""
+        try:
+            yield
+        finally:
+            self._entry.over = True
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        if self._lost.detach() is not None:
+            self._release()
+
+
+@asynccontextmanager
+async def thread_lock(saver: Keeper, thread: str, place: str = "") -> AsyncIterator[Held]:
+    """Hold a thread for the length of a block.
+
+    Args:
+        saver: Where the thread is saved, or what gives that saver; says how it is locked.
+        thread: The thread's id.
+        place: The checkpoint namespace of a graph that has only a part of the thread.
+
+    Raises:
+        ThreadBusy: Another run holds it.
+        DatabaseError: It cannot be locked here.
+    """
+    try:
+        held = await asyncio.to_thread(_take, saver, thread, place)
+    except ThreadBusy:
+        # Of this process it may be one that was left (`break` in `async for`): Python closes its
+        # generator by a task of the loop, which has begun by now.
+        if not await asyncio.to_thread(_is_gone_soon, saver, thread, place):
+            raise
+        held = await asyncio.to_thread(_take, saver, thread, place)
+    try:
+        yield held
+    finally:
+        await _let_go(held)
+
+
+async def _let_go(held: Held) -> None:
+    try:
+        # Not a task: a loop that shuts down cancels those.
+        releasing = asyncio.get_running_loop().run_in_executor(None, held.release)
+    except RuntimeError:  # the loop is closed, so this blocks nobody
+        held.release()
+    else:
+        await asyncio.shield(releasing)
+
+
+class _Entry:
+    """What other runs of this process see of the one that holds a thread."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self.gone = threading.Event()
+
+
+class _Entries:
+    """The threads that are held by runs of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_key: dict[Key, _Entry] = {}
+
+    def enter(self, key: Key) -> _Entry | None:
+        """A new entry, None where there is one."""
+        with self._lock:
+            if key in self._by_key:
+                return None
+            return self._by_key.setdefault(key, _Entry())
+
+    def leave(self, key: Key) -> None:
+        with self._lock:
+            entry = self._by_key.pop(key, None)
+        if entry is not None:
+            entry.gone.set()
+
+    def at(self, key: Key) -> _Entry | None:
+        with self._lock:
+            return self._by_key.get(key)
+
+    def forget(self) -> None:
+        """In a forked child: it holds nothing, and the lock may be held by nobody."""
+        self._lock, self._by_key = threading.Lock(), {}
+
+
+_entries = _Entries()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_entries.forget)
+
+
+def _take(saver: Keeper, thread: str, place: str) -> Held:
+    at, locks = _locks_of(saver)
+    name = f"{thread}\n{place}" if place else thread
+    entry = _entries.enter((at, name))
+    if entry is None:
+        raise _busy(thread, f"process {os.getpid()}")
+    taken: Release | str = ""
+    try:
+        taken = locks.take(name) if locks is not None else _nothing
+    finally:
+        if isinstance(taken, str):
+            _entries.leave((at, name))
+    if isinstance(taken, str):
+        raise _busy(thread, taken)
+    return Held(entry, _release_in_order(taken, (at, name), os.getpid()))
+
+
+def _release_in_order(outside: Release, key: Key, process: int) -> Release:
+    def release() -> None:
+        if os.getpid() != process:  # a forked child's copy: the lock is its parent's
+            return
+        try:
+            outside()
+        finally:
+            _entries.leave(key)
+
+    return release
+
+
+def _nothing() -> None:
+    """Where no other process can have the same threads."""
+
+
+def _release_lost(release: Release) -> None:
+    """Let go of what a generator held that nobody will ever close.
+
+    In a thread of its own: the garbage collector calls from anywhere, also from within `release`.
+    """
+    with suppress(RuntimeError):  # the process is ending
+        threading.Thread(target=release, name="loopwright-unlock", daemon=True).start()
+
+
+def _is_gone_soon(saver: Keeper, thread: str, place: str) -> bool:
+    """Whether the holder was a run of this process that is over, and has cleaned up in time."""
+    at, _ = _locks_of(saver)
+    entry = _entries.at((at, f"{thread}\n{place}" if place else thread))
+    return entry is None or (entry.over and entry.gone.wait(_CLEAN_UP))
+
+
+def _locks_of(keeper: Keeper) -> tuple[Hashable, Locks | None]:
+    """What a saver keeps its threads in, and what locks them against other processes.
+
+    Savers are copied (LangGraph does, with strict deserialization); what they share is not.
+    """
+    saver = keeper if isinstance(keeper, BaseCheckpointSaver) else keeper()
+    inner = saver.inner if isinstance(saver, ThreadedSaver) else saver
+    locks: Locks | None = getattr(inner, "thread_locks", None)
+    if locks is None and isinstance(inner, SqliteSaver) and (file := _file_of(inner)):
+        locks = FileLocks(file)
+    if locks is not None:
+        return locks.place, locks
+    return id(getattr(inner, "conn", getattr(inner, "storage", inner))), None
+
+
+def _file_of(saver: SqliteSaver) -> str:
+    """The absolute path of the database, "" in memory."""
+    with saver.lock:
+        files = saver.conn.execute(_SQLITE_FILES).fetchall()
+    return next((os.path.realpath(file) for _, name, file in files if name == "main" and file), "")
+
+
+def _busy(thread: str, holder: str) -> ThreadBusy:
+    who = f" ({holder})" if holder else ""
+    return ThreadBusy(
+        f"Another run holds the thread {thread!r}{who}: wait until it has ended, or stop it,"
+        " then try again."
+    )

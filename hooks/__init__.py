@@ -1,0 +1,1 @@
+"""Hooks: callables of the embedding program around agents, models, tools and sessions."""

@@ -1,0 +1,216 @@
+"""Hooks around model calls: what is asked, with which tools, and what is taken as the answer.
+
+Hooks see messages in the form OpenAI's chat format has, texts only. A message a hook leaves alone
+is sent as it was, with everything that form does not show.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
+from pydantic import ValidationError
+from pydantic.alias_generators import to_snake
+
+from ..hooks.contract import Verdict
+from ..hooks.reading import ToolConfig
+from ..hooks.registry import Hooks
+from ..state.events import Emit
+from .choice import Chosen
+from .reading import Reading
+
+_ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+_SETTINGS: Final = ("temperature", "top_p", "top_k", "max_tokens", "stop")
+_OTHER_NAMES: Final = {"max_output_tokens": "max_tokens", "stop_sequences": "stop"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One model call as the hooks left it."""
+
+    messages: list[BaseMessage]
+    tools: Sequence[dict[str, Any]] = ()
+    model: str = ""
+    """Another model's name, where a hook wants one."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the model that a hook replaced."""
+    restricted: bool = False
+    """A hook took tools away: calls of those that are left only."""
+    must_call: bool = False
+    """A hook wants a call."""
+    answer: AIMessage | None = None
+    """A hook's own answer: the model is not asked."""
+    refused: str = ""
+    """Why no model may be asked, or its answer not be used."""
+
+
+async def before_model(hooks: Hooks, request: Request, chosen: Chosen, emit: Emit) -> Request:
+    """Let BeforeModel and then BeforeToolSelection hooks change a request."""
+    if hooks.listens("BeforeModel"):
+        shown = _shown(request, chosen)
+        verdict = await hooks.fire("BeforeModel", emit=emit, llm_request=shown)
+        request = _guarded(request, verdict)
+        if not request.refused:
+            request = _changed(request, verdict, shown["messages"])
+    if request.refused or request.answer or not request.tools:
+        return request
+    if hooks.listens("BeforeToolSelection"):
+        shown = _shown(request, chosen)
+        verdict = await hooks.fire("BeforeToolSelection", emit=emit, llm_request=shown)
+        request = _guarded(request, verdict)
+        if verdict.tool_config:
+            request = _chosen_tools(request, **verdict.tool_config)
+    return request
+
+
+async def after_model(
+    hooks: Hooks, request: Request, chosen: Chosen, message: AIMessage, emit: Emit
+) -> Request:
+    """Let AfterModel hooks replace or refuse an answer; it is the `answer` of what is returned."""
+    if not hooks.listens("AfterModel"):
+        return replace(request, answer=message)
+    verdict = await hooks.fire(
+        "AfterModel",
+        emit=emit,
+        llm_request=_shown(request, chosen),
+        llm_response=as_shown(message) | {"model": chosen.name},
+    )
+    request = _guarded(replace(request, answer=message), verdict)
+    return request if request.refused else _answered(request, verdict)
+
+
+def restrained(reading: Reading[Any], request: Request) -> Reading[Any]:
+    """The reading of an answer, refused where it keeps not to what hooks said about tools."""
+    message = reading.message
+    names = [tool["function"]["name"] for tool in request.tools]
+    called = [str(c["name"]) for c in [*message.tool_calls, *message.invalid_tool_calls]]
+    if request.restricted and (bad := sorted(set(called) - set(names))):
+        problem = f"{', '.join(bad)} cannot be called now; there is {', '.join(names) or 'no tool'}"
+        return replace(reading, message=AIMessage(message.text), problems=[problem])
+    if request.must_call and not called and not reading.problems:
+        return replace(reading, parsed=None, problems=[f"call one of: {', '.join(names)}"])
+    return reading
+
+
+def as_configured(chosen: Chosen, settings: Mapping[str, Any]) -> Chosen:
+    """The model and its fallbacks with these settings, as far as they know them."""
+    if not settings:
+        return chosen
+    named = {_OTHER_NAMES.get(to_snake(k), to_snake(k)): value for k, value in settings.items()}
+    known = {k: v for k, v in named.items() if k in type(chosen.model).model_fields}
+    return replace(
+        chosen,
+        model=chosen.model.model_copy(update=known),
+        fallbacks=tuple(as_configured(other, settings) for other in chosen.fallbacks),
+    )
+
+
+def as_shown(message: BaseMessage) -> dict[str, Any]:
+    """A message as hooks see it: role, text, calls."""
+    shown: dict[str, Any] = {"role": _ROLES.get(message.type, message.type)}
+    shown["content"] = message.text
+    if isinstance(message, AIMessage) and message.tool_calls:
+        shown["tool_calls"] = [
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {
+                    "name": call["name"],
+                    "arguments": json.dumps(call["args"], ensure_ascii=False, default=str),
+                },
+            }
+            for call in message.tool_calls
+        ]
+    if isinstance(message, ToolMessage):
+        shown["tool_call_id"] = message.tool_call_id
+    return shown
+
+
+def _shown(request: Request, chosen: Chosen) -> dict[str, Any]:
+    settings = {name: getattr(chosen.model, name, None) for name in _SETTINGS}
+    return {
+        "model": request.model or chosen.name,
+        "messages": [as_shown(message) for message in request.messages],
+        "config": {k: v for k, v in settings.items() if v is not None} | dict(request.settings),
+        "toolConfig": {
+            "mode": "AUTO" if request.tools else "NONE",
+            "allowedFunctionNames": [tool["function"]["name"] for tool in request.tools],
+        },
+    }
+
+
+def _guarded(request: Request, verdict: Verdict) -> Request:
+    if verdict.stop is not None:
+        return replace(request, refused=verdict.stop)
+    return replace(request, refused=verdict.reason) if verdict.blocked else request
+
+
+def _changed(request: Request, verdict: Verdict, shown: list[dict[str, Any]]) -> Request:
+    """The request with the fields a hook gave, or the hook's own answer."""
+    given = verdict.llm_request or {}
+    try:
+        if "messages" in given:
+            request = replace(request, messages=_messages(request, given["messages"], shown))
+        config = given.get("toolConfig", given.get("tool_config"))
+        if config is not None:
+            read = ToolConfig.model_validate(config)
+            request = _chosen_tools(request, read.mode, read.allowed_function_names)
+        settings = dict(given.get("config") or {})
+    except (ValidationError, ValueError, TypeError, KeyError, NotImplementedError) as error:
+        # Sending the request as it was could send what the hook meant to take out.
+        return replace(request, refused=_unreadable("request", error))
+    changed = replace(request, model=str(given.get("model") or ""), settings=settings)
+    return _answered(changed, verdict)
+
+
+def _messages(
+    request: Request, given: Sequence[Mapping[str, Any]], shown: list[dict[str, Any]]
+) -> list[BaseMessage]:
+    """The messages a hook gave; one it did not change is the very message it was."""
+    before = list(zip(shown, request.messages, strict=True))
+    messages: list[BaseMessage] = []
+    for one in given:
+        place = next((i for i, (form, _) in enumerate(before) if form == one), None)
+        messages.append(_read(one) if place is None else before.pop(place)[1])
+    return messages
+
+
+def _read(given: Mapping[str, Any]) -> BaseMessage:
+    role = "assistant" if given.get("role") == "model" else given.get("role")
+    return convert_to_messages([{**given, "role": role}])[0]
+
+
+def _answered(request: Request, verdict: Verdict) -> Request:
+    """The request with the answer a hook gave."""
+    given = verdict.llm_response
+    if given is None:
+        return request
+    if isinstance(given, str):
+        return replace(request, answer=AIMessage(given))
+    try:
+        known: dict[str, Any] = {
+            key: given[key] for key in ("content", "tool_calls") if key in given
+        }
+        message = _read({"content": "", **known, "role": "assistant"})
+    except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+        return replace(request, refused=_unreadable("answer", error))
+    return replace(request, answer=message if isinstance(message, AIMessage) else None)
+
+
+def _unreadable(what: str, error: Exception) -> str:
+    return f"a hook gave a model {what} that cannot be read ({type(error).__name__})"
+
+
+def _chosen_tools(request: Request, mode: str, allowed: Sequence[str] | None) -> Request:
+    tools = [
+        tool for tool in request.tools if allowed is None or tool["function"]["name"] in allowed
+    ]
+    if mode == "NONE":
+        tools = []
+    return replace(
+        request,
+        tools=tools,
+        restricted=request.restricted or len(tools) < len(request.tools),
+        must_call=mode == "ANY" and bool(tools),
+    )

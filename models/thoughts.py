@@ -1,0 +1,174 @@
+"""What a phase of the ReAct loop says, and the tag that nobody but the loop may see.
+
+A thought is a text and then `<agent_meta>{"shouldContinue": …, "reason": …}</agent_meta>`. The tag
+is confidential: whatever begins one is taken out of a message before anybody else gets it.
+"""
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage
+from pydantic import ConfigDict, StrictBool
+
+from ..state.contracts import Contract, Text
+from .extract import extract
+from .parse import field_names, read_object
+from .reading import Reading, read_answer, unusable
+
+_NAME: Final = r"agent[\s_-]?meta(?!data)"
+_END: Final = rf"(?:<|&lt;|\[)\s*/\s*{_NAME}\s*(?:>|&gt;|\])?"
+_TAG: Final = re.compile(
+    rf"(?:<|&lt;|\[)\s*{_NAME}(?P<inside>.*?)(?:(?P<end>{_END})|\Z)", re.IGNORECASE | re.DOTALL
+)
+_CLOSING: Final = re.compile(_END, re.IGNORECASE)
+# The flags without their tag, as the last words.
+_BARE: Final = re.compile(
+    r"\{[^{}]*['\"]should_?continue['\"][^{}]*(?:\}|\Z)[\s`]*\Z", re.IGNORECASE
+)
+_THINKING: Final = re.compile(r"<(think|thinking)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+_THOUGHT_UNTIL: Final = re.compile(r"\A.*</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
+_EMPTY_FENCE: Final = re.compile(r"```[ \t]*\w*\s*(?:```|\Z)")
+_CUT_TAG: Final = "<agent_meta"
+
+_FORM: Final = (
+    "your text, and then as its last line one tag with exactly these fields: "
+    '<agent_meta>{"shouldContinue": true or false, "reason": "why"}</agent_meta>'
+)
+_NO_TAG: Final = "the last line is no <agent_meta>{…}</agent_meta> tag"
+_SEVERAL: Final = "there is more than one <agent_meta> tag, and they differ"
+_NOT_LAST: Final = "the <agent_meta> tag is not the last thing in the answer"
+_NO_TEXT: Final = "there is no text before the <agent_meta> tag"
+_MUST_ANSWER: Final = (
+    "no step is left: write the complete answer from what is there, with shouldContinue false"
+)
+_MUST_CALL: Final = "the thought asks for a step, but no tool is called: call the tool it needs"
+
+
+class AgentMeta(Contract):
+    """What the tag of a thought holds, exactly."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    should_continue: StrictBool
+    reason: Text = ""
+
+
+def read_thought(message: AIMessage, *, must_answer: bool = False) -> Reading[AgentMeta]:
+    """Read a thought: its text as a message without the tag, and the tag.
+
+    Args:
+        message: As the provider gave it.
+        must_answer: No step is left, so a thought that wants one has a problem; its tag is
+            told all the same.
+    """
+    text = message.text
+    shown = AIMessage(visible(text), usage_metadata=message.usage_metadata)
+    problem = unusable(message)
+    if problem:
+        return Reading(shown, None, [problem], complete=False, text=text, wanted=_FORM)
+    parsed, problems = _meta(_spoken(text))
+    if not shown.text:
+        problems = [*problems, _NO_TEXT]
+    if problems:
+        return Reading(shown, None, problems, text=text, wanted=_FORM)
+    if must_answer and parsed is not None and parsed.should_continue:
+        return Reading(shown, parsed, [_MUST_ANSWER], text=text, wanted=_FORM)
+    return Reading(shown, parsed, text=text, wanted=_FORM)
+
+
+def read_words(
+    message: AIMessage, *, with_tools: bool = False, must_call: bool = False
+) -> Reading[Any]:
+    """Read an action or an observation: calls where tools were offered, else a text.
+
+    Args:
+        message: As the provider gave it.
+        with_tools: Tools were offered.
+        must_call: A text without a call is no answer.
+    """
+    reading: Reading[Any] = read_answer(message, None, with_tools=with_tools)
+    shown = without_tag(reading.message)
+    problems = reading.problems
+    if not (shown.tool_calls or shown.invalid_tool_calls):
+        if not problems and not shown.text.strip():
+            problems = ["the answer is empty"]
+        elif must_call and not problems:
+            problems = [_MUST_CALL]
+    wanted = "the tool call" if must_call else "a text"
+    return replace(reading, message=shown, problems=problems, wanted=wanted)
+
+
+def without_tag(message: AIMessage) -> AIMessage:
+    """The message with nothing in it that begins a hidden tag; its calls stay as they are."""
+    extra = {k: v for k, v in message.additional_kwargs.items() if not _tells(v) or k in _CALLS}
+    content = message.content
+    if isinstance(content, str):
+        content = visible(content)
+    elif _tells(content):
+        others = [block for block in content if not _is_text(block) and not _tells(block)]
+        shown = visible(message.text)
+        content = [*([{"type": "text", "text": shown}] if shown else []), *others]
+    return message.model_copy(update={"content": content, "additional_kwargs": extra})
+
+
+_CALLS: Final = frozenset({"tool_calls", "function_call"})
+
+
+def _tells(value: object) -> bool:
+    return re.search(_NAME, str(value), re.IGNORECASE) is not None
+
+
+def _is_text(block: object) -> bool:
+    return isinstance(block, str) or (isinstance(block, dict) and block.get("type") == "text")
+
+
+def visible(text: str) -> str:
+    """The text without hidden tags: whole, cut, unclosed, repeated or spelled in another way."""
+    shown, before = _spoken(text), None
+    while shown != before:  # taking one tag out may join the halves of another
+        before = shown
+        shown = _BARE.sub("", _CLOSING.sub("", _TAG.sub("", shown)))
+        shown = _EMPTY_FENCE.sub("", _without_beginning(shown)).strip()
+    return shown
+
+
+def _without_beginning(text: str) -> str:
+    """The text without the first letters of a tag at its end, where the answer was cut."""
+    stripped = text.rstrip()
+    for length in range(len(_CUT_TAG), 1, -1):
+        if stripped.lower().endswith(_CUT_TAG[:length]):
+            return stripped[:-length]
+    return text
+
+
+def _spoken(text: str) -> str:
+    """The text without think blocks, in which models rehearse what they will say."""
+    return _THOUGHT_UNTIL.sub("", _THINKING.sub("", text))
+
+
+def _meta(text: str) -> tuple[AgentMeta | None, list[str]]:
+    tags = list(_TAG.finditer(text))
+    if not tags:
+        return None, [_NO_TAG]
+    read = [_read(tag["inside"]) for tag in tags]
+    parsed, problems = read[-1]
+    if parsed is None:
+        return None, problems
+    if any(other != parsed for other, _ in read):
+        return None, [_SEVERAL]
+    if _after(text, tags[-1]).strip(" \t\r\n`"):
+        return None, [_NOT_LAST]
+    return parsed, []
+
+
+def _after(text: str, tag: re.Match[str]) -> str:
+    """What stands behind a tag; of one that is never closed, what stands behind its object."""
+    return text[tag.end() :] if tag["end"] else tag["inside"].rpartition("}")[2]
+
+
+def _read(inside: str) -> tuple[AgentMeta | None, list[str]]:
+    found = extract(inside, field_names(AgentMeta))
+    if found.value is None or found.problem:
+        return None, ['the tag holds no whole JSON object {"shouldContinue": …, "reason": …}']
+    return read_object(found.value, AgentMeta)

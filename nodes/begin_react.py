@@ -1,0 +1,103 @@
+"""Begin react: the start of every user turn of the ReAct loop."""
+
+from langchain_core.messages import RemoveMessage
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from ..state.context import Context, context_of
+from ..state.loop import changes
+from ..state.migrations import SCHEMA_VERSION
+from ..state.react import Observe, ReactState, ReactUpdate
+from .events import emitter
+from .left_behind import answered
+from .parts import Parts
+from .run_facts import thread_id
+from .turn_hooks import Beginning, begin_turn
+from .turns import DROPPED, NOTHING_NEW, request_name, turn_name
+
+
+async def begin_react(
+    state: ReactState, runtime: Runtime[Context], *, parts: Parts, observe: Observe = "model"
+) -> ReactUpdate:
+    """Reset the guards, and answer the calls that an earlier turn left without an answer.
+
+    Args:
+        state: The thread; its earlier turns stay in the history.
+        runtime: Holds the run's settings.
+        parts: Hooks, and the journal that knows what became of those calls.
+        observe: What the graph was built with; a run's own setting wins.
+    """
+    request, emit = request_name(state.messages), emitter(runtime)
+    update = _fresh_guards(state)
+    if state.request_id == f"{DROPPED}{request}":
+        return changes(state, update | _halted(NOTHING_NEW))
+    same_request = bool(request) and request == state.request_id
+    update["request_id"] = request
+    update["allowance"] = state.allowance + 1 if same_request else 1
+    update["observe"] = context_of(runtime).observe or observe
+    update["messages"] = await answered(
+        state.messages, state.calls, journal=parts.journal, thread=thread_id(),
+        turn=state.turn_key, emit=emit,
+    )  # fmt: skip
+    if not _asks(state):
+        update |= ReactUpdate(halt="MISSING_INFORMATION", unmet=["The request is empty."])
+        return changes(state, update)
+    beginning = await begin_turn(state.request, parts.hooks, emit)
+    return changes(state, update | _begun(state, update, beginning))
+
+
+def _begun(state: ReactState, update: ReactUpdate, beginning: Beginning) -> ReactUpdate:
+    """What hooks make of the turn: texts for its prompts, or its end."""
+    begun = ReactUpdate(hook_context=beginning.context, warnings=Overwrite(beginning.warnings))
+    if not beginning.refused:
+        return begun
+    begun |= _halted(beginning.refused)
+    newest = next((m for m in reversed(state.messages) if m.type == "human"), None)
+    if not beginning.dropped or newest is None:
+        return begun
+    kept = [message for message in state.messages if message is not newest]
+    begun["messages"] = [*update["messages"], RemoveMessage(id=str(newest.id))]
+    begun["request_id"] = f"{DROPPED}{request_name(kept)}"
+    return begun
+
+
+def _halted(why: str) -> ReactUpdate:
+    return ReactUpdate(halt="DENIED", unmet=[why])
+
+
+def _asks(state: ReactState) -> bool:
+    """Whether the newest human message holds anything, be it a picture."""
+    newest = next((m for m in reversed(state.messages) if m.type == "human"), None)
+    if newest is None:
+        return False
+    return bool(newest.text.strip()) or any(
+        isinstance(block, dict) and block.get("type") != "text" for block in newest.content
+    )
+
+
+def _fresh_guards(state: ReactState) -> ReactUpdate:
+    return ReactUpdate(
+        schema_version=SCHEMA_VERSION,
+        turn=state.turn + 1,
+        turn_id=turn_name(state.turn + 1),
+        outcome=None,
+        task_completed=False,
+        should_continue=True,
+        improvements=[],
+        halt=None,
+        spend=Overwrite({}),
+        warnings=Overwrite([]),
+        calls=[],
+        # Call ids begin anew in every turn: an old answer must not count for a new call.
+        decisions=Overwrite({}),
+        objections=Overwrite({}),
+        evidence=Overwrite([]),
+        denied="",
+        strikes=0,
+        phase="idle",
+        iteration=0,
+        demanded=False,
+        unmet=[],
+        hook_context=[],
+        stop_hook_active=False,
+    )

@@ -1,0 +1,32 @@
+"""Run the calls of a task's model turn, and end the task where one of them is in doubt."""
+
+from typing import cast
+
+from langgraph.runtime import Runtime
+
+from ..state.context import Context
+from ..state.evidence import Evidence
+from ..state.loop import TaskState, TaskUpdate
+from .call_tools import CallsUpdate, call_tools
+from .parts import Parts
+
+
+async def call_task_tools(
+    state: TaskState, runtime: Runtime[Context], *, parts: Parts
+) -> TaskUpdate:
+    """Run what may run now; a call that may have run, with nobody to ask, fails the task."""
+    changed = await call_tools(state, runtime, parts=parts)
+    return cast("TaskUpdate", changed) | _ended(changed)
+
+
+def _ended(changed: CallsUpdate) -> TaskUpdate:
+    doubtful = [record for record in changed["evidence"] if _is_in_doubt(record)]
+    if not doubtful:
+        return TaskUpdate()
+    words = "; ".join(f"{record['tool']} ({record['id']})" for record in doubtful)
+    why = f"uncertain: it is not known whether a call took effect: {words}"
+    return TaskUpdate(status="failed", feedback=why, denied="uncertain")
+
+
+def _is_in_doubt(record: Evidence) -> bool:
+    return record["status"] == "cancelled" and record.get("reason") == "uncertain"

@@ -1,0 +1,47 @@
+"""The calls of a model turn, from its message to what may run or must be asked about."""
+
+from langchain_core.messages import AIMessage
+
+from ..state.context import Context
+from ..state.events import Emit
+from ..tools.catalog import Catalog
+from ..tools.hooked import before_tools
+from ..tools.opening import open_calls
+from ..tools.planning import Gate, PlannedCall, plan_calls
+from .parts import Parts
+from .run_facts import can_ask, thread_id
+
+
+async def planned_calls(
+    message: AIMessage,
+    *,
+    path: str,
+    round_: int,
+    complete: bool,
+    catalog: Catalog,
+    context: Context,
+    parts: Parts,
+    emit: Emit,
+) -> list[PlannedCall]:
+    """Check and judge the calls of a message, let hooks change them, and schedule or ask.
+
+    Args:
+        message: The model's message.
+        path: Whose calls they are; begins their ids.
+        round_: The model turn, next in their ids.
+        complete: False where the message was cut, so that no call in it can be trusted.
+        catalog: What can be called.
+        context: The run's settings.
+        parts: Policy, hooks and journal.
+        emit: Takes the events of calls and hooks.
+    """
+    asking = can_ask(context)
+    gate = Gate(catalog, parts.toolbox.policy, context, asking, agent=parts.name)
+    calls = plan_calls(
+        message, task=path, round_=round_, catalog=catalog, policy=parts.toolbox.policy,
+        context=context, can_ask=asking, complete=complete, agent=parts.name,
+    )  # fmt: skip
+    calls = await before_tools(calls, gate, parts.hooks, emit=emit)
+    return await open_calls(
+        calls, gate, journal=parts.journal, thread_id=thread_id(), emit=emit, hooks=parts.hooks
+    )

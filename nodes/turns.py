@@ -1,0 +1,41 @@
+"""What every user turn begins and ends with, in whatever graph."""
+
+import hashlib
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from langchain_core.messages import AnyMessage
+
+from .run_facts import has_saver
+
+# Begins the request id of a turn whose prompt a hook dropped; the newest prompt that is left
+# follows it, which must not be taken for a request that is still to be done.
+DROPPED: Final = "dropped "
+NOTHING_NEW: Final = "The last message was dropped by a hook; send another one."
+
+
+def request_name(messages: Sequence[AnyMessage]) -> str:
+    """The newest human message, by its id and its words: clients may reuse an id."""
+    newest = next((m for m in reversed(messages) if m.type == "human"), None)
+    if newest is None:
+        return ""
+    words = hashlib.sha256(newest.text.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{newest.id}-{words}"
+
+
+def turn_name(turn: int) -> str:
+    """A name for a user turn that no other turn has, on whatever thread."""
+    return f"{turn}-{uuid.uuid4().hex[:12]}"
+
+
+def how_to_resume(thread: str, kept: str) -> dict[str, Any]:
+    """What an outcome says about going on; `kept` names what a resume does not do again."""
+    if not has_saver():
+        how = "This run was not saved; give the graph a checkpointer to be able to resume."
+        return {"thread_id": thread, "how": how}
+    return {
+        "thread_id": thread,
+        "how": "Invoke the graph with input None on this thread, or run `loopwright resume`: "
+        f"{kept}, the allowance starts afresh.",
+    }

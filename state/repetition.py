@@ -1,0 +1,216 @@
+"""Whether a run goes round in circles: the same calls with the same results, the same words. Pure.
+
+The call path asks `repeats` before a call runs, with the calls of the task or turn before it, and
+answers a call that is one with `Repeat.text`, status error, the record's `same_as` and `reason`
+taken from it. Tools that declare to be `repeatable` are not asked about. `strikes_of` then tells
+from the records whether the model was warned or the step must end.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Literal
+
+from .canonical import canonical
+from .evidence import Evidence
+
+REPEATED: Final = "repeated"
+LOOP_DETECTED: Final = "loop_detected"
+
+# Cycle lengths, thresholds and chunks are those of gemini-cli's loop detection, which looks at the
+# calls alone: here a new result is progress, and the model is warned before the end.
+LONGEST_CYCLE: Final = 5
+WARNED_AT: Final = 3
+STUCK_AT: Final = 5
+LAST_STRIKE: Final = 2
+CHUNK: Final = 50
+CHUNK_TIMES: Final = 10
+CLOSE: Final = 5 * CHUNK
+_WINDOW: Final = LONGEST_CYCLE * STUCK_AT
+_TEXT_WINDOW: Final = 5_000
+_ORDINALS: Final = {3: "third", 4: "fourth", 5: "fifth", 6: "sixth", 7: "seventh"}
+
+_Token = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A call that would go on with a cycle of calls which brought nothing new.
+
+    Attributes:
+        times: Which repetition of the cycle the call belongs to, 3 or more.
+        length: Calls in the cycle, 1 to 5.
+        same_as: Evidence id of the identical earlier call that was really answered.
+        result: What that call gave.
+        stuck: The model was warned and went on; the step must end.
+    """
+
+    times: int
+    length: int
+    same_as: str
+    result: str
+    stuck: bool
+
+    @property
+    def reason(self) -> Literal["repeated", "loop_detected"]:
+        """The word for the record."""
+        return "loop_detected" if self.stuck else "repeated"
+
+    @property
+    def text(self) -> str:
+        """The answer to the call: what is known already, and what to do instead."""
+        what = "identical call" if self.length == 1 else f"round of the same {self.length} calls"
+        advice = (
+            "The work on this ends here."
+            if self.stuck
+            else "Do not send it again: use this result, change the arguments, try another tool, "
+            "or report what stands in the way."
+        )
+        return (
+            f"Not run: this is the {_ORDINALS.get(self.times, f'{self.times}th')} {what}, and the "
+            f"result was the same each time. {advice}\nThe result of {self.same_as}:\n{self.result}"
+        )
+
+
+def repeats(
+    history: Sequence[Evidence],
+    tool: str,
+    arguments: Mapping[str, Any],
+    *,
+    again: bool = False,
+) -> Repeat | None:
+    """Whether a call would repeat a cycle of 1 to 5 calls for the third time or more.
+
+    A call whose arguments or result are new ends every cycle. What was answered from memory or by
+    this guard counts as the result it showed.
+
+    Args:
+        history: The calls of the task or turn before this message, oldest first.
+        tool: The name the model used.
+        arguments: What the call would run with.
+        again: The model asks for a fresh result: only calls that really ran stand against it.
+
+    Returns:
+        What is repeated; None where the call may run.
+    """
+    records = [record for record in history if record.get("tool")]
+    key = (tool, canonical(dict(arguments)))
+    if again:
+        ran = [r for r in records if not (r.get("same_as") or r.get("reused_from"))]
+        if _cycle(_tokens(ran), key) is None:
+            return None
+    tokens = _tokens(records)
+    found = _cycle(tokens, key)
+    if found is None:
+        return None
+    length, times = found
+    before = records[-length]
+    known = before.get("same_as") or before["id"]
+    warned = any(record.get("same_as") for record in records[-length:])
+    return Repeat(times, length, known, tokens[-length][2], stuck=warned and times >= STUCK_AT)
+
+
+def strikes_of(records: Sequence[Mapping[str, Any]]) -> int:
+    """What the guard said about these calls: 0 nothing, 1 a warning, LAST_STRIKE the end."""
+    reasons = {record.get("reason") for record in records if record.get("same_as")}
+    return LAST_STRIKE if LOOP_DETECTED in reasons else int(REPEATED in reasons)
+
+
+def loop_told(history: Sequence[Evidence]) -> str:
+    """Which call the guard ended a step at, in words for the task's feedback."""
+    last = next((r for r in reversed(history) if r.get("reason") == LOOP_DETECTED), None)
+    if last is None:
+        return "loop detected: the same words came again and again"
+    return (
+        f"loop detected: {last['tool']} was called again and again with the same arguments "
+        f"and gave the same result each time; see {last.get('same_as')} and {last['id']}"
+    )
+
+
+def _cycle(tokens: Sequence[_Token], key: tuple[str, str]) -> tuple[int, int] | None:
+    """The shortest cycle that the call goes on with: its length, and which repetition this is."""
+    for length in range(1, min(LONGEST_CYCLE, len(tokens) // 2) + 1):
+        if tokens[-length][:2] != key:
+            continue
+        same = 0
+        while same + length < len(tokens) and tokens[-same - 1] == tokens[-same - 1 - length]:
+            same += 1
+        times = (same + length) // length + 1
+        if times >= WARNED_AT:
+            return length, times
+    return None
+
+
+def _tokens(records: Sequence[Evidence]) -> list[_Token]:
+    """The last calls as tool, arguments and result; a result shown again is the one it shows."""
+    results = {record["id"]: _shown(record) for record in records}
+    return [
+        (
+            str(record["tool"]),
+            canonical(record["arguments"]),
+            results.get(record.get("same_as", ""), _shown(record)),
+        )
+        for record in records[-_WINDOW:]
+    ]
+
+
+def _shown(record: Evidence) -> str:
+    """The result without the line that says where a reused one comes from."""
+    result = record["result"]
+    return result.partition("\n")[2] if record.get("reused_from") else result
+
+
+def repeated_text(texts: Sequence[str]) -> str:
+    """The words that come again and again in an assistant's texts; "" where none do.
+
+    A chunk of 50 characters counts if it is there 10 times, without overlap, on average within
+    250 characters, with at most 5 different texts between. Code, tables, lists, quotes, headings
+    and dividers are passed over and part what stands before from what stands after them.
+
+    Args:
+        texts: What was said since the last call or warning, oldest first.
+    """
+    for passage in _passages(texts):
+        places: dict[str, list[int]] = {}
+        for start in range(len(passage) - CHUNK + 1):
+            chunk = passage[start : start + CHUNK]
+            seen = places.setdefault(chunk, [])
+            if not seen or start - seen[-1] >= CHUNK:
+                seen.append(start)
+                if _chants(passage, seen):
+                    return chunk.strip()
+    return ""
+
+
+def _chants(passage: str, places: Sequence[int]) -> bool:
+    """Whether the last ten places of a chunk are close together with little that is new between."""
+    last = places[-CHUNK_TIMES:]
+    if len(last) < CHUNK_TIMES or last[-1] - last[0] > CLOSE * (CHUNK_TIMES - 1):
+        return False
+    between = {passage[a:b] for a, b in pairwise(last)}
+    return len(between) <= CHUNK_TIMES // 2
+
+
+_FENCE: Final = re.compile(r"\s*(```|~~~)")
+_SET_APART: Final = re.compile(r"\s*(\||>|#|[-*+•]\s|\d+[.)]\s|[-=*_+|:]{3,}\s*$)|(?: {4}|\t)\S")
+
+
+def _passages(texts: Sequence[str]) -> Iterator[str]:
+    """The prose in these texts, parted where something else stands between."""
+    prose: list[str] = []
+    for text in texts:
+        fenced = False
+        for line in text.splitlines():
+            fence = bool(_FENCE.match(line))
+            if fence or fenced or _SET_APART.match(line):
+                yield _joined(prose)
+                prose = []
+            else:
+                prose.append(line)
+            fenced = fenced != fence
+    yield _joined(prose)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return " ".join(" ".join(lines).split())[-_TEXT_WINDOW:]

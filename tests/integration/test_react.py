@@ -1,0 +1,455 @@
+"""Whole runs of thought → action → observation on a scripted model and real Python tools."""
+
+import asyncio
+import json
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+from langgraph.types import Command
+
+from loopwright import Context, ModelCallFailed, ScriptedModel, build_react
+from loopwright.models.scripted import Slow
+from support.mcp_servers import stdio
+from support.reacting import DONE, GOAL, LOOK, THREAD, endless, of, one_step, roles, said, shelf
+from support.scripts import call, thought
+
+KEYS = {
+    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models", "resume",
+}  # fmt: skip
+
+
+@pytest.mark.req(
+    "S1-01", "S1-03", "S1-10", "S1-12", "S1-17", "S1-21", "S1-28", "S1-42", "S1-46", "S1-09"
+)
+def test_thought_action_observation_until_the_answer():
+    look, model = shelf(), one_step()
+    result = build_react(model=model, tools=[look]).invoke(said())
+    outcome = result["outcome"]
+    assert set(outcome) == KEYS
+    assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL")
+    assert outcome["answer"] == result["messages"][-1].text == "Ada owns it."
+    assert (outcome["unmet"], outcome["resume"], outcome["tasks"]) == ([], None, [])
+    assert look.calls == ["owner"]
+    assert roles(model) == ["thought", "action", "observation", "thought"]
+    assert outcome["spend"]["model_calls"] == 4
+    assert outcome["spend"]["tool_calls"] == 1
+    assert set(outcome["models"]) == {"thought", "action", "observation"}
+    kept = [(m.type, m.text) for m in result["messages"]]
+    assert kept == [
+        ("human", GOAL),
+        ("ai", "I look up the owner with look."),
+        ("ai", ""),
+        ("tool", "Ada"),
+        ("ai", "The owner is Ada; answer now."),
+        ("ai", "Ada owns it."),
+    ]
+    last = of(model, "thought")[-1].messages
+    assert [m.text for m in last if m.type in ("ai", "tool")] == [text for _, text in kept[1:-1]]
+
+
+@pytest.mark.req("S1-02", "S1-04", "S1-25", "P-01", "P-24")
+def test_at_the_limit_of_iterations_one_last_thought_answers_and_the_run_is_partial():
+    look, model = shelf(), endless()
+    result = build_react(model=model, tools=[look]).invoke(said())
+    outcome = result["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("partial", "MAX_TURNS")
+    assert outcome["answer"] == result["messages"][-1].text == "So far: some facts."
+    assert outcome["unmet"]
+    assert len(look.calls) == 10
+    assert roles(model) == [*["thought", "action", "observation"] * 10, "thought"]
+    few = endless()
+    build_react(model=few, tools=[shelf()]).invoke(said(), context=Context(max_iterations=2))
+    assert roles(few) == [*["thought", "action", "observation"] * 2, "thought"]
+
+
+@pytest.mark.req("S1-04", "P-24")
+def test_a_last_thought_that_still_wants_a_step_is_no_answer():
+    model = one_step(thought=[LOOK, LOOK, LOOK])
+    graph = build_react(model=model, tools=[shelf()])
+    outcome = graph.invoke(said(), context=Context(max_iterations=1))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("partial", "MAX_TURNS")
+    assert "Ada" in outcome["answer"]
+    assert any("I look up the owner" in text for text in outcome["unmet"])
+    nothing = one_step(
+        thought=[LOOK, LOOK, LOOK], action=[[call("look", name="nothing")]], observation=["No."]
+    )
+    graph = build_react(model=nothing, tools=[shelf()])
+    outcome = graph.invoke(said(), context=Context(max_iterations=1))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("exhausted", "MAX_TURNS")
+
+
+@pytest.mark.req("S1-36")
+def test_a_demanded_step_is_asked_for_once_more():
+    look = shelf()
+    model = one_step(action=["I would look.", [call("look", name="owner")]])
+    outcome = build_react(model=model, tools=[look]).invoke(said())["outcome"]
+    assert outcome["status"] == "complete"
+    assert look.calls == ["owner"]
+    again = of(model, "action")[1].messages
+    assert "no tool is called" in again[-1].text
+    assert again[-2].text == "I would look."
+
+
+@pytest.mark.req("S1-36", "S1-05")
+def test_a_demanded_step_that_is_never_taken_makes_the_run_partial():
+    model = one_step(action=["I would look.", "Ada, I guess."])
+    result = build_react(model=model, tools=[shelf()]).invoke(said())
+    outcome = result["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("partial", "GOAL")
+    assert outcome["answer"] == result["messages"][-1].text == "Ada, I guess."
+    assert any("I look up the owner" in text for text in outcome["unmet"])
+    assert roles(model) == ["thought", "action", "action"]
+
+
+@pytest.mark.req("S1-05")
+def test_an_action_without_a_call_ends_the_loop_where_no_step_was_demanded():
+    model = one_step(thought=["Hm, no tag.", "Still none."], action=["Ada owns it."])
+    result = build_react(model=model, tools=[shelf()]).invoke(said())
+    assert (result["outcome"]["status"], result["outcome"]["reason"]) == ("complete", "GOAL")
+    assert result["messages"][-1].text == "Ada owns it."
+    assert roles(model) == ["thought", "thought", "action"]
+
+
+def test_an_answer_that_was_cut_twice_is_not_called_complete():
+    cut = AIMessage("Ada ow", response_metadata={"finish_reason": "length"})
+    model = one_step(thought=["Hm.", "Hm."], action=[cut, cut])
+    outcome = build_react(model=model, tools=[shelf()]).invoke(said())["outcome"]
+    assert (outcome["status"], outcome["answer"]) == ("partial", "Ada ow")
+    assert any("cut off" in text for text in outcome["unmet"])
+
+
+@pytest.mark.req("S1-29", "S1-31", "S1-32")
+@pytest.mark.parametrize(
+    "bad",
+    [
+        '<agent_meta>{"shouldContinue": false}</agent_meta>',
+        "Ada owns it.",
+        'Ada. <agent_meta>{"shouldContinue": false, "mood": "fine"}</agent_meta>',
+        'Ada. <agent_meta>{"shouldContinue": "no"}</agent_meta>',
+    ],
+)
+def test_a_thought_that_breaks_its_form_is_asked_again_once(bad):
+    model = one_step(thought=[bad, DONE])
+    outcome = build_react(model=model, tools=[shelf()]).invoke(said())["outcome"]
+    assert (outcome["status"], outcome["answer"]) == ("complete", "Ada owns it.")
+    assert roles(model) == ["thought", "thought"]
+    again = model.asked[1].messages
+    assert (again[-2].text, again[-2].type) == (bad, "ai")
+    assert "<agent_meta>" in again[-1].text
+
+
+@pytest.mark.req("S1-13", "S1-37")
+def test_phase_and_iteration_can_be_watched():
+    graph = build_react(model=one_step(), tools=[shelf()], checkpointer=InMemorySaver())
+    events, values = [], []
+    for mode, chunk in graph.stream(said(), THREAD, stream_mode=["custom", "values"]):
+        (events if mode == "custom" else values).append(chunk)
+    phases = [(e["role"], e["iteration"]) for e in events if e["type"] == "phase"]
+    assert phases == [("thought", 1), ("action", 1), ("observation", 1), ("thought", 2)]
+    assert events[-1] == {"type": "outcome", "status": "complete", "reason": "GOAL"}
+    history = list(graph.get_state_history(THREAD))[::-1]
+    seen = [(s.values.get("phase", "idle"), s.values.get("iteration", 0)) for s in history]
+    for phase in (("idle", 0), ("thought", 1), ("action", 1), ("observation", 1), ("thought", 2)):
+        assert phase in seen
+    assert seen[-1] == ("idle", 2)
+
+
+def test_observe_direct_hands_results_to_the_next_thought():
+    model = one_step()
+    graph = build_react(model=model, tools=[shelf()], observe="direct")
+    assert graph.invoke(said())["outcome"]["status"] == "complete"
+    assert roles(model) == ["thought", "action", "thought"]
+    assert model.asked[-1].messages[-1].text == "Ada"
+    watched = one_step()
+    graph = build_react(model=watched, tools=[shelf()], observe="direct")
+    graph.invoke(said(), context=Context(observe="model"))
+    assert roles(watched) == ["thought", "action", "observation", "thought"]
+
+
+@pytest.mark.req("S1-15", "S1-20", "S1-22", "S1-23")
+def test_a_call_that_needs_a_human_waits_before_it_runs_and_goes_on_when_approved():
+    look, model = shelf(), one_step()
+    graph = build_react(model=model, tools=[look], policy="ask", checkpointer=InMemorySaver())
+    waiting = graph.invoke(said(), THREAD)
+    (question,) = waiting["__interrupt__"]
+    assert question.value["type"] == "tool_approval"
+    assert question.value["action_requests"][0]["args"] == {"name": "owner"}
+    (pending,) = graph.get_state(THREAD).values["calls"]
+    assert (pending["name"], pending["args"], pending["id"]) == (
+        "look", {"name": "owner"}, "react.1.0",
+    )  # fmt: skip
+    assert look.calls == []
+    result = graph.invoke(Command(resume={"type": "approve"}), THREAD)
+    assert result["outcome"]["status"] == "complete"
+    assert look.calls == ["owner"]
+    assert graph.get_state(THREAD).values["calls"] == []
+    assert roles(model) == ["thought", "action", "observation", "thought"]
+
+
+@pytest.mark.req("S1-18", "S1-20")
+def test_a_waiting_call_names_its_server():
+    model = one_step(action=[[call("note", path="f", text="lamp")]])
+    graph = build_react(
+        model=model, mcp={"mcpServers": {"desk": stdio("desk")}}, checkpointer=InMemorySaver()
+    )
+    (question,) = graph.invoke(said(), THREAD)["__interrupt__"]
+    assert "'desk'" in question.value["description"]
+    (pending,) = graph.get_state(THREAD).values["calls"]
+    assert (pending["name"], pending["server"]) == ("note", "desk")
+
+
+@pytest.mark.req("S1-23")
+async def test_a_set_of_calls_is_confirmed_one_after_another():
+    look = shelf()
+    model = one_step(action=[[call("look", "c1", name="owner"), call("look", "c2", name="price")]])
+    graph = build_react(model=model, tools=[look], policy="ask", checkpointer=InMemorySaver())
+    await graph.ainvoke(said(), THREAD)
+    waiting = await graph.ainvoke(Command(resume={"type": "approve"}), THREAD)
+    assert waiting["__interrupt__"][0].value["tool_call_id"] == "c2"
+    result = await graph.ainvoke(Command(resume={"type": "approve"}), THREAD)
+    assert look.calls == ["owner", "price"]
+    tools = [m.tool_call_id for m in result["messages"] if m.type == "tool"]
+    assert tools == ["c1", "c2"]
+    assert result["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("S1-24")
+def test_a_rejected_call_is_told_to_the_model_and_to_the_user():
+    look = shelf()
+    model = one_step(
+        observation=["The user said no."], thought=[LOOK, thought("I may not look it up.")]
+    )
+    graph = build_react(model=model, tools=[look], policy="ask", checkpointer=InMemorySaver())
+    graph.invoke(said(), THREAD)
+    result = graph.invoke(Command(resume={"type": "reject", "message": "not now"}), THREAD)
+    (answer,) = [m for m in result["messages"] if m.type == "tool"]
+    assert (answer.status, "not now" in answer.text) == ("error", True)
+    outcome = result["outcome"]
+    assert look.calls == []
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "DENIED")
+    assert outcome["answer"] == "I may not look it up."
+    assert any("rejected" in text for text in outcome["unmet"])
+
+
+def test_a_denied_call_with_nobody_to_ask_blocks_the_run_unless_something_else_did_it():
+    model = one_step(
+        observation=["It may not run."], thought=[LOOK, thought("I may not look it up.")]
+    )
+    graph = build_react(model=model, tools=[shelf()], policy="ask")
+    outcome = graph.invoke(said(), context=Context(interactive=False))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "NOT_INTERACTIVE")
+
+    def owner() -> str:
+        """Name the owner."""
+        return "Ada"
+
+    other = one_step(
+        thought=[LOOK, thought("Another way, with owner.", more=True), DONE],
+        action=[[call("look", name="owner")], [call("owner")]],
+        observation=["It may not run.", "Ada."],
+    )
+    policy = [{"tool": "look", "action": "deny"}]
+    outcome = build_react(model=other, tools=[shelf(), owner], policy=policy).invoke(said())[
+        "outcome"
+    ]
+    assert (outcome["status"], outcome["unmet"]) == ("complete", [])
+
+
+def test_a_conversation_shares_its_messages_and_counts_each_turn_afresh():
+    look = shelf()
+    model = one_step(
+        thought=[LOOK, DONE, thought("Now the price.", more=True), thought("7 euro.")],
+        action=[[call("look", name="owner")], [call("look", name="price")]],
+        observation=["Ada.", "7 euro."],
+    )
+    graph = build_react(model=model, tools=[look], policy="ask", checkpointer=InMemorySaver())
+    graph.invoke(said(), THREAD)
+    assert graph.invoke(Command(resume="approve"), THREAD)["outcome"]["status"] == "complete"
+    waiting = graph.invoke(said("And the price?"), THREAD)
+    assert waiting["__interrupt__"], "an old approval is none for a new call"
+    assert graph.get_state(THREAD).values["iteration"] == 1
+    result = graph.invoke(Command(resume="approve"), THREAD)
+    assert result["outcome"]["answer"] == "7 euro."
+    assert result["outcome"]["spend"]["model_calls"] == 4
+    assert look.calls == ["owner", "price"]
+    assert [m.text for m in result["messages"] if m.type == "human"] == [GOAL, "And the price?"]
+    assert "Ada owns it." in [m.text for m in of(model, "thought")[2].messages]
+
+
+@pytest.mark.req("P-05", "P-26")
+def test_a_new_message_supersedes_an_open_question():
+    look = shelf()
+    model = one_step(thought=[LOOK, thought("All right, I leave it.")])
+    graph = build_react(model=model, tools=[look], policy="ask", checkpointer=InMemorySaver())
+    graph.invoke(said(), THREAD)
+    events = []
+    for mode, chunk in graph.stream(said("Stop."), THREAD, stream_mode=["custom", "values"]):
+        events += [chunk] if mode == "custom" else []
+    result = graph.get_state(THREAD).values
+    kinds = [m.type for m in result["messages"]]
+    assert kinds == ["human", "ai", "ai", "tool", "human", "ai"]
+    assert result["messages"][3].status == "error"
+    assert result["outcome"]["status"] == "complete"
+    assert look.calls == []
+    ended = [e for e in events if e["type"] == "tool_call"]
+    assert [(e["status"], e["reason"]) for e in ended] == [("cancelled", "superseded")]
+
+
+@pytest.mark.req("P-01", "P-24")
+@pytest.mark.parametrize("calls", range(1, 8))
+def test_a_spent_budget_grants_one_last_answer(calls):
+    model = endless()
+    graph = build_react(model=model, tools=[shelf()])
+    outcome = graph.invoke(said(), context=Context(max_model_calls=calls))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
+    assert outcome["answer"] == "So far: some facts."
+    assert len(model.asked) == calls + 1
+    assert roles(model)[-1] == "thought"
+
+
+def test_spent_tool_calls_end_in_an_answer_too():
+    look, model = shelf(), endless()
+    graph = build_react(model=model, tools=[look])
+    outcome = graph.invoke(said(), context=Context(max_tool_calls=2))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
+    assert len(look.calls) == 2
+
+
+@pytest.mark.req("P-01", "P-21")
+def test_the_same_call_again_and_again_ends_as_stuck():
+    look = shelf()
+
+    def loop(messages, offered):
+        role = messages[0].text.split()[3]
+        if role == "thought":
+            return LOOK
+        return [call("look", name="owner")] if role == "action" else "Ada."
+
+    model = ScriptedModel(loop)
+    result = build_react(model=model, tools=[look]).invoke(said())
+    outcome = result["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("stuck", "LOOP_DETECTED")
+    assert len(look.calls) <= 2
+    assert len(of(model, "action")) == 5
+    assert "Ada" in outcome["answer"]
+
+
+def test_a_request_without_words_asks_no_model():
+    model = one_step(thought=[DONE])
+    graph = build_react(model=model)
+    outcome = graph.invoke(said(" "))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "MISSING_INFORMATION")
+    assert model.asked == []
+    picture = [{"type": "image", "url": "https://127.0.0.1/a.png"}]
+    asked = graph.invoke({"messages": [HumanMessage(picture)]})
+    assert asked["outcome"]["reason"] != "MISSING_INFORMATION"
+
+
+@pytest.mark.req("S1-27")
+def test_a_model_that_stays_away_raises_and_the_thread_goes_on():
+    script = iter([ConnectionError("gone"), LOOK, DONE])
+    model = one_step(thought=lambda messages, offered: next(script))
+    graph = build_react(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    context = Context(model_retries=0)
+    with pytest.raises(ModelCallFailed):
+        graph.invoke(said(), THREAD, context=context)
+    assert graph.invoke(None, THREAD, context=context)["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("S1-14", "S1-43")
+def test_a_run_is_drained_between_phases_and_goes_on():
+    control = RunControl()
+    look = shelf()
+
+    def acting(messages, offered):
+        control.request_drain("signal")
+        return [call("look", name="owner")]
+
+    model = one_step(action=acting)
+    graph = build_react(model=model, tools=[look], checkpointer=InMemorySaver())
+    with pytest.raises(GraphDrained):
+        graph.invoke(said(), THREAD, control=control)
+    assert look.calls == []
+    assert graph.invoke(None, THREAD, control=RunControl())["outcome"]["status"] == "complete"
+    assert roles(model) == ["thought", "action", "observation", "thought"]
+
+
+@pytest.mark.req("S1-14")
+async def test_a_cancelled_run_stops_at_once_and_a_new_message_finds_whole_pairs():
+    reached = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def observing(messages, offered):
+        loop.call_soon_threadsafe(reached.set)
+        return Slow(30, "never")
+
+    model = one_step(observation=observing)
+    graph = build_react(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    run = asyncio.create_task(graph.ainvoke(said(), THREAD))
+    await reached.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    result = await graph.ainvoke(said("Go on."), THREAD)
+    assert result["outcome"]["answer"] == "Ada owns it."
+    assert [m.type for m in result["messages"]] == ["human", "ai", "ai", "tool", "human", "ai"]
+
+
+def test_an_ended_turn_is_taken_up_again_with_its_messages():
+    model = endless()
+    graph = build_react(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    context = Context(max_iterations=1)
+    first = graph.invoke(said(), THREAD, context=context)["outcome"]
+    assert first["status"] == "partial"
+    assert "None" in first["resume"]["how"]
+    again = graph.invoke(None, THREAD, context=context)["outcome"]
+    assert again["spend"]["allowance"] == 2
+    assert roles(model) == [*["thought", "action", "observation", "thought"] * 2]
+    assert all(a.messages[-1].type in ("human", "tool") for a in model.asked)
+
+
+def test_a_failed_tool_is_an_observation_like_any_other():
+    model = one_step(
+        thought=[LOOK, thought("Nobody knows.")], action=[[call("look", name="nothing")]],
+        observation=["There is no such fact."],
+    )  # fmt: skip
+    result = build_react(model=model, tools=[shelf()]).invoke(said())
+    assert next(m for m in result["messages"] if m.type == "tool").status == "error"
+    assert result["outcome"]["status"] == "complete"
+
+
+def test_long_results_can_be_read_on():
+    def tell() -> str:
+        """Tell a long story."""
+        return "x" * 2_000
+
+    model = one_step(
+        thought=[LOOK, thought("Read on.", more=True), DONE],
+        action=[[call("tell")], [call("read_result", id="unknown")]],
+        observation=["Long.", "x"],
+    )
+    graph = build_react(model=model, tools=[tell])
+    graph.invoke(said(), context=Context(result_cap=500))
+    first, second = of(model, "action")
+    assert "read_result" not in first.tools
+    assert "read_result" in second.tools
+
+
+def test_what_is_kept_is_plain_json_and_messages():
+    graph = build_react(model=one_step(), tools=[shelf()], checkpointer=InMemorySaver())
+    graph.invoke(said(), THREAD)
+    values = dict(graph.get_state(THREAD).values)
+    values.pop("messages")
+    json.dumps(values)
+
+
+@pytest.mark.req("S1-26")
+def test_a_run_may_begin_with_earlier_messages():
+    model = one_step(thought=[DONE])
+    earlier = [("user", "Is there a shop?"), ("assistant", "Yes, one."), ("user", GOAL)]
+    result = build_react(model=model).invoke({"messages": earlier})
+    assert result["outcome"]["status"] == "complete"
+    assert [m.text for m in model.asked[0].messages[1:]] == [text for _, text in earlier]

@@ -1,0 +1,269 @@
+"""How a turn of the ReAct loop ends where not everything goes well: hooks, doubts, loops."""
+
+import asyncio
+from typing import Annotated
+
+import pytest
+from langchain_core.messages import AnyMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from loopwright import Context, Hook, ScriptedModel, build_react, open_durability
+from loopwright.nodes.left_behind import IN_DOUBT, NOT_RUN
+from support.scripts import call, thought
+
+THREAD = {"configurable": {"thread_id": "t"}}
+PAY = thought("I pay Ada.", more=True)
+DONE = thought("Ada is paid.")
+
+
+def said(text="Pay Ada"):
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+class Till:
+    """A tool that pays and is told when to go on."""
+
+    def __init__(self):
+        self.paid = []
+        self.reached = asyncio.Event()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.waits_for = "nobody"
+
+    async def pay(self, to: str) -> str:
+        """Pay somebody."""
+        self.paid.append(to)
+        if to == self.waits_for:
+            assert self.loop
+            self.loop.call_soon_threadsafe(self.reached.set)
+            await asyncio.sleep(60)
+        return f"paid {to}"
+
+
+def one_payment(**scripts):
+    return ScriptedModel(
+        {
+            "thought": [PAY, DONE, thought("Ada is paid, truly.")],
+            "action": [[call("pay", to="ada")]],
+            "observation": ["Ada got it."],
+        }
+        | scripts
+    )
+
+
+def build(model, *hooks, till=None, **options):
+    options = {"checkpointer": InMemorySaver()} | options
+    return build_react(model=model, tools=[(till or Till()).pay], hooks=hooks, **options)
+
+
+def on(event, output, **options):
+    return Hook(event=event, run=lambda _: output, **options)
+
+
+def of(model, role):
+    return [asked for asked in model.asked if asked.role == role]
+
+
+def ended(outcome):
+    return outcome["status"], outcome["reason"]
+
+
+@pytest.mark.req("S4-38")
+def test_every_hook_has_its_place_in_a_turn():
+    seen, model = [], one_payment()
+    events = ("SessionStart", "BeforeAgent", "BeforeModel", "AfterModel", "BeforeToolSelection",
+              "BeforeTool", "AfterTool", "AfterAgent", "SessionEnd", "Notification")  # fmt: skip
+    hooks = [Hook(event=e, run=lambda given: seen.append(given["hook_event_name"])) for e in events]
+    assert build(model, *hooks).invoke(said(), THREAD)["outcome"]["status"] == "complete"
+    asked = ["BeforeModel", "AfterModel"]
+    assert seen == [
+        "SessionStart", "BeforeAgent", *asked, "BeforeModel", "BeforeToolSelection", "AfterModel",
+        "BeforeTool", "AfterTool", *asked, *asked, "AfterAgent", "SessionEnd",
+    ]  # fmt: skip
+
+
+def test_a_prompt_that_a_hook_denies_is_dropped_and_asks_no_model():
+    model = one_payment()
+    graph = build(model, on("BeforeAgent", {"decision": "deny", "reason": "not today"}))
+    result = graph.invoke(said(), THREAD)
+    assert ended(result["outcome"]) == ("blocked", "DENIED")
+    assert "not today" in result["outcome"]["answer"]
+    assert [m.type for m in result["messages"]] == ["ai"]
+    assert model.asked == []
+    again = graph.invoke({"messages": []}, THREAD)["outcome"]
+    assert ended(again) == ("blocked", "DENIED")
+
+
+def test_what_hooks_add_is_in_every_prompt_of_the_turn():
+    model = one_payment()
+    context = {"hookSpecificOutput": {"additionalContext": "It is Sunday."}}
+    build(model, on("BeforeAgent", context)).invoke(said(), THREAD)
+    assert len(model.asked) == 4
+    assert all("It is Sunday." in asked.messages[0].text for asked in model.asked)
+
+
+def test_an_answer_a_hook_rejects_is_written_again_once():
+    seen, model = [], one_payment()
+
+    def check(given):
+        seen.append((given["prompt_response"], given["stop_hook_active"]))
+        return {"decision": "deny", "reason": "say truly"} if len(seen) == 1 else None
+
+    result = build(model, Hook(event="AfterAgent", run=check)).invoke(said(), THREAD)
+    assert ended(result["outcome"]) == ("complete", "GOAL")
+    assert result["outcome"]["answer"] == result["messages"][-1].text == "Ada is paid, truly."
+    assert seen == [("Ada is paid.", False), ("Ada is paid, truly.", True)]
+    before, after = of(model, "thought")[1:]
+    assert after.messages[: len(before.messages)] == before.messages
+    assert "say truly" in after.messages[-1].text
+
+
+@pytest.mark.parametrize("clear", [False, True])
+def test_an_answer_a_hook_rejects_twice_is_not_given(clear):
+    model = one_payment()
+    reject = {"decision": "deny", "reason": "never", "hookSpecificOutput": {"clearContext": clear}}
+    result = build(model, on("AfterAgent", reject)).invoke(said(), THREAD)
+    assert ended(result["outcome"]) == ("blocked", "DENIED")
+    assert "never" in result["outcome"]["answer"]
+    assert result["messages"][-1].text == result["outcome"]["answer"]
+    assert not any("truly" in m.text for m in result["messages"])
+    assert len(of(model, "thought")) == 3
+    last = of(model, "thought")[-1].messages
+    assert any("never" in m.text for m in last)
+    assert any(m.type == "tool" for m in last) is not clear
+
+
+def test_a_hook_may_change_a_call_or_end_the_turn_before_or_after_it():
+    till = Till()
+    changed = {"hookSpecificOutput": {"toolInput": {"to": "bob"}}}
+    build(one_payment(), on("BeforeTool", changed), till=till).invoke(said(), THREAD)
+    assert till.paid == ["bob"]
+    stop = {"continue": False, "stopReason": "enough"}
+    for event, paid in (("BeforeTool", []), ("AfterTool", ["ada"])):
+        till, model = Till(), one_payment()
+        outcome = build(model, on(event, stop), till=till).invoke(said(), THREAD)["outcome"]
+        assert ended(outcome) == ("blocked", "DENIED")
+        assert "enough" in outcome["unmet"]
+        assert till.paid == paid
+        assert len(model.asked) == 2
+
+
+def test_a_hook_that_refuses_model_calls_ends_the_turn():
+    model = one_payment()
+    outcome = build(model, on("BeforeModel", {"decision": "deny", "reason": "quiet"})).invoke(
+        said(), THREAD
+    )["outcome"]
+    assert ended(outcome) == ("blocked", "DENIED")
+    assert any("quiet" in text for text in outcome["unmet"])
+    assert model.asked == []
+
+
+def test_the_answer_of_an_earlier_turn_is_none_of_this_one():
+    model, refuse = one_payment(), []
+    hook = Hook(event="BeforeModel", run=lambda _: refuse[0] if refuse else None)
+    graph = build(model, hook)
+    assert graph.invoke(said(), THREAD)["outcome"]["answer"] == "Ada is paid."
+    refuse.append({"decision": "deny", "reason": "quiet"})
+    outcome = graph.invoke({"messages": []}, THREAD)["outcome"]
+    assert ended(outcome) == ("blocked", "DENIED")
+    assert "Ada is paid." not in outcome["answer"]
+
+
+async def cut_off(graph, till, *, at):
+    """Start a run and cancel it while the tool pays `at`."""
+    till.loop, till.waits_for = asyncio.get_running_loop(), at
+    run = asyncio.create_task(graph.ainvoke(said(), THREAD))
+    await till.reached.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    till.waits_for = "nobody"
+
+
+@pytest.mark.req("P-06", "P-26")
+async def test_a_new_message_after_a_cut_off_write_is_told_what_is_known(tmp_path):
+    till = Till()
+    wanted = [call("pay", "c1", to="bob"), call("pay", "c2", to="ada"), call("pay", "c3", to="eve")]
+    model = one_payment(action=[wanted])
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as durability:
+        graph = build(model, till=till, durability=durability, checkpointer=None)
+        await cut_off(graph, till, at="ada")
+        result = await graph.ainvoke(said("What happened?"), THREAD)
+    told = {m.tool_call_id: (m.text, m.status) for m in result["messages"] if m.type == "tool"}
+    assert told == {
+        "c1": ("paid bob", "success"), "c2": (IN_DOUBT, "error"), "c3": (NOT_RUN, "error"),
+    }  # fmt: skip
+    assert [m.type for m in result["messages"]] == [
+        "human", "ai", "ai", "tool", "tool", "tool", "human", "ai",
+    ]  # fmt: skip
+    assert till.paid == ["bob", "ada"]
+
+
+@pytest.mark.req("P-06")
+async def test_a_write_in_doubt_is_asked_about_or_blocks_the_turn(tmp_path):
+    till, model = Till(), one_payment()
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as durability:
+        graph = build(model, till=till, durability=durability, checkpointer=None)
+        await cut_off(graph, till, at="ada")
+        (question,) = (await graph.ainvoke(None, THREAD))["__interrupt__"]
+        assert question.value["type"] == "uncertain_call"
+        answered = await graph.ainvoke(Command(resume="respond: it was paid"), THREAD)
+    assert ended(answered["outcome"]) == ("complete", "GOAL")
+    assert answered["outcome"]["uncertain_calls"] == []
+    assert till.paid == ["ada"]
+
+
+@pytest.mark.req("P-06")
+async def test_a_write_in_doubt_with_nobody_to_ask_blocks_the_turn(tmp_path):
+    till, model = Till(), one_payment()
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as durability:
+        graph = build(model, till=till, durability=durability, checkpointer=None)
+        await cut_off(graph, till, at="ada")
+        result = await graph.ainvoke(None, THREAD, context=Context(interactive=False))
+    outcome = result["outcome"]
+    assert ended(outcome) == ("blocked", "NOT_INTERACTIVE")
+    (doubt,) = outcome["uncertain_calls"]
+    assert (doubt["tool"], doubt["arguments"]) == ("pay", {"to": "ada"})
+    assert till.paid == ["ada"]
+    assert len(model.asked) == 2
+
+
+@pytest.mark.req("P-21")
+def test_a_thought_that_chants_is_warned_and_then_ends_the_turn():
+    chant = "I am thinking about what I should be thinking about. " * 12
+    till = Till()
+    model = one_payment(
+        thought=[thought(chant, more=True)] * 3,
+        action=[[call("pay", to="ada")], [call("pay", to="bob")]],
+        observation=["Ada got it.", "Bob got it."],
+    )
+    result = build(model, till=till).invoke(said(), THREAD)
+    assert ended(result["outcome"]) == ("stuck", "LOOP_DETECTED")
+    assert till.paid == ["ada"]
+    assert "again and again" in of(model, "action")[0].messages[-1].text
+    long = one_payment(thought=[PAY, thought(chant)])
+    assert build(long).invoke(said(), THREAD)["outcome"]["status"] == "complete"
+
+
+class Outer(TypedDict):
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+@pytest.mark.req("S1-46")
+async def test_the_loop_is_a_node_of_another_graph_and_its_question_resumes_there():
+    till, model = Till(), one_payment()
+    inner = build(model, till=till, policy="ask", checkpointer=None)
+    outer = StateGraph(Outer)
+    outer.add_node("loop", inner)
+    outer.add_edge(START, "loop")
+    graph = outer.compile(checkpointer=InMemorySaver())
+    waiting = await graph.ainvoke(said(), THREAD)
+    assert waiting["__interrupt__"][0].value["type"] == "tool_approval"
+    result = await graph.ainvoke(Command(resume={"type": "approve"}), THREAD)
+    assert result["messages"][-1].text == "Ada is paid."
+    assert till.paid == ["ada"]
+    texts = [m.text for m in result["messages"]]
+    assert not any("agent_meta" in text for text in texts)

@@ -1,0 +1,281 @@
+"""Whole runs in which a model repeats itself: what is reused, what is refused, how it ends."""
+
+import itertools
+
+import pytest
+from langchain_core.tools import StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from loopwright import Context, ScriptedModel, build_plan_execute_verify
+from support.scripts import call, failed, passed, plan, report, todo
+
+THREAD = {"configurable": {"thread_id": "t"}}
+READS = {"readOnlyHint": True}
+GO_ON = {"taskCompleted": False, "shouldContinue": True, "nextAction": "continue"}
+
+
+class Shelf:
+    """A small world: a file that can be read and written, and a count of what really ran."""
+
+    def __init__(self, **metadata):
+        self.text = "first"
+        self.ran = []
+        self.tools = [
+            self.tool("read", self.read, **(metadata or READS)),
+            self.tool("write", self.write),
+        ]
+
+    @staticmethod
+    def tool(name, function, **metadata):
+        made = StructuredTool.from_function(function, name=name, description=f"{name} a file.")
+        made.metadata = metadata or None
+        return made
+
+    def read(self, path: str = "a") -> str:
+        self.ran.append(f"read {path}")
+        return self.text
+
+    def write(self, text: str) -> str:
+        self.ran.append(f"write {text}")
+        self.text = text
+        return "written"
+
+
+def script(*turns, verdict=None):
+    return ScriptedModel(
+        {
+            "planner": [plan(todo("1", "read it"))] * 2,
+            "executor": list(turns),
+            "verifier": [verdict or passed("It is read.", t1=["1.1.0"])] * 2,
+        }
+    )
+
+
+def run(model, tools, context=None, config=THREAD, saver=None, words="Read it."):
+    """The final state, the custom events, and the tool messages the executor saw last."""
+    graph = build_plan_execute_verify(model=model, tools=tools, checkpointer=saver)
+    events, state = [], None
+    given = {"messages": [{"role": "user", "content": words}]}
+    for mode, part in graph.stream(
+        given, config, context=context or Context(), stream_mode=["custom", "values"]
+    ):
+        if mode == "custom":
+            events.append(part)
+        else:
+            state = part
+    return state, events
+
+
+def tool_messages(model):
+    last = [a for a in model.asked if a.role == "executor"][-1]
+    return [m for m in last.messages if m.type == "tool"]
+
+
+def ends(events):
+    """The last event of each tool call, by the call's evidence id."""
+    return {e["id"]: e for e in events if e["type"] == "tool_call"}
+
+
+READ = [call("read", path="a")]
+NOT_DONE = failed("read something else", **{"1": False})
+
+
+@pytest.mark.req("P-17", "S4-30", "S0-05", "S0-69", "S0-70", "S0-71", "S0-74", "D2")
+def test_a_model_that_repeats_a_read_is_stopped_with_the_evidence():
+    shelf = Shelf()
+    model = script(*[READ] * 9, verdict=NOT_DONE)
+    state, events = run(model, shelf.tools)
+    assert shelf.ran == ["read a"], "the second was reused, the third to fifth were refused"
+    outcome = state["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("stuck", "LOOP_DETECTED")
+    assert outcome["unmet"][0].startswith("read it (failed: loop detected: read was called")
+    assert [a.role for a in model.asked] == ["planner", *["executor"] * 5, "verifier"]
+    assert (outcome["spend"]["model_calls"], outcome["spend"]["tool_calls"]) == (7, 1)
+    assert outcome["tasks"][0]["evidence"] == ["1.1.0", "1.2.0"]
+    told = ends(events)
+    assert [told[f"1.{n}.0"]["status"] for n in range(1, 6)] == ["success"] * 2 + ["error"] * 3
+    assert told["1.2.0"]["reused_from"] == "1.1.0"
+    assert told["1.3.0"]["reason"] == "repeated"
+    assert told["1.5.0"]["reason"] == "loop_detected"
+    assert [e["strike"] for e in events if e["type"] == "loop"][-1] == 2
+    shown = tool_messages(model)
+    assert shown[0].text == "first"
+    assert shown[1].text.startswith("[reused from 1.1.0, ")
+    assert shown[1].text.endswith("\nfirst")
+    assert shown[1].artifact["reused_from"] == "1.1.0"
+    assert "third identical call" in shown[2].text
+    assert shown[2].text.endswith("first")
+    assert shown[2].status == "error"
+
+
+@pytest.mark.req("P-17")
+@pytest.mark.parametrize("turn", [["read"], ["read", "look"]], ids=["one", "two by turns"])
+def test_tools_that_declare_nothing_run_twice_at_most(turn):
+    shelf = Shelf(title="undeclared")
+    tools = [*shelf.tools, shelf.tool("look", shelf.read, title="undeclared")]
+    model = script(*([call(name, path=name)] for name in turn * 5), verdict=NOT_DONE)
+    state, _ = run(model, tools, Context(max_executor_rounds=30))
+    assert shelf.ran == [f"read {name}" for name in turn * 2]
+    assert state["outcome"]["reason"] == "LOOP_DETECTED"
+
+
+@pytest.mark.req("P-17")
+def test_the_warned_model_may_still_finish():
+    shelf = Shelf()
+    model = script(READ, READ, READ, report("It says: first."))
+    state, _ = run(model, shelf.tools)
+    assert state["outcome"]["status"] == "complete"
+    assert shelf.ran == ["read a"]
+
+
+@pytest.mark.req("P-17")
+def test_one_message_with_the_same_read_six_times_reads_once():
+    shelf = Shelf()
+    six = [call("read", f"c{n}", path="a") for n in range(6)]
+    model = script(six, READ, report("It says: first."))
+    state, _ = run(model, shelf.tools)
+    assert shelf.ran == ["read a"]
+    assert [m.status for m in tool_messages(model)] == ["success"] * 6 + ["error"]
+    assert state["outcome"]["status"] == "complete"
+    assert state["outcome"]["spend"]["tool_calls"] <= 6
+
+
+@pytest.mark.req("P-48")
+def test_what_is_read_after_a_write_is_fresh():
+    shelf = Shelf()
+    write = [call("write", text="second")]
+    model = script(READ, write, READ, READ, report("second"))
+    run(model, shelf.tools)
+    assert shelf.ran == ["read a", "write second", "read a"]
+    texts = [m.text for m in tool_messages(model)]
+    assert texts[:3] == ["first", "written", "second"]
+    assert texts[3].startswith("[reused from 1.3.0")
+
+
+@pytest.mark.req("D3", "S1-34", "S0-73")
+@pytest.mark.parametrize("more", [{"refresh": True}, {"retry_reason": "cut off"}])
+def test_the_model_may_ask_for_a_fresh_result(more):
+    shelf = Shelf()
+    model = script(READ, READ, [call("read", path="a", **more)], report("first"))
+    state, events = run(model, shelf.tools)
+    assert shelf.ran == ["read a"] * 2
+    assert ends(events)["1.3.0"]["arguments"] == {"path": "a"}, "the tool never sees the wish"
+    assert state["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("P-17")
+def test_asking_for_fresh_results_for_ever_is_a_loop_too():
+    shelf = Shelf()
+    model = script(*[[call("read", path="a", refresh=True)]] * 9, verdict=NOT_DONE)
+    state, _ = run(model, shelf.tools)
+    assert state["outcome"]["reason"] == "LOOP_DETECTED"
+    assert shelf.ran == ["read a"] * 2
+
+
+@pytest.mark.req("D3")
+def test_reuse_can_be_turned_off_and_ends_with_time():
+    shelf = Shelf()
+    run(script(READ, READ, report("first")), shelf.tools, Context(dedupe="off"))
+    assert shelf.ran == ["read a"] * 2
+    shelf = Shelf()
+    run(script(READ, READ, report("first")), shelf.tools, Context(dedupe_seconds=1e-9))
+    assert shelf.ran == ["read a"] * 2
+    shelf = Shelf(title="undeclared")
+    run(script(READ, READ, report("first")), shelf.tools, Context(dedupe="all"))
+    assert shelf.ran == ["read a"]
+
+
+@pytest.mark.req("S0-67", "S0-72")
+def test_a_new_user_turn_reads_anew():
+    shelf = Shelf()
+    model = script(READ, report("first"), READ, report("first"))
+    saver = InMemorySaver()
+    graph = build_plan_execute_verify(model=model, tools=shelf.tools, checkpointer=saver)
+    for words in ("Read it.", "Read it once more."):
+        graph.invoke({"messages": [{"role": "user", "content": words}]}, THREAD)
+    assert shelf.ran == ["read a"] * 2
+
+
+@pytest.mark.req("S0-73")
+def test_a_failed_read_is_made_again():
+    attempts = itertools.count(1)
+
+    def read(path: str) -> str:
+        if next(attempts) == 1:
+            msg = "the disk is busy"
+            raise OSError(msg)
+        return "first"
+
+    model = script(READ, READ, report("first"), verdict=passed("It says: first.", t1=["1.2.0"]))
+    state, _ = run(model, [Shelf.tool("read", read, **READS)])
+    assert [m.status for m in tool_messages(model)] == ["error", "success"]
+    assert state["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("P-21")
+def test_many_reads_and_polls_with_news_are_no_loop():
+    progress = itertools.count(5, 5)
+    status = Shelf.tool(
+        "status", lambda: f"{next(progress)} % done", readOnlyHint=True, cacheable=False
+    )
+    shelf = Shelf()
+    turns = [[call("read", path=f"{n}.md")] for n in range(50)]
+    turns += [[call("status")] for _ in range(20)]
+    model = script(*turns, report("all read"))
+    state, events = run(model, [*shelf.tools, status], Context(max_executor_rounds=80))
+    assert state["outcome"]["status"] == "complete"
+    assert len(shelf.ran) == 50
+    assert next(progress) == 105, "20 polls ran"
+    assert not [e for e in events if e["type"] == "loop" or e.get("reused_from")]
+
+
+@pytest.mark.req("P-21")
+def test_a_tool_that_is_made_to_be_repeated_is_never_refused():
+    ran = []
+
+    def wait() -> str:
+        ran.append(1)
+        return "still running"
+
+    tool = Shelf.tool("wait", wait, readOnlyHint=True, repeatable=True)
+    model = script(*[[call("wait")]] * 8, report("done"))
+    state, _ = run(model, [tool])
+    assert len(ran) == 8
+    assert state["outcome"]["status"] == "complete"
+
+
+SAME = "I am still looking at the file to find out what stands in it, one moment. "
+
+
+def say(text):
+    return report(text, **GO_ON)
+
+
+@pytest.mark.req("P-21", "S4-31")
+def test_a_model_that_only_talks_is_nudged_once_then_stopped():
+    model = script(*[say(SAME)] * 30, verdict=NOT_DONE)
+    state, events = run(model, Shelf().tools, Context(max_executor_rounds=40))
+    assert (state["outcome"]["status"], state["outcome"]["reason"]) == ("stuck", "LOOP_DETECTED")
+    assert "the same words came again and again: " in state["outcome"]["unmet"][0]
+    assert [e["strike"] for e in events if e["type"] == "loop"] == [1, 2]
+    executor = [a for a in model.asked if a.role == "executor"]
+    assert len(executor) == 20
+    assert sum("said the same" in m.text for m in executor[-1].messages) == 1
+
+
+@pytest.mark.req("P-21")
+def test_after_the_nudge_the_model_may_do_better_and_words_between_calls_are_no_loop():
+    model = script(
+        say(SAME * 12), READ, report("first"), verdict=passed("It says: first.", t1=["1.2.0"])
+    )
+    state, events = run(model, Shelf().tools)
+    assert state["outcome"]["status"] == "complete"
+    assert [e["strike"] for e in events if e["type"] == "loop"] == [1]
+    shelf = Shelf()
+    turns = [(say(SAME), [call("read", path=f"{n}")]) for n in range(15)]
+    model = script(
+        *itertools.chain(*turns), report("first"), verdict=passed("It says: first.", t1=["1.2.0"])
+    )
+    state, events = run(model, shelf.tools, Context(max_executor_rounds=40))
+    assert state["outcome"]["status"] == "complete"
+    assert not [e for e in events if e["type"] == "loop"]

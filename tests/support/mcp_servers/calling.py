@@ -1,0 +1,39 @@
+"""Calling tools of real servers as a graph does."""
+
+from typing import Any
+
+from langchain_core.messages import AIMessage
+
+from loopwright.state.context import Context
+from loopwright.tools.calls import run_calls
+from loopwright.tools.planning import plan_calls
+
+
+async def run(box, *calls, deadline=20.0, user=None, **more) -> Any:
+    """The records of some calls, each a name and its arguments."""
+    context = Context(policy="allow", tool_deadline=deadline, dedupe="off")
+    message = AIMessage(
+        "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
+    )
+    planned = plan_calls(
+        message, task="1", round_=1, catalog=await box.catalog(user), policy=box.policy,
+        context=context, can_ask=False,
+    )  # fmt: skip
+    ran = await run_calls(
+        planned, toolbox=box, context=context, thread_id="t", user_id=user, can_ask=False, **more
+    )
+    return ran.records
+
+
+async def text(box, name, **args) -> Any:
+    """What a call that works gives the model."""
+    (record,) = await run(box, (name, args))
+    assert record["status"] == "success", record["result"]
+    return record["result"]
+
+
+async def failure(box, name, *, deadline=20.0, **args) -> Any:
+    """What a call that fails gives the model."""
+    (record,) = await run(box, (name, args), deadline=deadline)
+    assert record["status"] != "success", record["result"]
+    return record["result"]

@@ -1,0 +1,94 @@
+"""A hand-written server over stdio that breaks the rules as it is told to; it starts at once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+MODES = set(sys.argv[1:])
+CANCELLED: list[int] = []
+CHILD = [0]
+
+
+def put(message) -> Any:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def tools() -> Any:
+    names = ["echo", "die", "hang", "garbled", "pings", "cancelled", "big", "child", "refuse"]
+    if "changing" in MODES:
+        names += ["changed"] if CANCELLED else ["change"]
+    reads = {"readOnlyHint": True}
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    return [
+        {"name": name, "inputSchema": schema, "annotations": {} if name == "die" else reads}
+        for name in names
+    ]
+
+
+def text(words) -> Any:
+    return {"content": [{"type": "text", "text": str(words)}]}
+
+
+def call(number, name, arguments) -> Any:
+    """The result of a call, or None where there is none."""
+    if name == "die":
+        os._exit(7)
+    if name == "refuse":
+        put({"id": number, "error": {"code": -32602, "message": "n must be odd"}})
+    if name == "garbled":
+        put({"id": number, "result": "no object"})
+    if name == "pings":
+        for ping in range(arguments["n"]):
+            put({"id": f"p{ping}", "method": "ping"})
+    if name == "change":
+        CANCELLED.append(-1)
+        put({"method": "notifications/tools/list_changed"})
+    words = {"echo": arguments.get("n"), "pings": "pinged", "cancelled": CANCELLED}
+    words |= {"big": "x" * arguments.get("n", 0), "child": CHILD[0], "change": "changed"}
+    return text(words[name]) if name in words else None
+
+
+def answer(message) -> Any:
+    if message["method"] == "initialize":
+        return {
+            "protocolVersion": message["params"]["protocolVersion"],
+            "capabilities": {"tools": {"listChanged": True}},
+            "serverInfo": {"name": "faulty", "version": "1"},
+        }
+    if message["method"] == "tools/list":
+        return {"tools": tools()}
+    if message["method"] == "tools/call":
+        return call(message["id"], message["params"]["name"], message["params"]["arguments"])
+    put({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+    return None
+
+
+def serve() -> Any:
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message.get("method") == "notifications/cancelled":
+            CANCELLED.append(message["params"]["requestId"])
+        if "noise" in MODES:
+            sys.stdout.write('Starting up...\n{"half": \n\n[1]\n"word"\n\xff\n')
+        if "flood" in MODES:
+            sys.stderr.write(("many words on stderr " * 50 + "\n") * 5_000)
+        if "id" in message and "method" in message:
+            result = answer(message)
+            if result is not None:
+                put({"id": message["id"], "result": result})
+
+
+if __name__ == "__main__":
+    if "fork" in MODES:
+        deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+        CHILD[0] = subprocess.Popen([sys.executable, "-c", deaf]).pid
+    if "stubborn" in MODES:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    serve()
+    while "stubborn" in MODES:
+        time.sleep(1)

@@ -1,0 +1,43 @@
+from typing import Any
+
+import pytest
+
+from loopwright.cli.doctor import outlook
+from loopwright.state.context import Context
+from loopwright.tools.catalog import CatalogTool, flags
+from loopwright.tools.policy import Policy
+
+
+def tool(name, **hints) -> Any:
+    return CatalogTool(
+        name=name, description="", schema={}, server="disk", original=name, **flags(hints)
+    )
+
+
+def told(policy, one, /, **context) -> list[str]:
+    findings = [*outlook(one, Policy.of(policy), Context(**context))]
+    assert {finding.state for finding in findings} == {"detail"}
+    return [finding.text.strip() for finding in findings]
+
+
+def test_a_tool_no_rule_speaks_of_has_one_line():
+    assert told(None, tool("look", readOnlyHint=True)) == ["allow look: read-only"]
+    (line,) = told(None, tool("save"), question_expires_in=90)
+    assert line == "ask save: the tool does not declare itself read-only; expires after 90 s"
+
+
+@pytest.mark.req("P-42")
+def test_agents_arguments_and_expiry_are_told_in_the_order_that_counts():
+    rules = [
+        {"tool": "drop", "action": "deny"},
+        {"tool": "save", "agent": "research*", "action": "deny", "reason": "research only reads"},
+        {"tool": "save", "arguments": {"path": "^notes/"}, "action": "allow"},
+        {"tool": "s*", "agent": "react", "arguments": {"": "x"}, "action": "ask", "expires_in": 60},
+    ]
+    assert told(rules, tool("save"), policy="deny") == [
+        "deny save (agent research*): research only reads",
+        "allow save (path ~ ^notes/): policy rule for save",
+        "ask save (agent react, all ~ x): policy rule for s*; expires after 60 s",
+        "deny save (otherwise): policy deny of this run",
+    ]
+    assert told(rules, tool("drop")) == ["deny drop: policy rule for drop"]

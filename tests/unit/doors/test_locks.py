@@ -1,0 +1,399 @@
+"""One run a thread, across threads, loops and processes, and holders that die or are forgotten."""
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from uuid import uuid4
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
+
+from loopwright.doors.durability import open_durability
+from loopwright.doors.graph import LoopBuilder
+from loopwright.doors.locks import _take, thread_lock
+from loopwright.doors.savers import with_async
+from loopwright.state.errors import DatabaseError, ThreadBusy
+from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
+
+ME = rf"Another run holds the thread 't' \(process {os.getpid()}\): wait until it has ended, or"
+
+
+@pytest.fixture
+def database(tmp_path):
+    with open_durability(f"sqlite:///{tmp_path}/threads.db") as opened:
+        yield opened
+
+
+@pytest.fixture(params=["file", "memory", "own", "own sqlite in memory"])
+def saver(request, database):
+    if request.param == "file":
+        yield database.checkpointer
+    elif request.param == "memory":
+        with open_durability("sqlite:///:memory:") as opened:
+            yield opened.checkpointer
+    elif request.param == "own":
+        yield InMemorySaver()
+    else:
+        with SqliteSaver.from_conn_string(":memory:") as plain:
+            yield with_async(plain)
+
+
+async def is_free(saver, thread="t"):
+    with suppress(ThreadBusy):
+        async with thread_lock(saver, thread):
+            return True
+    return False
+
+
+async def test_a_thread_is_held_for_the_length_of_a_block(saver):
+    for _ in range(2):
+        async with thread_lock(saver, "t"):
+            with pytest.raises(ThreadBusy, match=ME):
+                async with thread_lock(saver, "t"):
+                    pass
+            assert await is_free(saver, "another")
+            assert await is_free(InMemorySaver())
+            async with thread_lock(saver, "t", "plan:1"):
+                assert not await is_free(saver)
+    assert await is_free(saver)
+
+
+async def test_a_failed_or_cancelled_block_lets_go(saver):
+    with pytest.raises(ZeroDivisionError):
+        async with thread_lock(saver, "t"):
+            raise ZeroDivisionError
+    inside = asyncio.Event()
+
+    async def hold():
+        async with thread_lock(saver, "t"):
+            inside.set()
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(hold())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await is_free(saver)
+
+
+async def test_cancelled_at_the_door_it_holds_nothing(saver):
+    for turns in range(4):
+
+        async def hold():
+            async with thread_lock(saver, "t"):
+                await asyncio.sleep(60)
+
+        task = asyncio.create_task(hold())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until_free(saver)
+
+
+async def until_free(saver, thread="t"):
+    deadline = time.monotonic() + 20
+    while not await is_free(saver, thread):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+def test_two_loops_and_two_threads_exclude_each_other(saver):
+    held, done = threading.Event(), threading.Event()
+
+    async def hold():
+        async with thread_lock(saver, "t"):
+            held.set()
+            await asyncio.to_thread(done.wait, 20)
+
+    other = threading.Thread(target=lambda: asyncio.run(hold()))
+    other.start()
+    assert held.wait(20)
+    assert not asyncio.run(is_free(saver))
+    done.set()
+    other.join()
+    assert asyncio.run(is_free(saver))
+
+
+def test_of_many_at_once_one_gets_it(database):
+    inside, most = 0, 0
+    lock, won = threading.Lock(), []
+
+    async def attempt():
+        nonlocal inside, most
+        with suppress(ThreadBusy):
+            async with thread_lock(database.checkpointer, "t"):
+                with lock:
+                    inside += 1
+                    most = max(most, inside)
+                won.append(1)
+                await asyncio.sleep(0)
+                with lock:
+                    inside -= 1
+
+    async def attempts():
+        for _ in range(40):
+            await attempt()
+
+    threads = [threading.Thread(target=lambda: asyncio.run(attempts())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert won
+
+
+async def test_the_file_is_there_only_while_it_is_held(database, tmp_path):
+    folder = tmp_path / "threads.db.locks"
+    async with thread_lock(database.checkpointer, "../../a thread/\x00\ud800"):
+        (file,) = folder.iterdir()
+        assert file.read_text() == str(os.getpid())
+    assert list(folder.iterdir()) == []
+
+
+async def test_two_ways_to_one_file_are_one_place(database, tmp_path):
+    (tmp_path / "link.db").symlink_to(tmp_path / "threads.db")
+    with open_durability(f"sqlite:///{tmp_path}/link.db") as linked:
+        async with thread_lock(linked.checkpointer, "t"):
+            assert not await is_free(database.checkpointer)
+
+
+async def test_a_copy_of_a_saver_is_the_same_place(saver):
+    async with thread_lock(saver, "t"):
+        assert not await is_free(saver.with_allowlist([("support.toy_graphs", "ToyState")]))
+
+
+async def test_where_no_file_can_be_made_it_is_told(database, tmp_path):
+    (tmp_path / "threads.db.locks").write_text("in the way")
+    with pytest.raises(DatabaseError, match=r"Cannot lock a thread .*threads\.db\.locks.*writable"):
+        async with thread_lock(database.checkpointer, "t"):
+            pass
+    (tmp_path / "threads.db.locks").unlink()
+    assert await is_free(database.checkpointer)
+
+
+HOLD = """
+import asyncio, os, sys
+from loopwright.doors.durability import open_durability
+from loopwright.doors.locks import thread_lock
+async def hold():
+    async with thread_lock(database.checkpointer, sys.argv[2]):
+        print(os.getpid(), flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+with open_durability(sys.argv[1]) as database:
+    asyncio.run(hold())
+"""
+
+
+@contextmanager
+def holder(url, thread="t"):
+    command = [sys.executable, "-c", HOLD, url, thread]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert int(process.stdout.readline()) == process.pid
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.req("P-34")
+async def test_another_process_is_named_and_its_death_frees_at_once(database, tmp_path):
+    with holder(f"sqlite:///{tmp_path}/threads.db") as process:
+        with pytest.raises(ThreadBusy, match=rf"thread 't' \(process {process.pid}\)"):
+            async with thread_lock(database.checkpointer, "t"):
+                pass
+        assert await is_free(database.checkpointer, "another")
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        left = list((tmp_path / "threads.db.locks").iterdir())
+        assert len(left) == 1, "the file of a killed process stays, its lock does not"
+        assert await is_free(database.checkpointer)
+        assert list((tmp_path / "threads.db.locks").iterdir()) == []
+
+
+FORKING = """
+import asyncio, gc, os, sys, threading
+from loopwright.doors.durability import open_durability
+from loopwright.doors.locks import thread_lock
+database = open_durability(sys.argv[1])
+lock = thread_lock(database.checkpointer, "t")
+asyncio.new_event_loop().run_until_complete(lock.__aenter__())
+if os.fork():
+    threading.Event().wait()
+del lock
+gc.collect()
+print("forked", flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_neither_lets_go_nor_holds_on(database, tmp_path):
+    command = [sys.executable, "-W", "ignore", "-c", FORKING, f"sqlite:///{tmp_path}/threads.db"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout.readline() == b"forked\n"
+        assert not asyncio.run(is_free(database.checkpointer))
+        parent.kill()
+        parent.wait()
+        assert asyncio.run(is_free(database.checkpointer)), "the child lives on"
+
+
+async def test_a_run_holds_its_thread_and_reading_or_writing_state_does_not(saver):
+    graph = asker().compile(saver)
+    async for _ in graph.astream(hello(), on("t")):
+        assert not await is_free(saver)
+        await graph.aget_state(on("t"))
+        with pytest.raises(ThreadBusy, match=ME):
+            await graph.ainvoke(hello(), on("t"))
+    assert await is_free(saver), "a question holds nothing"
+    async with thread_lock(saver, "t"):
+        await graph.aupdate_state(on("t"), {"log": ["by hand"]}, as_node="greet")
+    result = await graph.ainvoke(None, on("t"))
+    result = await graph.ainvoke(Command(resume="ok"), on("t"))
+    assert result["log"] == ["greet", "by hand", "ask:ok", "end"]
+
+
+async def test_without_a_saver_or_a_thread_nothing_is_held():
+    graph = greeter().compile()
+    await asyncio.gather(*(graph.ainvoke(hello(), on("t")) for _ in range(3)))
+
+
+async def test_who_leaves_a_stream_may_run_the_thread_again(saver):
+    graph = asker().compile(saver)
+    for _ in range(3):
+        async for _ in graph.astream(hello(), on("t")):
+            break
+        await graph.ainvoke(hello(), on("t"))
+
+
+def test_who_leaves_a_sync_stream_may_run_the_thread_again(saver):
+    graph = asker().compile(saver)
+    for _ in range(3):
+        for _ in graph.stream(hello(), on("t")):
+            break
+        graph.invoke(hello(), on("t"))
+
+
+def test_what_nobody_can_close_any_more_lets_go(saver):
+    async def run():
+        async with thread_lock(saver, "t"):
+            yield
+
+    loop = asyncio.new_event_loop()
+    stream = run()
+    loop.run_until_complete(anext(stream))
+    loop.close()
+    assert not asyncio.run(is_free(saver))
+    del stream
+    gc.collect()
+    assert asyncio.run(is_free(saver))
+
+
+def test_what_is_dropped_without_being_left_lets_go(saver):
+    loop = asyncio.new_event_loop()
+    held = loop.run_until_complete(_take_for_good(saver))
+    loop.close()
+    assert not asyncio.run(is_free(saver))
+    del held
+    gc.collect()
+    asyncio.run(until_free(saver))
+
+
+async def _take_for_good(saver):
+    return await asyncio.to_thread(_take, saver, "t", "")
+
+
+async def test_a_graph_inside_one_of_ours_is_covered_by_it(saver):
+    builder = LoopBuilder(ToyState, input_schema=ToyInput)
+    builder.add_node("inner", asker().compile())
+    builder.add_edge(START, "inner")
+    graph = builder.compile(saver)
+    await graph.ainvoke(hello(), on("t"))
+    result = await graph.ainvoke(Command(resume="ok"), on("t"))
+    assert "ask:ok" in result["log"]
+
+
+@pytest.mark.req("P-34")
+async def test_inside_somebody_elses_graph_it_holds_its_own_part():
+    running, go_on, done = asyncio.Event(), asyncio.Event(), []
+
+    async def work(state: ToyState):
+        running.set()
+        await go_on.wait()
+        done.append(1)
+
+    inner = asker()
+    inner.add_node("work", work)
+    inner.add_edge("ask", "work")
+    outer = StateGraph(ToyState)
+    outer.add_node("inner", inner.compile())
+    outer.add_edge(START, "inner")
+    outer.add_edge("inner", END)
+    graph = outer.compile(InMemorySaver())
+    await graph.ainvoke(hello(), on("t"))
+    first = asyncio.create_task(graph.ainvoke(Command(resume="ok"), on("t")))
+    await running.wait()
+    with pytest.raises(ThreadBusy, match=r"the thread 't' \(process"):
+        await graph.ainvoke(Command(resume="ok"), on("t"))
+    go_on.set()
+    await first
+    assert done == [1]
+
+
+async def test_threads_saved_by_a_server_are_locked_where_it_is_told(database):
+    builder = asker()
+    builder.locked_by = lambda: database.checkpointer
+    graphs = [builder.compile(InMemorySaver()) for _ in range(2)]
+    async for _ in graphs[0].astream(hello(), on("t")):
+        with pytest.raises(ThreadBusy, match=ME):
+            await graphs[1].ainvoke(hello(), on("t"))
+    await graphs[1].ainvoke(hello(), on("t"))
+
+
+@pytest.mark.postgres
+async def test_postgres_locks_fall_with_the_connection():
+    url = os.environ.get("POSTGRES_URI")
+    if not url:
+        pytest.skip("POSTGRES_URI is not set")
+    psycopg = pytest.importorskip("psycopg")
+    thread = uuid4().hex
+    with await asyncio.to_thread(open_durability, url) as first, open_durability(url) as second:
+        async with thread_lock(first.checkpointer, thread):
+            for database in (first, second):
+                with pytest.raises(ThreadBusy, match=rf"\(process {os.getpid()}\)"):
+                    async with thread_lock(database.checkpointer, thread):
+                        pass
+            assert await is_free(second.checkpointer, "another")
+            with psycopg.connect(url, autocommit=True) as other:
+                other.execute(KILL)
+            # The next lock is taken on a new connection, which takes back the old one's, too.
+            assert await is_free(first.checkpointer, "another")
+            assert not await is_free(second.checkpointer, thread)
+        assert await is_free(second.checkpointer, thread)
+        with holder(url, thread) as process:
+            with pytest.raises(ThreadBusy, match=rf"\(process {process.pid}\)"):
+                async with thread_lock(first.checkpointer, thread):
+                    pass
+            process.kill()
+            process.wait()
+            await until_free(first.checkpointer, thread)
+            assert await is_free(first.checkpointer, thread)
+
+
+KILL = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE application_name LIKE 'loopwright process %' AND datname = current_database()"
+)

@@ -1,0 +1,37 @@
+"""The parts of a graph that a server loads: nothing is opened before it is used."""
+
+import asyncio
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from loopwright.doors.journal import memory_journal
+from loopwright.graphs.assembly import assemble, served_parts
+from loopwright.graphs.plan_execute_verify import plan_builder
+from loopwright.state.errors import DatabaseError
+
+
+def test_without_a_journal_every_graph_has_one_in_memory():
+    journal = memory_journal()
+    assert assemble(journal=journal).journal is journal
+    assert not assemble().journal.durable
+    assert assemble().journal is not assemble().journal
+
+
+async def test_journal_and_locks_are_where_the_variable_says(monkeypatch, tmp_path):
+    assert served_parts().locked_by is None
+    monkeypatch.setenv("LOOPWRIGHT_DATABASE_URL", f"sqlite:///{tmp_path}/served.db")
+    parts = served_parts()
+    assert parts.journal is served_parts().journal
+    assert not (tmp_path / "served.db").exists()
+    await parts.journal.begin("t", "u", model_calls=1)
+    saver = await asyncio.to_thread(parts.locked_by)
+    assert saver.conn is not None
+    assert (tmp_path / "served.db").is_file()
+
+
+async def test_a_wrong_database_fails_the_run_not_the_import(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_DATABASE_URL", "mysql://x/y")
+    graph = plan_builder(served_parts()).compile(InMemorySaver())
+    with pytest.raises(DatabaseError, match="Cannot open the database 'mysql://x/y'"):
+        await graph.ainvoke({"messages": "hi"}, {"configurable": {"thread_id": "t"}})

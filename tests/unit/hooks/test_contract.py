@@ -1,0 +1,101 @@
+"""What makes a hook, and what is refused because it would silently never run or never guard."""
+
+import pytest
+
+from loopwright import Hook, SettingsError, hook
+from loopwright.hooks.contract import ADVISORY, EVENTS
+from loopwright.hooks.reading import Refused, read_output
+from loopwright.hooks.registry import Hooks
+
+
+def nothing(_):
+    return None
+
+
+@pytest.mark.req("S4-36")
+def test_there_are_eleven_events():
+    assert set(EVENTS) == {
+        "BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "BeforeModel", "AfterModel",
+        "BeforeToolSelection", "SessionStart", "SessionEnd", "PreCompress", "Notification",
+    }  # fmt: skip
+    hooks = Hooks([Hook(event=event, run=nothing) for event in EVENTS])
+    assert all(hooks.listens(event) for event in EVENTS)
+    assert not any(Hooks().listens(event) for event in EVENTS)
+
+
+def test_the_decorator_makes_a_hook_of_a_function():
+    @hook("BeforeTool", match="delete_", on_error="closed", order=3)
+    def guard(_):
+        return None
+
+    assert isinstance(guard, Hook)
+    assert (guard.label, guard.match, guard.on_error, guard.order) == (
+        "guard", "delete_", "closed", 3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"event": "BeforeLunch"}, "no hook event 'BeforeLunch'"),
+        ({"run": "no callable"}, "must be callable"),
+        ({"timeout": 0}, "more than 0 seconds"),
+        ({"on_error": "ajar"}, "open or closed"),
+        ({"match": "("}, "no regular expression"),
+        ({"event": "BeforeAgent", "match": "x"}, "nothing to match"),
+        *[({"event": event, "on_error": "closed"}, "cannot stop anything") for event in ADVISORY],
+    ],
+)
+def test_what_makes_no_sense_is_refused(options, words):
+    with pytest.raises(SettingsError, match=words):
+        Hook(**{"event": "BeforeTool", "run": nothing} | options)
+
+
+def test_only_hooks_are_hooks():
+    with pytest.raises(SettingsError, match="put @hook"):
+        Hooks([nothing])
+
+
+@pytest.mark.parametrize(
+    ("event", "match", "value", "fits"),
+    [
+        ("BeforeTool", "delete_.*", "delete_file", True),
+        ("BeforeTool", "file$", "delete_file", True),
+        ("BeforeTool", "^file", "delete_file", False),
+        ("AfterTool", "*", "anything", True),
+        ("SessionStart", "resume", "resume", True),
+        ("SessionStart", "res", "resume", False),
+        ("Notification", "", "ToolPermission", True),
+    ],
+)
+def test_tools_match_by_expression_all_else_exactly(event, match, value, fits):
+    assert Hook(event=event, run=nothing, match=match).matches(value) is fits
+
+
+def test_both_spellings_mean_the_same_inside_and_beside():
+    camel = {
+        "continue": False, "stopReason": "s", "systemMessage": "m", "suppressOutput": True,
+        "hookSpecificOutput": {"hookEventName": "BeforeTool", "toolInput": {"a": 1}},
+    }  # fmt: skip
+    snake = {
+        "continue": False, "stop_reason": "s", "system_message": "m", "suppress_output": True,
+        "tool_input": {"a": 1},
+    }  # fmt: skip
+    one, other = read_output(camel), read_output(snake)
+    assert one.tool_input == other.tool_input == {"a": 1}
+    assert one.model_dump(exclude={"hook_specific_output", "hook_event_name"}) == other.model_dump(
+        exclude={"hook_specific_output", "hook_event_name"}
+    )
+
+
+def test_nothing_and_a_text_are_outputs():
+    assert read_output(None).go_on
+    assert read_output("for the user").system_message == "for the user"
+
+
+@pytest.mark.parametrize(
+    "raw", [3, ["deny"], {"decison": "deny"}, {"decision": "no"}, {"tool_input": "rm"}]
+)
+def test_what_cannot_be_read_is_no_consent(raw):
+    with pytest.raises(Refused):
+        read_output(raw)

@@ -1,0 +1,200 @@
+"""Hooks are run in time, side by side or in order, and their failures are told and weighed."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+from langgraph.errors import GraphInterrupt
+
+from loopwright import Hook
+from loopwright.hooks.contract import NOTHING
+from loopwright.hooks.registry import Hooks
+
+
+def before_tool(run, **options):
+    return Hook(event="BeforeTool", run=run, **options)
+
+
+async def fired(*hooks, event="BeforeTool", **fields):
+    events = []
+    given = {"tool_name": "pay", "tool_input": {"n": 1}} | fields
+    verdict = await Hooks(hooks).fire(event, emit=events.append, thread="t", **given)
+    return verdict, events
+
+
+async def test_nothing_registered_costs_nothing():
+    verdict, events = await fired()
+    assert (verdict, events) == (NOTHING, [])
+    assert not Hooks()
+
+
+async def test_every_input_says_where_and_when():
+    seen = []
+    await fired(before_tool(seen.append))
+    assert set(seen[0]) == {
+        "session_id", "transcript_path", "cwd", "hook_event_name", "timestamp",
+        "tool_name", "tool_input",
+    }  # fmt: skip
+    assert (seen[0]["session_id"], seen[0]["hook_event_name"]) == ("t", "BeforeTool")
+
+
+async def test_sync_ones_run_in_a_thread_async_ones_on_the_loop():
+    async def awaited(_):
+        return {"additionalContext": threading.current_thread().name}
+
+    class Callable:
+        async def __call__(self, _):
+            return {"additionalContext": "object"}
+
+    verdict, events = await fired(
+        before_tool(lambda _: {"additionalContext": threading.current_thread().name}),
+        before_tool(awaited),
+        before_tool(Callable()),
+        before_tool(lambda given: awaited(given)),
+    )
+    here = threading.current_thread().name
+    assert verdict.context.split("\n") == ["loopwright hook", here, "object", here]
+    assert [event["status"] for event in events] == ["ok"] * 4
+
+
+async def test_side_by_side_on_the_same_input_which_nobody_else_sees_changed():
+    met = asyncio.Barrier(2)
+
+    async def one(given):
+        given["tool_input"]["n"] = 99
+        await asyncio.wait_for(met.wait(), 5)
+
+    fields = {"tool_input": {"n": 1}}
+    verdict, _ = await fired(before_tool(one, name="a"), before_tool(one, name="b"), **fields)
+    assert fields == {"tool_input": {"n": 1}}
+    assert not verdict.warnings
+
+
+async def test_one_sequential_hook_puts_all_in_order():
+    seen = []
+
+    def add(given):
+        seen.append(given["tool_input"]["n"])
+        return {"tool_input": {"n": given["tool_input"]["n"] + 1}}
+
+    verdict, _ = await fired(
+        before_tool(add, name="last", order=2),
+        before_tool(add, name="first", order=-1, sequential=True),
+        before_tool(add, name="middle"),
+    )
+    assert seen == [1, 2, 3]
+    assert verdict.tool_input == {"n": 4}
+
+
+async def test_order_then_place_decides_who_wins():
+    def says(text, **options):
+        return before_tool(lambda _: {"additionalContext": text}, name=text, **options)
+
+    verdict, events = await fired(says("c", order=1), says("a", order=-1), says("b"))
+    assert verdict.context == "a\nb\nc"
+    assert [event["name"] for event in events] == ["a", "b", "c"]
+
+
+async def test_one_given_twice_runs_once():
+    seen = []
+    one = before_tool(seen.append)
+    await fired(one, one)
+    assert len(seen) == 1
+
+
+def crash(_):
+    msg = "password 1234"
+    raise ValueError(msg)
+
+
+async def stall(_):
+    await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize(
+    ("run", "why"), [(crash, "ValueError"), (stall, "did not end within 0.05 s"), (len, "int")]
+)
+@pytest.mark.parametrize("on_error", ["open", "closed"])
+async def test_a_failure_is_told_and_blocks_only_where_it_guards(run, why, on_error):
+    verdict, events = await fired(before_tool(run, timeout=0.05, on_error=on_error))
+    assert verdict.blocked is (on_error == "closed")
+    assert [event["type"] for event in events] == ["hook", "warning"]
+    assert events[0]["status"] == "failed"
+    assert why in verdict.warnings[0]
+    # What is saved names the kind of error alone.
+    assert "1234" not in verdict.warnings[0] + verdict.reason + events[1]["text"]
+
+
+async def test_a_sync_hook_that_hangs_is_left_behind():
+    free = threading.Event()
+    began = time.monotonic()
+    verdict, _ = await fired(before_tool(lambda _: free.wait(30), timeout=0.05))
+    free.set()
+    assert verdict.warnings
+    assert time.monotonic() - began < 20
+
+
+async def test_exit_in_a_hook_ends_the_hook_alone():
+    verdict, _ = await fired(before_tool(lambda _: exit(3)))
+    assert verdict.warnings
+
+
+async def test_a_pause_of_the_graph_passes_through_and_leaves_nobody_behind():
+    ended = asyncio.Event()
+
+    async def pause(_):
+        raise GraphInterrupt
+
+    async def slow(_):
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    for one in ([before_tool(pause)], [before_tool(slow), before_tool(pause)]):
+        with pytest.raises(GraphInterrupt):
+            await fired(*one)
+    await asyncio.wait_for(ended.wait(), 5)
+
+
+async def test_cancelling_the_run_cancels_its_hooks():
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def slow(_):
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    run = asyncio.ensure_future(fired(before_tool(slow)))
+    await started.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await asyncio.wait_for(ended.wait(), 5)
+
+
+async def test_only_those_that_match_run():
+    seen = []
+    hooks = [before_tool(seen.append, match="^pay$"), before_tool(seen.append, match="refund")]
+    await fired(*hooks)
+    assert len(seen) == 1
+
+
+async def test_what_must_not_be_shown_is_not():
+    _, events = await fired(
+        before_tool(lambda _: {"systemMessage": "private", "suppressOutput": True})
+    )
+    assert "private" not in str(events)
+
+
+@pytest.mark.parametrize("trigger", ["manual", "auto"])
+async def test_compression_can_be_advised_on(trigger):
+    hooks = [
+        Hook(event="PreCompress", run=lambda given: f"{given['trigger']}!", match=match)
+        for match in ("manual", "auto")
+    ]
+    verdict, _ = await fired(*hooks, event="PreCompress", trigger=trigger)
+    assert verdict.message == f"{trigger}!"

@@ -1,0 +1,101 @@
+"""Hooks around one ask: what is sent, by whom it is answered, what it costs."""
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+from loopwright import Context, Hook, ModelUnavailable, ScriptedModel
+from loopwright.hooks.registry import Hooks
+from loopwright.models.ask import ask
+from loopwright.models.choice import Chosen, Models
+from loopwright.models.hooked import as_configured, as_shown
+from loopwright.models.spend import Ledger
+
+PAY = {"type": "function", "function": {"name": "pay", "description": "", "parameters": {}}}
+TALK = [
+    SystemMessage("You are the executor."),
+    HumanMessage("Pay Ada."),
+    AIMessage(
+        [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "I pay."}],
+        tool_calls=[{"name": "pay", "args": {"to": "ada"}, "id": "c1"}],
+    ),
+    ToolMessage("paid", tool_call_id="c1"),
+]
+
+
+async def asked(model, *hooks, tools=(), messages=TALK):
+    ledger = Ledger(Context())
+    answer = await ask(
+        Models(model), "executor", messages, context=Context(), ledger=ledger, tools=tools,
+        hooks=Hooks(hooks),
+    )  # fmt: skip
+    return answer, ledger
+
+
+def before(output):
+    return Hook(event="BeforeModel", run=lambda _: output)
+
+
+def test_a_message_is_shown_by_role_text_and_calls():
+    shown = [as_shown(message) for message in TALK]
+    assert [one["role"] for one in shown] == ["system", "user", "assistant", "tool"]
+    assert shown[2]["content"] == "I pay."
+    function = {"name": "pay", "arguments": '{"to": "ada"}'}
+    assert shown[2]["tool_calls"] == [{"id": "c1", "type": "function", "function": function}]
+    assert shown[3]["tool_call_id"] == "c1"
+
+
+async def test_messages_a_hook_left_alone_are_sent_as_they_were():
+    seen = []
+
+    def add(given):
+        seen.append(given["llm_request"])
+        extra = {"role": "user", "content": "Be quick."}
+        return {"llm_request": {"messages": [*given["llm_request"]["messages"], extra]}}
+
+    model = ScriptedModel(["done"])
+    await asked(model, Hook(event="BeforeModel", run=add), tools=[PAY])
+    assert model.asked[0].messages == [*TALK, HumanMessage("Be quick.")]
+    assert seen[0]["model"] == "scripted"
+    assert seen[0]["toolConfig"] == {"mode": "AUTO", "allowedFunctionNames": ["pay"]}
+
+
+async def test_another_model_and_other_settings():
+    answer, _ = await asked(ScriptedModel(["mine"]), before({"llm_request": {"model": "offline"}}))
+    assert answer.model == "offline"
+    with pytest.raises(ModelUnavailable):
+        await asked(ScriptedModel([]), before({"llm_request": {"model": "nobody:nothing"}}))
+    chosen = Chosen("a", "fast", ScriptedModel([]), (Chosen("b", "fast", ScriptedModel([])),))
+    changed = as_configured(chosen, {"disableStreaming": True, "unheardOf": 1})
+    assert changed.model.disable_streaming
+    assert changed.fallbacks[0].model.disable_streaming
+    assert not chosen.model.disable_streaming
+
+
+async def test_an_answer_of_a_hook_costs_nothing():
+    model = ScriptedModel([])
+    answer, ledger = await asked(model, before({"llm_response": "cached"}))
+    assert (answer.message.text, answer.asks, model.asked) == ("cached", 0, [])
+    assert not ledger.spent.get("model_calls")
+    call = {"id": "c", "type": "function", "function": {"name": "pay", "arguments": '{"n": 1}'}}
+    answer, _ = await asked(model, before({"llm_response": {"tool_calls": [call]}}), tools=[PAY])
+    assert answer.message.tool_calls[0]["args"] == {"n": 1}
+
+
+async def test_a_refused_request_is_not_sent_and_a_refused_answer_was_paid_for():
+    deny = {"decision": "deny", "reason": "out of hours"}
+    model = ScriptedModel(["secret"])
+    answer, _ = await asked(model, before(deny))
+    assert (answer.refused, answer.asks, model.asked) == ("hook", 0, [])
+    assert "out of hours" in answer.problems[0]
+    answer, ledger = await asked(model, Hook(event="AfterModel", run=lambda _: deny))
+    assert (answer.refused, answer.asks, answer.message.text) == ("hook", 1, "")
+    assert ledger.spent["model_calls"] == answer.spend["model_calls"] == 1
+
+
+async def test_calls_of_tools_a_hook_took_away_are_sent_back():
+    none = Hook(event="BeforeToolSelection", run=lambda _: {"toolConfig": {"mode": "NONE"}})
+    model = ScriptedModel([[{"name": "pay", "args": {}}]] * 3)
+    answer, _ = await asked(model, none, tools=[PAY])
+    assert answer.problems
+    assert not answer.message.tool_calls
+    assert model.asked[0].tools == []

@@ -1,0 +1,139 @@
+import json
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from langchain_core.messages import AIMessage
+
+from loopwright.models.thoughts import AgentMeta, read_thought, read_words, visible, without_tag
+
+GO_ON = '<agent_meta>{"shouldContinue": true, "reason": "why"}</agent_meta>'
+DONE = '<agent_meta>{"shouldContinue": false}</agent_meta>'
+
+
+def read(text, **more):
+    return read_thought(AIMessage(text), **more)
+
+
+@pytest.mark.req("S1-28", "S1-30")
+def test_a_thought_is_its_text_and_its_tag():
+    reading = read(f"Look it up.\n\n{GO_ON}")
+    assert reading.parsed == AgentMeta(should_continue=True, reason="why")
+    assert (reading.message.text, reading.problems) == ("Look it up.", [])
+    assert read(f"It is 7.\n{DONE}").parsed == AgentMeta(should_continue=False)
+
+
+@pytest.mark.req("S1-28")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hi <AGENT_META>{'shouldContinue': False,}</AGENT_META>",
+        'Hi <agent-meta>{"should_continue": false}</agent-meta>',
+        'Hi <agent_meta>{"shouldContinue": false}',
+        'Hi\n```\n<agent_meta>{"shouldContinue": false}</agent_meta>\n```',
+        f"<think>First {GO_ON}</think>Hi {DONE}",
+        f"Hi {DONE}\n{DONE}",
+        'Hi &lt;agent_meta&gt;{"shouldContinue": false}&lt;/agent_meta&gt;',
+        'Hi <agent_meta>\n```json\n{"shouldContinue": false, "reason": null}\n```\n</agent_meta>',
+    ],
+)
+def test_a_tag_that_can_only_mean_one_thing_is_read(text):
+    reading = read(text)
+    assert reading.parsed == AgentMeta(should_continue=False)
+    assert reading.message.content == "Hi"
+
+
+@pytest.mark.req("S1-29", "S1-31", "S1-32")
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("Hi", "no <agent_meta>"),
+        (GO_ON, "no text before"),
+        (DONE, "no text before"),
+        (f"{DONE} Hi", "not the last thing"),
+        (f"Hi {GO_ON} {DONE}", "more than one"),
+        ('Hi <agent_meta>{"shouldContinue": true, "x": 1}</agent_meta>', "x: Extra"),
+        ('Hi <agent_meta>{"shouldContinue": "yes"}</agent_meta>', "valid boolean"),
+        ('Hi <agent_meta>{"reason": "why"}</agent_meta>', "Field required"),
+        ('Hi <agent_meta>{"shouldContinue": true, "reason": [1]}</agent_meta>', "valid string"),
+        ('Hi <agent_meta>{"shouldContinue": tr', "no whole JSON"),
+        ("Hi <agent_meta>yes</agent_meta>", "no whole JSON"),
+        ('Hi {"shouldContinue": true}', "no <agent_meta>"),
+        ("Hi <agent_me", "no <agent_meta>"),
+    ],
+)
+def test_a_thought_that_breaks_the_form_is_none_and_says_why(text, problem):
+    reading = read(text)
+    assert reading.parsed is None
+    assert problem in "; ".join(reading.problems)
+    assert "<agent_meta>" in reading.wanted
+    assert reading.message.content in ("Hi", "")
+
+
+def test_a_thought_that_must_answer_may_not_want_more():
+    assert "no step is left" in read(f"Look. {GO_ON}", must_answer=True).problems[0]
+    assert read(f"It is 7. {DONE}", must_answer=True).problems == []
+
+
+def test_a_thought_that_was_cut_is_none():
+    message = AIMessage(f"Hi {DONE}", response_metadata={"finish_reason": "length"})
+    reading = read_thought(message)
+    assert (reading.parsed, reading.complete) == (None, False)
+
+
+@pytest.mark.req("S1-30")
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["Hi ", "<agent_meta>", "</agent_meta>", "<AGENT_META", '{"shouldContinue": true}', "<",
+             "agent_meta>", "<agent", "_meta>", "```", "\n", " ", "&lt;agent_meta&gt;", "[agent_meta]",
+             "< agent_meta >", "</ agent-meta>", "<think>", "</think>"]
+        ),
+        max_size=8,
+    )
+)  # fmt: skip
+def test_no_beginning_of_a_tag_is_ever_shown(pieces):
+    shown = visible("".join(pieces)).lower()
+    for hidden in ("<agent_meta", "</agent_meta", "< agent_meta", "&lt;agent_meta", "[agent_meta"):
+        assert hidden not in shown
+    assert visible(shown) == shown
+    assert not shown.endswith(("<agent", "<agent_meta"))
+
+
+@given(st.text(st.characters(exclude_characters="<[&{`", exclude_categories=["Cs"])))
+def test_text_without_a_tag_is_left_alone(text):
+    assert visible(text) == text.strip()
+
+
+def test_words_like_the_tag_are_no_tag():
+    for text in ("about [agent metadata] and agents", 'set {"shouldContinue": true} in the file.'):
+        assert visible(text) == text
+
+
+@pytest.mark.req("S1-36", "S1-05")
+def test_an_action_is_calls_or_text():
+    call = {"name": "look", "args": {"agent_meta": "<agent_meta>"}, "id": "1"}
+    calling = AIMessage(f"I look. {GO_ON}", tool_calls=[call])
+    reading = read_words(calling, with_tools=True, must_call=True)
+    assert (reading.problems, reading.message.text) == ([], "I look.")
+    assert reading.message.tool_calls[0]["args"] == call["args"]
+    assert read_words(AIMessage("It is 7."), with_tools=True).problems == []
+    demanded = read_words(AIMessage("It is 7."), with_tools=True, must_call=True)
+    assert "no tool is called" in demanded.problems[0]
+    assert read_words(AIMessage(GO_ON), with_tools=True).problems == ["the answer is empty"]
+
+
+def test_the_tag_is_taken_out_of_content_blocks_and_of_what_comes_with_a_message():
+    call = {"name": "look", "args": {}, "id": "1"}
+    blocks = [
+        {"type": "thinking", "thinking": f"say {GO_ON}"},
+        {"type": "text", "text": "I look. <agent_"},
+        {"type": "text", "text": 'meta>{"shouldContinue": true}</agent_meta>'},
+        {"type": "tool_use", "id": "1", "name": "look", "input": {}},
+    ]
+    extra = {"reasoning_content": GO_ON, "tool_calls": []}
+    shown = without_tag(AIMessage(blocks, tool_calls=[call], additional_kwargs=extra))
+    assert shown.text == "I look."
+    assert "agent_meta" not in json.dumps(shown.model_dump(), default=str)
+    assert any(block["type"] == "tool_use" for block in shown.content)
+    assert shown.additional_kwargs == {"tool_calls": []}

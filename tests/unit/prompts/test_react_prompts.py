@@ -1,0 +1,113 @@
+"""The prompts of the three phases of the ReAct loop."""
+
+import re
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from loopwright.models.thoughts import read_thought
+from loopwright.prompts.core_templates import SLOT, core_template
+from loopwright.prompts.prompt_manager import NO_TOOLS, PromptManager
+from loopwright.prompts.sections import read_json
+from loopwright.state.errors import SettingsError
+
+PHASES = ("thought", "action", "observation")
+TOOLS = [{"name": "look", "description": "Look up a fact. {{taskId}}"}]
+
+
+def built(prompts, phase, *args, **more):
+    return getattr(prompts, f"get_{phase}_prompt")(*args, **more)
+
+
+@pytest.mark.req("S1-39")
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_phase_has_a_core_template_with_its_parts(phase):
+    text = core_template(phase)
+    assert text.startswith(f"You are the {phase} phase")
+    assert text.count(SLOT) == 1
+    for heading in ("## Business context", "## Output"):
+        assert heading in text
+
+
+@pytest.mark.req("S1-47")
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_core_template_names_no_trade(phase):
+    assert not re.search(r"transcri|subtitle|order|customer|file\b", core_template(phase), re.I)
+
+
+@pytest.mark.req("S1-09", "S1-11", "S1-34", "S1-33", "S1-31", "S1-32", "S1-29")
+def test_thought_is_told_its_duties():
+    text = core_template("thought")
+    for words in (
+        "Look at the messages first",
+        "data is missing or may be out of date, or the user asks to refresh it",
+        "suggestions of the last observation",
+        "the complete answer for the user",
+        "Never the tag alone. It is confidential: do not mention it.",
+        "Only these two fields",
+        "the text is the complete answer",
+    ):
+        assert words in text
+    tag = next(line for line in text.splitlines() if line.startswith("<agent_meta>"))
+    assert read_thought(AIMessage(f"Text. {tag}")).problems == []
+
+
+@pytest.mark.req("S1-36", "S1-37")
+def test_action_is_told_its_duties():
+    text = core_template("action")
+    for words in (
+        "If the thought asks for a tool, call it",
+        "at most one short sentence on what you are doing. No description of results",
+    ):
+        assert words in text
+
+
+@pytest.mark.req("S1-38", "S1-10")
+def test_observation_is_told_its_duties():
+    text = core_template("observation")
+    for words in ("One short sentence", "suggests the next step", "do not answer the user"):
+        assert words in text
+
+
+@pytest.mark.req("S1-41", "S1-35", "S1-16", "S1-06", "S1-08")
+def test_a_prompt_holds_the_ids_and_only_a_thought_lists_tools():
+    prompts = PromptManager()
+    for phase in PHASES:
+        text = built(prompts, phase, "res-7", "task-9", TOOLS)
+        assert "Current resource: res-7\n" in text
+        assert "Current task: task-9" in text
+        assert (read_json(text, "tools") == TOOLS) is (phase == "thought")
+        empty = built(prompts, phase)
+        assert re.search(r"Current resource: *\nCurrent task: *(\n|$)", empty)
+        assert (NO_TOOLS in empty) is (phase == "thought")
+
+
+@pytest.mark.req("S1-40", "S1-39")
+def test_contexts_for_all_phases_and_for_one():
+    prompts = PromptManager()
+    prompts.set_system_context("We sell lamps.")
+    prompts.set_business_context("thought", "Think {{tools}} twice.")
+    for phase in PHASES:
+        assert "We sell lamps." in built(prompts, phase)
+        assert ("Think {{tools}} twice." in built(prompts, phase)) is (phase == "thought")
+    assert "Only now." in prompts.get_action_prompt(business_context="Only now.")
+
+
+@pytest.mark.req("P-28")
+def test_no_slot_is_filled_twice():
+    prompts = PromptManager()
+    prompts.set_system_context("{{tools}} {{resourceId}}")
+    text = prompts.get_thought_prompt("{{taskId}}", "t", TOOLS)
+    assert "{{tools}} {{resourceId}}" in text
+    assert "Current resource: {{taskId}}" in text
+    assert read_json(text, "tools") == TOOLS
+
+
+def test_a_template_of_ones_own_keeps_the_slots_of_the_shipped_one():
+    prompts = PromptManager()
+    for left_out in ("{{tools}}", "{{resourceId}}", "{{taskId}}", SLOT):
+        with pytest.raises(SettingsError, match=re.escape(left_out)):
+            prompts.set_core_template("thought", core_template("thought").replace(left_out, ""))
+    own = f"You are the observation. {SLOT} {{{{resourceId}}}} {{{{taskId}}}}"
+    prompts.set_core_template("observation", own)
+    assert prompts.get_observation_prompt("r", "t").endswith("r t")

@@ -1,0 +1,80 @@
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopwright.state.questions import DECISIONS, question
+from support.front_ends import chat_ui_shows, inbox_shows
+
+GUARDS = Path(__file__).parents[2] / "fixtures" / "front_ends.mjs"
+ARGUMENTS: list[dict[str, Any]] = [{}, {"path": "a.md"}, {"n": 7, "deep": {"list": [1, None, "x"]}}]
+QUESTIONS = [
+    question("save", args, "Save?", answers=answers) for answers in DECISIONS for args in ARGUMENTS
+]
+BROKEN: list[Any] = [
+    None,
+    "save?",
+    [],
+    {},
+    {"action_requests": [], "review_configs": [], "action_request": {}, "config": {}},
+    QUESTIONS[0] | {"action_requests": [{"name": "save"}], "action_request": {"action": "save"}},
+    QUESTIONS[0] | {"review_configs": [{"action_name": "save"}], "config": {"allow_edit": True}},
+    QUESTIONS[0]
+    | {
+        "review_configs": [{"action_name": "save", "allowed_decisions": ["respond"]}],
+        "config": None,
+    },
+]
+
+
+@pytest.mark.req("P-20")
+@pytest.mark.parametrize("asked", QUESTIONS)
+def test_both_front_ends_show_every_question(asked):
+    assert chat_ui_shows(asked)
+    assert inbox_shows(asked)
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_what_no_front_end_shows_is_told_apart(broken):
+    assert not chat_ui_shows(broken)
+    assert not inbox_shows(broken)
+
+
+@pytest.mark.req("P-20")
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_front_ends_own_language_says_the_same():
+    done = subprocess.run(
+        [str(shutil.which("node")), GUARDS],
+        input=json.dumps([*QUESTIONS, *BROKEN]),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    seen = [(one["chat_ui"], one["inbox"]) for one in json.loads(done.stdout)]
+    assert seen == [(True, True)] * len(QUESTIONS) + [(False, False)] * len(BROKEN)
+
+
+@pytest.mark.parametrize(
+    ("answers", "switches"),
+    [
+        ("decide", (True, True, True, True)),
+        ("settle", (True, False, True, True)),
+        ("respond", (False, True, True, True)),
+    ],
+)
+def test_the_switches_follow_the_decisions(answers, switches):
+    asked = question("save", {"a": 1}, "Save?", answers=answers)
+    config = asked["config"]
+    names = ("allow_accept", "allow_edit", "allow_respond", "allow_ignore")
+    assert tuple(config[name] for name in names) == switches
+    assert asked["review_configs"][0]["allowed_decisions"] == list(DECISIONS[answers])
+
+
+def test_a_question_for_words_has_a_field_to_put_them_in():
+    asked = question("ask_user", {"questions": ["When?"]}, "When?", answers="respond")
+    fields = {"questions": ["When?"], "answer": ""}
+    assert asked["action_requests"][0]["args"] == asked["action_request"]["args"] == fields

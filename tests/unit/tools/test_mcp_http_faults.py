@@ -1,0 +1,111 @@
+"""Servers that break the rules, over streamable HTTP."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from loopwright.tools.mcp import ServerUnavailable
+from loopwright.tools.toolbox import Toolbox
+from support.mcp_servers.calling import failure, run, text
+from support.mcp_servers.faulty_http import serving_faults
+
+
+@pytest.fixture
+async def served() -> Any:
+    """A toolbox, and the world of its one server."""
+    with serving_faults() as (url, world):
+        box = Toolbox(mcp={"mcpServers": {"faulty": {"url": url}}})
+        yield box, world
+        await box.aclose()
+
+
+async def soon(condition) -> Any:
+    for _ in range(100):
+        if condition():
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+async def loss(box, name, **args) -> Any:
+    tool = (await box.catalog()).tools[name]
+    with pytest.raises(ServerUnavailable) as lost:
+        await box.call_server(tool, args, user_id=None, meta={})
+    return lost.value
+
+
+@pytest.mark.parametrize("name", ["short", "cut", "junk", "page"])
+async def test_an_answer_that_breaks_off_is_not_waited_for(served, name):
+    box, world = served
+    said = await asyncio.wait_for(failure(box, name), 5)
+    assert "'faulty' is not available: its answer broke off or was no valid message" in said
+    assert world.calls == [name, name]  # a read is tried once more
+    assert await text(box, "echo", n=1) == "1"
+    assert world.sessions == 1
+
+
+async def test_a_broken_answer_to_a_write_is_in_doubt_and_not_sent_again(served):
+    box, world = served
+    lost = await loss(box, "lose")
+    assert lost.sent
+    assert "may or may not have taken effect" in str(lost)
+    assert world.calls == ["lose"]
+
+
+@pytest.mark.parametrize(("status", "sent"), [(500, True), (502, True), (429, False), (403, False)])
+async def test_a_refused_call_ends_alone(served, status, sent):
+    box, world = served
+    slow = asyncio.create_task(run(box, ("resumed", {})))
+    lost = await loss(box, "status", n=status)
+    assert f"/mcp answered {status}" in str(lost)
+    assert "s3cret" not in str(lost)
+    assert lost.sent is sent
+    (record,) = await slow
+    assert record["result"] == "resumed"
+    assert world.sessions == 1
+
+
+async def test_a_stream_that_can_be_resumed_is_resumed(served):
+    box, world = served
+    assert await text(box, "resumed") == "resumed"
+    assert world.calls == ["resumed"]
+
+
+async def test_a_server_that_forgets_its_sessions_with_400_gets_a_new_one(served):
+    box, world = served
+    assert await text(box, "echo", n=1) == "1"
+    world.known_from = 2
+    note = (await box.catalog()).tools["note"]  # a write, which the server has refused unseen
+    calls = (box.call_server(note, {"n": n}, user_id=None, meta={}) for n in range(20))
+    answers = await asyncio.gather(*calls)
+    assert [a["content"][0]["text"] for a in answers] == [str(n) for n in range(20)]
+    assert world.calls == ["echo", *["note"] * 20]
+    assert world.sessions == 2
+
+
+async def test_a_call_nobody_waits_for_is_withdrawn_and_its_connection_freed(served):
+    box, world = served
+    assert "did not answer within 0.3 s" in await failure(box, "hang", deadline=0.3)
+    assert await soon(lambda: world.cancelled)
+    assert await text(box, "echo", n=1) == "1"
+    assert world.sessions == 1
+    assert await soon(lambda: "hang was freed" in world.calls)
+
+
+async def test_a_call_without_even_a_header_is_withdrawn_too(served):
+    box, world = served
+    assert "did not answer within 0.3 s" in await failure(box, "silent", deadline=0.3)
+    assert await soon(lambda: world.cancelled)
+    assert await text(box, "echo", n=1) == "1"
+
+
+async def test_a_frozen_server_cannot_hold_up_the_end(served):
+    box, world = served
+    await text(box, "echo", n=1)
+    world.frozen = True
+    assert "did not answer within 0.3 s" in await failure(box, "echo", n=1, deadline=0.3)
+    started = time.monotonic()
+    await box.aclose()
+    assert time.monotonic() - started < 15

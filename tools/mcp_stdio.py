@@ -1,0 +1,203 @@
+"""An MCP server as a child process: its pipes, its last words, and its certain end.
+
+The MCP package's own stdio client does not notice a server that dies while a process it has
+started keeps the pipe open, and leaves such processes behind.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, cast
+
+import anyio
+from mcp import types
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from .mcp_config import ServerConfig
+from .mcp_traffic import Broken, Traffic
+
+log = logging.getLogger(__name__)
+
+_TAIL: Final = 2_000
+_LONGEST_LINE: Final = 256 * 1024 * 1024
+_LAST_OUTPUT: Final = 0.2
+_PATIENCE: Final = 2.0
+"""Seconds a server gets to end by itself, and again after SIGTERM; the MCP specification asks for
+this order and names no time, 2 s is what its Python client gives."""
+
+_ORPHANS_PATIENCE: Final = 0.5
+_GARBLED: Final = "its answer was no valid JSON-RPC message"
+
+
+class Stderr:
+    """The last words of a server process: kept for messages, never on the terminal."""
+
+    def __init__(self) -> None:
+        """Keep nothing yet."""
+        self._kept = b""
+
+    def keep(self, written: bytes) -> None:
+        """Keep the end of what the process has written."""
+        self._kept = (self._kept + written)[-_TAIL:]
+
+    @property
+    def last_line(self) -> str:
+        """What the process wrote last; "" where it wrote nothing."""
+        lines = self._kept.decode(errors="replace").strip().splitlines()
+        return lines[-1].strip()[:300] if lines else ""
+
+
+class _Process(asyncio.SubprocessProtocol):
+    """Takes what the process writes, line by line, and notices its end."""
+
+    def __init__(self, traffic: Traffic, stderr: Stderr, ended: Callable[[], None]) -> None:
+        self.exited = asyncio.Event()
+        self.closed = asyncio.Event()
+        self._traffic = traffic
+        self._stderr = stderr
+        self._ended = ended
+        self._line: list[bytes] = []
+        self._length = 0
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 1:
+            self._written(data)
+        else:
+            self._stderr.keep(data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        if fd == 1:
+            self._ended()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        # A process that the server has started may hold the pipe open for ever.
+        asyncio.get_running_loop().call_later(_LAST_OUTPUT, self._ended)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        self.closed.set()
+
+    def _written(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*self._line, lines[0]])
+            self._line, self._length = [], 0
+        self._line.append(rest)
+        self._length += len(rest)
+        for line in lines:
+            if line.strip():
+                self._read(line)
+        if self._length > _LONGEST_LINE:
+            self._stderr.keep(b"\na line of its output was longer than 256 MB\n")
+            self._line, self._length = [], 0
+            self._ended()
+
+    def _read(self, line: bytes) -> None:
+        try:
+            message = types.JSONRPCMessage.model_validate_json(line)
+        except ValidationError:
+            self._unreadable(line)
+        else:
+            self._traffic.arrives(SessionMessage(message))
+
+    def _unreadable(self, line: bytes) -> None:
+        """Leave out what is no message; one that was meant as an answer must not be waited for."""
+        log.debug("not a message of an MCP server: %.200r", line)
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        if isinstance(said, dict) and isinstance(said.get("id"), int | str):
+            self._traffic.fail(said["id"], _GARBLED, Broken(sent=True))
+
+
+@contextlib.asynccontextmanager
+async def process(
+    config: ServerConfig, traffic: Traffic, stderr: Stderr, ended: Callable[[], None]
+) -> AsyncIterator[Callable[[SessionMessage], Any]]:
+    """Run the server's process; nothing it has started is left when the context ends.
+
+    Yields:
+        What sends a message. It raises `anyio.BrokenResourceError` where the process is gone.
+    """
+    command = config.command
+    if os.name == "nt":  # only a shell finds npx.cmd under the name npx
+        found: str | None = await asyncio.to_thread(lambda: shutil.which(config.command))
+        command = found or command
+    transport, protocol = await asyncio.get_running_loop().subprocess_exec(
+        lambda: _Process(traffic, stderr, ended),
+        command,
+        *config.args,
+        env={**get_default_environment(), **config.env},
+        cwd=config.cwd,
+        start_new_session=True,
+    )
+    stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+
+    async def send(message: SessionMessage) -> None:
+        line = message.message.model_dump_json(by_alias=True, exclude_none=True)
+        if not stdin.is_closing():
+            stdin.write(line.encode() + b"\n")
+        # The write is tried at once, so a broken pipe shows here and the server has read nothing.
+        if stdin.is_closing():
+            raise anyio.BrokenResourceError
+
+    try:
+        yield send
+    finally:
+        await _stop(transport, protocol, stdin)
+
+
+async def _stop(
+    transport: asyncio.SubprocessTransport, protocol: _Process, stdin: asyncio.WriteTransport
+) -> None:
+    """End the server as the specification asks (close stdin, SIGTERM, SIGKILL), then its group."""
+    group = transport.get_pid()
+    try:
+        stdin.close()
+        if not await _within(protocol.exited, _PATIENCE):
+            _signal(group, signal.SIGTERM)
+            await _within(protocol.exited, _PATIENCE)
+        if protocol.exited.is_set():
+            await _end_orphans(group)
+    finally:
+        _signal(group, _KILL)
+        transport.close()
+    await _within(protocol.closed, _PATIENCE)
+
+
+async def _end_orphans(group: int) -> None:
+    """Ask what the server has started and left behind to end."""
+    _signal(group, signal.SIGTERM)
+    for _ in range(10):
+        if not _signal(group, 0):
+            return
+        await asyncio.sleep(_ORPHANS_PATIENCE / 10)
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
+
+
+_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+
+def _signal(group: int, number: int) -> bool:
+    """Signal a process group; says whether it still has members."""
+    if not hasattr(os, "killpg"):  # where there are no groups, closing the transport ends the one
+        return False
+    try:
+        os.killpg(group, number)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,174 @@
+"""What the journal knows of a write before it runs, and what it is told after it.
+
+A row is claimed before a write and ended after it. A row that is claimed already, or twin to one
+whose end nobody knows, means that the call may have taken effect: it is in doubt, and neither the
+framework nor the model decides whether it runs again.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..doors.journal import CallKey, CallRow, EndWord, Journal
+from ..state.canonical import hash_of
+from .catalog import CatalogTool
+from .planning import PlannedCall
+from .results import ToolResult
+from .settling import Ready
+
+PAUSED: Final = "paused"
+"""Key of an uncertain row's result: the tool itself asked a question, so it runs again."""
+
+_ENDED: Final = ("finished", "failed")
+_CRASHED: Final = "it was begun at {since}, and the run ended before its result was recorded"
+_AMBIGUOUS: Final = "it was begun at {since}, and no answer came: {result}"
+_TWIN: Final = "the same call was made at {since}, and how it ended is not known"
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a call may have taken effect already."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The result a call gave in a process that did not live to say so."""
+
+    result: ToolResult
+    stored: str
+
+
+@dataclass(frozen=True)
+class Book:
+    """The journal, as the calls of one message use it."""
+
+    journal: Journal
+    thread: str
+    place: str
+    turn: str
+
+    def key(self, call: PlannedCall, ready: Ready) -> CallKey:
+        """What makes this call the same one after a crash."""
+        return CallKey(self.thread, self.place, self.turn, call["id"], hash_of(ready.args))
+
+    async def claim(self, call: PlannedCall, ready: Ready) -> Recorded | Doubt | None:
+        """Claim a write.
+
+        A human's approval of a call in doubt is good for one claim.
+
+        Returns:
+            None where the call must be made now, by this process alone.
+        """
+        key, tool, doubted = self.key(call, ready), ready.tool, bool(call.get("uncertain"))
+        twin = None if doubted or tool.repeatable else await self._twin(key, tool)
+        if twin is not None:
+            return twin
+        row = await self.journal.claim(
+            key, tool=tool.original, server=tool.server, arguments=ready.args
+        )
+        if row is not None and row.state in _ENDED:
+            return _recorded(row)
+        if row is not None and not _may_repeat(row, tool, doubted=doubted):
+            await self._mark(row)
+            return Doubt(_doubt(row))
+        if row is not None:
+            await self.journal.reclaim(key)
+        if doubted:
+            again = ToolResult(f"A human had it run again, as {call['id']}.", is_error=True)
+            await self.settle_twins(call, ready, again)
+        return None
+
+    async def end(self, key: CallKey, result: ToolResult, stored: str, *, ambiguous: bool) -> None:
+        """Record what a claimed call gave; `ambiguous` where it may have taken effect after all."""
+        state: EndWord = "failed" if result.is_error else "finished"
+        await self.journal.end(key, "uncertain" if ambiguous else state, _as_json(result, stored))
+
+    async def doubt(self, key: CallKey, *, paused: bool) -> None:
+        """Record that a claimed call was cut off; `paused` where its tool asked a question."""
+        await self.journal.end(key, "uncertain", {PAUSED: True} if paused else None)
+
+    async def settle_twins(self, call: PlannedCall, ready: Ready, result: ToolResult) -> None:
+        """End this call and all like it that were in doubt: a human has said how they ended."""
+        tool, key = ready.tool, self.key(call, ready)
+        while True:
+            twin = await self.journal.unsettled(
+                self.thread, tool.original, tool.server, key.arguments
+            )
+            if twin is None:
+                return
+            state: EndWord = "failed" if result.is_error else "finished"
+            await self.journal.end(twin.key, state, _as_json(result, ""))
+
+    async def _twin(self, key: CallKey, tool: CatalogTool) -> Recorded | Doubt | None:
+        """What another call like this one means for it, where nobody knows how that one ended."""
+        open_rows = await self.journal.rows(self.thread, states=("claimed", "uncertain"))
+        twin = next((row for row in reversed(open_rows) if _is_twin(row, key, tool)), None)
+        if twin is None or twin.key == key:
+            return None
+        own = await self.journal.find(key)
+        if own is not None and own.state in _ENDED:
+            return _recorded(own)
+        await self._mark(twin)
+        return Doubt(_TWIN.format(since=_when(twin)))
+
+    async def _mark(self, row: CallRow) -> None:
+        """Note that a crash left this claim behind: from now on a human's word can settle it."""
+        if row.state == "claimed":
+            await self.journal.end(row.key, "uncertain", None)
+
+
+def _is_twin(row: CallRow, key: CallKey, tool: CatalogTool) -> bool:
+    """Whether a row is the same call as another one, and nobody knows how it ended."""
+    if (row.tool, row.server, row.key.arguments) != (tool.original, tool.server, key.arguments):
+        return False
+    if row.state == "uncertain":
+        return not paused(row)
+    # In this turn it may be at work beside this call; only a crash leaves one of an earlier turn.
+    return row.key.turn != key.turn and _nodes(row.key.place) == _nodes(key.place)
+
+
+def _nodes(place: str) -> list[str]:
+    """The names of the nodes a checkpoint namespace leads through, without their runs' ids."""
+    return [step.split(":", 1)[0] for step in place.split("|")]
+
+
+def _may_repeat(row: CallRow, tool: CatalogTool, *, doubted: bool) -> bool:
+    return tool.repeatable or paused(row) or (doubted and row.state == "uncertain")
+
+
+def paused(row: CallRow) -> bool:
+    """Whether the tool of an unended call asked a question of its own: it begins anew."""
+    return row.state == "uncertain" and bool((row.result or {}).get(PAUSED))
+
+
+def _doubt(row: CallRow) -> str:
+    if row.result is None:
+        return _CRASHED.format(since=_when(row))
+    said = str(row.result.get("text", ""))[:300].rstrip(". ")
+    return _AMBIGUOUS.format(since=_when(row), result=said)
+
+
+def _when(row: CallRow) -> str:
+    return f"{row.claimed_at[:19].replace('T', ' ')} UTC"
+
+
+def _as_json(result: ToolResult, stored: str) -> dict[str, Any]:
+    return {
+        "text": result.text,
+        "data": result.data,
+        "is_error": result.is_error,
+        "artifact": result.artifact,
+        "stored": stored,
+    }
+
+
+def _recorded(row: CallRow) -> Recorded:
+    found = row.result or {}
+    result = ToolResult(
+        text=str(found.get("text", "")),
+        data=found.get("data"),
+        is_error=bool(found.get("is_error")),
+        artifact=found.get("artifact") or {},
+    )
+    return Recorded(result, str(found.get("stored", "")))
