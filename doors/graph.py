@@ -20,7 +20,6 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
@@ -347,43 +346,3 @@ def _lend(config: RunnableConfig | None, configurable: Mapping[str, Any]) -> Run
         return config
     given = config or {}
     return {**given, "configurable": {**given.get("configurable", {}), **lent}}
-
-
-class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
-    """A StateGraph that compiles to a LoopGraph.
-
-    Attributes:
-        writes: what `compile` hands to the graph, also where an engine compiles the builder.
-        scratch: likewise.
-        locked_by: likewise.
-        session: likewise.
-    """
-
-    writes: Callable[[], bool] = staticmethod(nothing_writes)
-    scratch: tuple[str, ...] = ()
-    locked_by: LockedBy | None = None
-    session: OpenSession | None = None
-
-    def compile(
-        self,
-        checkpointer: Checkpointer = None,
-        *,
-        writes: Callable[[], bool] | None = None,
-        **options: Any,
-    ) -> LoopGraph[StateT, ContextT, InputT, OutputT]:
-        """Compile; see LangGraph.
-
-        Args:
-            checkpointer: where threads are saved; sync-only savers will do.
-            writes: says whether tools that change the world are bound.
-            options: LangGraph's other arguments.
-        """
-        compiled = super().compile(checkpointer, **options)
-        # LangGraph names the class it constructs; the instance is complete, only its doors differ.
-        compiled.__class__ = LoopGraph
-        graph = cast("LoopGraph[StateT, ContextT, InputT, OutputT]", compiled)
-        graph.writes = writes or self.writes
-        graph.scratch, graph.locked_by = self.scratch, self.locked_by
-        graph.session = self.session
-        graph.checkpointer, graph.store = graph.checkpointer, graph.store
-        return graph

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS loopwright_calls (
     ended_at TEXT
 )"""
 _BY_THREAD: Final = (
-    "CREATE INDEX IF NOT EXISTS loopwright_calls_by_thread ON loopwright_calls (thread)"
+    "CREATE INDEX IF NOT EXISTS loopwright_calls_by_state ON loopwright_calls (thread, state)"
 )
 _GRANTS: Final = """
 CREATE TABLE IF NOT EXISTS loopwright_grants (

@@ -11,8 +11,9 @@ from langgraph.graph import START
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
+from ..doors.builder import LoopBuilder
 from ..doors.durability import Durability
-from ..doors.graph import LoopBuilder, LoopGraph
+from ..doors.graph import LoopGraph
 from ..doors.journal import Journal
 from ..hooks.contract import Hook
 from ..hooks.sessions import sessions

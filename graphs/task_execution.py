@@ -8,7 +8,7 @@ from typing import Literal
 
 from langgraph.graph import START
 
-from ..doors.graph import LoopBuilder
+from ..doors.builder import LoopBuilder
 from ..nodes.approve import approve
 from ..nodes.call_task_tools import call_task_tools
 from ..nodes.executor import executor

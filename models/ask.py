@@ -91,8 +91,9 @@ async def ask(
         ModelUnavailable: If the model cannot be built.
         ModelCallFailed: If no model could be reached.
     """
-    # Clients read certificates and configuration files when they are built.
-    chosen = await asyncio.to_thread(models.choose, role, context, bump=bump)
+    chosen = models.at_hand(role, context, bump=bump)
+    if chosen is None:  # clients read certificates and configuration files when they are built
+        chosen = await asyncio.to_thread(models.choose, role, context, bump=bump)
     caller = _Caller(models, role, chosen, context, ledger, tools, contract, hooks, emit or _nobody)
     answer: Answer[C] = Answer(AIMessage(""), model=chosen.name)
     extra: list[BaseMessage] = []

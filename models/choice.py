@@ -125,14 +125,26 @@ class Models:
         Raises:
             ModelUnavailable: If the model or a fallback cannot be built; says why and what to do.
         """
+        (model, tier), *spare = self._wanted(role, context, bump)
+        return self._chosen(model, tier, tuple(self._chosen(*one) for one in spare))
+
+    def at_hand(self, role: str, context: Context, *, bump: int = 0) -> Chosen | None:
+        """What `choose` would give, where nothing has to be built for it; building may block."""
+        wanted = self._wanted(role, context, bump)
+        if any(isinstance(model, str) and model not in self._built for model, _ in wanted):
+            return None
+        return self.choose(role, context, bump=bump)
+
+    def _wanted(self, role: str, context: Context, bump: int) -> list[tuple[Model, Tier]]:
+        """The model for a role, then its fallbacks."""
         usual = context.tiers.get(role) or DEFAULT_TIERS.get(role, "balanced")
         tier = _ORDER[min(_ORDER.index(usual) + max(bump, 0), len(_ORDER) - 1)]
         for source in self._sources(context):
             found = source.find(role, tier, raised=tier != usual)
             if found:
                 spare = self._spare(role, tier, source if found[1] else _Source(), context)
-                return self._chosen(found[0], tier, tuple(spare))
-        return self._chosen(OFFLINE, tier)
+                return [(found[0], tier), *spare]
+        return [(OFFLINE, tier)]
 
     def named(self, name: str, tier: Tier) -> Chosen:
         """The model of this name, without fallbacks.
@@ -161,15 +173,17 @@ class Models:
     def _base_url(self) -> str | None:
         return self._environ.get("OPENAI_BASE_URL") or self._environ.get("OPENAI_API_BASE") or None
 
-    def _spare(self, role: str, tier: Tier, source: _Source, context: Context) -> Iterator[Chosen]:
+    def _spare(
+        self, role: str, tier: Tier, source: _Source, context: Context
+    ) -> Iterator[tuple[Model, Tier]]:
         if context.fallback_models:
-            yield from (self._chosen(name, tier) for name in context.fallback_models)
+            yield from ((name, tier) for name in context.fallback_models)
             return
         place = _ORDER.index(tier)
         weaker = () if role == "verifier" else reversed(_ORDER[:place])
         for other in (*_ORDER[place + 1 :], *weaker):
             if other in source.named and source.named[other] != source.named[tier]:
-                yield self._chosen(source.named[other], other)
+                yield source.named[other], other
 
     def _chosen(self, model: Model, tier: Tier, fallbacks: tuple[Chosen, ...] = ()) -> Chosen:
         if isinstance(model, BaseChatModel):

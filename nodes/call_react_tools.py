@@ -5,7 +5,7 @@ from typing import cast
 from langgraph.runtime import Runtime
 
 from ..state.context import Context
-from ..state.evidence import UNCERTAIN
+from ..state.evidence import left_in_doubt
 from ..state.loop import changes
 from ..state.react import ReactState, ReactUpdate
 from ..state.repetition import LAST_STRIKE, loop_told
@@ -30,7 +30,7 @@ async def call_react_tools(
 def _ended(changed: CallsUpdate) -> ReactUpdate:
     if changed.get("strikes", 0) >= LAST_STRIKE:
         return ReactUpdate(halt="LOOP_DETECTED", unmet=[loop_told(changed["evidence"])])
-    if any(record.get("reason") == UNCERTAIN for record in changed["evidence"]):
+    if any(map(left_in_doubt, changed["evidence"])):
         return ReactUpdate(halt="NOT_INTERACTIVE")
     if stopped := stopped_after(changed["messages"]):
         return ReactUpdate(halt="DENIED", unmet=[stopped])

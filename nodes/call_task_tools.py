@@ -5,7 +5,7 @@ from typing import cast
 from langgraph.runtime import Runtime
 
 from ..state.context import Context
-from ..state.evidence import Evidence
+from ..state.evidence import left_in_doubt
 from ..state.loop import TaskState, TaskUpdate
 from .call_tools import CallsUpdate, call_tools
 from .parts import Parts
@@ -20,13 +20,9 @@ async def call_task_tools(
 
 
 def _ended(changed: CallsUpdate) -> TaskUpdate:
-    doubtful = [record for record in changed["evidence"] if _is_in_doubt(record)]
+    doubtful = [record for record in changed["evidence"] if left_in_doubt(record)]
     if not doubtful:
         return TaskUpdate()
     words = "; ".join(f"{record['tool']} ({record['id']})" for record in doubtful)
     why = f"uncertain: it is not known whether a call took effect: {words}"
     return TaskUpdate(status="failed", feedback=why, denied="uncertain")
-
-
-def _is_in_doubt(record: Evidence) -> bool:
-    return record["status"] == "cancelled" and record.get("reason") == "uncertain"

@@ -10,6 +10,7 @@ LoopwrightError
 │   ├── ThreadIncompatible   saved by a graph whose nodes or schema this one does not have
 │   └── ThreadBusy           another run holds the thread
 ├── AnswerRejected           an answer to a pending question has none of the accepted shapes
+├── StateKeyError            a node returned a key that its graph's state does not have
 ├── SyncCallInLoop           a sync method was called on the package's own event loop
 └── ModelCallFailed          a model stayed unreachable through every retry and fallback
 
@@ -56,6 +57,10 @@ class ThreadBusy(ThreadError):
 
 class AnswerRejected(LoopwrightError, ValueError):
     """The answer to a pending question has none of the accepted shapes; the question stays open."""
+
+
+class StateKeyError(LoopwrightError, TypeError):
+    """A node returned a key that its graph's state does not have, often a misspelt one."""
 
 
 class SyncCallInLoop(LoopwrightError, RuntimeError):

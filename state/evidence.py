@@ -67,6 +67,11 @@ def uncertain_calls(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
     ]
 
 
+def left_in_doubt(record: Evidence) -> bool:
+    """Whether a call that may have run was given up, because nobody could be asked about it."""
+    return record["status"] == "cancelled" and record.get("reason") == UNCERTAIN
+
+
 def rounds_named(evidence: Sequence[Evidence]) -> dict[str, int]:
     """Task id to the highest round that the ids of its calls name."""
     rounds: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of a plan, then a new message instead of a resume: nothing is done twice."""
+"""kill -9 in the middle of a plan, then a new message instead of a resume: nothing runs twice."""
 
 import pytest
 from langgraph.types import Command

@@ -86,7 +86,8 @@ def test_a_thought_that_was_cut_is_none():
     st.lists(
         st.sampled_from(
             ["Hi ", "<agent_meta>", "</agent_meta>", "<AGENT_META", '{"shouldContinue": true}', "<",
-             "agent_meta>", "<agent", "_meta>", "```", "\n", " ", "&lt;agent_meta&gt;", "[agent_meta]",
+             "agent_meta>", "<agent", "_meta>", "```", "\n", " ", "&lt;agent_meta&gt;",
+             "[agent_meta]",
              "< agent_meta >", "</ agent-meta>", "<think>", "</think>"]
         ),
         max_size=8,
