@@ -7,13 +7,14 @@ same model, all in one run, rounds interleaved. Without a checkpointer and with 
     python benchmarks/react_cost.py [iterations] [rounds]
 """
 
+import asyncio
 import statistics
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
-from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from loopwright import Context, build_react, open_durability
 
@@ -44,6 +45,12 @@ class Instant(BaseChatModel):
         return self.bind(tools=tools, **kwargs)
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return self._answered(messages)
+
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return self._answered(messages)
+
+    def _answered(self, messages: list[BaseMessage]) -> ChatResult:
         made = sum(isinstance(message, ToolMessage) for message in messages)
         message = self._answer(messages[0].text, made)
         message.usage_metadata = {"input_tokens": 9, "output_tokens": 9, "total_tokens": 18}
@@ -64,51 +71,52 @@ class Instant(BaseChatModel):
 
 
 @tool
-def look(number: int) -> str:
+async def look(number: int) -> str:
     """Look up a number."""
     return f"{number}: {PAGE}"
 
 
 look.metadata = {"readOnlyHint": True}
 
-Run = Callable[[], Any]
+Run = Callable[[], Awaitable[Any]]
 
 
 def by_hand(model: Instant) -> Run:
     """The least a loop can do: ask, call, append."""
 
-    def run() -> list[BaseMessage]:
+    async def run() -> list[BaseMessage]:
         bound = model.bind_tools([look])
         messages: list[BaseMessage] = [HumanMessage(GOAL)]
         while True:
-            answer = bound.invoke(messages)
+            answer = await bound.ainvoke(messages)
             messages.append(answer)
             if not answer.tool_calls:
                 return messages
-            messages += [look.invoke(call) for call in answer.tool_calls]
+            messages += [await look.ainvoke(call) for call in answer.tool_calls]
 
     return run
 
 
-def react(model: Instant, folder: Path | None, stack: ExitStack, observe: Any) -> Run:
+def react(model: Instant, folder: Path | None, stack: AsyncExitStack, observe: Any) -> Run:
     """`build_react`, in memory or on SQLite."""
     durability = None
     if folder is not None:
         durability = stack.enter_context(open_durability(f"sqlite:///{folder}/{observe}.db"))
     graph = build_react(model=model, tools=[look], durability=durability, observe=observe)
     context = Context(max_iterations=100, dedupe="off")
-    return lambda: graph.invoke(
+    return lambda: graph.ainvoke(
         {"messages": [{"role": "user", "content": GOAL}]}, thread(), context=context
     )
 
 
-def agent(model: Instant, folder: Path | None, stack: ExitStack) -> Run:
-    """LangChain's `create_agent`, without and with its own SQLite saver."""
+async def agent(model: Instant, folder: Path | None, stack: AsyncExitStack) -> Run:
+    """LangChain's `create_agent`, without and with LangGraph's own SQLite saver."""
     saver = None
     if folder is not None:
-        saver = stack.enter_context(SqliteSaver.from_conn_string(str(folder / "agent.db")))
+        opened = AsyncSqliteSaver.from_conn_string(str(folder / "agent.db"))
+        saver = await stack.enter_async_context(opened)
     graph = create_agent(model, [look], checkpointer=saver, system_prompt="You look up numbers.")
-    return lambda: graph.invoke({"messages": [HumanMessage(GOAL)]}, thread())
+    return lambda: graph.ainvoke({"messages": [HumanMessage(GOAL)]}, thread())
 
 
 def thread() -> Any:
@@ -116,28 +124,29 @@ def thread() -> Any:
     return {"configurable": {"thread_id": uuid.uuid4().hex}, "recursion_limit": 10_000}
 
 
-def runners(model: Instant, folder: Path, stack: ExitStack) -> dict[str, Run]:
+async def runners(model: Instant, folder: Path, stack: AsyncExitStack) -> dict[str, Run]:
     """Everybody, by name."""
     return {
         "loop by hand": by_hand(model),
-        "create_agent": agent(model, None, stack),
+        "create_agent": await agent(model, None, stack),
         "react direct": react(model, None, stack, "direct"),
         "react": react(model, None, stack, "model"),
-        "create_agent, SQLite": agent(model, folder, stack),
+        "create_agent, SQLite": await agent(model, folder, stack),
         "react direct, SQLite": react(model, folder, stack, "direct"),
         "react, SQLite": react(model, folder, stack, "model"),
     }
 
 
-def measure(iterations: int, rounds: int) -> dict[str, float]:
+async def measure(iterations: int, rounds: int) -> dict[str, float]:
     """CPU milliseconds per iteration, medians."""
     taken: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        everybody = runners(Instant(calls=iterations), Path(folder), stack)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        everybody = await runners(Instant(calls=iterations), Path(folder), stack)
         for round_ in range(rounds + 1):
             for name, run in everybody.items():
                 began = time.process_time()
-                run()
+                await run()
                 if round_:  # the first one warms up
                     taken.setdefault(name, []).append(time.process_time() - began)
     return {name: statistics.median(s) / iterations * 1_000 for name, s in taken.items()}
@@ -147,7 +156,7 @@ def main() -> None:
     """Measure and print."""
     iterations = int(sys.argv[1]) if len(sys.argv) > 1 else 10
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
-    found = measure(iterations, rounds)
+    found = asyncio.run(measure(iterations, rounds))
     write = sys.stdout.write
     write(f"{iterations} iterations, CPU ms per iteration, median of {rounds} rounds\n")
     for name, cost in found.items():

@@ -26,6 +26,9 @@ EndWord = Literal["finished", "failed", "uncertain"]
 _LARGEST_RESULT: Final = 1_000_000
 """Characters of JSON; what a model is shown is far below, the rest is a tool's raw data."""
 
+_TURNS_KNOWN: Final = 256
+"""Turns whose counts are kept in memory, the newest."""
+
 _CLAIM: Final = (
     "INSERT INTO loopwright_calls (key, thread, place, turn, call, arguments_hash, tool, server,"
     " arguments, state, claimed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'claimed', ?)"
@@ -48,12 +51,10 @@ _GRANT: Final = (
 )
 _GRANTS: Final = "SELECT body FROM loopwright_grants WHERE thread = ? ORDER BY seq"
 _BEGIN: Final = (
-    "INSERT INTO loopwright_begun (thread, turn, model_calls, tool_calls) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (thread, turn) DO UPDATE SET"
-    " model_calls = loopwright_begun.model_calls + excluded.model_calls,"
-    " tool_calls = loopwright_begun.tool_calls + excluded.tool_calls"
+    "INSERT INTO loopwright_begun (thread, turn, model_calls) VALUES (?, ?, 1)"
+    " ON CONFLICT (thread, turn) DO UPDATE SET model_calls = loopwright_begun.model_calls + 1"
 )
-_BEGUN: Final = "SELECT model_calls, tool_calls FROM loopwright_begun WHERE thread = ? AND turn = ?"
+_BEGUN: Final = "SELECT model_calls FROM loopwright_begun WHERE thread = ? AND turn = ?"
 _TABLES: Final = ("loopwright_calls", "loopwright_grants", "loopwright_begun")
 
 
@@ -112,6 +113,7 @@ class Journal:
         self._connect = connect
         self._tables: Tables | None = None
         self._closed = False
+        self._begun: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
 
     async def claim(
@@ -202,18 +204,31 @@ class Journal:
         _, found = await self._do(lambda tables: tables.execute(_GRANTS, values))
         return [json.loads(row["body"]) for row in found]
 
-    async def begin(
-        self, thread: str, turn: str, *, model_calls: int = 0, tool_calls: int = 0
-    ) -> None:
-        """Count calls that are about to be made, so that a crash does not refill an allowance."""
-        values = [storable(thread), storable(turn), model_calls, tool_calls]
-        await self._do(lambda tables: tables.execute(_BEGIN, values))
+    def count_model_call(self, thread: str, turn: str) -> None:
+        """Count a model call that is being made, so that a crash does not refill an allowance.
 
-    async def begun(self, thread: str, turn: str) -> tuple[int, int]:
-        """How many model calls and tool calls of a turn were begun."""
+        Written behind the call, which does not wait for it: a crash may forget the newest one.
+        """
+        known = (thread, turn)
+        if known in self._begun:
+            self._begun[known] += 1
         values = [storable(thread), storable(turn)]
-        _, found = await self._do(lambda tables: tables.execute(_BEGUN, values))
-        return (found[0]["model_calls"], found[0]["tool_calls"]) if found else (0, 0)
+        asyncio.get_running_loop().run_in_executor(None, self._counted, values)
+
+    def _counted(self, values: list[Any]) -> None:
+        with suppress(DatabaseError):  # closed meanwhile, or told by the next statement
+            self.tables().execute(_BEGIN, values)
+
+    async def model_calls(self, thread: str, turn: str) -> int:
+        """How many model calls of a turn were begun; asks the database once for each turn."""
+        known = (thread, turn)
+        if known not in self._begun:
+            values = [storable(thread), storable(turn)]
+            _, found = await self._do(lambda tables: tables.execute(_BEGUN, values))
+            for oldest in list(self._begun)[: -_TURNS_KNOWN + 1]:
+                del self._begun[oldest]
+            self._begun[known] = found[0]["model_calls"] if found else 0
+        return self._begun[known]
 
     async def forget(self, thread: str) -> None:
         """Delete everything about a thread."""
@@ -224,6 +239,7 @@ class Journal:
                 tables.execute(f"DELETE FROM {table} WHERE thread = ?", values)
 
         await self._do(forget)
+        self._begun = {known: n for known, n in self._begun.items() if known[0] != thread}
 
     def close(self) -> None:
         """Close it when what is under way has ended; a second call does nothing."""

@@ -41,7 +41,6 @@ CREATE TABLE IF NOT EXISTS loopwright_begun (
     thread TEXT NOT NULL,
     turn TEXT NOT NULL,
     model_calls BIGINT NOT NULL,
-    tool_calls BIGINT NOT NULL,
     PRIMARY KEY (thread, turn)
 )"""
 _SCHEMA: Final = (_CALLS, _BY_THREAD, _GRANTS, _BEGUN)

@@ -47,6 +47,8 @@ class Ledger:
         spent: Spend | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
+        begun: int = 0,
+        count: Callable[[], None] | None = None,
     ) -> None:
         """Start counting.
 
@@ -54,6 +56,9 @@ class Ledger:
             context: Holds the limits.
             spent: What this user turn used before, read from the state on a resume.
             clock: Seconds of a clock that never goes back.
+            begun: Model calls of this turn that were ever begun; more than `spent` tells of where
+                a crash came between a call and the state.
+            count: Told of every model call as it begins.
         """
         self._limits: dict[Limit, float] = {
             "model_calls": context.max_model_calls,
@@ -63,6 +68,7 @@ class Ledger:
         }
         self._lock = threading.RLock()
         self._clock = clock
+        self._begun, self._count = begun, count
         self._spent = add_spend(None, spent)
         self._seconds_before = self._spent.pop("seconds", 0.0)
         self._started = clock()
@@ -84,7 +90,10 @@ class Ledger:
                     return False
                 self._last_turns -= 1
             self._reserved["model_calls"] += 1
-            return True
+            self._begun += 1
+        if self._count is not None:
+            self._count()
+        return True
 
     def reserve_tool_calls(self, wanted: int) -> int:
         """Take tool calls out of the budget and say how many were granted, 0 to `wanted`."""
@@ -167,7 +176,9 @@ class Ledger:
     def _used(self) -> dict[Limit, float]:
         spent = self._spent
         return {
-            "model_calls": spent.get("model_calls", 0) + self._reserved["model_calls"],
+            "model_calls": max(
+                spent.get("model_calls", 0) + self._reserved["model_calls"], self._begun
+            ),
             "tool_calls": spent.get("tool_calls", 0) + self._reserved["tool_calls"],
             "tokens": spent.get("input_tokens", 0) + spent.get("output_tokens", 0),
             "seconds": self.seconds,

@@ -34,7 +34,8 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
     demanded = state.demanded and bool(specs)
     answer: Answer[Any] = await ask(
         parts.models, "action", opening("action", state, context, parts), context=context,
-        ledger=ledger_for(context, state.spend), tools=specs, emit=emit, hooks=parts.hooks,
+        ledger=await ledger_for(context, state, parts.journal),
+        tools=specs, emit=emit, hooks=parts.hooks,
         read=partial(read_words, with_tools=bool(specs), must_call=demanded), most_asks=MOST_ASKS,
     )  # fmt: skip
     message = answer.message

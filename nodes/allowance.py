@@ -4,29 +4,50 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
+from typing import Protocol
 
+from ..doors.journal import Journal
 from ..models.spend import Ledger
 from ..state.context import Context
 from ..state.outcome import Reason
 from ..state.spend import Spend, add_spend
+from .run_facts import thread_id
 
 _SHARED: ContextVar[Ledger | None] = ContextVar("loopwright_ledger", default=None)
 
 
-def ledger_for(context: Context, spent: Spend, *, branch: str = "") -> Ledger:
+class _Spender(Protocol):
+    """A state that says what its turn has used."""
+
+    @property
+    def spend(self) -> Spend: ...
+    @property
+    def turn_id(self) -> str: ...
+
+
+async def ledger_for(
+    context: Context, state: _Spender, journal: Journal, *, branch: str = ""
+) -> Ledger:
     """The ledger of the surrounding run, or a new one for a node that runs on its own.
 
     Args:
         context: Holds the limits.
-        spent: What state says was used; of a named branch its own part, which a resume
-            continues and the surrounding run has not heard of.
+        state: Says what was used; of a named branch its own part, which a resume continues and
+            the surrounding run has not heard of.
+        journal: Where it outlives the process, knows calls that a crash kept from the state.
         branch: The task whose state that is.
     """
     shared = _SHARED.get()
-    if shared is None:
-        return Ledger(context, spent)
-    shared.recall(branch, spent)
-    return shared
+    if shared is not None:
+        shared.recall(branch, state.spend)
+        return shared
+    thread, turn = thread_id(), state.turn_id
+    if not (journal.durable and thread and turn):
+        return Ledger(context, state.spend)
+    begun = await journal.model_calls(thread, turn)
+    count = partial(journal.count_model_call, thread, turn)
+    return Ledger(context, state.spend, begun=begun, count=count)
 
 
 @contextmanager

@@ -37,7 +37,7 @@ async def begin_react(
     update["observe"] = context_of(runtime).observe or observe
     update["messages"] = await answered(
         state.messages, state.calls, journal=parts.journal, thread=thread_id(),
-        turn=state.turn_key, emit=emit,
+        turn=state.turn_id, emit=emit,
     )  # fmt: skip
     if not _asks(state):
         update |= ReactUpdate(halt="MISSING_INFORMATION", unmet=["The request is empty."])

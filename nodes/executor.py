@@ -51,8 +51,8 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     last = state.task.get("rounds_this_turn", 0) + round_ >= context.max_executor_rounds
     answer = await ask(
         parts.models, "executor", _messages(state, context, parts, last=last), context=context,
-        ledger=ledger_for(context, state.spend, branch=task), contract=ExecutorResponse,
-        bump=state.task.get("attempts", 0),
+        ledger=await ledger_for(context, state, parts.journal, branch=task),
+        contract=ExecutorResponse, bump=state.task.get("attempts", 0),
         tools=() if last else catalog.specs(capped=has_stored(state.messages)), emit=emit,
         hooks=parts.hooks,
     )  # fmt: skip

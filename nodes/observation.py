@@ -31,7 +31,7 @@ async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Pa
     )
     answer: Answer[Any] = await ask(
         parts.models, "observation", opening("observation", state, context, parts),
-        context=context, ledger=ledger_for(context, state.spend), emit=emit,
+        context=context, ledger=await ledger_for(context, state, parts.journal), emit=emit,
         read=read_words, most_asks=MOST_ASKS, hooks=parts.hooks,
     )  # fmt: skip
     update = ReactUpdate(

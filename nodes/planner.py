@@ -50,7 +50,7 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
     }
     answer = await ask(
         parts.models, "planner", parts.opening("planner", context, data), context=context,
-        ledger=ledger_for(context, state.spend), contract=PlannerResponse, emit=emit,
+        ledger=await ledger_for(context, state, parts.journal), contract=PlannerResponse, emit=emit,
         hooks=parts.hooks,
         check=lambda plan: find_problems(name_todos(plan.todos), context.max_tasks),
     )  # fmt: skip

@@ -29,7 +29,7 @@ NO_FLAG: Final = "The thought phase did not say whether to go on; the action pha
 async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
     """Ask for the next step or the answer; where a limit is reached, for the answer alone."""
     began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
-    ledger = ledger_for(context, state.spend)
+    ledger = await ledger_for(context, state, parts.journal)
     halt = _limit(state, context, ledger)
     iteration = state.iteration if halt else state.iteration + 1
     emit({"type": "phase", "role": "thought", "action": "thinking", "iteration": iteration})

@@ -33,7 +33,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
     began = time.monotonic()
     context, emit = context_of(runtime), emitter(runtime)
     emit({"type": "phase", "role": "verifier", "action": "verifying", "round": state.cycles + 1})
-    ledger = ledger_for(context, state.spend)
+    ledger = await ledger_for(context, state, parts.journal)
     if ledger.exhausted:
         ledger.last_turn()
     data = {

@@ -8,6 +8,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
+from ..doors.journal import Journal
 from ..models.spend import Ledger
 from ..state.context import Context, context_of
 from ..state.events import Emit
@@ -30,11 +31,13 @@ from .task_ends import (
 RunTask = Callable[[Any], Awaitable[Any]]
 
 
-async def work(state: PlanState, runtime: Runtime[Context], *, run_task: RunTask) -> PlanUpdate:
+async def work(
+    state: PlanState, runtime: Runtime[Context], *, run_task: RunTask, journal: Journal
+) -> PlanUpdate:
     """Run the plan; failed tasks are data, a question or a drain leaves the rest to the resume."""
     began = time.monotonic()
     context, emit = context_of(runtime), emitter(runtime)
-    ledger = ledger_for(context, state.spend)
+    ledger = await ledger_for(context, state, journal)
     crew = _Crew(state, run_task, ledger, emit)
     order = [t["id"] for t in in_order(state.todos) if t["status"] == "pending"]
     waits = {i: [w for w in ids if w in order] for i, ids in waits_for(state.todos).items()}

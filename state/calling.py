@@ -29,10 +29,12 @@ class CallState:
     """Calls between the model turn that wants them and the messages that answer them.
 
     `path` says whose calls they are, a task's id or the graph's own name: it begins every evidence
-    id `<path>.<round>.<index>`. `turn_key` names the user turn, the same after a resume.
+    id `<path>.<round>.<index>`.
     """
 
     messages: Messages = field(default_factory=list)
+    turn_id: str = ""
+    """Name of the user turn, never used twice; calls are recorded under it."""
     calls: list[Any] = field(default_factory=list)
     """Planned calls without an answer: the model turn writes them, call_tools what is left."""
     decisions: Annotated[dict[str, dict[str, Any]], keep_latest] = field(default_factory=dict)
@@ -54,9 +56,4 @@ class CallState:
     @property
     def path(self) -> str:
         """Whose calls these are."""
-        raise NotImplementedError
-
-    @property
-    def turn_key(self) -> str:
-        """The user turn they belong to."""
         raise NotImplementedError

@@ -176,11 +176,6 @@ class TaskState(CallState, TaskInput):
         """The task's id."""
         return self.task["id"]
 
-    @property
-    def turn_key(self) -> str:
-        """The user turn of the run that carries the task out."""
-        return self.turn_id
-
 
 class TaskUpdate(TypedDict, total=False):
     """What a node of the executor graph may change."""

@@ -47,11 +47,6 @@ class ReactState(CallState, LoopState):
         return PATH
 
     @property
-    def turn_key(self) -> str:
-        """This user turn."""
-        return self.turn_id
-
-    @property
     def request(self) -> str:
         """The user's words of this turn."""
         return last_request(self.messages)

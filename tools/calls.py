@@ -245,6 +245,8 @@ class _Run:
             answer = await self._paid(call, ready, course)
             if isinstance(answer, Answered):
                 use.keep(call["id"], answer.result, answer.stored)
+                if answer.reason == "uncertain":
+                    use.unsettled()
             return answer
 
     async def _paid(self, call: PlannedCall, ready: Ready, course: Course) -> Answered | Doubt:

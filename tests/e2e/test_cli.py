@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,16 +17,24 @@ from pathlib import Path
 import pytest
 
 from support.fake_openai import Reply, fake_openai
+from support.forked import COMMAND, Command, Done, server
 from support.scripts import passed, plan, report, todo
 
-COMMAND = [
-    sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')",
-]  # fmt: skip
 DESK = Path(__file__).parents[1] / "support" / "mcp_servers" / "desk.py"
 ESCAPE = "\x1b"
 
 
 def cli(*args, stdin="", **env):
+    """The command in a process of its own, forked from one that has done the imports."""
+    command = Command(server(), args, stdin=stdin, env=os.environ | env)
+    try:
+        return Done(command.wait(90), *command.said())
+    finally:
+        command.close()
+
+
+def installed(*args, stdin="", **env):
+    """The command as a shell starts it: a new interpreter, with pipes for its streams."""
     return subprocess.run(
         [*COMMAND, *args], input=stdin, capture_output=True, text=True, encoding="utf-8",
         timeout=90, env=os.environ | env, check=False,
@@ -81,15 +90,19 @@ class Terminal:
     """A process on a pseudo-terminal of 100 columns and 30 rows."""
 
     def __init__(self, *args, **env):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ.update({"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"} | env)
-            os.execv(COMMAND[0], [*COMMAND, *args])
+        self.fd, self.other = pty.openpty()
+        size = {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
+        self.process = self.start(args, os.environ | size | env, os.ttyname(self.other))
         self.seen = ""
+
+    def start(self, args, env, path):
+        return Command(server(), args, env=env, terminal=path)
 
     def read(self, seconds):
         """Read what has come within the time; False once the process has closed its end."""
         if not select.select([self.fd], [], [], seconds)[0]:
+            if self.process.poll() is not None:
+                self.let_go()
             return True
         try:
             data = os.read(self.fd, 65536)
@@ -97,8 +110,15 @@ class Terminal:
             if error.errno != errno.EIO:
                 raise
             return False
+        self.let_go()
         self.seen += data.decode("utf-8", "replace")
         return bool(data)
+
+    def let_go(self):
+        """Close the process's end here, which is open so that it is open at all until it starts."""
+        if self.other is not None:
+            os.close(self.other)
+            self.other = None
 
     def wait_for(self, text, seconds=60.0):
         deadline = time.monotonic() + seconds
@@ -116,21 +136,32 @@ class Terminal:
         while self.read(0.2):
             assert time.monotonic() < deadline, self.seen
         os.close(self.fd)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        code = self.process.wait(timeout=seconds)
+        self.process.close()
+        return code
+
+
+class InstalledTerminal(Terminal):
+    """The same with a new interpreter, as a shell starts it."""
+
+    def start(self, args, env, path):
+        # The first terminal that the leader of a new session opens becomes its own.
+        line = f'exec "$@" <>{shlex.quote(path)} >&0 2>&0'
+        process = subprocess.Popen(
+            ["sh", "-c", line, "sh", *COMMAND, *args], env=env, start_new_session=True
+        )
+        process.close = process.kill
+        return process
 
 
 @contextmanager
 def started(*args, **env):
     """A running process whose standard input is no terminal."""
-    process = subprocess.Popen(
-        [*COMMAND, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, encoding="utf-8", env=os.environ | env,
-    )  # fmt: skip
+    process = Command(server(), args, env=os.environ | env)
     try:
         yield process
     finally:
-        process.kill()
-        process.communicate()
+        process.close()
 
 
 def wait_until(condition, seconds=60.0):

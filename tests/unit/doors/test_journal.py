@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -108,20 +109,37 @@ async def test_grants_and_counts_belong_to_their_thread_and_turn(journal):
         await journal.grant("t", grant)
     assert await journal.grants("t") == [first, second]
     assert await journal.grants("t2") == []
-    await journal.begin("t", "u", model_calls=1)
-    await journal.begin("t", "u", model_calls=2, tool_calls=5)
-    assert await journal.begun("t", "u") == (3, 5)
-    assert await journal.begun("t", "v") == (0, 0)
+
+
+def until_counted(path):
+    deadline = time.monotonic() + 10
+    with closing(sqlite3.connect(path)) as database:
+        while not database.execute("SELECT * FROM loopwright_begun").fetchall():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+async def test_model_calls_are_counted_behind_the_call_and_kept(tmp_path):
+    url = f"sqlite:///{tmp_path}/t.db"
+    with open_durability(url) as database:
+        database.journal.count_model_call("t", "u")
+        assert await database.journal.model_calls("t", "v") == 0
+        await asyncio.to_thread(until_counted, tmp_path / "t.db")
+    with open_durability(url) as database:
+        journal = database.journal
+        assert await journal.model_calls("t", "u") == 1
+        journal.count_model_call("t", "u")
+        assert await journal.model_calls("t", "u") == 2
+        await journal.forget("t")
+        assert await journal.model_calls("t", "u") == 0
 
 
 async def test_a_forgotten_thread_leaves_nothing(journal):
     for thread in ("t", "kept"):
         await pay(journal, key(thread=thread))
         await journal.grant(thread, {"tool": "pay"})
-        await journal.begin(thread, "u", tool_calls=1)
     await journal.forget("t")
     assert (await journal.rows("t"), await journal.grants("t")) == ([], [])
-    assert await journal.begun("t", "u") == (0, 0)
     assert len(await journal.rows("kept")) == len(await journal.grants("kept")) == 1
 
 
@@ -293,9 +311,9 @@ async def test_postgres_keeps_the_same_journal():
         await journal.reclaim(mine)
         assert [r.state for r in await journal.rows(thread, turn="u", states=["claimed"])]
         await journal.grant(thread, {"tool": "pay"})
-        await journal.begin(thread, "u", tool_calls=2)
-        await journal.begin(thread, "u", model_calls=1, tool_calls=1)
-        assert await journal.begun(thread, "u") == (1, 3)
+        assert await journal.model_calls(thread, "u") == 0
+        journal.count_model_call(thread, "u")
+        assert await journal.model_calls(thread, "u") == 1
         assert await journal.grants(thread) == [{"tool": "pay"}]
         await journal.forget(thread)
         assert (await journal.rows(thread), await journal.grants(thread)) == ([], [])

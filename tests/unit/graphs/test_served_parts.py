@@ -24,7 +24,7 @@ async def test_journal_and_locks_are_where_the_variable_says(monkeypatch, tmp_pa
     parts = served_parts()
     assert parts.journal is served_parts().journal
     assert not (tmp_path / "served.db").exists()
-    await parts.journal.begin("t", "u", model_calls=1)
+    assert await parts.journal.model_calls("t", "u") == 0
     saver = await asyncio.to_thread(parts.locked_by)
     assert saver.conn is not None
     assert (tmp_path / "served.db").is_file()

@@ -1,0 +1,34 @@
+"""A process that dies in the middle of a model call."""
+
+import os
+import signal
+import sqlite3
+import time
+from contextlib import closing
+
+from loopwright import Context, ScriptedModel, build_react, open_durability
+from support.reacting import THREAD, shelf
+
+AT_MOST_3 = Context(max_model_calls=3)
+
+
+def begun(folder):
+    with closing(sqlite3.connect(folder / "t.db", timeout=10)) as database:
+        rows = database.execute("SELECT model_calls FROM loopwright_begun").fetchall()
+    return sum(count for (count,) in rows)
+
+
+def begin(folder, given):
+    """The process dies in a model call, once that call is on record."""
+
+    def answer(messages, offered):
+        deadline = time.monotonic() + 10
+        before = int((folder / "asked").read_text())
+        while begun(folder) <= before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        (folder / "asked").write_text(str(before + 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with open_durability(f"sqlite:///{folder}/t.db") as durability:
+        graph = build_react(model=ScriptedModel(answer), tools=[shelf()], durability=durability)
+        graph.invoke(given, THREAD, context=AT_MOST_3)

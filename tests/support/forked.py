@@ -1,0 +1,195 @@
+"""The `loopwright` command in real processes, forked from one that has done the imports.
+
+Each process has its own streams or terminal, environment, folder, signals and exit code, and ends
+as an interpreter ends. It only does not read and import the same hundreds of modules once more.
+"""
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')")
+PRELOADED = (
+    "loopwright.cli.run", "loopwright.cli.doctor", "loopwright.cli.drawing",
+    "loopwright.cli.threads", "loopwright.graphs.plan_execute_verify", "loopwright.graphs.react",
+    "langchain_openai", "mcp.client.stdio", "rich.live", "rich.markdown",
+)  # fmt: skip
+
+
+class ForkServer:
+    """The process that has imported everything; one thread of the tests speaks to it."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__)), *PRELOADED],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def ask(self, **request: Any) -> Any:
+        """Send a request; what the process answers."""
+        asks, answers = _open(self.process.stdin), _open(self.process.stdout)
+        asks.write(json.dumps(request).encode() + b"\n")
+        asks.flush()
+        return json.loads(answers.readline())
+
+    def close(self) -> None:
+        """End the process."""
+        _open(self.process.stdin).close()
+        self.process.wait()
+        _open(self.process.stdout).close()
+
+
+def _open(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None
+    return stream
+
+
+@dataclass
+class Done:
+    """How a command has ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Command:
+    """A running command.
+
+    Args:
+        server: Whom it is forked from.
+        args: Its arguments.
+        stdin: What it reads.
+        env: Its whole environment.
+        terminal: A terminal for all of its streams, instead of files.
+    """
+
+    def __init__(
+        self,
+        server: ForkServer,
+        args: tuple[str, ...],
+        *,
+        stdin: str = "",
+        env: Mapping[str, str],
+        terminal: str = "",
+    ) -> None:
+        self._server = server
+        self._folder = tempfile.TemporaryDirectory()
+        self._streams = [Path(self._folder.name, name) for name in ("in", "out", "err")]
+        self._streams[0].write_text(stdin, encoding="utf-8")
+        self.returncode: int | None = None
+        self.pid: int = server.ask(
+            args=args,
+            env=dict(env),
+            cwd=str(Path.cwd()),
+            streams=[terminal] * 3 if terminal else [str(path) for path in self._streams],
+            terminal=bool(terminal),
+        )
+
+    def poll(self) -> int | None:
+        """Its exit code, once it has ended; negative for a signal."""
+        if self.returncode is None:
+            self.returncode = self._server.ask(ended=self.pid)
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code, after its end."""
+        deadline = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            assert time.monotonic() < deadline, f"still running after {timeout} s: {self.said()}"
+            time.sleep(0.01)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        """What it has written to its two streams, after its end."""
+        self.wait(timeout)
+        return self.said()
+
+    def said(self) -> tuple[str, str]:
+        """What it has written to its two streams until now."""
+        _, out, err = (path.read_text() if path.exists() else "" for path in self._streams)
+        return out, err
+
+    def close(self) -> None:
+        """Kill it, if it still runs, and drop what it wrote."""
+        self.send_signal(9)
+        self.wait(30)
+        self._folder.cleanup()
+
+
+@cache
+def server() -> ForkServer:
+    """The one of this test process; it lives as long as the tests do."""
+    started = ForkServer()
+    atexit.register(started.close)
+    return started
+
+
+def _serve() -> None:
+    """Fork for each request, until nobody can send another."""
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        if "ended" in request:
+            _answer(_exit_code(request["ended"]))
+        elif pid := os.fork():
+            _answer(pid)
+        else:
+            _become(request)
+
+
+def _exit_code(pid: int) -> int | None:
+    found, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if found else None
+
+
+def _answer(value: Any) -> None:
+    sys.stdout.buffer.write(json.dumps(value).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _become(request: dict[str, Any]) -> None:
+    """Run the command in this process, and leave it by the command's own end."""
+    from loopwright.cli import app  # noqa: PLC0415 - the tests import this file without the command
+
+    os.setsid()
+    flags = (os.O_RDWR,) * 3 if request["terminal"] else (os.O_RDONLY, *_NEW)
+    for number, (path, flag) in enumerate(zip(request["streams"], flags, strict=True)):
+        opened = os.open(path, flag, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, encoding="utf-8", errors=errors, closefd=False, line_buffering=lines)  # noqa: SIM115 - they live as long as the process
+        for number, (mode, errors, lines) in enumerate(_STREAMS)
+    )
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    app(list(request["args"]), prog_name="loopwright")
+
+
+_NEW = (os.O_WRONLY | os.O_CREAT | os.O_TRUNC,) * 2
+_STREAMS = (("r", "strict", False), ("w", "strict", True), ("w", "backslashreplace", True))
+
+
+if __name__ == "__main__":
+    import importlib
+
+    sys.path.pop(0)
+    for name in sys.argv[1:]:
+        importlib.import_module(name)
+    _serve()
