@@ -49,6 +49,10 @@ Mcp = Annotated[
     str | None,
     typer.Option("--mcp", help="File with mcpServers; LOOPWRIGHT_MCP, else this folder's files."),
 ]
+Policy = Annotated[
+    str | None,
+    typer.Option("--policy", help="File with rules, or allow, ask, deny; LOOPWRIGHT_POLICY."),
+]
 Model = Annotated[
     str | None,
     typer.Option("--model", help="provider:name; LOOPWRIGHT_MODEL, an OpenAI key, else offline."),
@@ -73,6 +77,7 @@ def run(
     goal: Annotated[str, typer.Argument(help="What you want done; - reads standard input.")],
     graph: Graph = None,
     mcp: Mcp = None,
+    policy: Policy = None,
     model: Model = None,
     thread: Annotated[
         str | None, typer.Option("--thread", help="A new message on this thread.")
@@ -84,8 +89,9 @@ def run(
 ) -> None:
     """Run a goal to its end, asking before anything is changed."""
     settings = Settings(
-        graph=graph, mcp=mcp, model=model, database=db, yes=yes, max_parallel=max_parallel
-    )
+        graph=graph, mcp=mcp, policy=policy, model=model, database=db, yes=yes,
+        max_parallel=max_parallel,
+    )  # fmt: skip
     output = Output(json=json)
 
     def action() -> int:
@@ -105,6 +111,7 @@ def resume(
     ] = None,
     graph: Graph = None,
     mcp: Mcp = None,
+    policy: Policy = None,
     model: Model = None,
     yes: Yes = False,
     max_parallel: MaxParallel = None,
@@ -113,8 +120,9 @@ def resume(
 ) -> None:
     """Go on with a thread that paused, waits for an answer or did not reach its goal."""
     settings = Settings(
-        graph=graph, mcp=mcp, model=model, database=db, yes=yes, max_parallel=max_parallel
-    )
+        graph=graph, mcp=mcp, policy=policy, model=model, database=db, yes=yes,
+        max_parallel=max_parallel,
+    )  # fmt: skip
     output = Output(json=json)
 
     def action() -> int:
@@ -159,13 +167,15 @@ def graph(
 
 
 @app.command()
-def doctor(mcp: Mcp = None, model: Model = None, db: Database = None) -> None:
+def doctor(
+    mcp: Mcp = None, policy: Policy = None, model: Model = None, db: Database = None
+) -> None:
     """Say whether a run would work here: model, MCP servers, database, langgraph dev."""
     output = Output()
 
     def action() -> int:
         from .doctor import examine  # noqa: PLC0415 - `--help` must not wait for the graphs
 
-        return examine(Settings(mcp=mcp, model=model, database=db), output)
+        return examine(Settings(mcp=mcp, policy=policy, model=model, database=db), output)
 
     raise typer.Exit(guarded(output, action))

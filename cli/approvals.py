@@ -27,7 +27,7 @@ _APPROVAL: Final = (
     f"[e]dit  [f]ull arguments  {_KEPT_OPEN}"
 )
 _UNCERTAIN: Final = (
-    "[i]t ran (give its result)  [r]un it again  [g]ive up  [f]ull arguments  " + _KEPT_OPEN
+    f"[i]t ran (give its result)  [o]nce more (run it again)  [g]ive up  {_KEPT_OPEN}"
 )
 _APPROVAL_WORDS: Final = {
     "a": "a", "approve": "a", "y": "a", "yes": "a", "s": "s", "session": "s", "r": "r",
@@ -35,8 +35,7 @@ _APPROVAL_WORDS: Final = {
     "quit": "q",
 }  # fmt: skip
 _UNCERTAIN_WORDS: Final = {
-    "i": "i", "it": "i", "r": "r", "run": "r", "g": "g", "give": "g", "f": "f", "full": "f",
-    "q": "q", "quit": "q",
+    "i": "i", "it": "i", "o": "o", "once": "o", "g": "g", "give": "g", "q": "q", "quit": "q",
 }  # fmt: skip
 _NOT_KNOWN: Final = "It ran; its result is not known."
 
@@ -101,15 +100,18 @@ class Asker:
                     return None
 
     def _settle(self, question: Question, place: str) -> Reply:
-        """A call that may have run: no answer is a default, for each has a price."""
-        self._show_call(question, "Uncertain call", place)
+        """A call that may have run: no answer is a default, for each has a price.
+
+        Whoever must find out whether it ran is shown its arguments whole.
+        """
+        self._show_call(question, "Uncertain call", place, whole=True)
         self._say(_UNCERTAIN)
         choice, rest = self._choice(question, _UNCERTAIN_WORDS)
         match choice:
             case "i":
                 self._say("What was its result? (the model is told; empty: it is not known)")
                 return {"type": "respond", "message": self._read() or _NOT_KNOWN}
-            case "r":
+            case "o":
                 return {"type": "approve"}
             case "g":
                 return {"type": "reject", "message": rest}
@@ -127,11 +129,14 @@ class Asker:
                 self._say(clean(as_json(question.args, indent=2)))
             self._say(_please(words))
 
-    def _show_call(self, question: Question, title: str, place: str) -> None:
+    def _show_call(
+        self, question: Question, title: str, place: str, *, whole: bool = False
+    ) -> None:
         body = Text(clean(question.name), style="bold")
         if question.asked:
             body.append(f"\n{_truncated(clean(question.asked))}", style="not bold dim")
-        body.append(f"\n{_truncated(clean(as_json(question.args, indent=2)))}", style="not bold")
+        arguments = clean(as_json(question.args, indent=2))
+        body.append(f"\n{arguments if whole else _truncated(arguments)}", style="not bold")
         expiry = question.expiry(datetime.now(UTC))
         if expiry:
             body.append(f"\n{expiry}", style="not bold dim")

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
-from ..graphs.assembly import default_mcp
+from ..graphs.assembly import default_mcp, default_policy
 from ..models.choice import OFFLINE, Chosen, Models
 from ..state.context import Context
 from ..state.errors import SettingsError
@@ -96,7 +96,7 @@ def _servers(settings: Settings, output: Output, context: Context) -> Iterator[F
     try:
         source = settings.mcp or default_mcp(settings.environ)
         names = [config.name for config in read_servers(source, environ=settings.environ)]
-        toolbox = Toolbox(mcp=source)
+        toolbox = Toolbox(mcp=source, policy=settings.policy or default_policy(settings.environ))
     except SettingsError as error:
         yield Finding("broken", str(error))
         return

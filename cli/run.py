@@ -9,7 +9,7 @@ from rich.console import Console
 
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
-from ..graphs.assembly import default_mcp
+from ..graphs.assembly import default_mcp, default_policy
 from ..graphs.registry import builder_of
 from ..models.choice import Models
 from ..state.context import Context
@@ -104,6 +104,7 @@ def _graph(
     graph: LoopGraph[Any, Any, Any, Any] = build(
         model=settings.model,
         mcp=settings.mcp or default_mcp(settings.environ),
+        policy=settings.policy or default_policy(settings.environ),
         durability=durability,
     )
     return graph

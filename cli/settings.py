@@ -27,15 +27,18 @@ class Settings:
     Attributes:
         graph: Name of the graph.
         mcp: MCP configuration file.
+        policy: File with rules, or a policy's word.
         model: `provider:name` for every role.
         database: Database URL.
         yes: Approve what policy asks.
         max_parallel: Tasks side by side.
-        environ: Where LOOPWRIGHT_MODEL, LOOPWRIGHT_MCP and LOOPWRIGHT_DATABASE_URL are looked up.
+        environ: Where LOOPWRIGHT_MODEL, LOOPWRIGHT_MCP, LOOPWRIGHT_POLICY and
+            LOOPWRIGHT_DATABASE_URL are looked up.
     """
 
     graph: str | None = None
     mcp: str | None = None
+    policy: str | None = None
     model: str | None = None
     database: str | None = None
     yes: bool = False
@@ -61,6 +64,7 @@ class Settings:
         """
         given = {
             "--mcp": self.mcp,
+            "--policy": self.policy,
             "--model": self.model,
             "--max-parallel": self.max_parallel,
             "--db": database if self.database else None,

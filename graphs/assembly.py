@@ -18,7 +18,7 @@ from ..hooks.registry import Hooks
 from ..models.choice import Models
 from ..nodes.parts import Parts
 from ..prompts.prompt_manager import PromptManager
-from ..state.errors import SettingsError, ToolServerError
+from ..state.errors import SettingsError
 from ..tools.catalog import Catalog
 from ..tools.policy import PolicyLike
 from ..tools.toolbox import Toolbox
@@ -70,12 +70,14 @@ def assemble(
 def served_parts(name: str = "") -> Parts:
     """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace.
 
+    What may run is by LOOPWRIGHT_POLICY.
+
     The server saves the threads; journal and locks are where LOOPWRIGHT_DATABASE_URL says, else
     in memory. A wrong variable fails each run with its sentence, not the import of the module.
     """
     try:
-        parts = assemble(mcp=default_mcp(os.environ), name=name)
-    except ToolServerError as error:
+        parts = assemble(mcp=default_mcp(os.environ), policy=default_policy(os.environ), name=name)
+    except SettingsError as error:
         parts = Parts(toolbox=_UnusableToolbox(error), name=name)
     url = os.environ.get("LOOPWRIGHT_DATABASE_URL")
     if not url:
@@ -91,19 +93,24 @@ def _database(url: str) -> LateDatabase:
 
 
 class _UnusableToolbox(Toolbox):
-    """Stands in where the environment's MCP configuration cannot be read."""
+    """Stands in where the environment's MCP configuration or policy cannot be read."""
 
-    def __init__(self, error: ToolServerError) -> None:
+    def __init__(self, error: SettingsError) -> None:
         super().__init__()
         self._error = error
 
     async def catalog(self, user_id: str | None = None) -> Catalog:  # noqa: ARG002 - Toolbox's signature
-        raise ToolServerError(str(self._error)) from self._error
+        raise type(self._error)(str(self._error)) from self._error
 
 
 def default_mcp(environ: Mapping[str, str]) -> str | dict[str, Any]:
     """The MCP configuration where none is given: LOOPWRIGHT_MCP, or the workspace server here."""
     return environ.get("LOOPWRIGHT_MCP") or workspace_mcp(_STARTED_IN)
+
+
+def default_policy(environ: Mapping[str, str]) -> str | None:
+    """The policy where none is given: LOOPWRIGHT_POLICY, a word or a file, or none."""
+    return environ.get("LOOPWRIGHT_POLICY") or None
 
 
 def workspace_mcp(root: str) -> dict[str, Any]:

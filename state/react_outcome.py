@@ -1,7 +1,7 @@
 """How a turn of the ReAct loop ended, from what its state holds. Pure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage
@@ -76,8 +76,19 @@ def _unmet(state: ReactState, reason: Reason) -> list[str]:
         f"{_called(record)} was not run ({record.get('reason')})."
         for record in _refused(state.evidence)
     ]
+    doubts = [
+        f"It is not known whether {_called(call)} took effect."
+        for call in uncertain_calls(state.evidence)
+        if not refused
+    ]
+    failed = [] if refused or doubts or _succeeded(state) else _failed(state.evidence)
     why = [_WHY[reason]] if reason in _WHY else []
-    return list(dict.fromkeys([*state.unmet, *refused, *why]))
+    return list(dict.fromkeys([*state.unmet, *refused, *doubts, *failed, *why]))
+
+
+def _failed(evidence: Sequence[Evidence]) -> list[str]:
+    """Where calls were made and none gave anything, the answer rests on nothing."""
+    return [f"No tool call succeeded; the last was {_called(r)}." for r in evidence[-1:]]
 
 
 def _refused(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -111,6 +122,6 @@ def _known(state: ReactState, reason: Reason, unmet: Sequence[str]) -> str:
     return "\n\n".join(parts) or f"Nothing could be done ({reason})."
 
 
-def _called(record: Evidence) -> str:
+def _called(record: Mapping[str, Any]) -> str:
     arguments = json.dumps(record["arguments"], ensure_ascii=False)
     return f"{record['tool']}({arguments[:_SHOWN]})"

@@ -12,6 +12,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 SETTINGS = (
     "LOOPWRIGHT_MODEL",
     "LOOPWRIGHT_MCP",
+    "LOOPWRIGHT_POLICY",
     "LOOPWRIGHT_DATABASE_URL",
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",

@@ -418,7 +418,9 @@ def test_a_failed_tool_is_an_observation_like_any_other():
     )  # fmt: skip
     result = build_react(model=model, tools=[shelf()]).invoke(said())
     assert next(m for m in result["messages"] if m.type == "tool").status == "error"
-    assert result["outcome"]["status"] == "complete"
+    outcome = result["outcome"]
+    assert outcome["status"] == "partial", "an answer that rests on no result is not proven"
+    assert outcome["unmet"][0].startswith("No tool call succeeded; the last was look(")
 
 
 def test_long_results_can_be_read_on():
@@ -453,3 +455,31 @@ def test_a_run_may_begin_with_earlier_messages():
     result = build_react(model=model).invoke({"messages": earlier})
     assert result["outcome"]["status"] == "complete"
     assert [m.text for m in model.asked[0].messages[1:]] == [text for _, text in earlier]
+
+
+@pytest.mark.req("P-29")
+def test_an_invented_tool_is_answered_with_those_there_are_and_never_complete():
+    lying = ScriptedModel(
+        {
+            "thought": [LOOK, thought("The order is cancelled.")],
+            "action": [[call("cancel_order", order="F-1")]],
+            "observation": ["It is cancelled."],
+        }
+    )
+    result = build_react(model=lying, tools=[shelf()]).invoke(said())
+    answer = next(m for m in result["messages"] if m.type == "tool")
+    assert (answer.status, "Use one of: look" in answer.text) == ("error", True)
+    assert result["outcome"]["status"] == "partial"
+
+
+@pytest.mark.req("P-29")
+def test_an_invented_tool_can_be_corrected():
+    model = one_step(
+        thought=[LOOK, LOOK, DONE],
+        action=[[call("lok", name="owner")], [call("look", name="owner")]],
+        observation=["No such tool.", "The owner is Ada."],
+    )
+    tool = shelf()
+    result = build_react(model=model, tools=[tool]).invoke(said())
+    assert tool.calls == ["owner"]
+    assert result["outcome"]["status"] == "complete"

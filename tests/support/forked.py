@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')")
 PRELOADED = (
@@ -37,19 +37,19 @@ class ForkServer:
 
     def ask(self, **request: Any) -> Any:
         """Send a request; what the process answers."""
-        asks, answers = _open(self.process.stdin), _open(self.process.stdout)
+        asks, answers = _pipe(self.process.stdin), _pipe(self.process.stdout)
         asks.write(json.dumps(request).encode() + b"\n")
         asks.flush()
         return json.loads(answers.readline())
 
     def close(self) -> None:
         """End the process."""
-        _open(self.process.stdin).close()
+        _pipe(self.process.stdin).close()
         self.process.wait()
-        _open(self.process.stdout).close()
+        _pipe(self.process.stdout).close()
 
 
-def _open(stream: IO[bytes] | None) -> IO[bytes]:
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
     assert stream is not None
     return stream
 
@@ -172,18 +172,20 @@ def _become(request: dict[str, Any]) -> None:
         opened = os.open(path, flag, 0o600)
         os.dup2(opened, number)
         os.close(opened)
-    sys.stdin, sys.stdout, sys.stderr = (
-        open(number, mode, encoding="utf-8", errors=errors, closefd=False, line_buffering=lines)  # noqa: SIM115 - they live as long as the process
-        for number, (mode, errors, lines) in enumerate(_STREAMS)
-    )
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - until the process ends
+    sys.stdout = _line_by_line(1, "strict")
+    sys.stderr = _line_by_line(2, "backslashreplace")
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
-    app(list(request["args"]), prog_name="loopwright")
+    sys.exit(app(list(request["args"]), prog_name="loopwright"))
+
+
+def _line_by_line(number: int, errors: str) -> TextIO:
+    return open(number, "w", 1, "utf-8", errors, closefd=False)
 
 
 _NEW = (os.O_WRONLY | os.O_CREAT | os.O_TRUNC,) * 2
-_STREAMS = (("r", "strict", False), ("w", "strict", True), ("w", "backslashreplace", True))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@ from typing import Any
 
 import pytest
 
-from loopwright.cli.doctor import outlook
+from loopwright.cli.codes import Code
+from loopwright.cli.doctor import examine, outlook
+from loopwright.cli.output import Output
+from loopwright.cli.settings import Settings
 from loopwright.state.context import Context
 from loopwright.tools.catalog import CatalogTool, flags
 from loopwright.tools.policy import Policy
@@ -18,6 +21,32 @@ def told(policy, one, /, **context) -> list[str]:
     findings = [*outlook(one, Policy.of(policy), Context(**context))]
     assert {finding.state for finding in findings} == {"detail"}
     return [finding.text.strip() for finding in findings]
+
+
+@pytest.fixture
+def lines(capsys):
+    """What the examination says, as lines; the exit code first."""
+
+    def examined(**settings):
+        code = examine(Settings(**settings), Output())
+        return code, capsys.readouterr().out.splitlines()
+
+    return examined
+
+
+def test_the_policy_is_the_option_s_before_the_variable_s(lines, monkeypatch, tmp_path):
+    (tmp_path / "rules.json").write_text('[{"action": "deny", "tool": "write_*", "reason": "no"}]')
+    monkeypatch.setenv("LOOPWRIGHT_POLICY", "deny")
+    code, told = lines()
+    assert code == Code.COMPLETE
+    assert any("deny write_file: policy deny" in line for line in told)
+    assert any("deny write_file: no" in line for line in lines(policy="rules.json")[1])
+
+
+def test_a_policy_that_cannot_be_read_breaks_every_run(lines):
+    code, told = lines(policy="rules.json")
+    assert code == Code.USAGE
+    assert any("✗ The policy 'rules.json' is neither" in line for line in told)
 
 
 def test_a_tool_no_rule_speaks_of_has_one_line():

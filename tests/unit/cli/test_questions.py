@@ -76,11 +76,11 @@ def test_an_approval_for_the_session_is_remembered_for_the_tool():
     [
         (("i", "paid 5"), {"type": "respond", "message": "paid 5"}),
         (("it ran", ""), {"type": "respond", "message": "It ran; its result is not known."}),
-        (("r",), {"type": "approve"}),
-        (("run it again",), {"type": "approve"}),
+        (("o",), {"type": "approve"}),
+        (("once more",), {"type": "approve"}),
         (("g",), {"type": "reject"}),
         (("g too risky",), {"type": "reject", "message": "too risky"}),
-        (("yes", "a", "approve", "", "f", "q"), None),
+        (("yes", "a", "approve", "r", "reject", "run", "", "q"), None),
     ],
 )
 def test_an_uncertain_call_is_settled_by_a_choice_of_its_own(lines, reply):
@@ -90,7 +90,15 @@ def test_an_uncertain_call_is_settled_by_a_choice_of_its_own(lines, reply):
     assert "Uncertain call" in shown
     assert "It may have run." in shown
     assert "[i]t ran" in shown
+    assert "[o]nce more" in shown
     assert "[s]ession" not in shown
+
+
+def test_the_arguments_of_an_uncertain_call_are_shown_whole():
+    value = question("pay", {"lines": [*range(50)]}, "It may have run.", answers="settle")
+    about = Question.of(Interrupt(value=value | {"type": "uncertain_call"}, id="d" * 32))
+    assert "49" in asked(about, "q")[1]
+    assert "more lines" not in asked(about, "q")[1]
 
 
 def test_an_uncertain_call_takes_no_edit_and_says_what_its_answers_mean():

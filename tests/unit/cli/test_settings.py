@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from loopwright.cli.codes import Code
 from loopwright.cli.output import Output
 from loopwright.cli.run import graph_of, resume_thread, run_goal
 from loopwright.cli.settings import (
@@ -36,9 +37,14 @@ def test_the_roles_of_every_graph_are_known():
 
 
 def test_the_resume_command_carries_what_was_given_but_no_consent():
-    settings = Settings(mcp="my servers.json", model="openai:x", max_parallel=2, yes=True)
+    settings = Settings(
+        mcp="my servers.json", policy="rules.json", model="openai:x", max_parallel=2, yes=True
+    )
     told = settings.resume_command("t", "sqlite:///.loopwright/threads.db")
-    assert told == ("loopwright resume t --mcp 'my servers.json' --model openai:x --max-parallel 2")
+    assert told == (
+        "loopwright resume t --mcp 'my servers.json' --policy rules.json --model openai:x"
+        " --max-parallel 2"
+    )
 
 
 def test_the_resume_command_names_the_database_without_its_password():
@@ -89,6 +95,9 @@ def test_a_goal_comes_from_standard_input(monkeypatch):
         (Settings(mcp="missing.json"), "missing.json"),
         (Settings(mcp="broken.json"), "no valid JSON"),
         (Settings(mcp="list.json"), "mcpServers"),
+        (Settings(policy="maybe"), "'maybe' is neither a word (default, allow, ask, deny)"),
+        (Settings(policy="broken.json"), "The policy file broken.json is no valid JSON"),
+        (Settings(environ={"LOOPWRIGHT_POLICY": "odd.json"}), "keys of ['action'"),
         (Settings(database="nonsense"), "sqlite:///"),
         (Settings(database="sqlite:///broken.json/threads.db"), "broken.json"),
         (Settings(database="sqlite:////proc/threads.db"), "/proc/threads.db"),
@@ -98,11 +107,22 @@ def test_a_goal_comes_from_standard_input(monkeypatch):
 def test_a_wrong_setting_is_one_sentence_before_anything_runs(tmp_path, settings, says):
     (tmp_path / "broken.json").write_text("{not json" * 100)
     (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "odd.json").write_text('[{"action": "deny", "tols": "x"}]')
     output = Output()
     with pytest.raises(SettingsError, match=re.escape(says)) as told:
         run_goal(settings, output, "x", None)
     assert "\n" not in str(told.value)
     assert output.resume == ""
+
+
+def test_a_policy_given_to_the_command_is_that_of_the_run(tmp_path, capsys):
+    rules = [{"action": "deny", "tool": "write_file", "reason": "Nothing is written on Sundays."}]
+    (tmp_path / "rules.json").write_text(json.dumps(rules))
+    settings = Settings(graph="react", policy="rules.json", yes=True)
+    assert run_goal(settings, Output(json=True), "Write the text 'x' to a.txt", "t") == Code.UNFINISHED
+    outcome = json.loads(capsys.readouterr().out)
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "DENIED")
+    assert not (tmp_path / "a.txt").exists()
 
 
 def test_a_thread_that_does_not_exist():

@@ -2,6 +2,7 @@ import pytest
 
 from loopwright.graphs.assembly import assemble, served_parts
 from loopwright.state.errors import SettingsError, ToolServerError
+from loopwright.tools.policy import Policy, Rule
 
 
 async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):
@@ -11,6 +12,22 @@ async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):
     for _ in range(2):
         with pytest.raises(ToolServerError, match=r"/nowhere/mcp\.json"):
             await parts.toolbox.catalog()
+
+
+async def test_a_wrong_policy_fails_the_run_and_lets_nothing_run_without_it(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_POLICY", "rules.json")
+    with pytest.raises(SettingsError, match=r"The policy 'rules\.json' is neither a word"):
+        await served_parts().toolbox.catalog()
+
+
+def test_the_policy_of_served_graphs_is_a_word_or_a_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("LOOPWRIGHT_POLICY", "deny")
+    assert served_parts().toolbox.policy == Policy(default="deny")
+    (tmp_path / "rules.json").write_text('[{"action": "deny", "tool": "drop_*"}]')
+    monkeypatch.setenv("LOOPWRIGHT_POLICY", "rules.json")
+    assert served_parts().toolbox.policy.rules == (Rule(action="deny", tool="drop_*"),)
+    monkeypatch.setenv("LOOPWRIGHT_POLICY", "")
+    assert not served_parts().toolbox.policy.given
 
 
 @pytest.mark.parametrize(
