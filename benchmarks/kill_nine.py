@@ -1,9 +1,10 @@
 """Is a write ever done twice, or lost, when the process is killed? Counts it over many runs.
 
 Each run books ten items through an MCP server over stdio, one to four calls a model turn, on a
-thread in a SQLite file. At a random moment the process gets SIGKILL; new processes resume the
-thread until it ends. A person answers the questions about uncertain calls by looking into the
-book: booked, so it ran; not booked, so run it again. The server itself checks nothing.
+thread in a SQLite file. The process gets SIGKILL a random time after a random one of the bookings
+(or before the first); new processes resume the thread until it ends. A person answers the questions
+about uncertain calls by looking into the book: booked, so it ran; not booked, so run it again. The
+server itself checks nothing.
 
     python benchmarks/kill_nine.py [runs] [seed]
 
@@ -38,6 +39,8 @@ ITEMS = [item for turn in TURNS for item in turn]
 THREAD: Any = {"configurable": {"thread_id": "book"}}
 RUN_SECONDS = 60.0
 SIDE_BY_SIDE = 3
+LONGEST_DELAY = 0.1
+"""Seconds; about what the way from one booking to the next takes."""
 
 _FORKS = multiprocessing.get_context("forkserver")
 
@@ -79,7 +82,6 @@ class Told:
 
     booked: Counter[int] = field(default_factory=Counter)
     killed: bool = False
-    seconds: float = 0.0
     uncertain: int = 0
     asked: int = 0
     status: str = "did not end"
@@ -95,17 +97,15 @@ class Told:
         return sum(self.booked[item] == 0 for item in ITEMS)
 
 
-def one_run(moment: float) -> Told:
-    """Begin, kill after `moment` seconds of work, resume and answer until it ends."""
+def one_run(kill: tuple[int, float]) -> Told:
+    """Begin, kill so long after so many bookings, resume and answer until it ends."""
     told = Told()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with closing(sqlite3.connect(folder / "book.db")) as database:
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("CREATE TABLE bookings (item INTEGER)")
-        began = time.monotonic()
-        told.killed = not _ends(folder, None, kill_after=moment)
-        told.seconds = time.monotonic() - began
+        told.killed = not _ends(folder, None, kill)
         told.uncertain = _claimed(folder)
         answer: dict[str, Any] | None = None
         for _ in range(len(ITEMS) + 2):
@@ -123,13 +123,16 @@ def one_run(moment: float) -> Told:
     return told
 
 
-def _ends(folder: Path, answer: dict[str, Any] | None, kill_after: float | None = None) -> bool:
+def _ends(
+    folder: Path, answer: dict[str, Any] | None, kill: tuple[int, float] | None = None
+) -> bool:
     """Whether the process came to its own end; afterwards nothing of it is left."""
     process = _FORKS.Process(target=work, args=(str(folder), answer))
     process.start()
-    if kill_after is not None:
-        _wait_for_server(folder, process)
-        process.join(kill_after)
+    if kill is not None:
+        booked, delay = kill
+        _wait_for_bookings(folder, process, booked)
+        process.join(delay)
     else:
         process.join(RUN_SECONDS)
     alive = process.is_alive()
@@ -141,10 +144,12 @@ def _ends(folder: Path, answer: dict[str, Any] | None, kill_after: float | None 
     return not alive
 
 
-def _wait_for_server(folder: Path, process: Any) -> None:
-    """Let the run get to its first call: before that there is nothing to lose."""
+def _wait_for_bookings(folder: Path, process: Any, booked: int) -> None:
+    """Let the run get so far, at least to its server: before that there is nothing to lose."""
     while process.is_alive() and not list(folder.glob("server-*.pid")):
         time.sleep(0.005)
+    while process.is_alive() and _book(folder).total() < booked:
+        time.sleep(0.002)
 
 
 def _servers(folder: Path) -> Iterator[int]:
@@ -192,20 +197,14 @@ def _claimed(folder: Path) -> int:
         return 0  # killed before there was a journal
 
 
-def _unkilled() -> float:
-    """Seconds that an undisturbed run works, beside as many others as there will be."""
-    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        return min(pool.map(lambda _: one_run(RUN_SECONDS).seconds, range(SIDE_BY_SIDE)))
-
-
 def main() -> int:
     """Run, count, print; the exit code."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 300
     draw = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 9)
     began = time.monotonic()
-    moments = [draw.uniform(0, _unkilled()) for _ in range(runs)]
+    kills = [(draw.randrange(len(ITEMS)), draw.uniform(0, LONGEST_DELAY)) for _ in range(runs)]
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        ended = list(pool.map(one_run, moments))
+        ended = list(pool.map(one_run, kills))
     row = {
         "runs": runs,
         "killed": sum(told.killed for told in ended),
