@@ -1,7 +1,7 @@
 """Routers are total: whatever is in state, they answer with a node that exists."""
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from loopwright.graphs.plan_execute_verify import (
     graph,
@@ -19,6 +19,8 @@ from loopwright.graphs.task_execution import (
 )
 from loopwright.nodes.parts import Parts
 from loopwright.state.loop import PlanState, TaskState
+
+TASK_NODES = {*task_builder(Parts()).compile().nodes, "__end__"}
 
 words = st.sampled_from(["again", "ask", "review", "ready", "blocked", "", "unheard of"])
 texts = st.lists(st.text(max_size=5), max_size=3)
@@ -51,6 +53,7 @@ task_states = st.builds(
 )
 
 
+@settings(max_examples=1_000, deadline=None)
 @given(plan_states)
 def test_routers_of_the_plan_graph_are_total(state):
     nodes = set(graph.nodes)
@@ -61,9 +64,10 @@ def test_routers_of_the_plan_graph_are_total(state):
     assert route_after_finish(state) in {*nodes, "__end__"}
 
 
+@settings(max_examples=1_000, deadline=None)
 @given(task_states)
 def test_routers_of_the_executor_graph_are_total(state):
-    nodes = {*task_builder(Parts()).compile().nodes, "__end__"}
+    nodes = TASK_NODES
     assert route_after_executor(state) in nodes
     assert route_after_approve(state) in nodes
     assert route_after_calls(state) in nodes
