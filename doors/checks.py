@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from langgraph.checkpoint.base import CheckpointTuple, PendingWrite
+from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
 from langgraph.graph import END
 from langgraph.types import Command, Interrupt, Send
@@ -159,6 +160,22 @@ def check_command(command: Command[Any]) -> None:
             ' LangGraph; answer with a value, for example Command(resume={"type": "approve"}).'
         )
         raise AnswerRejected(msg)
+
+
+def check_storable(command: Command[Any], serde: SerializerProtocol, *, thread: str) -> None:
+    """Refuse an answer that a checkpoint cannot hold, before anything takes it.
+
+    Raises:
+        AnswerRejected: saying what about it cannot be saved.
+    """
+    try:
+        serde.dumps_typed(command.resume)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        msg = (
+            f"The answer to thread {thread!r} cannot be saved, its question stays open: {error}."
+            " Send large numbers as text, and flatter values."
+        )
+        raise AnswerRejected(msg) from error
 
 
 def address_answer(

@@ -24,7 +24,7 @@ from .journal import Journal
 from .journal_tables import PostgresTables, SqliteTables, Tables
 from .lean_sqlite import LeanSqliteSaver
 from .postgres_locks import PostgresLocks
-from .savers import with_async, with_async_store
+from .savers import ThreadedSaver, with_async_store
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 
@@ -186,7 +186,7 @@ def _on_sqlite(
     adapted = with_async_store(store)
     return Durability(
         url=url,
-        checkpointer=with_async(saver),
+        checkpointer=ThreadedSaver(saver, journal.forget_now),
         store=adapted if adapted is not None else store,
         journal=journal,
         thread_ids=lambda: _sqlite_threads(saver),
@@ -270,11 +270,12 @@ def _on_postgres(url: str, pool: Any, saver: Any, store: Any, tables: Tables) ->
     with pool.connection() as connection:
         # Existing tables are not touched by setup; no row is enough to ask for the right to write.
         connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")
+    journal = Journal(lambda: tables, durable=True)
     return Durability(
         url=_without_password(url),
-        checkpointer=with_async(saver),
+        checkpointer=ThreadedSaver(saver, journal.forget_now),
         store=store,
-        journal=Journal(lambda: tables, durable=True),
+        journal=journal,
         thread_ids=lambda: _postgres_threads(pool),
         closers=(saver.thread_locks.close, pool.close),
     )

@@ -39,6 +39,7 @@ from .checks import (
     address_answer,
     check_command,
     check_nodes,
+    check_storable,
     in_words,
 )
 from .locks import LockedBy
@@ -324,6 +325,8 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             if run.repeats(head):
                 # Its answer is in the checkpoint; it must not go to the question after that.
                 return None
+            if run.saver is not None:
+                check_storable(run.input, run.saver.serde, thread=run.thread)
             return address_answer(
                 run.input, await run.questions(head), thread=run.thread, addressed=run.addressed
             )

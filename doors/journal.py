@@ -26,6 +26,13 @@ EndWord = Literal["finished", "failed", "uncertain"]
 _LARGEST_RESULT: Final = 1_000_000
 """Characters of JSON; what a model is shown is far below, the rest is a tool's raw data."""
 
+_PRUNE: Final = (
+    "DELETE FROM loopwright_calls WHERE state IN ('finished', 'failed')"
+    " AND seq <= (SELECT MAX(seq) FROM loopwright_calls) - ?"
+)
+_KEPT_IN_MEMORY: Final = 10_000
+"""Calls; a process that keeps its journal in memory must not grow with every call it makes."""
+
 _TURNS_KNOWN: Final = 256
 """Turns whose counts are kept in memory, the newest."""
 
@@ -63,7 +70,7 @@ class CallKey(NamedTuple):
 
     Attributes:
         thread: The thread's id.
-        place: The graph's checkpoint namespace without the node's own task, "" at the root.
+        place: The nodes around the graph, `outer|inner`; "" at the root.
         turn: The user turn.
         call: The evidence id.
         arguments: The hash of the arguments (`state.canonical.hash_of`).
@@ -103,13 +110,16 @@ class Journal:
 
     Attributes:
         durable: Whether it outlives the process.
+        at_work: Calls that are under way through it; a claimed row of any other is a crash's.
     """
 
     durable: bool
+    at_work: set[CallKey]
 
     def __init__(self, connect: Connect, *, durable: bool) -> None:
         """Open the database by `connect`, at the first use and in a worker thread."""
         self.durable = durable
+        self.at_work = set()
         self._connect = connect
         self._tables: Tables | None = None
         self._closed = False
@@ -163,7 +173,13 @@ class Journal:
         """
         body = None if result is None else _body(result)
         values = [state, body, _now(), key.idempotency_key]
-        await self._do(lambda tables: tables.execute(_END, values))
+
+        def end(tables: Tables) -> None:
+            tables.execute(_END, values)
+            if not self.durable:
+                tables.execute(_PRUNE, [_KEPT_IN_MEMORY])
+
+        await self._do(end)
 
     async def find(self, key: CallKey) -> CallRow | None:
         """The row of a call."""
@@ -232,13 +248,12 @@ class Journal:
 
     async def forget(self, thread: str) -> None:
         """Delete everything about a thread."""
-        values = [storable(thread)]
+        await self._do(lambda _: self.forget_now(thread))
 
-        def forget(tables: Tables) -> None:
-            for table in _TABLES:
-                tables.execute(f"DELETE FROM {table} WHERE thread = ?", values)
-
-        await self._do(forget)
+    def forget_now(self, thread: str) -> None:
+        """The sync twin of `forget`, for a saver that deletes the thread."""
+        for table in _TABLES:
+            self.tables().execute(f"DELETE FROM {table} WHERE thread = ?", [storable(thread)])
         self._begun = {known: n for known, n in self._begun.items() if known[0] != thread}
 
     def close(self) -> None:

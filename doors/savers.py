@@ -6,7 +6,15 @@ would belong to the loop it was opened on.
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, Final, Self
 
 from langchain_core.runnables import ConfigurableFieldSpec, RunnableConfig
@@ -50,12 +58,18 @@ def with_async_store(store: BaseStore | None) -> BaseStore | None:
 
 
 class ThreadedSaver(BaseCheckpointSaver[Any]):
-    """Any sync saver with async methods that run in worker threads."""
+    """Any sync saver with async methods that run in worker threads.
 
-    def __init__(self, inner: BaseCheckpointSaver[Any]) -> None:
+    Attributes:
+        forget: what else is known of a thread is dropped by this when the thread is deleted.
+    """
+
+    def __init__(
+        self, inner: BaseCheckpointSaver[Any], forget: Callable[[str], None] | None = None
+    ) -> None:
         """Adapt `inner`, which must be safe to call from several threads."""
         super().__init__(serde=inner.serde)
-        self.inner = inner
+        self.inner, self.forget = inner, forget
 
     def __getattr__(self, name: str) -> Any:
         """What only the inner saver knows (its connection, `setup`, …)."""
@@ -115,8 +129,10 @@ class ThreadedSaver(BaseCheckpointSaver[Any]):
         self.inner.put_writes(config, writes, task_id, task_path)
 
     def delete_thread(self, thread_id: str) -> None:
-        """See the inner saver."""
+        """See the inner saver; whatever else is kept of the thread goes with it."""
         self.inner.delete_thread(thread_id)
+        if self.forget is not None:
+            self.forget(thread_id)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """See the inner saver."""
@@ -177,7 +193,7 @@ class ThreadedSaver(BaseCheckpointSaver[Any]):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """`delete_thread` in a worker thread."""
-        await asyncio.to_thread(self.inner.delete_thread, thread_id)
+        await asyncio.to_thread(self.delete_thread, thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """`delete_for_runs` in a worker thread."""

@@ -10,7 +10,10 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
 
+from ..doors.durability import Durability
 from ..doors.journal import Journal, memory_journal
 from ..doors.late_database import LateDatabase
 from ..hooks.contract import Hook
@@ -64,6 +67,22 @@ def assemble(
         hooks=Hooks(hooks),
         journal=journal or memory_journal(),
         name=name,
+    )
+
+
+def kept_by(
+    durability: Durability | None,
+    checkpointer: Checkpointer,
+    store: BaseStore | None,
+    journal: Journal | None,
+) -> tuple[Checkpointer, BaseStore | None, Journal | None]:
+    """Where a graph keeps threads, long results and calls: what is given on its own wins."""
+    if durability is None:
+        return checkpointer, store, journal
+    return (
+        durability.checkpointer if checkpointer is None else checkpointer,
+        durability.store if store is None else store,
+        durability.journal if journal is None else journal,
     )
 
 

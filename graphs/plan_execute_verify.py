@@ -29,7 +29,7 @@ from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
 from ..tools.policy import PolicyLike
-from .assembly import assemble, served_parts
+from .assembly import assemble, kept_by, served_parts
 from .task_execution import NAME as TASK_EXECUTION, task_builder
 
 NAME = "plan_execute_verify"
@@ -133,10 +133,7 @@ def build_plan_execute_verify(
     Raises:
         SettingsError: A setting is wrong; the message says which and what to do.
     """
-    if durability is not None:
-        checkpointer = durability.checkpointer if checkpointer is None else checkpointer
-        store = durability.store if store is None else store
-        journal = durability.journal if journal is None else journal
+    checkpointer, store, journal = kept_by(durability, checkpointer, store, journal)
     parts = assemble(
         model=model,
         tools=tools,

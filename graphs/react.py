@@ -19,11 +19,11 @@ from ..hooks.contract import Hook
 from ..hooks.sessions import sessions
 from ..nodes.action import action
 from ..nodes.approve import approve
-from ..nodes.begin_react import begin_react
 from ..nodes.call_react_tools import call_react_tools
-from ..nodes.conclude import conclude
 from ..nodes.observation import observation
 from ..nodes.parts import Parts
+from ..nodes.react_finish import react_finish
+from ..nodes.react_intake import react_intake
 from ..nodes.thought import thought
 from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context
@@ -31,29 +31,29 @@ from ..state.loop import LoopInput, LoopOutput
 from ..state.react import Observe, ReactState
 from ..tools.planning import next_step
 from ..tools.policy import PolicyLike
-from .assembly import assemble, served_parts
+from .assembly import assemble, kept_by, served_parts
 
 NAME = "react"
 
 ReactGraph = LoopGraph[ReactState, Context, LoopInput, LoopOutput]
 
 
-def route_after_begin(state: ReactState) -> Literal["thought", "conclude"]:
+def route_after_intake(state: ReactState) -> Literal["thought", "finish"]:
     """Nothing is asked of a model where nothing was asked by the user."""
-    return "conclude" if state.halt else "thought"
+    return "finish" if state.halt else "thought"
 
 
-def route_after_thought(state: ReactState) -> Literal["action", "conclude"]:
+def route_after_thought(state: ReactState) -> Literal["action", "finish"]:
     """Take the step the thought decided on, unless it ended the loop."""
-    return "action" if state.should_continue and not state.halt else "conclude"
+    return "action" if state.should_continue and not state.halt else "finish"
 
 
 def route_after_action(
     state: ReactState,
-) -> Literal["approve", "call_tools", "thought", "conclude"]:
+) -> Literal["approve", "call_tools", "thought", "finish"]:
     """To the calls; without one to the end, or to a last thought where the budget is spent."""
     if not state.should_continue or state.halt:
-        return "conclude"
+        return "finish"
     if not state.calls:
         return "thought"
     step = next_step(state.calls, state.decisions)
@@ -67,17 +67,17 @@ def route_after_approve(state: ReactState) -> Literal["approve", "call_tools"]:
 
 def route_after_calls(
     state: ReactState,
-) -> Literal["approve", "call_tools", "observation", "thought", "conclude"]:
+) -> Literal["approve", "call_tools", "observation", "thought", "finish"]:
     """On with the calls that are left; then to what sums them up, unless they end the loop."""
-    step = next_step(state.calls, state.decisions)
-    if step != "done" and not state.halt:
-        return step
     if state.halt:
-        return "conclude"
+        return "finish"
+    step = next_step(state.calls, state.decisions)
+    if step != "done":
+        return step
     return "observation" if state.observe == "model" else "thought"
 
 
-def route_after_conclude(state: ReactState) -> Literal["thought", "__end__"]:
+def route_after_finish(state: ReactState) -> Literal["thought", "__end__"]:
     """End with the outcome; where there is none a hook rejected the answer, so think again."""
     return "thought" if state.outcome is None else "__end__"
 
@@ -90,21 +90,21 @@ def react_builder(
     builder.writes = parts.toolbox.has_writes
     builder.locked_by = parts.locked_by
     builder.session = sessions(parts.hooks)
-    builder.add_node("begin_react", partial(begin_react, parts=parts, observe=observe or "model"))
+    builder.add_node("intake", partial(react_intake, parts=parts, observe=observe or "model"))
     builder.add_node("thought", partial(thought, parts=parts))
     builder.add_node("action", partial(action, parts=parts))
     builder.add_node("approve", partial(approve, parts=parts))
     builder.add_node("call_tools", partial(call_react_tools, parts=parts))
     builder.add_node("observation", partial(observation, parts=parts))
-    builder.add_node("conclude", partial(conclude, parts=parts))
-    builder.add_edge(START, "begin_react")
-    builder.add_conditional_edges("begin_react", route_after_begin)
+    builder.add_node("finish", partial(react_finish, parts=parts))
+    builder.add_edge(START, "intake")
+    builder.add_conditional_edges("intake", route_after_intake)
     builder.add_conditional_edges("thought", route_after_thought)
     builder.add_conditional_edges("action", route_after_action)
     builder.add_conditional_edges("approve", route_after_approve)
     builder.add_conditional_edges("call_tools", route_after_calls)
     builder.add_edge("observation", "thought")
-    builder.add_conditional_edges("conclude", route_after_conclude)
+    builder.add_conditional_edges("finish", route_after_finish)
     return builder
 
 
@@ -145,10 +145,7 @@ def build_react(
     Raises:
         SettingsError: A setting is wrong; the message says which and what to do.
     """
-    if durability is not None:
-        checkpointer = durability.checkpointer if checkpointer is None else checkpointer
-        store = durability.store if store is None else store
-        journal = durability.journal if journal is None else journal
+    checkpointer, store, journal = kept_by(durability, checkpointer, store, journal)
     parts = assemble(
         model=model,
         tools=tools,

@@ -168,8 +168,6 @@ class Verdict:
     """Why it is blocked or asked about."""
     context: str = ""
     """Text to give the model besides."""
-    message: str = ""
-    """Text for the user."""
     stop: str | None = None
     """Why the run must end here, where a hook said so."""
     tool_input: dict[str, Any] | None = None

@@ -26,9 +26,9 @@ def merge(
 ) -> Verdict:
     """Join the outputs, in the order in which their hooks stand.
 
-    One block is enough and beats every question; reasons, contexts and messages are joined; of
-    changes the later one wins, for arguments of a call key by key; tools that may be chosen add
-    up, and the strictest mode counts.
+    One block is enough and beats every question; reasons and contexts are joined; of changes the
+    later one wins, for arguments of a call key by key; tools that may be chosen add up, and the
+    strictest mode counts.
 
     Args:
         event: What the hooks were asked about.
@@ -36,11 +36,9 @@ def merge(
         outputs: What they said.
         warnings: Which of them failed.
     """
-    said = _Said(outputs)
-    message = said.joined("system_message")
-    context = said.joined("additional_context")
+    context = _lines(output.additional_context for output in outputs)
     if event in ADVISORY:
-        return Verdict(context=context, message=message, warnings=list(warnings))
+        return Verdict(context=context, warnings=list(warnings))
     denied = [o for o in outputs if o.denies]
     asked = [o for o in outputs if o.decision == "ask"]
     winning = denied or asked
@@ -50,10 +48,9 @@ def merge(
         ask=bool(asked) and not denied,
         reason=_lines(o.reason for o in winning) or (UNNAMED if denied else ""),
         context=context,
-        message=message,
         stop=_stop(outputs),
         tool_config=_tool_config([o.tool_config for o in outputs if o.tool_config]),
-        tail_call=said.last_tail() if event == "AfterTool" else None,
+        tail_call=_last_tail(outputs) if event == "AfterTool" else None,
         clear_context=any(o.clear_context for o in outputs),
         warnings=list(warnings),
         **changed,
@@ -70,18 +67,9 @@ def carried_on(event: str, fields: Mapping[str, Any], output: Output) -> dict[st
     return {**fields, **changed}
 
 
-class _Said:
-    """The outputs, asked for one thing at a time."""
-
-    def __init__(self, outputs: Sequence[Output]) -> None:
-        self._outputs = outputs
-
-    def joined(self, key: str) -> str:
-        return _lines(getattr(output, key) for output in self._outputs)
-
-    def last_tail(self) -> dict[str, Any] | None:
-        tails = [o.tail_tool_call_request for o in self._outputs if o.tail_tool_call_request]
-        return tails[-1].model_dump() if tails else None
+def _last_tail(outputs: Sequence[Output]) -> dict[str, Any] | None:
+    tails = [o.tail_tool_call_request for o in outputs if o.tail_tool_call_request]
+    return tails[-1].model_dump() if tails else None
 
 
 def _lines(texts: Iterable[str]) -> str:

@@ -140,15 +140,17 @@ def _warning(event: str, ran: Ran) -> str:
 
 
 def _tell(event: str, ran: Ran, emit: Emit | None) -> None:
-    if emit is None:
-        if ran.failed:
-            log.warning("%s %s", _warning(event, ran), ran.error)
-        return
-    told = {"type": "hook", "event": event, "name": ran.hook.label, "status": _status(ran)}
     output = ran.output
     texts = {"message": output.system_message, "reason": output.reason, "error": ran.error}
     shown = {} if output.suppress_output else {k: v for k, v in texts.items() if v}
-    emit({**told, "seconds": ran.seconds, **shown})
+    told: dict[str, Any] = {
+        "type": "hook", "event": event, "name": ran.hook.label, "status": _status(ran),
+        "seconds": ran.seconds, **shown,
+    }  # fmt: skip
+    if emit is None:  # a session has no stream to be told on
+        log.log(logging.WARNING if ran.failed else logging.INFO, "%s", told)
+        return
+    emit(told)
     if ran.failed:
         emit({"type": "warning", "text": _warning(event, ran)})
 

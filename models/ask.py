@@ -14,7 +14,7 @@ from ..state.errors import ModelCallFailed
 from ..state.events import Emit
 from ..state.spend import Spend, add_spend, model_spend
 from .choice import Chosen, Models
-from .hooked import Request, after_model, as_configured, before_model, restrained
+from .model_hooks import Request, after_model, as_configured, before_model, restrained
 from .reading import Reading, read_answer
 from .retry import call_with_retries
 from .spend import Ledger, Limit, tokens_of

@@ -85,7 +85,10 @@ class Ledger:
         Used-up tool calls do not count here: the model may still say what it found.
         """
         with self._lock:
-            if self._reached("model_calls", "tokens", "seconds"):
+            # A task that was begun before a crash may still run what its last call asked for, so
+            # calls that only the journal knows of keep from nothing but further calls.
+            lost = self._begun >= self._limits["model_calls"]
+            if lost or self._reached("model_calls", "tokens", "seconds"):
                 if not self._last_turns:
                     return False
                 self._last_turns -= 1
@@ -176,9 +179,7 @@ class Ledger:
     def _used(self) -> dict[Limit, float]:
         spent = self._spent
         return {
-            "model_calls": max(
-                spent.get("model_calls", 0) + self._reserved["model_calls"], self._begun
-            ),
+            "model_calls": spent.get("model_calls", 0) + self._reserved["model_calls"],
             "tool_calls": spent.get("tool_calls", 0) + self._reserved["tool_calls"],
             "tokens": spent.get("input_tokens", 0) + spent.get("output_tokens", 0),
             "seconds": self.seconds,

@@ -16,16 +16,23 @@ from .extract import extract
 from .parse import field_names, read_object
 from .reading import Reading, read_answer, unusable
 
-_NAME: Final = r"agent[\s_-]?meta(?!data)"
-_END: Final = rf"(?:<|&lt;|\[)\s*/\s*{_NAME}\s*(?:>|&gt;|\])?"
+_NAME: Final = r"agent[\s_-]?meta(?!data|\]\()"
+# Brackets in the ways models write them: escaped, full-width, or as a special token, <|…|>.
+_OPENED: Final = r"\\?(?:<|&lt;|\[|＜|〈|《|【)\s*+\|?+\s*+"  # noqa: RUF001 - full-width on purpose
+_CLOSED: Final = r"\s*+\|?+\s*+\\?(?:>|&gt;|\]|＞|〉|》|】)?"  # noqa: RUF001 - full-width on purpose
+_END: Final = rf"{_OPENED}/\s*+{_NAME}{_CLOSED}"
 _TAG: Final = re.compile(
-    rf"(?:<|&lt;|\[)\s*{_NAME}(?P<inside>.*?)(?:(?P<end>{_END})|\Z)", re.IGNORECASE | re.DOTALL
+    rf"{_OPENED}{_NAME}(?P<inside>.*?)(?:(?P<end>{_END})|\Z)", re.IGNORECASE | re.DOTALL
 )
 _CLOSING: Final = re.compile(_END, re.IGNORECASE)
-# The flags without their tag, as the last words.
+# The flags without their tag, as the last words, maybe with its name before them.
 _BARE: Final = re.compile(
-    r"\{[^{}]*['\"]should_?continue['\"][^{}]*(?:\}|\Z)[\s`]*\Z", re.IGNORECASE
+    rf"(?:\{{?\s{{0,9}}['\"*_`#]{{0,4}}{_NAME}['\"*_`]{{0,4}}\s*+[:=]?+\s*+)?"
+    r"\{(?=[^{}]*['\"]should_?continue['\"])[^{}]*+(?:\}|\Z)[\s`}]*+\Z",
+    re.IGNORECASE,
 )
+# Tags within tags, peeled off layer by layer; who nests them deeper says nothing.
+_MOST_LAYERS: Final = 20
 _THINKING: Final = re.compile(r"<(think|thinking)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
 _THOUGHT_UNTIL: Final = re.compile(r"\A.*</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
 _EMPTY_FENCE: Final = re.compile(r"```[ \t]*\w*\s*(?:```|\Z)")
@@ -125,12 +132,14 @@ def _is_text(block: object) -> bool:
 
 def visible(text: str) -> str:
     """The text without hidden tags: whole, cut, unclosed, repeated or spelled in another way."""
-    shown, before = _spoken(text), None
-    while shown != before:  # taking one tag out may join the halves of another
+    shown = _spoken(text)
+    for _ in range(_MOST_LAYERS):  # taking one tag out may join the halves of another
         before = shown
         shown = _BARE.sub("", _CLOSING.sub("", _TAG.sub("", shown)))
         shown = _EMPTY_FENCE.sub("", _without_beginning(shown)).strip()
-    return shown
+        if shown == before:
+            return shown
+    return ""
 
 
 def _without_beginning(text: str) -> str:

@@ -11,10 +11,10 @@ from ..models.thoughts import read_words
 from ..state.context import Context, context_of
 from ..state.loop import changes
 from ..state.react import ENDS, ReactState, ReactUpdate
-from ..tools.calls import has_stored
-from ..tools.hooked import stopped_by
 from ..tools.planning import settle_ids
-from .allowance import ledger_for, spent_since
+from ..tools.stored import has_stored
+from ..tools.tool_hooks import stopped_by
+from .allowance import ledger_for, limit_reason, spent_since
 from .events import emitter
 from .parts import Parts
 from .phases import opening, own
@@ -56,6 +56,8 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
 
 def _without_call(state: ReactState, answer: Answer[Any]) -> ReactUpdate:
     """End with the text; say so where the thought had asked for a step."""
+    if answer.refused == "hook":
+        return ReactUpdate(halt=limit_reason("hook"), unmet=answer.problems[-1:])
     if answer.refused:  # back to the thought, which has one more turn to answer
         return ReactUpdate()
     update = ReactUpdate(should_continue=False)

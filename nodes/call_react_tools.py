@@ -9,7 +9,7 @@ from ..state.evidence import left_in_doubt
 from ..state.loop import changes
 from ..state.react import ReactState, ReactUpdate
 from ..state.repetition import LAST_STRIKE, loop_told
-from ..tools.hooked import stopped_after
+from ..tools.tool_hooks import stopped_after
 from .call_tools import CallsUpdate, call_tools
 from .events import emitter
 from .parts import Parts

@@ -13,9 +13,9 @@ from ..state.context import Context, context_of
 from ..state.evidence import Evidence
 from ..state.repetition import strikes_of
 from ..state.spend import Spend
+from ..tools.call_records import CallRecord, Pass
 from ..tools.calls import run_calls
 from ..tools.planning import decision_key
-from ..tools.records import CallRecord, Pass
 from .allowance import ledger_for, spent_since
 from .events import emitter, noting
 from .parts import Parts

@@ -8,7 +8,7 @@ from ..doors.journal import CallRow, Journal
 from ..state.evidence import UNCERTAIN, Evidence, merge_records
 from ..state.loop import PlanState
 from ..state.plan import Task, merge_tasks
-from ..tools.recorded import paused
+from ..tools.call_journal import paused
 from .task_ends import gathered
 
 _BEFORE: Final = "Before the last run was cut off, this task"

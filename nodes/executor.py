@@ -14,9 +14,9 @@ from ..state.contracts import ExecutorResponse, decide_task
 from ..state.events import Emit
 from ..state.loop import TaskState, TaskUpdate
 from ..state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, repeated_text
-from ..tools.calls import has_stored
-from ..tools.hooked import stopped_after, stopped_by
 from ..tools.planning import settle_ids
+from ..tools.stored import has_stored
+from ..tools.tool_hooks import stopped_after, stopped_by
 from .allowance import ledger_for, spent_since
 from .conversation import signature, task_view
 from .events import emitter, noting

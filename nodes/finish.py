@@ -1,7 +1,6 @@
 """Finish: write the honest outcome and the final answer."""
 
 from dataclasses import replace
-from typing import Any
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
@@ -24,10 +23,8 @@ from .conversation import answer_id, signature
 from .events import emitter
 from .parts import Parts
 from .run_facts import thread_id
-from .turn_hooks import end_turn
-from .turns import DROPPED, how_to_resume
-
-_REJECTED = "The answer was rejected by a hook: {reason}"
+from .turn_hooks import ANSWER_REJECTED, end_turn
+from .turns import how_to_resume
 
 
 async def finish(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
@@ -64,7 +61,7 @@ def _another_answer(state: PlanState, verdict: Verdict) -> PlanUpdate:
         stop_hook_active=True,
         task_completed=False,
         should_continue=True,
-        improvements=[_REJECTED.format(reason=verdict.reason)],
+        improvements=[ANSWER_REJECTED.format(reason=verdict.reason)],
         blockers=[],
         hook_context=[*state.hook_context, *filter(None, [verdict.context])],
     )
@@ -75,7 +72,7 @@ def _another_answer(state: PlanState, verdict: Verdict) -> PlanUpdate:
 
 def _rejected(state: PlanState, verdict: Verdict) -> PlanState:
     """The state of a turn whose answer may not be given and cannot be mended."""
-    why = _REJECTED.format(reason=verdict.reason)
+    why = ANSWER_REJECTED.format(reason=verdict.reason)
     improvements = [*state.improvements, why]
     return replace(
         state, task_completed=False, halt=state.halt or "DENIED", improvements=improvements
@@ -99,15 +96,10 @@ def outcome_of(state: PlanState, thread: str) -> Outcome:
         uncertain_calls=uncertain_calls(state.evidence),
         spend=spend_outcome(state.spend, state.allowance),
         models=state.spend.get("models", {}),
-        resume=None if status == "complete" else _resume(state, thread),
+        resume=None
+        if status == "complete"
+        else how_to_resume(state.request_id, thread, "finished tasks are kept"),
     )
-
-
-def _resume(state: PlanState, thread: str) -> dict[str, Any] | None:
-    """How to go on; not at all where the prompt is gone."""
-    if state.request_id.startswith(DROPPED):
-        return None
-    return how_to_resume(thread, "finished tasks are kept")
 
 
 def _nothing(reason: Reason) -> str:

@@ -1,19 +1,20 @@
 """Intake: the start of every user turn; begins a new request or takes the last one up again."""
 
+from typing import cast
+
 from langchain_core.messages import RemoveMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ..state.context import Context
 from ..state.loop import PlanState, PlanUpdate, changes
-from ..state.migrations import SCHEMA_VERSION
 from ..state.plan import Task
 from .cut_off import done_before, was_cut_off
 from .events import emitter
 from .parts import Parts
 from .run_facts import thread_id
 from .turn_hooks import Beginning, begin_turn
-from .turns import DROPPED, NOTHING_NEW, request_name, turn_name
+from .turns import DROPPED, NOTHING_NEW, fresh_turn, newest_prompt, request_name
 
 
 async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
@@ -58,7 +59,7 @@ def _halted(why: str) -> PlanUpdate:
 
 def _dropped(state: PlanState) -> PlanUpdate:
     """Forget the newest prompt, and the plan that was made for it."""
-    newest = next((m for m in reversed(state.messages) if m.type == "human"), None)
+    newest = newest_prompt(state.messages)
     kept = [message for message in state.messages if message is not newest]
     return PlanUpdate(
         messages=[RemoveMessage(id=str(newest.id))] if newest else [],
@@ -69,25 +70,8 @@ def _dropped(state: PlanState) -> PlanUpdate:
 
 
 def _fresh_guards(state: PlanState) -> PlanUpdate:
-    return PlanUpdate(
-        schema_version=SCHEMA_VERSION,
-        turn=state.turn + 1,
-        turn_id=turn_name(state.turn + 1),
-        outcome=None,
-        task_completed=False,
-        should_continue=True,
-        improvements=[],
-        halt=None,
-        spend=Overwrite({}),
-        warnings=Overwrite([]),
-        planning_rounds=0,
-        cycles=0,
-        missing=[],
-        blockers=[],
-        cut_off=[],
-        hook_context=[],
-        stop_hook_active=False,
-    )
+    update = cast("PlanUpdate", fresh_turn(state.turn + 1))
+    return update | PlanUpdate(planning_rounds=0, cycles=0, missing=[], blockers=[], cut_off=[])
 
 
 def _reopened(task: Task) -> Task:

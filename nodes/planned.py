@@ -5,9 +5,9 @@ from langchain_core.messages import AIMessage
 from ..state.context import Context
 from ..state.events import Emit
 from ..tools.catalog import Catalog
-from ..tools.hooked import before_tools
 from ..tools.opening import open_calls
 from ..tools.planning import Gate, PlannedCall, plan_calls
+from ..tools.tool_hooks import before_tools
 from .parts import Parts
 from .run_facts import can_ask, thread_id
 

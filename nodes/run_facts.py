@@ -37,12 +37,12 @@ def session() -> Session:
 
 
 def place() -> str:
-    """Where in the graphs around it the running node's graph is; "" where it is the outermost.
+    """The nodes around the running node's graph, as `outer|inner`; "" where it is the outermost.
 
-    The same after a resume, which gives every node on the way its old task again.
+    Without the ids of their tasks, which are others where a graph around it has lost a step.
     """
     namespace = str(get_config()["configurable"].get("checkpoint_ns", ""))
-    return namespace.rpartition("|")[0]
+    return "|".join(step.partition(":")[0] for step in namespace.split("|")[:-1])
 
 
 def saved_durably() -> bool:

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ..hooks.contract import NOTHING, Verdict
 from ..hooks.registry import Hooks
 from ..state.events import Emit
 from .run_facts import session
+
+ANSWER_REJECTED: Final = "The answer was rejected by a hook: {reason}"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from langchain_core.messages import AnyMessage
+from langgraph.types import Overwrite
 
+from ..state.loop import LoopUpdate
+from ..state.migrations import SCHEMA_VERSION
 from .run_facts import has_saver
 
 # Begins the request id of a turn whose prompt a hook dropped; the newest prompt that is left
@@ -15,9 +18,14 @@ DROPPED: Final = "dropped "
 NOTHING_NEW: Final = "The last message was dropped by a hook; send another one."
 
 
+def newest_prompt(messages: Sequence[AnyMessage]) -> AnyMessage | None:
+    """The newest human message."""
+    return next((m for m in reversed(messages) if m.type == "human"), None)
+
+
 def request_name(messages: Sequence[AnyMessage]) -> str:
     """The newest human message, by its id and its words: clients may reuse an id."""
-    newest = next((m for m in reversed(messages) if m.type == "human"), None)
+    newest = newest_prompt(messages)
     if newest is None:
         return ""
     words = hashlib.sha256(newest.text.encode("utf-8", "replace")).hexdigest()[:8]
@@ -29,8 +37,34 @@ def turn_name(turn: int) -> str:
     return f"{turn}-{uuid.uuid4().hex[:12]}"
 
 
-def how_to_resume(thread: str, kept: str) -> dict[str, Any]:
-    """What an outcome says about going on; `kept` names what a resume does not do again."""
+def fresh_turn(turn: int) -> LoopUpdate:
+    """What begins anew with the user turn of this number, in whatever graph."""
+    return LoopUpdate(
+        schema_version=SCHEMA_VERSION,
+        turn=turn,
+        turn_id=turn_name(turn),
+        outcome=None,
+        task_completed=False,
+        should_continue=True,
+        improvements=[],
+        halt=None,
+        spend=Overwrite({}),
+        warnings=Overwrite([]),
+        hook_context=[],
+        stop_hook_active=False,
+    )
+
+
+def how_to_resume(request_id: str, thread: str, kept: str) -> dict[str, Any] | None:
+    """What an outcome says about going on; nothing where the prompt itself is gone.
+
+    Args:
+        request_id: The turn's, as the state holds it.
+        thread: The thread.
+        kept: What a resume does not do again, in words.
+    """
+    if request_id.startswith(DROPPED):
+        return None
     if not has_saver():
         how = "This run was not saved; give the graph a checkpointer to be able to resume."
         return {"thread_id": thread, "how": how}

@@ -7,6 +7,8 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
+from .storable import storable
+
 AnswerKind = Literal["approve", "reject", "edit", "respond"]
 Remembered = Literal["", "call", "tool"] | dict[str, str]
 
@@ -121,11 +123,16 @@ def _read(value: object) -> object:
         "type": kind,
         "name": value.get("name") or "",
         "args": args if isinstance(args, dict) else None,
-        "message": value.get("message") or (args if isinstance(args, str) else ""),
+        "message": _kept(value.get("message") or (args if isinstance(args, str) else "")),
         "tool_call_id": str(value.get("tool_call_id") or value.get("id") or ""),
         "remember": value.get("remember"),
     }
     return read | _edited_action(value.get("edited_action") or args)
+
+
+def _kept(words: object) -> object:
+    """Words go into messages, where half a character would break every later model call."""
+    return storable(words) if isinstance(words, str) else words
 
 
 def _edited_action(value: object) -> dict[str, Any]:
@@ -157,7 +164,7 @@ def _remembered(value: object) -> object:
 def _is_pattern(value: object) -> bool:
     try:
         return isinstance(value, str) and bool(re.compile(value))
-    except re.error:
+    except (re.error, OverflowError, RecursionError):
         return False
 
 

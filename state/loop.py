@@ -76,6 +76,29 @@ class LoopState(LoopOutput):
     """What this turn has used; every node that asks or calls adds to it."""
     warnings: Annotated[list[str], join_texts] = field(default_factory=list)
     """What went wrong without ending the run: dead servers, other models that had to answer."""
+    allowance: int = 0
+    """How often this request was given its limits afresh; intake counts."""
+
+
+class LoopUpdate(TypedDict, total=False):
+    """What a node of any graph may change."""
+
+    messages: Any
+    outcome: Outcome | None
+    ui: list[AnyUIMessage]
+    schema_version: int
+    turn: int
+    turn_id: str
+    request_id: str
+    task_completed: bool
+    should_continue: bool
+    improvements: list[str]
+    halt: Reason | None
+    hook_context: list[str]
+    stop_hook_active: bool
+    spend: Spend | Overwrite
+    warnings: list[str] | Overwrite
+    allowance: int
 
 
 @dataclass(kw_only=True)
@@ -100,8 +123,6 @@ class PlanState(LoopState):
     """The user's answers: {question, answer}; ask_user and review_plan append."""
     blockers: list[str] = field(default_factory=list)
     """What kept the last verdict from passing; the same twice means stuck."""
-    allowance: int = 0
-    """How often this request was given its limits afresh; intake counts."""
     cut_off: list[Any] = field(default_factory=list)
     """Ends of tasks that a new message cut off before work could gather them; the graph's doors
     write them, intake takes them in."""
@@ -113,24 +134,9 @@ class PlanState(LoopState):
         return words if words.strip() else " ".join(a["answer"] for a in self.answers)
 
 
-class PlanUpdate(TypedDict, total=False):
+class PlanUpdate(LoopUpdate, total=False):
     """What a node of plan → execute → verify may change."""
 
-    messages: Any
-    outcome: Outcome | None
-    ui: list[AnyUIMessage]
-    schema_version: int
-    turn: int
-    turn_id: str
-    request_id: str
-    task_completed: bool
-    should_continue: bool
-    improvements: list[str]
-    halt: Reason | None
-    hook_context: list[str]
-    stop_hook_active: bool
-    spend: Spend | Overwrite
-    warnings: list[str] | Overwrite
     todos: list[Task] | Overwrite
     evidence: list[Evidence] | Overwrite
     planning: Planning
@@ -139,7 +145,6 @@ class PlanUpdate(TypedDict, total=False):
     missing: list[str]
     answers: list[dict[str, str]]
     blockers: list[str]
-    allowance: int
     cut_off: list[Any]
 
 

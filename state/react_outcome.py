@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage
 
-from .evidence import UNCERTAIN, Evidence, uncertain_calls
+from .evidence import GAVE_UP, UNCERTAIN, Evidence, uncertain_calls
 from .outcome import Outcome, OutcomeStatus, Reason, judge, spend_outcome
 from .react import ENDS, ReactState
 
@@ -72,10 +72,7 @@ def _status(state: ReactState, reason: Reason, unmet: Sequence[str]) -> OutcomeS
 
 
 def _unmet(state: ReactState, reason: Reason) -> list[str]:
-    refused = [
-        f"{_called(record)} was not run ({record.get('reason')})."
-        for record in _refused(state.evidence)
-    ]
+    refused = [_why_not(record) for record in _refused(state.evidence)]
     doubts = [
         f"It is not known whether {_called(call)} took effect."
         for call in uncertain_calls(state.evidence)
@@ -84,6 +81,12 @@ def _unmet(state: ReactState, reason: Reason) -> list[str]:
     failed = [] if refused or doubts or _succeeded(state) else _failed(state.evidence)
     why = [_WHY[reason]] if reason in _WHY else []
     return list(dict.fromkeys([*state.unmet, *refused, *doubts, *failed, *why]))
+
+
+def _why_not(record: Evidence) -> str:
+    if record.get("reason") in (UNCERTAIN, GAVE_UP):
+        return f"It is not known whether {_called(record)} took effect."
+    return f"{_called(record)} was not run ({record.get('reason')})."
 
 
 def _failed(evidence: Sequence[Evidence]) -> list[str]:

@@ -1,6 +1,8 @@
 """Every test starts without the user's settings and in a folder of its own."""
 
+import os
 import signal
+import sys
 
 import pytest
 
@@ -8,6 +10,10 @@ import pytest
 # start, are about one that works.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Dozens of processes import the package: one that may not keep what it compiled does it each time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 SETTINGS = (
     "LOOPWRIGHT_MODEL",
@@ -25,3 +31,9 @@ def clean_environment(monkeypatch, tmp_path):
     for name in SETTINGS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """One more than there are cores: many tests wait for a process or a deadline."""
+    return (os.cpu_count() or 1) + 1

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol, cast
 
-from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.errors import GraphBubbleUp
 from langgraph.store.base import BaseStore
 
@@ -18,25 +17,29 @@ from ..doors.journal import Journal, memory_journal
 from ..hooks.registry import Hooks
 from ..state.context import Context
 from ..state.events import Emit
-from ..state.evidence import Evidence
+from ..state.evidence import GAVE_UP, Evidence
 from ..state.repetition import repeats
+from .call_journal import Book, Doubt, Recorded
+from .call_records import Answered, CallRecord, Course, Pass, ended, tell_waiting
 from .catalog import READER
 from .dedupe import Memory
-from .hooked import TailCall, after_tool
+from .last_check import Ready, Settled, Settling, Step
+from .one_call import Ended, call_python, run_once
 from .planning import Gate, PlannedCall, decision_on, runnable
-from .recorded import Book, Doubt, Recorded
-from .records import Answered, CallRecord, Course, Pass, ended, tell_waiting
 from .results import ToolResult, failure
-from .running import Ended, call_python, run_once
-from .settling import Ready, Settled, Settling, Step
 from .stored import ResultStore
+from .tool_hooks import TailCall, after_tool
 from .toolbox import Toolbox
 from .waiting import in_order
 
 _SPENT: Final = "Not run: the run's allowance of tool calls is used up. Answer with what you have."
+_IN_DOUBT: Final = (
+    "This call may have taken effect already: {why}. It cannot be run again now: {bar} Report that "
+    "its outcome is not known."
+)
 _UNCERTAIN: Final = (
-    "Not run: this call may have taken effect already: {why}. Nobody can be asked, so it is not "
-    "repeated. Do not send it again; report that its outcome is not known."
+    "Not run again: this call may have taken effect already: {why}. Nobody can be asked, so it is "
+    "not repeated. Do not send it again; report that its outcome is not known."
 )
 
 
@@ -105,10 +108,7 @@ async def run_calls(
     gate = Gate(await toolbox.catalog(user_id), toolbox.policy, context, can_ask=True, agent=agent)
     run = _Run(
         settling=Settling(
-            gate=gate,
-            journal=journal,
-            thread_id=thread_id,
-            hooks=hooks or Hooks(),
+            gate=gate, journal=journal, thread_id=thread_id, hooks=hooks or Hooks(),
             emit=emit or _silent,
         ),
         book=Book(journal, thread_id or turn, place, turn),
@@ -116,20 +116,12 @@ async def run_calls(
         memory=toolbox.memory(thread_id, turn),
         results=ResultStore(store or toolbox.spare_store(thread_id), thread_id),
         history=_before(history, planned),
-        store=store,
-        user_id=user_id,
-        ledger=ledger,
-        can_ask=can_ask,
+        store=store, user_id=user_id, ledger=ledger, can_ask=can_ask,
     )  # fmt: skip
     steps = [await run.settling.settle(call, decision_on(call, decided)) for call in now]
     pairs = list(zip(now, steps, strict=True))
     ends = await in_order([(_is_write(step), partial(run.take, c, step)) for c, step in pairs])
     return _passed(planned, dict(zip((c["id"] for c in now), ends, strict=True)), wrote=run.wrote)
-
-
-def has_stored(messages: Sequence[BaseMessage]) -> bool:
-    """Whether one of these messages was shortened, so that `read_result` is of use."""
-    return any(isinstance(m, ToolMessage) and "stored" in m.additional_kwargs for m in messages)
 
 
 @dataclass(frozen=True)
@@ -155,6 +147,12 @@ def _before(history: Sequence[Evidence], calls: Sequence[PlannedCall]) -> list[E
 
 def _is_write(step: Step) -> bool:
     return isinstance(step, Ready) and not step.tool.read_only
+
+
+def _may_have_run(call: PlannedCall, step: Settled) -> bool:
+    """Whether a call that is refused now may have been begun in a run that did not end."""
+    asked_for = call["action"] in ("allow", "ask") and not call["read_only"]
+    return asked_for and step.reason != GAVE_UP
 
 
 def _silent(_: dict[str, Any]) -> None:
@@ -197,28 +195,51 @@ class _Run:
             course.to("scheduled")
         answer = await self._once_allowed(call, step, course)
         if isinstance(answer, Doubt):
-            return await self._in_doubt(call, step, answer, course)
+            return await self._in_doubt(call, step.args, answer, course)
         return ended(call, step.args, answer, course)
 
-    async def _answered(self, call: PlannedCall, step: Settled, course: Course) -> CallRecord:
-        result = ToolResult(step.text, is_error=step.status != "success")
-        tool = self.settling.gate.catalog.find(call["name"], call["server"])
-        if call.get("uncertain") and step.status == "success" and tool is not None:
-            await self.book.settle_twins(call, Ready(tool, call["args"]), result)
+    async def _answered(
+        self, call: PlannedCall, step: Settled, course: Course
+    ) -> CallRecord | _Waiting:
+        args, result = step.args or call["args"], ToolResult(step.text, is_error=True)
+        if step.status == "success":
+            result = replace(result, is_error=False)
+            if call.get("uncertain"):
+                tool = self.settling.gate.catalog.find(call["name"], call["server"])
+                await self.book.settle(call, tool, result)
+        elif _may_have_run(call, step):
+            past = await self._unrunnable(call, args, step.text)
+            if isinstance(past, Doubt):
+                return await self._in_doubt(call, args, past, course)
+            if past is not None:
+                return ended(call, args, past, course)
         return ended(call, call["args"], Answered(result, step.status, step.reason), course)
 
+    async def _unrunnable(
+        self, call: PlannedCall, args: dict[str, Any], bar: str
+    ) -> Answered | Doubt | None:
+        """What to say of a call that cannot run now, if a crash came after it was begun."""
+        found = await self.book.past(call, args)
+        if isinstance(found, Recorded):
+            return Answered(found.result, stored=found.stored, counts=True)
+        if found is None or not call.get("uncertain"):
+            return found
+        # A human had it run again, which cannot be done: to ask once more would bring no more.
+        told = ToolResult(_IN_DOUBT.format(why=found.why, bar=bar), is_error=True)
+        return Answered(told, "cancelled", "uncertain")
+
     async def _in_doubt(
-        self, call: PlannedCall, ready: Ready, doubt: Doubt, course: Course
+        self, call: PlannedCall, args: dict[str, Any], doubt: Doubt, course: Course
     ) -> CallRecord | _Waiting:
         """A call that may have been made: a human decides, or nobody repeats it."""
         if not self.can_ask:
             text = _UNCERTAIN.format(why=doubt.why)
             refused = Answered(ToolResult(text, is_error=True), "cancelled", "uncertain")
-            return ended(call, ready.args, refused, course)
+            return ended(call, args, refused, course)
         self.held = True
         course.to("awaiting_approval", reason="uncertain")
         asked = cast("PlannedCall", {
-            **call, "args": ready.args, "action": "ask", "reason": "it may have run already",
+            **call, "args": args, "action": "ask", "reason": "it may have run already",
             "uncertain": doubt.why, "doubts": call.get("doubts", 0) + 1, "expires_at": None,
             "status": course.status,
         })  # fmt: skip
@@ -251,28 +272,34 @@ class _Run:
 
     async def _paid(self, call: PlannedCall, ready: Ready, course: Course) -> Answered | Doubt:
         if self.ledger is not None and not self.ledger.reserve_tool_calls(1):
-            return Answered(ToolResult(_SPENT, is_error=True), "error")
+            spent = Answered(ToolResult(_SPENT, is_error=True), "error")
+            if ready.tool.read_only:
+                return spent
+            return await self._unrunnable(call, ready.args, _SPENT) or spent
         if ready.tool.read_only:
             return await self._made(call, ready, course)
         return await self._written(call, ready, course)
 
     async def _written(self, call: PlannedCall, ready: Ready, course: Course) -> Answered | Doubt:
         """Make a write between its two lines in the journal."""
-        found = await self.book.claim(call, ready)
-        if isinstance(found, Doubt):
-            return found
-        if isinstance(found, Recorded):
-            return Answered(found.result, stored=found.stored, counts=True)
-        self.wrote = True
         key = self.book.key(call, ready)
-        try:
-            answer = await self._made(call, ready, course)
-        except BaseException as error:  # whatever cuts it off, the call may have taken effect
-            await self.book.doubt(key, paused=isinstance(error, GraphBubbleUp))
-            raise
-        ambiguous = answer.reason == "uncertain"
-        await self.book.end(key, answer.result, answer.stored, ambiguous=ambiguous)
-        return answer
+        with self.book.under_way(key):
+            found = await self.book.claim(call, ready)
+            if isinstance(found, Doubt):
+                return found
+            if isinstance(found, Recorded):
+                return Answered(found.result, stored=found.stored, counts=True)
+            self.wrote = True
+            try:
+                answer = await self._made(call, ready, course)
+            except BaseException as error:  # whatever cuts it off, the call may have taken effect
+                # A pause by a hook comes after the tool has done its work: not begun anew.
+                asked = isinstance(error, GraphBubbleUp) and not course.returned
+                await self.book.doubt(key, paused=asked)
+                raise
+            ambiguous = answer.reason == "uncertain"
+            await self.book.end(key, answer.result, answer.stored, ambiguous=ambiguous)
+            return answer
 
     async def _made(self, call: PlannedCall, ready: Ready, course: Course) -> Answered:
         """Call the tool; what it gave is shown to the hooks and cut to size."""
@@ -283,6 +310,7 @@ class _Run:
             made, stored = await run_once(tool, self.results.read(ready.args, cap), deadline), ""
         else:
             made = await run_once(tool, self._sent(call, ready), deadline)
+            course.returned = True
             result = await self._hooked(call, ready, made)
             result, stored = await self.results.shorten(result, cap)
             made = replace(made, result=result)

@@ -51,7 +51,7 @@ class CatalogTool:
     hidden: frozenset[str] = frozenset()
 
     @property
-    def repeatable(self) -> bool:
+    def resendable(self) -> bool:
         """Whether running it twice leaves the world as running it once."""
         return self.read_only or self.idempotent
 

@@ -82,13 +82,13 @@ class Server:
         name: str,
         args: dict[str, Any],
         *,
-        repeatable: bool,
+        resendable: bool,
         user_id: str | None,
         meta: dict[str, Any],
     ) -> dict[str, Any]:
         """Call a tool; a dead session is reopened once.
 
-        A call that the server may have seen is sent again only where `repeatable` says so.
+        A call that the server may have seen is sent again only where `resendable` says so.
 
         Raises:
             ServerUnavailable: the connection ended, or could not be opened again; `sent` says
@@ -98,14 +98,14 @@ class Server:
         try:
             return await self._try(name, args, user_id, meta)
         except Lost as lost:
-            if lost.sent and not repeatable:
+            if lost.sent and not resendable:
                 msg = f"{lost}; the call may or may not have taken effect"
                 raise ServerUnavailable(msg, sent=True) from lost
             sent = lost.sent
         try:
             return await self._try(name, args, user_id, meta)
         except Lost as lost:
-            unsure = lost.sent and not repeatable
+            unsure = lost.sent and not resendable
             msg = f"{lost}; the call may or may not have taken effect" if unsure else str(lost)
             raise ServerUnavailable(msg, sent=sent or lost.sent) from lost
         except ServerUnavailable as error:

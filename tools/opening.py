@@ -7,10 +7,10 @@ from typing import Any, Final, cast
 from ..doors.journal import Journal
 from ..hooks.registry import Hooks
 from ..state.events import Emit
+from .call_records import Course, tell_waiting
 from .grants import is_granted
 from .planning import Gate, PlannedCall
 from .policy import GRANTED, NOT_INTERACTIVE
-from .records import Course, tell_waiting
 
 _NO_HOOKS: Final = Hooks()
 

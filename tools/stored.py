@@ -2,9 +2,10 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.store.base import BaseStore
 
 from ..state.tokens import weigh
@@ -17,6 +18,11 @@ _NOTE: Final = 240
 """Characters kept free for the line that says what was left out; a cap is 500 at least."""
 
 _HEAD: Final = 0.75
+
+
+def has_stored(messages: Sequence[BaseMessage]) -> bool:
+    """Whether one of these messages was shortened, so that `read_result` is of use."""
+    return any(isinstance(m, ToolMessage) and "stored" in m.additional_kwargs for m in messages)
 
 
 class ResultStore:

@@ -128,7 +128,7 @@ class Toolbox:
                     str(tool.server),
                     tool.original,
                     dict(args),
-                    repeatable=tool.repeatable,
+                    resendable=tool.resendable,
                     user_id=user_id,
                     meta=dict(meta),
                 )

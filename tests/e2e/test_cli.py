@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,11 +25,8 @@ ESCAPE = "\x1b"
 
 def cli(*args, stdin="", **env):
     """The command in a process of its own, forked from one that has done the imports."""
-    command = Command(server(), args, stdin=stdin, env=os.environ | env)
-    try:
+    with Command(server(), args, stdin=stdin, env=os.environ | env) as command:
         return Done(command.wait(90), *command.said())
-    finally:
-        command.close()
 
 
 def installed(*args, stdin="", **env):
@@ -73,7 +69,9 @@ def answers(*, slow="", seconds=0.0, planned=None, verdict=None, executor=None):
 
 
 def model_env(fake):
+    """The settings of a run on this model server, without tools unless a test names some."""
     return {
+        "LOOPWRIGHT_MCP": mcp_file(Path.cwd(), "none.json"),
         "OPENAI_API_KEY": "sk-test",
         "OPENAI_BASE_URL": fake.url,
         "LOOPWRIGHT_MODEL": "openai:test-model",
@@ -154,14 +152,9 @@ class InstalledTerminal(Terminal):
         return process
 
 
-@contextmanager
 def started(*args, **env):
     """A running process whose standard input is no terminal."""
-    process = Command(server(), args, env=os.environ | env)
-    try:
-        yield process
-    finally:
-        process.close()
+    return Command(server(), args, env=os.environ | env)
 
 
 def wait_until(condition, seconds=60.0):
@@ -181,7 +174,7 @@ def notes():
 
 @pytest.mark.req("S0-21", "S0-60", "S0-148")
 def test_a_run_without_a_terminal_is_told_in_plain_lines(notes):
-    done = cli("run", "Read notes.md")
+    done = installed("run", "Read notes.md")
     assert done.returncode == 0
     assert ESCAPE not in done.stdout + done.stderr
     assert "plan: 1 task: 1 Read notes.md" in done.stdout
@@ -194,7 +187,7 @@ def test_a_run_without_a_terminal_is_told_in_plain_lines(notes):
 
 
 def test_json_is_one_object_and_nothing_else(notes):
-    done = cli("run", "--json", "--thread", "mine", "Read notes.md")
+    done = installed("run", "--json", "--thread", "mine", "Read notes.md")
     told = json.loads(done.stdout)
     assert done.returncode == 0
     assert (told["status"], told["thread"]) == ("complete", "mine")
@@ -317,7 +310,7 @@ def test_wrong_use_is_one_object_with_json(args):
 
 
 def test_a_goal_of_a_megabyte_comes_by_standard_input(notes):
-    done = cli("run", "-", stdin="Read notes.md. " + "really " * 150_000)
+    done = installed("run", "-", stdin="Read notes.md. " + "really " * 150_000)
     assert done.returncode == 3, "nothing says that a million reallys are done"
     assert "Traceback" not in done.stderr
     assert "Outcome: stuck (SAME_BLOCKERS)" in done.stdout
@@ -346,12 +339,12 @@ def test_dead_servers_cost_a_warning_each(tmp_path, notes):
     }
     config = mcp_file(
         tmp_path, missing={"command": "/no/such/binary"}, files=workspace,
-        silent={"command": sys.executable, "args": ["-c", "import time; time.sleep(600)"]},
+        failing={"command": sys.executable, "args": ["-c", "raise SystemExit('no licence')"]},
     )  # fmt: skip
     done = cli("run", "--mcp", config, "Read notes.md")
     assert done.returncode == 0, done.stdout
     assert "warning: MCP server 'missing' is left out" in done.stdout
-    assert "warning: MCP server 'silent' is left out" in done.stdout
+    assert "warning: MCP server 'failing' is left out" in done.stdout
 
 
 @pytest.mark.req("S0-76", "S0-148")
@@ -382,7 +375,7 @@ def test_a_dead_model_is_named_and_the_thread_is_kept():
 def test_the_first_signal_waits_for_what_runs_and_keeps_it(number):
     two = plan(todo("1", "one"), todo("2", "two", ["1"]))
     verdict = passed("All of it is 42 [1.report].", t1=["1.report"], t2=["2.report"])
-    script = answers(slow="executor", seconds=2.0, planned=two, verdict=verdict)
+    script = answers(slow="executor", seconds=1.0, planned=two, verdict=verdict)
     with fake_openai(script) as fake:
         with started("run", "--thread", "t", "x", **model_env(fake)) as process:
             wait_until(lambda: len(fake.requests) == 2)
@@ -466,7 +459,7 @@ def test_a_terminal_shows_the_task_list_and_the_answer_as_markdown(notes):
 
 
 def test_an_approval_is_asked_and_given():
-    terminal = Terminal("run", "Write the text 'hello' to out.txt")
+    terminal = InstalledTerminal("run", "Write the text 'hello' to out.txt")
     terminal.wait_for("[q]uit")
     assert "write_file" in terminal.seen
     assert not Path("out.txt").exists()
@@ -599,7 +592,7 @@ def test_several_questions_are_asked_one_after_another():
 
 
 def test_help_is_quick_and_complete():
-    done = cli("--help")
+    done = installed("--help")
     assert done.returncode == 0
     for command in ("run", "resume", "threads", "graph", "doctor"):
         assert command in done.stdout

@@ -26,12 +26,12 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "finish": plan_execute_verify.route_after_finish,
     },
     "react": {
-        "begin_react": react.route_after_begin,
+        "intake": react.route_after_intake,
         "thought": react.route_after_thought,
         "action": react.route_after_action,
         "approve": react.route_after_approve,
         "call_tools": react.route_after_calls,
-        "conclude": react.route_after_conclude,
+        "finish": react.route_after_finish,
     },
     "task_execution": {
         "executor": task_execution.route_after_executor,

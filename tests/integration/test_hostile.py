@@ -5,8 +5,16 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright import AnswerRejected, Context, ScriptedModel, build_plan_execute_verify
-from support.scripts import call, failed, passed, plan, report, todo
+from loopwright import (
+    AnswerRejected,
+    Context,
+    ScriptedModel,
+    build_plan_execute_verify,
+    build_react,
+    open_durability,
+)
+from support import paying
+from support.scripts import call, failed, passed, plan, report, thought, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
 
@@ -191,3 +199,100 @@ def test_other_words_under_a_known_message_id_are_another_request():
         outcome = graph.invoke(message, THREAD, context=Context())["outcome"]
         assert outcome["answer"] == answer
     assert len([a for a in model.asked if a.role == "executor"]) == 2
+
+
+@pytest.mark.parametrize("answer", ["respond: It was paid.", "approve"])
+def test_a_call_a_crash_cut_off_is_never_called_not_run_because_its_tool_is_gone(answer, tmp_path):
+    """The same where policy denies it by now: that it never ran is for the journal to say."""
+    paying.die_paying(tmp_path)
+    till = paying.Till(tmp_path)
+    with open_durability(till.url) as durability:
+        tools = [tool for tool in till.tools() if tool.__name__ != "pay"]
+        graph = build_plan_execute_verify(model=paying.payer(), tools=tools, durability=durability)
+        asked = graph.invoke(None, THREAD)["__interrupt__"][0].value
+        assert asked["type"] == "uncertain_call"
+        outcome = graph.invoke(Command(resume=answer), THREAD)["outcome"]
+    doubts = [one["tool"] for one in outcome["uncertain_calls"]]
+    assert doubts == ([] if answer.startswith("respond") else ["pay"])
+    assert (outcome["status"] == "complete") is (not doubts)
+    assert till.did("pay") == 1
+
+
+@pytest.mark.parametrize("spent", [True, False], ids=["spent", "denied"])
+def test_a_call_a_crash_cut_off_is_in_doubt_where_it_may_not_run_any_more(spent, tmp_path):
+    paying.die_paying(tmp_path)
+    till = paying.Till(tmp_path)
+    with open_durability(till.url) as durability:
+        graph = build_plan_execute_verify(
+            model=paying.payer(), tools=till.tools(), durability=durability,
+            policy="allow" if spent else [{"tool": "pay", "action": "deny"}],
+        )  # fmt: skip
+        limits = Context(max_tool_calls=1) if spent else Context()
+        result = graph.invoke(None, THREAD, context=limits)
+    assert result["__interrupt__"][0].value["type"] == "uncertain_call"
+    assert till.did("pay") == 1
+
+
+@pytest.mark.parametrize("pattern", ["a{99999999999}", "(" * 6_000], ids=["huge", "deep"])
+def test_a_pattern_python_cannot_compile_leaves_the_question_open(pattern):
+    write, written = writer()
+    model = one_task(executor=[[call("write", text="x")], report("Wrote.")])
+    graph = build_plan_execute_verify(
+        model=model, tools=[write], policy="ask", checkpointer=InMemorySaver()
+    )
+    run(graph)
+    with pytest.raises(AnswerRejected):
+        graph.invoke(Command(resume={"type": "approve", "remember": {"text": pattern}}), THREAD)
+    assert graph.get_state(THREAD).interrupts
+    assert written == []
+
+
+@pytest.mark.parametrize("args", [{"text": 10**30}, {"text": [10**30]}], ids=["flat", "nested"])
+def test_an_answer_no_checkpoint_can_hold_leaves_the_question_open(args):
+    write, written = writer()
+    model = ScriptedModel({
+        "thought": [thought("I write with write.", more=True), thought("Written.")],
+        "action": [[call("write", text="x")]],
+        "observation": ["It is written."],
+    })  # fmt: skip
+    graph = build_react(model=model, tools=[write], policy="ask", checkpointer=InMemorySaver())
+    run(graph)
+    with pytest.raises(AnswerRejected, match="cannot be saved"):
+        graph.invoke(Command(resume={"type": "edit", "args": args}), THREAD)
+    result = graph.invoke(Command(resume="approve"), THREAD)
+    assert result["outcome"]["status"] == "complete"
+    assert written == ["x"]
+
+
+def test_half_a_character_in_an_answer_reaches_no_model():
+    write, written = writer()
+    model = one_task(executor=[[call("write", text="x")], report("Wrote.")])
+    graph = build_plan_execute_verify(
+        model=model, tools=[write], policy="ask", checkpointer=InMemorySaver()
+    )
+    run(graph)
+    graph.invoke(Command(resume="respond: \ud800 done"), THREAD)
+    told = next(m.text for asked in model.asked for m in asked.messages if m.type == "tool")
+    assert told == "\ufffd done"
+    assert written == []
+
+
+@pytest.mark.req("P-42")
+async def test_a_deleted_thread_takes_its_approvals_along(tmp_path):
+    """Another conversation under the same id is another person's, perhaps."""
+    write, written = writer()
+    steps = {"thought": [thought("Write.", more=True), thought("Written.")] * 3}
+    model = ScriptedModel(steps | {"action": [[call("write", text="a")]] * 3})
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as durability:
+        graph = build_react(
+            model=model, tools=[write], policy="ask", durability=durability, observe="direct"
+        )
+        talk = {"messages": [HumanMessage("go")]}
+        await graph.ainvoke(talk, THREAD)
+        await graph.ainvoke(Command(resume={"type": "approve", "remember": "tool"}), THREAD)
+        assert not (await graph.aget_state(THREAD)).interrupts
+        await durability.checkpointer.adelete_thread("t")
+        await graph.ainvoke(talk, THREAD)
+        assert (await graph.aget_state(THREAD)).interrupts
+        assert written == ["a"]
+        assert [row.state for row in await durability.journal.rows("t")] == []

@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from loopwright import Context, Hook, ScriptedModel, build_react, open_durability
@@ -267,3 +267,43 @@ async def test_the_loop_is_a_node_of_another_graph_and_its_question_resumes_ther
     assert till.paid == ["ada"]
     texts = [m.text for m in result["messages"]]
     assert not any("agent_meta" in text for text in texts)
+
+
+def test_a_hook_that_keeps_the_action_from_being_asked_ends_the_turn():
+    def guard(_):
+        msg = "no connection"
+        raise OSError(msg)
+
+    till, model = Till(), one_payment()
+    hook = Hook(event="BeforeToolSelection", run=guard, on_error="closed")
+    outcome = build_react(model=model, tools=[till.pay], hooks=[hook]).invoke(said())["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("blocked", "DENIED")
+    assert "'guard' failed: OSError" in outcome["unmet"][0]
+    assert till.paid == []
+    assert len(model.asked) == 1
+
+
+def test_a_hook_that_pauses_after_a_write_does_not_have_it_made_again():
+    def look_at(_):
+        return {"hookSpecificOutput": {"additionalContext": str(interrupt("May it be shown?"))}}
+
+    till = Till()
+    hook = Hook(event="AfterTool", run=look_at)
+    graph = build_react(
+        model=one_payment(), tools=[till.pay], hooks=[hook], checkpointer=InMemorySaver()
+    )
+    assert graph.invoke(said(), THREAD)["__interrupt__"][0].value == "May it be shown?"
+    asked = graph.invoke(Command(resume="yes"), THREAD)["__interrupt__"][0].value
+    assert asked["type"] == "uncertain_call"
+    result = graph.invoke(Command(resume={"type": "respond", "message": "paid"}), THREAD)
+    assert till.paid == ["ada"]
+    assert result["outcome"]["status"] == "complete"
+
+
+def test_a_misspelt_replacement_of_a_result_shows_nothing_of_it():
+    till, model = Till(), one_payment()
+    hook = Hook(event="AfterTool", run=lambda _: {"tool_response": {"llmcontent": "hidden"}})
+    result = build_react(model=model, tools=[till.pay], hooks=[hook]).invoke(said())
+    shown = next(m for m in result["messages"] if m.type == "tool")
+    assert (shown.status, "paid ada" in shown.text) == ("error", False)
+    assert till.paid == ["ada"]

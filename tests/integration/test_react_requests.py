@@ -15,7 +15,7 @@ from support.reacting import DONE, LOOK, THREAD, of, one_step, said, shelf
 from support.scripts import call, thought
 
 
-@pytest.mark.req("S1-06", "S1-07", "S1-08", "S1-16", "S1-41")
+@pytest.mark.req("S1-06", "S1-08", "S1-16", "S1-41")
 def test_only_action_gets_the_tools_and_only_thought_their_names():
     model = one_step()
     build_react(model=model, tools=[shelf()]).invoke(said())
@@ -167,7 +167,7 @@ def provider(request):
     return Reply(DONE if any(m["role"] == "tool" for m in request["messages"]) else LOOK)
 
 
-@pytest.mark.req("S1-43", "S1-30", "S1-14")
+@pytest.mark.req("S1-43", "S1-30", "S1-07", "S1-17")
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole answers", "streamed answers"])
 async def test_a_run_on_the_applications_own_model_server(streaming):
     with fake_openai(provider) as server:
@@ -185,6 +185,8 @@ async def test_a_run_on_the_applications_own_model_server(streaming):
     assert [bool(request.get("tools")) for request in server.requests] == [
         False, True, False, False,
     ]  # fmt: skip
+    definition = server.requests[1]["tools"][0]["function"]
+    assert definition["parameters"]["properties"]["name"]["type"] == "string"
     for request in server.requests:
         assert request["messages"][-1]["role"] in ("user", "tool")
 

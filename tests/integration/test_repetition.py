@@ -33,7 +33,7 @@ class Shelf:
 
     def read(self, path: str = "a") -> str:
         self.ran.append(f"read {path}")
-        return self.text
+        return str(self.text)
 
     def write(self, text: str) -> str:
         self.ran.append(f"write {text}")
@@ -98,6 +98,7 @@ def test_a_model_that_repeats_a_read_is_stopped_with_the_evidence():
     assert told["1.3.0"]["reason"] == "repeated"
     assert told["1.5.0"]["reason"] == "loop_detected"
     assert [e["strike"] for e in events if e["type"] == "loop"][-1] == 2
+    assert "do not repeat it" in model.asked[1].messages[0].text
     shown = tool_messages(model)
     assert shown[0].text == "first"
     assert shown[1].text.startswith("[reused from 1.1.0, ")

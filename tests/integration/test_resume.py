@@ -26,13 +26,11 @@ from support.scripts import call, passed, plan, report, todo
 THREAD = killed.THREAD
 DO_ALL = {"messages": [{"role": "user", "content": "Do all of it."}]}
 NODES: list[dict[str, Any]] = [
-    {"node": "intake"}, {"node": "planner"}, {"node": "planner", "nth": 2},
-    {"node": "planner", "nth": 3}, {"node": "ask_user"}, {"node": "ask_user", "nth": 2},
-    {"node": "review_plan"}, {"node": "review_plan", "nth": 2}, {"node": "work"},
-    {"node": "work", "nth": 2}, {"node": "executor"}, {"node": "executor", "nth": 3},
-    {"node": "executor", "nth": 5}, {"node": "executor", "nth": 6}, {"node": "approve"},
-    {"node": "approve", "nth": 2}, {"node": "call_tools"}, {"node": "call_tools", "nth": 3},
-    {"node": "verifier"}, {"node": "verifier", "nth": 2}, {"node": "finish"},
+    {"node": "intake"}, {"node": "planner"}, {"node": "planner", "nth": 3}, {"node": "ask_user"},
+    {"node": "review_plan"}, {"node": "work"}, {"node": "work", "nth": 2}, {"node": "executor"},
+    {"node": "executor", "nth": 3}, {"node": "executor", "nth": 6}, {"node": "approve"},
+    {"node": "call_tools"}, {"node": "call_tools", "nth": 3}, {"node": "verifier"},
+    {"node": "verifier", "nth": 2}, {"node": "finish"},
 ]  # fmt: skip
 # A question ends its node with an interrupt, so such a node ends only once it is answered.
 PLACES = [

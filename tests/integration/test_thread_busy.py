@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.types import Command
+from langgraph.types import Command as Resume
 
 from loopwright import ScriptedModel, ThreadBusy, build_plan_execute_verify, open_durability
 from support.fake_openai import Reply, fake_openai
+from support.forked import Command, server
 from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
-APPROVE: Command[Any] = Command(resume={"type": "approve"})
+APPROVE: Resume[Any] = Resume(resume={"type": "approve"})
 BUSY = rf"the thread 't' \(process {os.getpid()}\): wait until it has ended"
 
 
@@ -124,9 +125,6 @@ async def test_a_resume_in_another_process_is_refused_and_nothing_is_lost(graph,
     assert not graph.get_state(THREAD).interrupts
 
 
-COMMAND = [sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')"]
-
-
 @pytest.mark.req("P-34")
 def test_the_command_says_in_one_sentence_that_a_thread_is_busy():
     refused = threading.Event()
@@ -145,18 +143,19 @@ def test_the_command_says_in_one_sentence_that_a_thread_is_busy():
             "OPENAI_BASE_URL": fake.url,
             "LOOPWRIGHT_MODEL": "openai:test-model",
         }
-        run = [*COMMAND, "run", "--thread", "t", "Look."]
+        run = ("run", "--thread", "t", "Look.")
         environment = os.environ | settings
-        with subprocess.Popen(run, env=environment, stdout=subprocess.PIPE) as first:
+        with Command(server(), run, env=environment) as first:
             deadline = time.monotonic() + 60
             while len(fake.requests) < 2:
-                assert time.monotonic() < deadline
+                assert time.monotonic() < deadline, first.said()
                 time.sleep(0.02)
-            second = subprocess.run(run, env=environment, capture_output=True, text=True)
+            with Command(server(), run, env=environment) as second:
+                stdout, stderr = second.communicate(timeout=60)
             refused.set()
-            told = first.communicate(timeout=60)[0].decode()
-    assert (second.returncode, second.stdout) == (2, "")
-    assert second.stderr.count("\n") == 1, second.stderr
-    assert f"the thread 't' (process {first.pid})" in second.stderr
+            told, _ = first.communicate(timeout=60)
+    assert (second.returncode, stdout) == (2, "")
+    assert stderr.count("\n") == 1, stderr
+    assert f"the thread 't' (process {first.pid})" in stderr
     assert first.returncode == 0
     assert "It is 42" in told

@@ -5,8 +5,11 @@ as an interpreter ends. It only does not read and import the same hundreds of mo
 """
 
 import atexit
+import gc
+import importlib
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 import tempfile
@@ -15,14 +18,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any, Self, TextIO
 
 COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')")
+# What stands below the graphs; these and the command look around as they are imported.
 PRELOADED = (
-    "loopwright.cli.run", "loopwright.cli.doctor", "loopwright.cli.drawing",
-    "loopwright.cli.threads", "loopwright.graphs.plan_execute_verify", "loopwright.graphs.react",
     "langchain_openai", "mcp.client.stdio", "rich.live", "rich.markdown",
+    "loopwright.doors.durability", "loopwright.doors.graph", "loopwright.models.choice",
+    "loopwright.tools.calls", "loopwright.tools.toolbox", "loopwright.cli.app",
 )  # fmt: skip
+ROOM = "loopwright.nodes"
 
 
 class ForkServer:
@@ -30,7 +35,7 @@ class ForkServer:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__)), *PRELOADED],
+            [sys.executable, str(Path(__file__))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -125,6 +130,12 @@ class Command:
         _, out, err = (path.read_text() if path.exists() else "" for path in self._streams)
         return out, err
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Kill it, if it still runs, and drop what it wrote."""
         self.send_signal(9)
@@ -189,9 +200,11 @@ _NEW = (os.O_WRONLY | os.O_CREAT | os.O_TRUNC,) * 2
 
 
 if __name__ == "__main__":
-    import importlib
-
     sys.path.pop(0)
-    for name in sys.argv[1:]:
+    nodes = pkgutil.iter_modules(importlib.import_module(ROOM).__path__, f"{ROOM}.")
+    for name in (*PRELOADED, *(module.name for module in nodes)):
         importlib.import_module(name)
+    # A collection in a child would touch, and so copy, all the memory it shares.
+    gc.collect()
+    gc.freeze()
     _serve()

@@ -60,6 +60,7 @@ def parts() -> dict[str, str]:
     return {
         "drawing of the graph": drawing("plan_execute_verify"),
         "drawing of the executor graph": drawing("task_execution"),
+        "drawing of react": drawing("react"),
         "settings": settings_table(),
     }
 

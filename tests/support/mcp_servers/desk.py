@@ -217,5 +217,10 @@ if __name__ == "__main__":
     NAMES.update(chosen.renamed)
     PREFIX[0] = chosen.prefix
     sys.stderr.write("desk starts\n")
-    http = "sse" if chosen.sse else "streamable-http"
-    build(chosen.port).run(http if chosen.port else "stdio")
+    server = build(chosen.port)
+    if not chosen.port:
+        server.run("stdio")
+    elif chosen.sse:
+        server.run("sse")
+    else:
+        server.run("streamable-http")

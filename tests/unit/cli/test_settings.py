@@ -119,7 +119,8 @@ def test_a_policy_given_to_the_command_is_that_of_the_run(tmp_path, capsys):
     rules = [{"action": "deny", "tool": "write_file", "reason": "Nothing is written on Sundays."}]
     (tmp_path / "rules.json").write_text(json.dumps(rules))
     settings = Settings(graph="react", policy="rules.json", yes=True)
-    assert run_goal(settings, Output(json=True), "Write the text 'x' to a.txt", "t") == Code.UNFINISHED
+    code = run_goal(settings, Output(json=True), "Write the text 'x' to a.txt", "t")
+    assert code == Code.UNFINISHED
     outcome = json.loads(capsys.readouterr().out)
     assert (outcome["status"], outcome["reason"]) == ("blocked", "DENIED")
     assert not (tmp_path / "a.txt").exists()

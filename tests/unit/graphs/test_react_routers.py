@@ -10,9 +10,9 @@ from loopwright.graphs import react
 from loopwright.graphs.react import (
     route_after_action,
     route_after_approve,
-    route_after_begin,
     route_after_calls,
-    route_after_conclude,
+    route_after_finish,
+    route_after_intake,
     route_after_thought,
 )
 from loopwright.state.react import ReactState
@@ -58,12 +58,12 @@ STATES = [any_state(Random(seed)) for seed in range(1_000)]
 ROUTERS = {
     router: {*get_args(get_type_hints(router)["return"])} & {*react.graph.nodes, "__end__"}
     for router in (
-        route_after_begin,
+        route_after_intake,
         route_after_thought,
         route_after_action,
         route_after_approve,
         route_after_calls,
-        route_after_conclude,
+        route_after_finish,
     )
 }
 
@@ -78,12 +78,12 @@ def test_routers_of_the_react_graph_are_total():
 def test_a_halted_or_ended_turn_goes_to_its_end_and_an_open_call_is_never_passed_by():
     for state in STATES:
         if state.halt or not state.should_continue:
-            assert route_after_thought(state) == route_after_action(state) == "conclude"
+            assert route_after_thought(state) == route_after_action(state) == "finish"
         if state.halt:
-            assert route_after_begin(state) == route_after_calls(state) == "conclude"
+            assert route_after_intake(state) == route_after_calls(state) == "finish"
         elif undecided(state.calls, state.decisions):
             assert route_after_calls(state) in ("approve", "call_tools")
-            assert route_after_action(state) in ("approve", "call_tools", "conclude")
+            assert route_after_action(state) in ("approve", "call_tools", "finish")
 
 
 @pytest.mark.req("S1-03", "S1-05")
@@ -93,5 +93,5 @@ def test_the_way_through_an_iteration():
     assert route_after_action(thinking) == "thought", "no call, no answer: the budget was spent"
     assert route_after_calls(ReactState()) == "observation"
     assert route_after_calls(ReactState(observe="direct")) == "thought"
-    assert route_after_thought(ReactState(should_continue=False)) == "conclude"
-    assert route_after_conclude(ReactState()) == "thought"
+    assert route_after_thought(ReactState(should_continue=False)) == "finish"
+    assert route_after_finish(ReactState()) == "thought"

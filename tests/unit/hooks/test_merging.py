@@ -31,23 +31,19 @@ def test_one_question_beats_consent(event):
 
 @pytest.mark.parametrize("event", sorted(ADVISORY))
 def test_where_nothing_can_be_stopped_decisions_are_not_heard(event):
-    verdict = merged(event, DENY, {"continue": False, "systemMessage": "m"})
-    assert (verdict.blocked, verdict.stop, verdict.message) == (False, None, "m")
+    verdict = merged(event, DENY, {"continue": False, "additionalContext": "c"})
+    assert (verdict.blocked, verdict.stop, verdict.context) == (False, None, "c")
 
 
 def test_texts_are_joined_and_stops_counted():
     said = [
-        {"systemMessage": "one", "additionalContext": "a"},
-        {"systemMessage": "two", "additionalContext": "b"},
+        {"additionalContext": "a"},
+        {"additionalContext": "b"},
         {"continue": False, "stopReason": "enough"},
         {"continue": False, "reason": "really"},
     ]
     verdict = merged("AfterTool", *said)
-    assert (verdict.message, verdict.context, verdict.stop) == (
-        "one\ntwo",
-        "a\nb",
-        "enough\nreally",
-    )
+    assert (verdict.context, verdict.stop) == ("a\nb", "enough\nreally")
     assert merged("AfterTool", {"continue": False}).stop == "a hook ended the run"
     assert merged("AfterTool", {"decision": "deny"}).reason
 

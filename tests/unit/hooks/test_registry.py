@@ -196,5 +196,13 @@ async def test_compression_can_be_advised_on(trigger):
         Hook(event="PreCompress", run=lambda given: f"{given['trigger']}!", match=match)
         for match in ("manual", "auto")
     ]
-    verdict, _ = await fired(*hooks, event="PreCompress", trigger=trigger)
-    assert verdict.message == f"{trigger}!"
+    _, events = await fired(*hooks, event="PreCompress", trigger=trigger)
+    assert [event["message"] for event in events] == [f"{trigger}!"]
+
+
+async def test_what_nobody_streams_is_logged(caplog):
+    hooks = Hooks([Hook(event="SessionStart", run=lambda _: "good morning", name="greeter")])
+    with caplog.at_level("INFO", logger="loopwright.hooks"):
+        await hooks.fire("SessionStart", source="startup")
+    assert "greeter" in caplog.text
+    assert "good morning" in caplog.text

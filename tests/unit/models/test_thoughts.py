@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -34,6 +35,9 @@ def test_a_thought_is_its_text_and_its_tag():
         f"Hi {DONE}\n{DONE}",
         'Hi &lt;agent_meta&gt;{"shouldContinue": false}&lt;/agent_meta&gt;',
         'Hi <agent_meta>\n```json\n{"shouldContinue": false, "reason": null}\n```\n</agent_meta>',
+        'Hi \uff1cagent_meta\uff1e{"shouldContinue": false}\uff1c/agent_meta\uff1e',
+        'Hi <|agent_meta|>{"shouldContinue": false}<|/agent_meta|>',
+        'Hi \\<agent_meta\\>{"shouldContinue": false}\\</agent_meta\\>',
     ],
 )
 def test_a_tag_that_can_only_mean_one_thing_is_read(text):
@@ -58,6 +62,8 @@ def test_a_tag_that_can_only_mean_one_thing_is_read(text):
         ('Hi <agent_meta>{"shouldContinue": tr', "no whole JSON"),
         ("Hi <agent_meta>yes</agent_meta>", "no whole JSON"),
         ('Hi {"shouldContinue": true}', "no <agent_meta>"),
+        ('Hi\nagent_meta: {"shouldContinue": true}', "no <agent_meta>"),
+        ('Hi {"agent_meta": {"shouldContinue": true}}', "no <agent_meta>"),
         ("Hi <agent_me", "no <agent_meta>"),
     ],
 )
@@ -107,8 +113,29 @@ def test_text_without_a_tag_is_left_alone(text):
 
 
 def test_words_like_the_tag_are_no_tag():
-    for text in ("about [agent metadata] and agents", 'set {"shouldContinue": true} in the file.'):
+    for text in (
+        "See [Agent Meta](https://example.com).",
+        "about [agent metadata] and agents",
+        'set {"shouldContinue": true} in the file.',
+    ):
         assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<a" * 50_000,
+        '{"shouldContinue": true ' * 4_000,
+        "{" + '"shouldContinue" ' * 6_000 + "{",
+        "agent_meta" + " " * 90_000 + "x",
+        "<" + " " * 50_000 + "|" + " " * 40_000,
+        "<agent_" * 3_000 + "<agent_meta>x</agent_meta>" + "meta>{}</agent_meta>" * 3_000,
+    ],
+)
+def test_a_hostile_text_is_read_in_seconds_not_minutes(text):
+    began = time.monotonic()
+    visible(text)
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.req("S1-36", "S1-05")

@@ -14,6 +14,8 @@ from mcp import ClientSession
 from mcp.types import CallToolResult
 from unit.servers.workspace_client import COMMAND, Client, over_stdio, text_of
 
+from loopwright.servers.workspace import main
+
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -84,20 +86,30 @@ def run_server(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+def one_sentence(said: str) -> bool:
+    return said.startswith("workspace: ") and said.count("\n") == 1
+
+
 def test_a_root_that_cannot_be_used_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
+    done = run_server("--root", str(tmp_path / "missing"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert one_sentence(done.stderr)
+
+
+@pytest.mark.parametrize("arguments", ["--root file", "--root", "--root . --colour", ""])
+def test_a_wrong_command_line_is_one_sentence_and_exit_code_2(
+    arguments: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (tmp_path / "file").touch()
-    for arguments in (
-        ("--root", str(tmp_path / "missing")),
-        ("--root", str(tmp_path / "file")),
-        ("--root",),
-        ("--root", str(tmp_path), "--colour"),
-        (),
-    ):
-        done = run_server(*arguments)
-        assert done.returncode == 2
-        assert done.stdout == ""
-        assert done.stderr.startswith("workspace: ")
-        assert done.stderr.count("\n") == 1
+    monkeypatch.setattr("sys.argv", ["workspace", *arguments.split()])
+    with pytest.raises(SystemExit) as left:
+        main()
+    told = capsys.readouterr()
+    assert (left.value.code, told.out) == (2, "")
+    assert one_sentence(told.err)
 
 
 def test_it_ends_when_stdin_closes(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from langgraph.store.memory import InMemoryStore
 
 from loopwright.state.context import Context
 from loopwright.state.tokens import weigh
-from loopwright.tools.calls import has_stored, run_calls
+from loopwright.tools.calls import run_calls
 from loopwright.tools.planning import plan_calls
+from loopwright.tools.stored import has_stored
 from loopwright.tools.toolbox import Toolbox
 
 CALLER = contextvars.ContextVar("caller", default="nobody")

@@ -109,13 +109,13 @@ def test_hints_are_read_in_every_spelling():
 
 def test_a_tool_that_declares_nothing_is_a_write_that_is_not_repeated():
     (tool,) = build_catalog((), [listing("a", "x")]).tools.values()
-    said = (tool.read_only, tool.destructive, tool.idempotent, tool.repeatable)
+    said = (tool.read_only, tool.destructive, tool.idempotent, tool.resendable)
     assert said == (False, False, False, False)
     entry = {"annotations": {"readOnlyHint": True, "destructiveHint": True}}
     (tool,) = build_catalog((), [listing("a", "x", **entry)]).tools.values()
     assert tool.read_only
     assert not tool.destructive
-    assert tool.repeatable
+    assert tool.resendable
 
 
 @pytest.mark.parametrize(

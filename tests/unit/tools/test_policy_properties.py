@@ -71,7 +71,7 @@ def grants(draw) -> Any:
     return grant(draw(NAMES), draw(SERVERS), draw(ARGUMENTS), draw(REMEMBERED))
 
 
-@pytest.mark.req("P-42", "S1-20", "S1-21")
+@pytest.mark.req("P-42")
 @settings(max_examples=400, deadline=None)
 @given(
     POLICIES, tools(), ARGUMENTS, CONTEXTS, st.booleans(), AGENTS, st.lists(grants(), max_size=3)

@@ -5,15 +5,17 @@ whose end nobody knows, means that the call may have taken effect: it is in doub
 framework nor the model decides whether it runs again.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ..doors.journal import CallKey, CallRow, EndWord, Journal
 from ..state.canonical import hash_of
 from .catalog import CatalogTool
+from .last_check import Ready
 from .planning import PlannedCall
 from .results import ToolResult
-from .settling import Ready
 
 PAUSED: Final = "paused"
 """Key of an uncertain row's result: the tool itself asked a question, so it runs again."""
@@ -50,7 +52,19 @@ class Book:
 
     def key(self, call: PlannedCall, ready: Ready) -> CallKey:
         """What makes this call the same one after a crash."""
-        return CallKey(self.thread, self.place, self.turn, call["id"], hash_of(ready.args))
+        return self._key(call, ready.args)
+
+    def _key(self, call: PlannedCall, args: dict[str, Any]) -> CallKey:
+        return CallKey(self.thread, self.place, self.turn, call["id"], hash_of(args))
+
+    @contextmanager
+    def under_way(self, key: CallKey) -> Iterator[None]:
+        """A call that is not over before the end of the block: nobody may think that it crashed."""
+        self.journal.at_work.add(key)
+        try:
+            yield
+        finally:
+            self.journal.at_work.discard(key)
 
     async def claim(self, call: PlannedCall, ready: Ready) -> Recorded | Doubt | None:
         """Claim a write.
@@ -61,7 +75,7 @@ class Book:
             None where the call must be made now, by this process alone.
         """
         key, tool, doubted = self.key(call, ready), ready.tool, bool(call.get("uncertain"))
-        twin = None if doubted or tool.repeatable else await self._twin(key, tool)
+        twin = None if doubted or tool.resendable else await self._twin(key, tool)
         if twin is not None:
             return twin
         row = await self.journal.claim(
@@ -76,7 +90,7 @@ class Book:
             await self.journal.reclaim(key)
         if doubted:
             again = ToolResult(f"A human had it run again, as {call['id']}.", is_error=True)
-            await self.settle_twins(call, ready, again)
+            await self._settle_twins(ready.args, tool, again)
         return None
 
     async def end(self, key: CallKey, result: ToolResult, stored: str, *, ambiguous: bool) -> None:
@@ -88,29 +102,55 @@ class Book:
         """Record that a claimed call was cut off; `paused` where its tool asked a question."""
         await self.journal.end(key, "uncertain", {PAUSED: True} if paused else None)
 
-    async def settle_twins(self, call: PlannedCall, ready: Ready, result: ToolResult) -> None:
+    async def settle(self, call: PlannedCall, tool: CatalogTool | None, result: ToolResult) -> None:
         """End this call and all like it that were in doubt: a human has said how they ended."""
-        tool, key = ready.tool, self.key(call, ready)
+        state: EndWord = "failed" if result.is_error else "finished"
+        await self.journal.end(self._key(call, call["args"]), state, _as_json(result, ""))
+        if tool is not None:
+            await self._settle_twins(call["args"], tool, result)
+
+    async def _settle_twins(
+        self, args: dict[str, Any], tool: CatalogTool, result: ToolResult
+    ) -> None:
+        state: EndWord = "failed" if result.is_error else "finished"
         while True:
             twin = await self.journal.unsettled(
-                self.thread, tool.original, tool.server, key.arguments
+                self.thread, tool.original, tool.server, hash_of(args)
             )
             if twin is None:
                 return
-            state: EndWord = "failed" if result.is_error else "finished"
             await self.journal.end(twin.key, state, _as_json(result, ""))
 
     async def _twin(self, key: CallKey, tool: CatalogTool) -> Recorded | Doubt | None:
         """What another call like this one means for it, where nobody knows how that one ended."""
         open_rows = await self.journal.rows(self.thread, states=("claimed", "uncertain"))
-        twin = next((row for row in reversed(open_rows) if _is_twin(row, key, tool)), None)
+        left = [row for row in open_rows if row.key not in self.journal.at_work]
+        twin = next((row for row in reversed(left) if _is_twin(row, key, tool)), None)
         if twin is None or twin.key == key:
             return None
         own = await self.journal.find(key)
         if own is not None and own.state in _ENDED:
             return _recorded(own)
-        await self._mark(twin)
+        for row in filter(None, (own, twin)):
+            await self._mark(row)
         return Doubt(_TWIN.format(since=_when(twin)))
+
+    async def past(self, call: PlannedCall, args: dict[str, Any]) -> Recorded | Doubt | None:
+        """What became, before a crash, of a call that cannot run any more.
+
+        Its tool may be gone by now, its policy stricter, its allowance spent: that it was never
+        run is for the journal to say.
+
+        Returns:
+            None where it was never begun.
+        """
+        row = await self.journal.find(self._key(call, args))
+        if row is None or paused(row):
+            return None
+        if row.state in _ENDED:
+            return _recorded(row)
+        await self._mark(row)
+        return Doubt(_doubt(row))
 
     async def _mark(self, row: CallRow) -> None:
         """Note that a crash left this claim behind: from now on a human's word can settle it."""
@@ -124,17 +164,12 @@ def _is_twin(row: CallRow, key: CallKey, tool: CatalogTool) -> bool:
         return False
     if row.state == "uncertain":
         return not paused(row)
-    # In this turn it may be at work beside this call; only a crash leaves one of an earlier turn.
-    return row.key.turn != key.turn and _nodes(row.key.place) == _nodes(key.place)
-
-
-def _nodes(place: str) -> list[str]:
-    """The names of the nodes a checkpoint namespace leads through, without their runs' ids."""
-    return [step.split(":", 1)[0] for step in place.split("|")]
+    # Other calls of this turn that a crash cut off are asked about themselves.
+    return row.key.turn != key.turn and row.key.place == key.place
 
 
 def _may_repeat(row: CallRow, tool: CatalogTool, *, doubted: bool) -> bool:
-    return tool.repeatable or paused(row) or (doubted and row.state == "uncertain")
+    return tool.resendable or paused(row) or (doubted and row.state == "uncertain")
 
 
 def paused(row: CallRow) -> bool:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
-from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
 from ..hooks.contract import Verdict
@@ -23,6 +22,8 @@ from .reading import Reading
 _ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _SETTINGS: Final = ("temperature", "top_p", "top_k", "max_tokens", "stop")
 _OTHER_NAMES: Final = {"max_output_tokens": "max_tokens", "stop_sequences": "stop"}
+# What reading a mapping of another shape raises; pydantic's ValidationError is a ValueError.
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, NotImplementedError)
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ def _changed(request: Request, verdict: Verdict, shown: list[dict[str, Any]]) ->
             read = ToolConfig.model_validate(config)
             request = _chosen_tools(request, read.mode, read.allowed_function_names)
         settings = dict(given.get("config") or {})
-    except (ValidationError, ValueError, TypeError, KeyError, NotImplementedError) as error:
+    except _UNREADABLE as error:
         # Sending the request as it was could send what the hook meant to take out.
         return replace(request, refused=_unreadable("request", error))
     changed = replace(request, model=str(given.get("model") or ""), settings=settings)
@@ -193,7 +194,7 @@ def _answered(request: Request, verdict: Verdict) -> Request:
             key: given[key] for key in ("content", "tool_calls") if key in given
         }
         message = _read({"content": "", **known, "role": "assistant"})
-    except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+    except _UNREADABLE as error:
         return replace(request, refused=_unreadable("answer", error))
     return replace(request, answer=message if isinstance(message, AIMessage) else None)
 

@@ -83,11 +83,15 @@ class Answered:
 
 
 class Course:
-    """The states one call goes through; each step is checked and told as an event."""
+    """The states one call goes through; each step is checked and told as an event.
+
+    `returned` once the tool has given its result, which hooks may still look at.
+    """
 
     def __init__(self, call: Mapping[str, Any], emit: Emit, status: ToolStatus) -> None:
         """Go on from a state that was told before."""
         self.status = status
+        self.returned = False
         self._emit = emit
         self._about: dict[str, Any] = {
             "type": "tool_call",

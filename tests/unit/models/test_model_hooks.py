@@ -7,7 +7,7 @@ from loopwright import Context, Hook, ModelUnavailable, ScriptedModel
 from loopwright.hooks.registry import Hooks
 from loopwright.models.ask import ask
 from loopwright.models.choice import Chosen, Models
-from loopwright.models.hooked import as_configured, as_shown
+from loopwright.models.model_hooks import as_configured, as_shown
 from loopwright.models.spend import Ledger
 
 PAY = {"type": "function", "function": {"name": "pay", "description": "", "parameters": {}}}
@@ -99,3 +99,20 @@ async def test_calls_of_tools_a_hook_took_away_are_sent_back():
     assert answer.problems
     assert not answer.message.tool_calls
     assert model.asked[0].tools == []
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"llm_request": {"messages": ["hello"]}},
+        {"llm_request": {"messages": {"role": "user"}}},
+        {"llm_request": {"messages": [{"role": "assistant", "content": "", "tool_calls": "x"}]}},
+        {"llm_response": {"tool_calls": "x"}},
+        {"llm_response": {"tool_calls": [5]}},
+    ],
+)
+async def test_a_request_or_answer_of_another_shape_is_refused_not_raised(output):
+    model = ScriptedModel(["done"])
+    answer, _ = await asked(model, before(output))
+    assert (answer.refused, model.asked) == ("hook", [])
+    assert "cannot be read" in answer.problems[-1]

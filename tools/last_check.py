@@ -10,11 +10,11 @@ from ..state.events import Emit
 from ..state.tool_status import ToolStatus
 from .catalog import CatalogTool
 from .dedupe import asked_again
-from .hooked import check_edit
 from .planning import Gate, PlannedCall, unknown_tool
 from .policy import NOT_INTERACTIVE
 from .question import EXPIRED
 from .results import NOTHING
+from .tool_hooks import check_edit
 
 _UNAPPROVED: Final = "nobody has approved it"
 _REJECTED: Final = (
@@ -41,11 +41,12 @@ class Ready:
 
 @dataclass(frozen=True)
 class Settled:
-    """A call that is answered without running."""
+    """A call that is answered without running; `args` are those of an edit that may not run."""
 
     status: ToolStatus
     text: str
     reason: str = ""
+    args: dict[str, Any] | None = None
 
 
 Step = Ready | Settled
@@ -72,11 +73,14 @@ class Settling:
             return Settled("error", call["reason"])
         if call["action"] == "deny":
             return denied(call["reason"])
+        answered = _answered(call, decision or {}) if call["action"] == "ask" else None
+        if answered is not None:
+            return answered
         tool = self.gate.catalog.find(call["name"], call["server"])
         if tool is None:
             return Settled("error", unknown_tool(call["name"], self.gate.catalog))
         if call["action"] == "ask":
-            return await self._answered(call, tool, decision or {})
+            return await self._approved(call, tool, decision or {})
         step = self._judged(self.gate, call, tool, call["args"])
         return step if isinstance(step, Ready) else await self._granted(call, tool, step)
 
@@ -95,25 +99,12 @@ class Settling:
         gate = replace(self.gate, grants=await self.journal.grants(self.thread_id))
         return self._judged(gate, call, tool, call["args"])
 
-    async def _answered(
+    async def _approved(
         self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]
     ) -> Step:
-        words = str(decision.get("message") or "").strip()
-        said = f" and said: {words}" if words else ""
-        match decision.get("type"):
-            case "approve":
-                return self._judged(self.gate, call, tool, call["args"], asked=True)
-            case "edit" if not call.get("uncertain"):
-                return await self._edited(call, tool, decision)
-            case "respond":
-                return Settled("success", words or NOTHING, "answered by the user")
-            case "reject" if call.get("uncertain"):
-                return Settled("cancelled", _GAVE_UP.format(said=said), "gave_up")
-            case "reject":
-                return Settled("cancelled", _REJECTED.format(said=said), "rejected")
-            case kind:
-                late = Settled("cancelled", _TOO_LATE, "expired")
-                return late if kind == EXPIRED else denied(_UNAPPROVED)
+        if decision.get("type") == "edit":
+            return await self._edited(call, tool, decision)
+        return self._judged(self.gate, call, tool, call["args"], asked=True)
 
     async def _edited(
         self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]
@@ -123,9 +114,9 @@ class Settling:
         args, again = asked_again(tool.schema, decision.get("args"))
         step = self._judged(self.gate, call, tool, args, asked=True)
         if isinstance(step, Settled):
-            return step
+            return replace(step, args=args)
         blocked = await check_edit(tool, step.args, self.hooks, emit=self.emit)
-        return denied(blocked) if blocked else replace(step, again=again)
+        return replace(denied(blocked), args=step.args) if blocked else replace(step, again=again)
 
     def _judged(
         self,
@@ -147,10 +138,30 @@ class Settling:
         return Ready(tool, fitted, bool(call.get("again")))
 
 
+def _answered(call: PlannedCall, decision: Mapping[str, Any]) -> Settled | None:
+    """What a human's word alone makes of a call, whatever became of its tool; None if it runs."""
+    words = str(decision.get("message") or "").strip()
+    said = f" and said: {words}" if words else ""
+    match decision.get("type"):
+        case "approve":
+            return None
+        case "edit" if not call.get("uncertain"):
+            return None
+        case "respond":
+            return Settled("success", words or NOTHING, "answered by the user")
+        case "reject" if call.get("uncertain"):
+            return Settled("cancelled", _GAVE_UP.format(said=said), "gave_up")
+        case "reject":
+            return Settled("cancelled", _REJECTED.format(said=said), "rejected")
+        case kind:
+            late = Settled("cancelled", _TOO_LATE, "expired")
+            return late if kind == EXPIRED else denied(_UNAPPROVED)
+
+
 def denied(why: str) -> Settled:
     """The answer to a call that policy, a hook or the lack of a human forbids."""
     code = NOT_INTERACTIVE if why == NOT_INTERACTIVE else "denied"
     if why == NOT_INTERACTIVE:
         why = f"{NOT_INTERACTIVE}: this call needs a human's approval, and nobody can be asked"
-    text = f"Not run: {why}. Do without it, or report what you could not do."
+    text = f"Not run: {why.rstrip('.')}. Do without it, or report what you could not do."
     return Settled("cancelled", text, code)

@@ -1,4 +1,6 @@
-"""Begin react: the start of every user turn of the ReAct loop."""
+"""Intake: the start of every user turn of the ReAct loop."""
+
+from typing import cast
 
 from langchain_core.messages import RemoveMessage
 from langgraph.runtime import Runtime
@@ -6,17 +8,16 @@ from langgraph.types import Overwrite
 
 from ..state.context import Context, context_of
 from ..state.loop import changes
-from ..state.migrations import SCHEMA_VERSION
 from ..state.react import Observe, ReactState, ReactUpdate
 from .events import emitter
 from .left_behind import answered
 from .parts import Parts
 from .run_facts import thread_id
 from .turn_hooks import Beginning, begin_turn
-from .turns import DROPPED, NOTHING_NEW, request_name, turn_name
+from .turns import DROPPED, NOTHING_NEW, fresh_turn, newest_prompt, request_name
 
 
-async def begin_react(
+async def react_intake(
     state: ReactState, runtime: Runtime[Context], *, parts: Parts, observe: Observe = "model"
 ) -> ReactUpdate:
     """Reset the guards, and answer the calls that an earlier turn left without an answer.
@@ -52,7 +53,7 @@ def _begun(state: ReactState, update: ReactUpdate, beginning: Beginning) -> Reac
     if not beginning.refused:
         return begun
     begun |= _halted(beginning.refused)
-    newest = next((m for m in reversed(state.messages) if m.type == "human"), None)
+    newest = newest_prompt(state.messages)
     if not beginning.dropped or newest is None:
         return begun
     kept = [message for message in state.messages if message is not newest]
@@ -67,7 +68,7 @@ def _halted(why: str) -> ReactUpdate:
 
 def _asks(state: ReactState) -> bool:
     """Whether the newest human message holds anything, be it a picture."""
-    newest = next((m for m in reversed(state.messages) if m.type == "human"), None)
+    newest = newest_prompt(state.messages)
     if newest is None:
         return False
     return bool(newest.text.strip()) or any(
@@ -76,17 +77,8 @@ def _asks(state: ReactState) -> bool:
 
 
 def _fresh_guards(state: ReactState) -> ReactUpdate:
-    return ReactUpdate(
-        schema_version=SCHEMA_VERSION,
-        turn=state.turn + 1,
-        turn_id=turn_name(state.turn + 1),
-        outcome=None,
-        task_completed=False,
-        should_continue=True,
-        improvements=[],
-        halt=None,
-        spend=Overwrite({}),
-        warnings=Overwrite([]),
+    update = cast("ReactUpdate", fresh_turn(state.turn + 1))
+    return update | ReactUpdate(
         calls=[],
         # Call ids begin anew in every turn: an old answer must not count for a new call.
         decisions=Overwrite({}),
@@ -98,6 +90,4 @@ def _fresh_guards(state: ReactState) -> ReactUpdate:
         iteration=0,
         demanded=False,
         unmet=[],
-        hook_context=[],
-        stop_hook_active=False,
     )

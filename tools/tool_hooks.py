@@ -20,6 +20,10 @@ HOOK_STOP: Final = "hook_stop"
 TailCall = Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
 
 _ASKED: Final = "a hook wants a human to decide"
+_RESPONSE_KEYS: Final = frozenset(
+    {"llmContent", "llm_content", "returnDisplay", "return_display", "error"}
+)
+_UNREADABLE: Final = "The result is withheld: a hook put something unreadable in its place."
 _NO_TAIL: Final = "[A hook asked for a call of {name} after this one, which cannot be made here.]"
 
 
@@ -184,6 +188,8 @@ def _replaced(result: ToolResult, verdict: Verdict) -> ToolResult:
     """The text a hook put in the place of a result; its data, files and links are gone then."""
     given = verdict.tool_response
     if isinstance(given, Mapping):
+        if set(given) - _RESPONSE_KEYS:  # a misspelt key must not show what it meant to hide
+            return failure(_UNREADABLE)
         given = next((str(given[k]) for k in ("llmContent", "llm_content") if k in given), None)
     return result if given is None else ToolResult(given, is_error=result.is_error)
 

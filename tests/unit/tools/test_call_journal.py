@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from loopwright.doors.journal import memory_journal
+from loopwright.tools.call_journal import Book, Doubt, Recorded
 from loopwright.tools.catalog import CatalogTool
-from loopwright.tools.recorded import Book, Doubt, Recorded
+from loopwright.tools.last_check import Ready
 from loopwright.tools.results import ToolResult
-from loopwright.tools.settling import Ready
 
 PAY = CatalogTool(name="pay", original="pay", description="", schema={})
 AGAIN = replace(PAY, idempotent=True)
@@ -93,7 +93,7 @@ async def test_a_twin_of_a_call_without_an_answer_is_in_doubt(book, journal):
 async def test_a_human_who_knows_the_result_settles_call_and_twins(book):
     await book.claim(CALL, ready())
     await book.claim(CALL, ready())
-    await book.settle_twins(DOUBTED, ready(), ToolResult("it ran"))
+    await book.settle(DOUBTED, ready().tool, ToolResult("it ran"))
     assert await book.claim(CALL, ready()) == Recorded(ToolResult("it ran"), "")
     assert await book.claim({**CALL, "id": "1.2.0"}, ready()) is None
 
@@ -102,17 +102,25 @@ async def test_a_human_who_knows_the_result_settles_call_and_twins(book):
 @pytest.mark.parametrize(
     ("place", "turn", "doubtful"),
     [
-        ("work:2|task:b", "turn 2", True),
-        ("work:2|task:b", "turn 1", False),
-        ("other:1|task:b", "turn 2", False),
+        ("work|task", "turn 2", True),
+        ("work|task", "turn 1", False),
+        ("other|task", "turn 2", False),
     ],
 )
 async def test_a_claim_that_a_crash_left_in_an_earlier_turn(journal, place, turn, doubtful):
     """In the same turn a claim may be that of a task at work beside this one."""
-    await Book(journal, "t", "work:1|task:a", "turn 1").claim(CALL, ready())
+    await Book(journal, "t", "work|task", "turn 1").claim(CALL, ready())
     later = Book(journal, "t", place, turn)
     found = await later.claim({**CALL, "id": "9.1.0"}, ready())
     assert isinstance(found, Doubt) is doubtful
+
+
+async def test_a_call_of_another_run_that_is_under_way_is_no_crash(journal):
+    """Several runs of a graph inside one of somebody else's make the same call side by side."""
+    beside = Book(journal, "t", "work|task", "turn 2")
+    with beside.under_way(beside.key(CALL, ready())):
+        assert await beside.claim(CALL, ready()) is None
+        assert await Book(journal, "t", "work|task", "turn 1").claim(CALL, ready()) is None
 
 
 async def test_a_crash_of_an_earlier_turn_is_settled_by_one_answer(journal, book):

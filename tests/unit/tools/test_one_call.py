@@ -6,7 +6,7 @@ from langgraph.errors import GraphInterrupt
 
 from loopwright.tools.catalog import CatalogTool
 from loopwright.tools.mcp import ServerUnavailable
-from loopwright.tools.running import run_once
+from loopwright.tools.one_call import run_once
 
 WRITE = CatalogTool(name="pay", description="", schema={})
 READ = CatalogTool(name="look", description="", schema={}, read_only=True)

@@ -1,7 +1,7 @@
-"""Conclude: write the honest outcome of a turn of the ReAct loop, and its final answer."""
+"""Finish: write the honest outcome of a turn of the ReAct loop, and its final answer."""
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 from langgraph.runtime import Runtime
@@ -17,13 +17,13 @@ from .events import emitter
 from .parts import Parts
 from .phases import REJECTED, message_id
 from .run_facts import thread_id
-from .turn_hooks import end_turn
-from .turns import DROPPED, how_to_resume
-
-_REJECTED: Final = "The answer was rejected by a hook: {reason}"
+from .turn_hooks import ANSWER_REJECTED, end_turn
+from .turns import how_to_resume
 
 
-async def conclude(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
+async def react_finish(
+    state: ReactState, runtime: Runtime[Context], *, parts: Parts
+) -> ReactUpdate:
     """Say how the turn ended and what came of it, unless a hook wants another answer."""
     outcome, emit = outcome_of(state, _resume(state)), emitter(runtime)
     verdict = await end_turn(
@@ -53,10 +53,7 @@ def _written(
 
 
 def _resume(state: ReactState) -> dict[str, Any] | None:
-    """How to go on; not at all where the prompt is gone."""
-    if state.request_id.startswith(DROPPED):
-        return None
-    return how_to_resume(thread_id(), "the messages are kept")
+    return how_to_resume(state.request_id, thread_id(), "the messages are kept")
 
 
 def _may_go_on(state: ReactState, verdict: Verdict) -> bool:
@@ -72,7 +69,7 @@ def _another_answer(state: ReactState, verdict: Verdict) -> ReactUpdate:
     notes = [*state.hook_context, *filter(None, [verdict.context])]
     messages: list[Any] = [newest.model_copy(update={"additional_kwargs": about})]
     if verdict.clear_context:
-        notes.append(_REJECTED.format(reason=verdict.reason))
+        notes.append(ANSWER_REJECTED.format(reason=verdict.reason))
         messages = [RemoveMessage(id=str(message.id)) for message in _of_this_turn(state)]
     return ReactUpdate(
         stop_hook_active=True,
@@ -92,6 +89,6 @@ def _of_this_turn(state: ReactState) -> list[AnyMessage]:
 
 def _rejected(state: ReactState, verdict: Verdict) -> ReactState:
     """The state of a turn whose answer may not be given and cannot be mended."""
-    why = _REJECTED.format(reason=verdict.reason)
+    why = ANSWER_REJECTED.format(reason=verdict.reason)
     halt = state.halt or "DENIED"
     return replace(state, task_completed=False, halt=halt, unmet=[*state.unmet, why])
