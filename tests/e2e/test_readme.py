@@ -356,7 +356,7 @@ def test_errors_are_those_of_the_code():
 
 
 def test_events_are_those_the_code_sends():
-    files = [ROOT / "tools" / f"{name}.py" for name in ("calls", "records")]
+    files = [ROOT / "tools" / f"{name}.py" for name in ("calls", "call_records")]
     files += [ROOT / "hooks" / "registry.py", *(ROOT / "nodes").glob("*.py")]
     files += [ROOT / "models" / f"{name}.py" for name in ("ask", "retry", "spend")]
     sent = {kind for file in files for kind in event_types(ast.parse(file.read_text("utf-8")))}
