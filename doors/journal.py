@@ -57,9 +57,12 @@ _GRANT: Final = (
     " ON CONFLICT (key) DO NOTHING"
 )
 _GRANTS: Final = "SELECT body FROM loopwright_grants WHERE thread = ? ORDER BY seq"
-_BEGIN: Final = (
-    "INSERT INTO loopwright_begun (thread, turn, model_calls) VALUES (?, ?, 1)"
-    " ON CONFLICT (thread, turn) DO UPDATE SET model_calls = loopwright_begun.model_calls + 1"
+_SEED: Final = (
+    "INSERT INTO loopwright_begun (thread, turn, model_calls) VALUES (?, ?, ?)"
+    " ON CONFLICT (thread, turn) DO NOTHING"
+)
+_COUNT: Final = (
+    "UPDATE loopwright_begun SET model_calls = model_calls + 1 WHERE thread = ? AND turn = ?"
 )
 _BEGUN: Final = "SELECT model_calls FROM loopwright_begun WHERE thread = ? AND turn = ?"
 _TABLES: Final = ("loopwright_calls", "loopwright_grants", "loopwright_begun")
@@ -124,6 +127,7 @@ class Journal:
         self._tables: Tables | None = None
         self._closed = False
         self._begun: dict[tuple[str, str], int] = {}
+        self._own: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
     async def claim(
@@ -220,31 +224,49 @@ class Journal:
         _, found = await self._do(lambda tables: tables.execute(_GRANTS, values))
         return [json.loads(row["body"]) for row in found]
 
-    def count_model_call(self, thread: str, turn: str) -> None:
-        """Count a model call that is being made, so that a crash does not refill an allowance.
+    def own_turn(self, thread: str, turn: str) -> None:
+        """A turn begins in this process: until a crash its state tells all that it used."""
+        self._know((thread, turn), 0)
+        self._own.add((thread, turn))
 
-        Written behind the call, which does not wait for it: a crash may forget the newest one.
+    def count_model_call(self, thread: str, turn: str) -> None:
+        """Count a model call that is being made, so that crashes do not refill an allowance.
+
+        Of a turn that another process began it is written down, behind the call, which does not
+        wait for it: each crash may forget the newest calls, and all those before the first one.
         """
         known = (thread, turn)
         if known in self._begun:
             self._begun[known] += 1
-        values = [storable(thread), storable(turn)]
-        asyncio.get_running_loop().run_in_executor(None, self._counted, values)
+        if known not in self._own:
+            values = [storable(thread), storable(turn)]
+            asyncio.get_running_loop().run_in_executor(None, self._counted, values)
 
     def _counted(self, values: list[Any]) -> None:
         with suppress(DatabaseError):  # closed meanwhile, or told by the next statement
-            self.tables().execute(_BEGIN, values)
+            self.tables().execute(_COUNT, values)
 
-    async def model_calls(self, thread: str, turn: str) -> int:
-        """How many model calls of a turn were begun; asks the database once for each turn."""
+    async def model_calls(self, thread: str, turn: str, *, at_least: int = 0) -> int:
+        """How many model calls of a turn were begun; asks the database once for each turn.
+
+        Args:
+            thread: The thread.
+            turn: The turn.
+            at_least: Calls that the state tells of, where no crash has been counted yet.
+        """
         known = (thread, turn)
         if known not in self._begun:
             values = [storable(thread), storable(turn)]
+            await self._do(lambda tables: tables.execute(_SEED, [*values, at_least]))
             _, found = await self._do(lambda tables: tables.execute(_BEGUN, values))
-            for oldest in list(self._begun)[: -_TURNS_KNOWN + 1]:
-                del self._begun[oldest]
-            self._begun[known] = found[0]["model_calls"] if found else 0
+            self._know(known, int(found[0]["model_calls"]))
         return self._begun[known]
+
+    def _know(self, known: tuple[str, str], calls: int) -> None:
+        for oldest in list(self._begun)[: -_TURNS_KNOWN + 1]:
+            del self._begun[oldest]
+            self._own.discard(oldest)
+        self._begun[known] = calls
 
     async def forget(self, thread: str) -> None:
         """Delete everything about a thread."""

@@ -45,7 +45,8 @@ async def ledger_for(
     thread, turn = thread_id(), state.turn_id
     if not (journal.durable and thread and turn):
         return Ledger(context, state.spend)
-    begun = await journal.model_calls(thread, turn)
+    counted = state.spend.get("model_calls", 0)
+    begun = await journal.model_calls(thread, turn, at_least=counted)
     count = partial(journal.count_model_call, thread, turn)
     return Ledger(context, state.spend, begun=begun, count=count)
 

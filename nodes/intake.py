@@ -27,6 +27,7 @@ async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -
     update["request_id"] = request
     update["allowance"] = state.allowance + 1 if same_request else 1
     update |= await _kept(state, parts, same_request=same_request)
+    parts.journal.own_turn(thread_id(), update["turn_id"])
     beginning = await begin_turn(state.request, parts.hooks, emitter(runtime))
     return changes(state, update | _begun(state, beginning))
 

@@ -91,7 +91,15 @@ def _cue(message: AnyMessage) -> HumanMessage:
         text = f"You have said the same again and again. Get on with something else. {text}"
     if about.get(REJECTED):
         text = f"This answer was rejected: {about[REJECTED]}\n{THINK}"
+    return _CUES.get(text) or _as_cue(text)
+
+
+def _as_cue(text: str) -> HumanMessage:
     return HumanMessage(text, additional_kwargs={ROLE: "loopwright"})
+
+
+# Every request holds one for each earlier step: made once, not once a request.
+_CUES: Final = {text: _as_cue(text) for text in (ACT, THINK)}
 
 
 def is_words(message: AnyMessage) -> bool:

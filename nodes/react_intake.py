@@ -43,6 +43,7 @@ async def react_intake(
     if not _asks(state):
         update |= ReactUpdate(halt="MISSING_INFORMATION", unmet=["The request is empty."])
         return changes(state, update)
+    parts.journal.own_turn(thread_id(), update["turn_id"])
     beginning = await begin_turn(state.request, parts.hooks, emit)
     return changes(state, update | _begun(state, update, beginning))
 
