@@ -1,8 +1,8 @@
 """What a long thread costs: file size, time of a turn, time to read its state.
 
 200 turns of plan_execute_verify in one SQLite thread, each with a message of 2 kB and one tool
-call; once with short answers, once with results and answers of 2 kB, too. The texts are random
-words, so they compress about as well as prose.
+call that reads; once with short answers, once with results and answers of 2 kB, too. The texts are
+random words, so they compress about as well as prose.
 
     python benchmarks/thread_size.py [turns]
 """
@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+
+from langchain_core.tools import StructuredTool
 
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
 from loopwright.doors.durability import list_threads
@@ -54,8 +56,11 @@ def measure(folder: Path, turns: int, size: int) -> dict[str, Any]:
         """Look something up."""
         return text(size)
 
+    reads_only = StructuredTool.from_function(look, metadata={"readOnlyHint": True})
     with open_durability(f"sqlite:///{folder}/threads.db") as database:
-        graph = build_plan_execute_verify(model=scripted(size), tools=[look], durability=database)
+        graph = build_plan_execute_verify(
+            model=scripted(size), tools=[reads_only], durability=database
+        )
         for _ in range(turns):
             message = {"messages": [{"role": "user", "content": text(2000)}]}
             started = time.perf_counter()

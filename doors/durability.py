@@ -21,7 +21,7 @@ from ..state.errors import DatabaseError
 from ..state.messages import MESSAGES
 from .checks import Head
 from .journal import Journal
-from .journal_tables import PostgresTables, SqliteTables, Tables
+from .journal_tables import PostgresTables, SqliteTables, Tables, unusable
 from .lean_sqlite import LeanSqliteSaver
 from .postgres_locks import PostgresLocks
 from .savers import ThreadedSaver, with_async_store
@@ -180,9 +180,9 @@ def _on_sqlite(
     version = for_store.execute("PRAGMA user_version").fetchone()[0]
     for_store.execute(f"PRAGMA user_version = {version}")
     for_store.execute("COMMIT")
-    for setup in (saver.setup, store.setup, tables.create):
+    for setup in (saver.setup, store.setup):
         _patiently(setup, _sqlite_race)
-    journal = Journal(lambda: tables, durable=path != ":memory:")
+    journal = Journal(partial(_created, tables, path), durable=path != ":memory:")
     adapted = with_async_store(store)
     return Durability(
         url=url,
@@ -190,8 +190,18 @@ def _on_sqlite(
         store=adapted if adapted is not None else store,
         journal=journal,
         thread_ids=lambda: _sqlite_threads(saver),
-        closers=(partial(_close, saver), partial(_close, store), journal.close),
+        # The journal closes its connection only if it was used.
+        closers=(partial(_close, saver), partial(_close, store), journal.close, tables.close),
     )
+
+
+def _created(tables: SqliteTables, path: str) -> Tables:
+    """The journal's tables, once something is to be recorded: they take 60 kB of a file."""
+    try:
+        _patiently(tables.create, _sqlite_race)
+    except sqlite3.Error as error:
+        raise unusable(path, error) from error
+    return tables
 
 
 def _close(owner: SqliteSaver | SqliteStore) -> None:

@@ -14,7 +14,10 @@ AT_MOST_3 = Context(max_model_calls=3)
 
 def begun(folder):
     with closing(sqlite3.connect(folder / "t.db", timeout=10)) as database:
-        rows = database.execute("SELECT model_calls FROM loopwright_begun").fetchall()
+        try:
+            rows = database.execute("SELECT model_calls FROM loopwright_begun").fetchall()
+        except sqlite3.OperationalError:  # nothing has been recorded yet
+            return 0
     return sum(count for (count,) in rows)
 
 

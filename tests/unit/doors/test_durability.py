@@ -286,3 +286,10 @@ def test_postgres_that_cannot_be_reached_or_written(postgres):
     read_only = url + ("&" if "?" in url else "?") + "options=-cdefault_transaction_read_only%3Don"
     with pytest.raises(DatabaseError, match="read-only transaction"):
         open_durability(read_only)
+
+
+def test_a_closed_database_leaves_no_other_file(tmp_path):
+    """Also where no call was recorded: SQLite folds its log into the file at the last close."""
+    with open_durability(f"sqlite:///{tmp_path}/t.db"):
+        assert (tmp_path / "t.db-wal").exists()
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["t.db"]
