@@ -257,9 +257,12 @@ class Journal:
         known = (thread, turn)
         if known not in self._begun:
             values = [storable(thread), storable(turn)]
-            await self._do(lambda tables: tables.execute(_SEED, [*values, at_least]))
-            _, found = await self._do(lambda tables: tables.execute(_BEGUN, values))
-            self._know(known, int(found[0]["model_calls"]))
+
+            def begun(tables: Tables) -> int:
+                tables.execute(_SEED, [*values, at_least])
+                return int(tables.execute(_BEGUN, values)[1][0]["model_calls"])
+
+            self._know(known, await self._do(begun))
         return self._begun[known]
 
     def _know(self, known: tuple[str, str], calls: int) -> None:

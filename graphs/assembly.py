@@ -12,16 +12,21 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
+from langgraph.typing import StateT
 
+from ..doors.builder import LoopBuilder
 from ..doors.durability import Durability
 from ..doors.journal import Journal, memory_journal
 from ..doors.late_database import LateDatabase
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks
+from ..hooks.sessions import sessions
 from ..models.choice import Models
 from ..nodes.parts import Parts
 from ..prompts.prompt_manager import PromptManager
+from ..state.context import Context
 from ..state.errors import SettingsError
+from ..state.loop import LoopInput, LoopOutput
 from ..tools.catalog import Catalog
 from ..tools.policy import PolicyLike
 from ..tools.toolbox import Toolbox
@@ -68,6 +73,17 @@ def assemble(
         journal=journal or memory_journal(),
         name=name,
     )
+
+
+def outer_builder(
+    state: type[StateT], parts: Parts
+) -> LoopBuilder[StateT, Context, LoopInput, LoopOutput]:
+    """An empty graph that takes messages and gives an outcome, with what surrounds its runs."""
+    builder = LoopBuilder(state, Context, input_schema=LoopInput, output_schema=LoopOutput)
+    builder.writes = parts.toolbox.has_writes
+    builder.locked_by = parts.locked_by
+    builder.session = sessions(parts.hooks)
+    return builder
 
 
 def kept_by(

@@ -16,7 +16,6 @@ from ..doors.durability import Durability
 from ..doors.graph import LoopGraph
 from ..doors.journal import Journal
 from ..hooks.contract import Hook
-from ..hooks.sessions import sessions
 from ..nodes.ask_user import ask_user
 from ..nodes.finish import finish
 from ..nodes.intake import intake
@@ -29,7 +28,7 @@ from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
 from ..tools.policy import PolicyLike
-from .assembly import assemble, kept_by, served_parts
+from .assembly import assemble, kept_by, outer_builder, served_parts
 from .task_execution import NAME as TASK_EXECUTION, task_builder
 
 NAME = "plan_execute_verify"
@@ -76,11 +75,8 @@ def route_after_finish(state: PlanState) -> Literal["planner", "__end__"]:
 
 def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    builder = LoopBuilder(PlanState, Context, input_schema=LoopInput, output_schema=LoopOutput)
-    builder.writes = parts.toolbox.has_writes
+    builder = outer_builder(PlanState, parts)
     builder.scratch = ("work",)
-    builder.locked_by = parts.locked_by
-    builder.session = sessions(parts.hooks)
     builder.add_node("intake", partial(intake, parts=parts))
     builder.add_node("planner", partial(planner, parts=parts))
     builder.add_node("ask_user", ask_user)

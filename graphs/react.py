@@ -16,7 +16,6 @@ from ..doors.durability import Durability
 from ..doors.graph import LoopGraph
 from ..doors.journal import Journal
 from ..hooks.contract import Hook
-from ..hooks.sessions import sessions
 from ..nodes.action import action
 from ..nodes.approve import approve
 from ..nodes.call_react_tools import call_react_tools
@@ -31,7 +30,7 @@ from ..state.loop import LoopInput, LoopOutput
 from ..state.react import Observe, ReactState
 from ..tools.planning import next_step
 from ..tools.policy import PolicyLike
-from .assembly import assemble, kept_by, served_parts
+from .assembly import assemble, kept_by, outer_builder, served_parts
 
 NAME = "react"
 
@@ -86,10 +85,7 @@ def react_builder(
     parts: Parts, observe: Observe | None = None
 ) -> LoopBuilder[ReactState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    builder = LoopBuilder(ReactState, Context, input_schema=LoopInput, output_schema=LoopOutput)
-    builder.writes = parts.toolbox.has_writes
-    builder.locked_by = parts.locked_by
-    builder.session = sessions(parts.hooks)
+    builder = outer_builder(ReactState, parts)
     builder.add_node("intake", partial(react_intake, parts=parts, observe=observe or "model"))
     builder.add_node("thought", partial(thought, parts=parts))
     builder.add_node("action", partial(action, parts=parts))

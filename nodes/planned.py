@@ -35,12 +35,8 @@ async def planned_calls(
         parts: Policy, hooks and journal.
         emit: Takes the events of calls and hooks.
     """
-    asking = can_ask(context)
-    gate = Gate(catalog, parts.toolbox.policy, context, asking, agent=parts.name)
-    calls = plan_calls(
-        message, task=path, round_=round_, catalog=catalog, policy=parts.toolbox.policy,
-        context=context, can_ask=asking, complete=complete, agent=parts.name,
-    )  # fmt: skip
+    gate = Gate(catalog, parts.toolbox.policy, context, can_ask(context), agent=parts.name)
+    calls = plan_calls(message, task=path, round_=round_, gate=gate, complete=complete)
     calls = await before_tools(calls, gate, parts.hooks, emit=emit)
     return await open_calls(
         calls, gate, journal=parts.journal, thread_id=thread_id(), emit=emit, hooks=parts.hooks

@@ -1,5 +1,6 @@
 """What the shared tool nodes read and write: one model turn's calls, in whatever graph."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
@@ -25,7 +26,7 @@ def join_texts(left: list[str], right: list[str]) -> list[str]:
 
 
 @dataclass(kw_only=True)
-class CallState:
+class CallState(ABC):
     """Calls between the model turn that wants them and the messages that answer them.
 
     `path` says whose calls they are, a task's id or the graph's own name: it begins every evidence
@@ -54,6 +55,6 @@ class CallState:
     """What went wrong without ending the run: dead servers, other models that had to answer."""
 
     @property
+    @abstractmethod
     def path(self) -> str:
         """Whose calls these are."""
-        raise NotImplementedError

@@ -59,7 +59,16 @@ class PlannedCall(TypedDict):
 
 @dataclass(frozen=True)
 class Gate:
-    """What stands between a call and its run; the same for every call of a message."""
+    """What stands between a call and its run; the same for every call of a message.
+
+    Attributes:
+        catalog: What can be called.
+        policy: What may be called.
+        context: The run's settings.
+        can_ask: Whether a question can be put and the run resumed with its answer.
+        agent: The graph or sub-agent that wants the calls.
+        grants: What a human has allowed for the thread.
+    """
 
     catalog: Catalog
     policy: Policy
@@ -90,12 +99,8 @@ def plan_calls(
     *,
     task: str,
     round_: int,
-    catalog: Catalog,
-    policy: Policy,
-    context: Context,
-    can_ask: bool,
+    gate: Gate,
     complete: bool = True,
-    agent: str = "",
 ) -> list[PlannedCall]:
     """Plan the calls of one message, invalid ones included: each of them needs an answer.
 
@@ -103,18 +108,13 @@ def plan_calls(
         message: The model's message.
         task: The task it belongs to.
         round_: The model turn within the task.
-        catalog: What can be called.
-        policy: What may be called.
-        context: The run's settings.
-        can_ask: Whether a question can be put and the run resumed with its answer.
+        gate: What can be called, and what may be.
         complete: False where the message was cut, so that no call in it can be trusted.
-        agent: The graph or sub-agent that wants the calls.
 
     Returns:
         One planned call for each of the message's `tool_calls`, then of its `invalid_tool_calls`.
         Missing and repeated call ids are made unique; `settle_ids` does the same to the message.
     """
-    gate = Gate(catalog, policy, context, can_ask, agent)
     planned: list[PlannedCall] = []
     taken: set[str] = set()
     for index, (call, problem) in enumerate(calls_of(message)):

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage
 
 from loopwright.state.context import Context
 from loopwright.tools.calls import run_calls
-from loopwright.tools.planning import plan_calls
+from loopwright.tools.planning import Gate, plan_calls
 
 
 async def run(box, *calls, deadline=20.0, user=None, **more) -> Any:
@@ -16,8 +16,8 @@ async def run(box, *calls, deadline=20.0, user=None, **more) -> Any:
         "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
     )
     planned = plan_calls(
-        message, task="1", round_=1, catalog=await box.catalog(user), policy=box.policy,
-        context=context, can_ask=False,
+        message, task="1", round_=1,
+        gate=Gate(await box.catalog(user), box.policy, context, can_ask=False),
     )  # fmt: skip
     ran = await run_calls(
         planned, toolbox=box, context=context, thread_id="t", user_id=user, can_ask=False, **more

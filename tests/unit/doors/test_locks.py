@@ -268,7 +268,8 @@ async def test_a_run_holds_its_thread_and_reading_or_writing_state_does_not(save
 
 async def test_without_a_saver_or_a_thread_nothing_is_held():
     graph = greeter().compile()
-    await asyncio.gather(*(graph.ainvoke(hello(), on("t")) for _ in range(3)))
+    ended = await asyncio.gather(*(graph.ainvoke(hello(), on("t")) for _ in range(3)))
+    assert [result["log"] for result in ended] == [ended[0]["log"]] * 3
 
 
 async def test_who_leaves_a_stream_may_run_the_thread_again(saver):
@@ -277,6 +278,7 @@ async def test_who_leaves_a_stream_may_run_the_thread_again(saver):
         async for _ in graph.astream(hello(), on("t")):
             break
         await graph.ainvoke(hello(), on("t"))
+        assert (await graph.aget_state(on("t"))).interrupts
 
 
 def test_who_leaves_a_sync_stream_may_run_the_thread_again(saver):
@@ -285,6 +287,7 @@ def test_who_leaves_a_sync_stream_may_run_the_thread_again(saver):
         for _ in graph.stream(hello(), on("t")):
             break
         graph.invoke(hello(), on("t"))
+        assert graph.get_state(on("t")).interrupts
 
 
 def test_what_nobody_can_close_any_more_lets_go(saver):

@@ -173,7 +173,8 @@ models.choose("planner", Context())
 assert "langchain_openai" in sys.modules
 assert "loopwright.models.offline" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
+    assert run.returncode == 0
 
 
 def test_models_are_chat_models_of_langchain() -> None:

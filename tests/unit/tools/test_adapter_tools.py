@@ -6,7 +6,7 @@ from langchain_mcp_adapters.tools import load_mcp_tools
 
 from loopwright.state.context import Context
 from loopwright.tools.calls import run_calls
-from loopwright.tools.planning import plan_calls
+from loopwright.tools.planning import Gate, plan_calls
 from loopwright.tools.toolbox import Toolbox
 from support.mcp_servers import stdio
 
@@ -21,8 +21,7 @@ async def test_tools_of_langchains_adapters_keep_their_hints_and_their_results()
         calls = [("search", {"query": "lamp"}), ("failing", {})]
         message = AIMessage("", tool_calls=[{"name": n, "args": a, "id": n} for n, a in calls])
         planned = plan_calls(
-            message, task="1", round_=1, catalog=catalog, policy=box.policy, context=Context(),
-            can_ask=True,
+            message, task="1", round_=1, gate=Gate(catalog, box.policy, Context(), can_ask=True),
         )  # fmt: skip
         found, failed = (await run_calls(planned, toolbox=box, context=Context())).records
     assert (found["status"], found["result"]) == ("success", "desk:lamp")

@@ -15,7 +15,7 @@ from langgraph.store.memory import InMemoryStore
 from loopwright.state.context import Context
 from loopwright.state.tokens import weigh
 from loopwright.tools.calls import run_calls
-from loopwright.tools.planning import plan_calls
+from loopwright.tools.planning import Gate, plan_calls
 from loopwright.tools.stored import has_stored
 from loopwright.tools.toolbox import Toolbox
 
@@ -29,8 +29,8 @@ async def run(box, *calls, context=None, can_ask=True, **more) -> Any:
         "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
     )
     planned = plan_calls(
-        message, task="1", round_=1, catalog=await box.catalog(), policy=box.policy,
-        context=context, can_ask=can_ask, complete=True,
+        message, task="1", round_=1, complete=True,
+        gate=Gate(await box.catalog(), box.policy, context, can_ask=can_ask),
     )  # fmt: skip
     done = await run_calls(planned, toolbox=box, context=context, thread_id="t", **more)
     assert not done.waiting
@@ -322,8 +322,7 @@ async def test_a_policy_that_has_become_stricter_is_obeyed():
     box = Toolbox([add])
     planned = plan_calls(
         AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "x"}]),
-        task="1", round_=1, catalog=await box.catalog(), policy=box.policy, context=Context(),
-        can_ask=True,
+        task="1", round_=1, gate=Gate(await box.catalog(), box.policy, Context(), can_ask=True),
     )  # fmt: skip
     strict, without = Toolbox([add], policy="deny"), Toolbox([danger])
     (record,) = (await run_calls(planned, toolbox=strict, context=Context())).records

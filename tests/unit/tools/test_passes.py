@@ -56,8 +56,8 @@ async def planned(box, *calls, round_=1) -> Any:
         "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
     )
     return plan_calls(
-        message, task="1", round_=round_, catalog=await box.catalog(), policy=box.policy,
-        context=Context(), can_ask=True,
+        message, task="1", round_=round_,
+        gate=Gate(await box.catalog(), box.policy, Context(), can_ask=True),
     )  # fmt: skip
 
 

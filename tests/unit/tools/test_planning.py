@@ -9,7 +9,7 @@ from loopwright.state.context import Context
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp import Listing
 from loopwright.tools.mcp_config import ServerConfig
-from loopwright.tools.planning import plan_calls, settle_ids, undecided
+from loopwright.tools.planning import Gate, plan_calls, settle_ids, undecided
 from loopwright.tools.policy import Policy
 from loopwright.tools.python_tools import read_tools
 from loopwright.tools.question import question
@@ -29,11 +29,11 @@ CATALOG = build_catalog(read_tools([add]), [Listing(ServerConfig(name="disk"), (
 
 
 def plan(message, **more) -> Any:
+    complete = more.pop("complete", True)
     how: dict[str, Any] = {
-        "task": "2", "round_": 3, "catalog": CATALOG, "policy": Policy(), "context": Context(),
-        "can_ask": True, "complete": True,
+        "catalog": CATALOG, "policy": Policy(), "context": Context(), "can_ask": True,
     }  # fmt: skip
-    return plan_calls(message, **(how | more))
+    return plan_calls(message, task="2", round_=3, gate=Gate(**(how | more)), complete=complete)
 
 
 def calling(*calls) -> Any:
