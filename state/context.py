@@ -70,7 +70,15 @@ class Context(BaseModel):
         description="Who sums up results between actions: a model, or nobody; none: as built.",
     )
     max_tasks: int = Field(default=20, ge=1, le=200, description="Tasks a plan may have.")
-    max_parallel_tasks: int = Field(default=4, ge=1, le=64, description="Tasks side by side.")
+    max_steps: int = Field(
+        default=40, ge=1, le=5_000, description="Steps a plan of prompt_flow may have."
+    )
+    max_recoveries: int = Field(
+        default=4, ge=0, le=20, description="Repairs of a plan of prompt_flow per user turn."
+    )
+    max_parallel_tasks: int = Field(
+        default=4, ge=1, le=64, description="Tasks or steps side by side."
+    )
     max_parallel_models: int = Field(default=8, ge=1, le=256, description="Model calls at once.")
     max_model_calls: int = Field(default=200, ge=1, le=100_000, description="Per user turn.")
     max_tool_calls: int = Field(default=300, ge=1, le=100_000, description="Per user turn.")
@@ -122,7 +130,19 @@ class Context(BaseModel):
 
 TIERS: Final[frozenset[str]] = frozenset({"fast", "balanced", "powerful"})
 ROLES: Final[frozenset[str]] = frozenset(
-    {"planner", "executor", "verifier", "thought", "action", "observation", "reviewer"}
+    {
+        "planner",
+        "executor",
+        "verifier",
+        "thought",
+        "action",
+        "observation",
+        "flow_planner",
+        "recovery",
+        "answerer",
+        "llm_call",
+        "reviewer",
+    }
 )
 DEFAULTS: Final = Context()
 

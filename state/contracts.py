@@ -24,7 +24,7 @@ from .storable import storable
 Role = Literal["planner", "executor", "verifier"]
 
 
-def _listed(value: object) -> object:
+def listed(value: object) -> object:
     """Read null as an empty list and a lone value as a list of one: models send both."""
     if value is None:
         return []
@@ -41,7 +41,7 @@ def _text(value: object) -> object:
 
 
 Text = Annotated[str, BeforeValidator(_text)]
-Texts = Annotated[list[Text], BeforeValidator(_listed)]
+Texts = Annotated[list[Text], BeforeValidator(listed)]
 Id = Annotated[str, BeforeValidator(_text), Field(max_length=200)]
 Status = Annotated[TaskStatus, BeforeValidator(read_status)]
 
@@ -71,7 +71,7 @@ class Todo(Contract):
     )
     inputs: Text = Field(default="", description="Key information the task needs.")
     depends_on: Annotated[
-        list[Id] | None, BeforeValidator(lambda v: None if v is None else _listed(v))
+        list[Id] | None, BeforeValidator(lambda v: None if v is None else listed(v))
     ] = Field(default=None, description="Ids of the tasks whose results this one needs.")
 
 
@@ -88,7 +88,7 @@ class PlannerResponse(Contract):
     missing_information: Texts = Field(
         default_factory=list, description="Questions only the user can answer."
     )
-    todos: Annotated[list[Todo], BeforeValidator(_listed)] = Field(default_factory=list)
+    todos: Annotated[list[Todo], BeforeValidator(listed)] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _plans_something(self) -> Self:
@@ -119,7 +119,7 @@ class ExecutorResponse(Contract):
     task_completed: bool = Field(description="True only if the task's result is in the summary.")
     should_continue: bool | None = Field(default=None, description="True to take another round.")
     next_action: NextAction | None = None
-    todos: Annotated[list[TodoStatus], BeforeValidator(_listed)] = Field(default_factory=list)
+    todos: Annotated[list[TodoStatus], BeforeValidator(listed)] = Field(default_factory=list)
     is_current: bool | None = None
 
     @field_validator("next_action", mode="before")
@@ -169,7 +169,7 @@ class VerifierResponse(Contract):
     all_completed: bool = Field(description="Every task fully reached its criteria.")
     user_needs_satisfied: bool = Field(description="The user's own words are answered.")
     overall_feedback: Text = ""
-    tasks: Annotated[list[TaskVerdict], BeforeValidator(_listed)] = Field(default_factory=list)
+    tasks: Annotated[list[TaskVerdict], BeforeValidator(listed)] = Field(default_factory=list)
     summary: Text = Field(default="", description="The final answer, with concrete data.")
     improvements: Texts = Field(default_factory=list, description="What the next plan must mend.")
 

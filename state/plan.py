@@ -1,7 +1,7 @@
 """Plans as data: problems in them, their order, and what a new plan carries over from the old."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from typing_extensions import TypedDict
@@ -151,7 +151,7 @@ def adopt_plan(
         if match and all(fresh[named[i]]["status"] == "completed" for i in todo.depends_on or []):
             task = {**match, "priority": todo.priority}
         else:
-            task["id"] = _free_id(todo.id, taken)
+            task["id"] = free_id(todo.id, taken)
             _continue_counts(task, failed.get(task["id"]), (rounds or {}).get(task["id"], 0))
         taken.add(task["id"])
         named[todo.id] = task["id"]
@@ -174,14 +174,24 @@ def _dependencies_first(todos: Sequence[Todo]) -> list[Todo]:
 
 
 def _as_task(todo: Todo) -> Task:
+    return {
+        **new_task(todo.id, todo.description, todo.depends_on),
+        "priority": todo.priority,
+        "acceptance_criteria": list(todo.acceptance_criteria),
+        "inputs": todo.inputs,
+    }
+
+
+def new_task(name: str, description: str, depends_on: list[str] | None) -> Task:
+    """A task that has not begun, with every field."""
     return Task(
-        id=todo.id,
-        description=todo.description,
-        priority=todo.priority,
+        id=name,
+        description=description,
+        priority=1,
         status="pending",
-        acceptance_criteria=list(todo.acceptance_criteria),
-        inputs=todo.inputs,
-        depends_on=todo.depends_on,
+        acceptance_criteria=[],
+        inputs="",
+        depends_on=depends_on,
         result="",
         feedback="",
         evidence=[],
@@ -204,7 +214,8 @@ def _continue_counts(task: Task, before: Task | None, rounds: int) -> None:
         task["seconds"] = before.get("seconds", 0.0)
 
 
-def _free_id(wanted: str, taken: set[str]) -> str:
+def free_id(wanted: str, taken: Collection[str]) -> str:
+    """This id, or the first of `<id>-2`, `<id>-3`, … that is not taken."""
     if wanted not in taken:
         return wanted
     return next(f"{wanted}-{n}" for n in range(2, len(taken) + 3) if f"{wanted}-{n}" not in taken)

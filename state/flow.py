@@ -1,0 +1,177 @@
+"""State of prompt_flow: a plan of tool calls, what came of its steps, and what failed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal
+
+from langgraph.channels.delta import DeltaChannel
+from langgraph.types import Overwrite
+from typing_extensions import TypedDict
+
+from .calling import CallState
+from .evidence import Evidence
+from .flow_contracts import Strategy
+from .loop import LoopState, LoopUpdate
+from .messages import last_request
+from .plan import Task, merge_tasks
+
+PATH: Final = "prompt_flow"
+"""Whose calls they are where no step is named."""
+
+FlowPlanning = Literal["check", "again", "review", "ready", "blocked"]
+
+Failure = Literal[
+    "tool_not_found", "bad_arguments", "missing_input", "tool_error", "timeout",
+    "unexpected_result", "uncertain", "refused", "budget", "execution_error",
+]  # fmt: skip
+"""Why a step failed. `refused`: policy, a hook or a human does not let it run. `uncertain`: it may
+have taken effect. `execution_error`: an exception of ours."""
+
+
+class FlowStep(Task, total=False):
+    """One step in state: a task that is one call of one tool.
+
+    Of a task's fields `depends_on` holds the ids of all steps it waits for, those it refers to
+    included; `result` is the text of its result as a model is shown it; `feedback` says why it
+    failed; `attempts` counts its calls, `rounds` numbers them over the whole request: the call's
+    id is `<step>.<round>.0`.
+    """
+
+    tool: str
+    arguments: dict[str, Any]
+    """As planned, with references."""
+    optional: bool
+    retries: int
+    expect: dict[str, Any] | str | None
+    timeout: float | None
+    expected_output: str
+    failure: Failure | Literal[""]
+    shape: Literal["text", "json", "value", "stored", ""]
+    """Where the result as data is: the `result` text itself, the JSON it spells, `value`, or the
+    store under the id `stored`. '' before the step is done. See `value_of`."""
+    value: Any
+    """The result as data, where its text does not say it."""
+    stored: str
+    """Id of the whole result in the store, where it is too long for the state; else ''."""
+    made_of: str
+    """What a step that was taken over from an earlier plan was made from: its print under the
+    variables of that plan, see `flow_plan.prints`; else ''. A new plan writes it."""
+
+
+class Draft(TypedDict):
+    """One answer of the planner that is not adopted: its words, what they mean, what is wrong."""
+
+    text: str
+    plan: dict[str, Any] | None
+    """The plan as ExecutionPlan's JSON by field name; None where the answer is no plan."""
+    findings: list[str]
+
+
+class Cause(TypedDict):
+    """One failed step, as whoever repairs the plan is shown it."""
+
+    step: str
+    description: str
+    tool: str
+    arguments: dict[str, Any]
+    failure: str
+    error: str
+    attempts: int
+    repeatable: bool
+    """Running it twice leaves the world as running it once."""
+
+
+@dataclass(kw_only=True)
+class FlowState(CallState, LoopState):
+    """State of plan → check → run → recover → answer."""
+
+    todos: Annotated[list[FlowStep], DeltaChannel(merge_tasks, snapshot_frequency=50)] = field(
+        default_factory=list
+    )
+    """The steps; check_flow and review_flow replace them, run_flow updates them."""
+    plan: dict[str, Any] = field(default_factory=dict)
+    """The plan without its steps: goal, plan_id, global_variables, metadata; by check_flow."""
+    planning: FlowPlanning = "check"
+    """What plan_flow, check_flow or review_flow decided; their routers read it."""
+    drafts: list[Draft] = field(default_factory=list)
+    """Answers of the planner that are not sound, oldest first, the newest perhaps unchecked;
+    plan_flow appends, check_flow fills in the findings and clears them with a sound plan."""
+    prints: list[str] = field(default_factory=list)
+    """Fingerprints of the plans this turn adopted; check_flow appends."""
+    strategy: Strategy | Literal[""] = ""
+    """What recover decided last; its router reads it. '' before the first failure."""
+    recoveries: dict[str, int] = field(default_factory=dict)
+    """How often each strategy was taken this turn; recover counts."""
+    failures_seen: list[str] = field(default_factory=list)
+    """Failures this turn has met, by step and error; recover appends."""
+    causes: list[Cause] = field(default_factory=list)
+    """What failed this turn, for every further plan; recover adds."""
+    reviewed: list[FlowStep] = field(default_factory=list)
+    """The steps as the user was shown them last; review_flow writes."""
+    objection: list[str] = field(default_factory=list)
+    """What is wrong with the plan as the user edited it; review_flow writes, and asks again."""
+    unmet: list[str] = field(default_factory=list)
+    """What the turn did not do although it was asked for."""
+    cut_off: list[Any] = field(default_factory=list)
+    """Ends of steps that a new message cut off before run_flow could gather them; the graph's
+    doors write them, intake takes them in."""
+
+    @property
+    def path(self) -> str:
+        """The flow's own name; every call names its step."""
+        return PATH
+
+    @property
+    def request(self) -> str:
+        """The user's words of this turn."""
+        return last_request(self.messages)
+
+    @property
+    def step_results(self) -> dict[str, Any]:
+        """The results so far by step id, as references read them; stored ones as their text."""
+        return {s["id"]: value_of(s) for s in self.todos if s["status"] == "completed"}
+
+
+class FlowUpdate(LoopUpdate, total=False):
+    """What a node of prompt_flow may change."""
+
+    todos: list[FlowStep] | Overwrite
+    calls: list[Any]
+    decisions: dict[str, dict[str, Any]] | Overwrite
+    objections: dict[str, str] | Overwrite
+    evidence: list[Evidence] | Overwrite
+    denied: str
+    plan: dict[str, Any]
+    planning: FlowPlanning
+    drafts: list[Draft]
+    prints: list[str]
+    strategy: Strategy | Literal[""]
+    recoveries: dict[str, int]
+    failures_seen: list[str]
+    causes: list[Cause]
+    reviewed: list[FlowStep]
+    objection: list[str]
+    unmet: list[str]
+    cut_off: list[Any]
+
+
+def failed_steps(steps: Sequence[FlowStep]) -> list[FlowStep]:
+    """The steps that failed and that the goal cannot be met without."""
+    return [step for step in steps if step["status"] == "failed" and not step.get("optional")]
+
+
+def value_of(step: FlowStep) -> Any:
+    """The result of a finished step as data: a text, or the JSON value it is.
+
+    Of a stored result this is what the state holds, its head and tail.
+    """
+    shape = step.get("shape", "")
+    if shape == "value":
+        return step.get("value")
+    return json.loads(step["result"]) if shape == "json" else step.get("result", "")
+
+
+def step_of(step: FlowStep, *keys: str) -> dict[str, Any]:
+    """These fields of a step, in this order, without empty ones."""
+    return {key: value for key in keys if (value := step.get(key)) not in (None, "", [], {}, False)}
