@@ -24,6 +24,10 @@ DEFAULT_TIERS: Final[dict[str, Tier]] = {
     "thought": "balanced",
     "action": "balanced",
     "observation": "fast",
+    "flow_planner": "powerful",
+    "recovery": "powerful",
+    "answerer": "balanced",
+    "llm_call": "balanced",
     "reviewer": "powerful",
 }
 

@@ -11,6 +11,7 @@ from .schemas import Schema
 
 _SHOWN_SCHEMA: Final = 1_500
 _SHOWN_PROBLEM: Final = 300
+_SHOWN_VALUE: Final = 100
 _MAX_PROBLEMS: Final = 3
 
 _PYTHON: Final[dict[str, tuple[type, ...]]] = {
@@ -41,14 +42,14 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
             {},
             f"The arguments must be a JSON object, not {type(args).__name__}. {_wanted(schema)}",
         )
-    unsafe = _unsafe(args)
+    unsafe = unsafe_part(args)
     if unsafe:
         return {}, unsafe
-    fitted = _fit(args, schema)
-    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(fitted), key=_depth)
+    fitted = fit(args, schema)
+    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(fitted), key=depth_of)
     if not errors:
         return fitted, ""
-    problems = "; ".join(_told(error) for error in errors[:_MAX_PROBLEMS])
+    problems = "; ".join(told(error) for error in errors[:_MAX_PROBLEMS])
     return fitted, f"The arguments do not fit: {problems}. {_wanted(schema)}"
 
 
@@ -58,7 +59,7 @@ _TOO_DEEP: Final = (
 )
 
 
-def _unsafe(args: object) -> str:
+def unsafe_part(args: object) -> str:
     """What no server can be sent: it would arrive as something else, or break the connection."""
     try:
         json.dumps(args, allow_nan=False, ensure_ascii=False).encode()
@@ -75,7 +76,8 @@ def _unsafe(args: object) -> str:
     return ""
 
 
-def _fit(value: Any, schema: object) -> Any:
+def fit(value: Any, schema: object) -> Any:
+    """The value with JSON read where it is spelled in a string, and without optional nulls."""
     if not isinstance(schema, Mapping):
         return value
     kinds = _kinds(schema)
@@ -84,14 +86,14 @@ def _fit(value: Any, schema: object) -> Any:
     if isinstance(value, dict):
         return _fit_object(value, schema)
     if isinstance(value, list):
-        return [_fit(item, schema.get("items")) for item in value]
+        return [fit(item, schema.get("items")) for item in value]
     return value
 
 
 def _fit_object(value: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     properties, required = schema.get("properties", {}), schema.get("required", ())
     return {
-        name: _fit(item, properties.get(name))
+        name: fit(item, properties.get(name))
         for name, item in value.items()
         if not (item is None and name not in required and _refuses_null(properties.get(name)))
     }
@@ -127,13 +129,18 @@ def _read(text: str, kinds: set[str]) -> Any:
     return text
 
 
-def _depth(error: jsonschema.ValidationError) -> tuple[int, str]:
+def depth_of(error: jsonschema.ValidationError) -> tuple[int, str]:
+    """By what problems are put in order: what is wrong further out comes first."""
     return len(error.absolute_path), str(error.message)
 
 
-def _told(error: jsonschema.ValidationError) -> str:
+def told(error: jsonschema.ValidationError) -> str:
+    """Where a problem is, and what it is."""
     place = ".".join(map(str, error.absolute_path))
     message = str(error.message)
+    if len(message) > _SHOWN_PROBLEM:  # what is wanted comes last, behind the value
+        value = repr(error.instance)
+        message = message.replace(value, value[:_SHOWN_VALUE] + "…", 1)
     if len(message) > _SHOWN_PROBLEM:
         message = message[:_SHOWN_PROBLEM] + "…"
     return f"{place}: {message}" if place else message

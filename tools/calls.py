@@ -25,7 +25,7 @@ from .catalog import READER
 from .dedupe import Memory
 from .last_check import Ready, Settled, Settling, Step
 from .one_call import Ended, call_python, run_once
-from .planning import Gate, PlannedCall, decision_on, runnable
+from .planning import Gate, PlannedCall, deadline_of, decision_on, runnable
 from .results import ToolResult, failure
 from .stored import ResultStore
 from .tool_hooks import TailCall, after_tool
@@ -68,6 +68,7 @@ async def run_calls(
     history: Sequence[Evidence] = (),
     hooks: Hooks | None = None,
     can_ask: bool = True,
+    plain: bool = False,
 ) -> Pass:
     """Run those calls of a message that may run now, and answer those that can be answered.
 
@@ -94,6 +95,8 @@ async def run_calls(
         history: The calls of the task or turn so far, for the loop guard.
         hooks: The graph's hooks.
         can_ask: Whether a question can be put and the run resumed with its answer.
+        plain: Give a reused result as it was, for a program that reads it; without it the text
+            tells the model that it is not new.
 
     Returns:
         The records of the answered calls and what still waits, both in the order of `calls`.
@@ -116,7 +119,7 @@ async def run_calls(
         memory=toolbox.memory(thread_id, turn),
         results=ResultStore(store or toolbox.spare_store(thread_id), thread_id),
         history=_before(history, planned),
-        store=store, user_id=user_id, ledger=ledger, can_ask=can_ask,
+        store=store, user_id=user_id, ledger=ledger, can_ask=can_ask, plain=plain,
     )  # fmt: skip
     steps = [await run.settling.settle(call, decision_on(call, decided)) for call in now]
     pairs = list(zip(now, steps, strict=True))
@@ -173,6 +176,7 @@ class _Run:
     user_id: str | None
     ledger: ToolBudget | None
     can_ask: bool
+    plain: bool
     held: bool = field(default=False, init=False)
     wrote: bool = field(default=False, init=False)
 
@@ -262,7 +266,8 @@ class _Run:
         ) as use:
             if use.known is not None:
                 known = use.known
-                return Answered(known.reused(), stored=known.stored, reused_from=known.id)
+                result = known.result if self.plain else known.reused()
+                return Answered(result, stored=known.stored, reused_from=known.id)
             answer = await self._paid(call, ready, course)
             if isinstance(answer, Answered):
                 use.keep(call["id"], answer.result, answer.stored)
@@ -305,7 +310,7 @@ class _Run:
         """Call the tool; what it gave is shown to the hooks and cut to size."""
         course.run(ready.args)
         began, tool, cap = time.monotonic(), ready.tool, self.context.result_cap
-        deadline = tool.timeout or self.context.tool_deadline
+        deadline = deadline_of(call, tool, self.context)
         if tool is READER:
             made, stored = await run_once(tool, self.results.read(ready.args, cap), deadline), ""
         else:

@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from langchain_core.tools import BaseTool
 from ..state.contracts import CONTRACTS
 from .mcp import Listing
 from .mcp_config import ServerConfig
-from .schemas import Schema, one_line, sanitise
+from .schemas import Schema, one_line, pointed, sanitise
 
 READ_RESULT: Final = "read_result"
 
@@ -31,7 +32,8 @@ class CatalogTool:
     `read_only`, `destructive` and `idempotent` are what the tool declares of itself; one that
     declares nothing counts as a write that must not be repeated. One that is not `cacheable`, or
     `polls`, gives something new at any time: its results are never reused, and calling one that
-    `polls` again and again is its use, no loop.
+    `polls` again and again is its use, no loop. `output` is the schema of the result as references
+    read it, as declared; None where the tool declares none of use.
     """
 
     name: str
@@ -49,6 +51,7 @@ class CatalogTool:
     auto_approve: bool = False
     timeout: float | None = None
     hidden: frozenset[str] = frozenset()
+    output: Schema | None = None
 
     @property
     def resendable(self) -> bool:
@@ -194,6 +197,7 @@ def _from_server(config: ServerConfig, original: str, raw: Mapping[str, Any]) ->
         original=original,
         auto_approve=config.approves(original),
         timeout=config.timeout,
+        output=unwrapped(read_output(raw.get("outputSchema"))),
         **flags(hints),
         **habits(raw.get("annotations")),
     )
@@ -232,6 +236,55 @@ def _places(declared: object) -> Iterable[Mapping[str, Any]]:
         yield declared
         for key in ("annotations", "mcp", "tool"):
             yield from _places(declared.get(key))
+
+
+def read_output(declared: object) -> Schema | None:
+    """The schema a tool declares for its result; None for one that nobody could read."""
+    if not isinstance(declared, Mapping):
+        return None
+    try:
+        schema = json.loads(json.dumps(declared, allow_nan=False))
+    except (TypeError, ValueError, RecursionError):
+        return None
+    is_sound = isinstance(schema.get("properties", {}), dict) and _result_kinds(schema, schema)
+    return schema if schema and is_sound else None
+
+
+def unwrapped(schema: Schema | None) -> Schema | None:
+    """The schema of an MCP result without the wrapper that `results.normalise` takes off.
+
+    None where a result may come with it or without.
+    """
+    if schema is None or set(schema.get("properties", ())) != {"result"}:
+        return schema
+    inner = schema["properties"]["result"]
+    kinds = _result_kinds(inner, schema)
+    if kinds == {"object"}:
+        return schema
+    if "object" in kinds or not isinstance(inner, dict):
+        return None
+    named = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    return {**named, **inner}
+
+
+_EVERY_KIND: Final = frozenset({"object", "other"})
+_JSON_TYPES: Final = ("object", "array", "string", "integer", "number", "boolean", "null")
+_FOLLOWED: Final = 8
+
+
+def _result_kinds(schema: object, root: Schema, depth: int = 0) -> frozenset[str]:
+    """Whether a value may be an object, and whether something else; none for a broken schema."""
+    if not isinstance(schema, dict) or depth > _FOLLOWED:
+        return _EVERY_KIND
+    if isinstance(schema.get("$ref"), str):
+        return _result_kinds(pointed(root, schema["$ref"]), root, depth + 1)
+    if isinstance(branches := schema.get("anyOf", schema.get("oneOf")), list):
+        return frozenset().union(*(_result_kinds(branch, root, depth + 1) for branch in branches))
+    kinds = schema.get("type", [])
+    names = [kinds] if isinstance(kinds, str) else kinds
+    if not isinstance(names, list) or any(name not in _JSON_TYPES for name in names):
+        return frozenset()
+    return frozenset("object" if name == "object" else "other" for name in names) or _EVERY_KIND
 
 
 def flags(hints: Mapping[str, bool]) -> dict[str, Any]:

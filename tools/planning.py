@@ -35,8 +35,9 @@ class PlannedCall(TypedDict):
     about or denied; for an `error` it is the answer for the model. `again` is set where the model
     asks for a fresh result. Once it turns out that the call may have run before, `uncertain` says
     why and `doubts` how often that was. A question is answered too late after `expires_at` (UTC).
-    `tail_of` names the tool whose call a hook made this one follow. What is not required is
-    missing in a call that an earlier version planned.
+    `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
+    seconds than its tool has: `deadline`. What is not required is missing in a call that an earlier
+    version planned.
     """
 
     id: str
@@ -55,6 +56,7 @@ class PlannedCall(TypedDict):
     uncertain: NotRequired[str]
     doubts: NotRequired[int]
     tail_of: NotRequired[str]
+    deadline: NotRequired[float]
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,12 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN_DESCRIPTION else text[: _SHOWN_DESCRIPTION - 1] + "…"
+
+
+def deadline_of(call: Mapping[str, Any], tool: CatalogTool, context: Context) -> float:
+    """Seconds a call may take: those of its tool, or fewer where its plan says so."""
+    allowed = tool.timeout or context.tool_deadline
+    return min(allowed, call.get("deadline") or allowed)
 
 
 def unknown_tool(name: str, catalog: Catalog) -> str:

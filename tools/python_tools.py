@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
 
 from ..state.errors import SettingsError
-from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, habits, read_hints
+from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, habits, read_hints, read_output
 from .schemas import one_line, sanitise
 from .thread_pool import POOL
 
@@ -95,6 +95,8 @@ def _described(tool: BaseTool) -> CatalogTool:
         original=tool.name,
         tool=tool,
         hidden=_hidden(tool),
+        timeout=_timeout(tool.metadata),
+        output=read_output((tool.metadata or {}).get("outputSchema")),
         **flags(read_hints(tool.metadata)),
         **habits(tool.metadata),
     )
@@ -114,6 +116,12 @@ def _as_dict(schema: Any) -> dict[str, Any]:
     if issubclass(schema, BaseModel):
         return dict(schema.model_json_schema())
     return dict(schema.schema())  # pydantic v1 models
+
+
+def _timeout(metadata: Mapping[str, Any] | None) -> float | None:
+    """Seconds that a tool asks for itself, as `metadata={"timeout": …}`."""
+    seconds = (metadata or {}).get("timeout")
+    return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
 
 
 def _hidden(tool: BaseTool) -> frozenset[str]:

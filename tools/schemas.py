@@ -100,7 +100,7 @@ class _Rewriter:
         if reference in self._open:  # recursive: a free value of that kind ends it
             return self.rewrite(beside, depth + 1)
         self._open.append(reference)
-        target = self.rewrite(_pointed(self._root, reference), depth + 1)
+        target = self.rewrite(pointed(self._root, reference), depth + 1)
         self._open.pop()
         return _merged([target, self.rewrite(beside, depth + 1)])
 
@@ -180,8 +180,8 @@ def _listed(value: object) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def _pointed(root: object, reference: str) -> object:
-    """Resolve a JSON pointer inside the schema; what lies outside it is a free value."""
+def pointed(root: object, reference: str) -> object:
+    """What a `$ref` names inside the schema; what lies outside it is a free value."""
     if not reference.startswith("#"):
         return {}
     node = root
@@ -189,7 +189,7 @@ def _pointed(root: object, reference: str) -> object:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(node, Mapping):
             node = node.get(key)
-        elif isinstance(node, list) and key.isdigit() and int(key) < len(node):
+        elif isinstance(node, list) and key.isdecimal() and int(key) < len(node):
             node = node[int(key)]
         else:
             return {}

@@ -57,6 +57,12 @@ class ResultStore:
         text = _shortened(result.text, cap, key if kept else "")
         return ToolResult(text, None, result.is_error, artifact), key if kept else ""
 
+    async def whole(self, key: str) -> str | None:
+        """A stored text as the tool gave it; None where there is none of this id."""
+        item = await self._store.aget(self._namespace, key)
+        text = item.value.get("text") if item is not None else None
+        return text if isinstance(text, str) else None
+
     async def read(self, args: Mapping[str, Any], cap: int) -> ToolResult:
         """Answer a call of `read_result`: the part of a stored text that starts at `offset`."""
         key, offset = str(args["id"]).strip(), int(args.get("offset") or 0)
