@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from .doors.durability import Durability, open_durability
     from .graphs.plan_execute_verify import build_plan_execute_verify
+    from .graphs.prompt_flow import build_prompt_flow
     from .graphs.react import build_react
     from .hooks.contract import Hook, hook
     from .models.parse import parse_executor, parse_planner, parse_verifier
@@ -59,6 +60,7 @@ _HOMES: Final = {
     "ToolServerError": "state.errors",
     "VerifierResponse": "state.contracts",
     "build_plan_execute_verify": "graphs.plan_execute_verify",
+    "build_prompt_flow": "graphs.prompt_flow",
     "build_react": "graphs.react",
     "hook": "hooks.contract",
     "open_durability": "doors.durability",
@@ -94,6 +96,7 @@ __all__ = [  # spelled out for type checkers; a test compares it with _HOMES
     "ToolServerError",
     "VerifierResponse",
     "build_plan_execute_verify",
+    "build_prompt_flow",
     "build_react",
     "hook",
     "open_durability",

@@ -14,6 +14,7 @@ DEFAULT_GRAPH: Final = "plan_execute_verify"
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     DEFAULT_GRAPH: ("planner", "executor", "verifier"),
     "react": ("thought", "action", "observation"),
+    "prompt_flow": ("flow_planner", "recovery", "answerer", "llm_call"),
 }
 """Who asks a model, by graph."""
 # No vowels and nothing that looks alike: ids are read aloud and typed.
@@ -31,7 +32,8 @@ class Settings:
         model: `provider:name` for every role.
         database: Database URL.
         yes: Approve what policy asks.
-        max_parallel: Tasks side by side.
+        review: Show each plan before it runs.
+        max_parallel: Tasks or steps side by side.
         environ: Where LOOPWRIGHT_MODEL, LOOPWRIGHT_MCP, LOOPWRIGHT_POLICY and
             LOOPWRIGHT_DATABASE_URL are looked up.
     """
@@ -42,6 +44,7 @@ class Settings:
     model: str | None = None
     database: str | None = None
     yes: bool = False
+    review: bool = False
     max_parallel: int | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
@@ -51,7 +54,8 @@ class Settings:
 
     def limits(self) -> dict[str, Any]:
         """Fields of the run's Context that were given."""
-        return {} if self.max_parallel is None else {"max_parallel_tasks": self.max_parallel}
+        given = {"max_parallel_tasks": self.max_parallel, "review_plan": self.review or None}
+        return {name: value for name, value in given.items() if value is not None}
 
     def resume_command(self, thread: str, database: str) -> str:
         """The command that goes on with a thread, with the options that were given.
@@ -70,6 +74,7 @@ class Settings:
             "--db": database if self.database else None,
         }
         options = [part for name, value in given.items() if value for part in (name, str(value))]
+        options += ["--review"] if self.review else []
         return shlex.join(["loopwright", "resume", thread, *options])
 
 

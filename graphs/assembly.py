@@ -29,6 +29,7 @@ from ..state.errors import SettingsError
 from ..state.loop import LoopInput, LoopOutput
 from ..tools.catalog import Catalog
 from ..tools.policy import PolicyLike
+from ..tools.python_tools import PythonTool
 from ..tools.toolbox import Toolbox
 
 
@@ -102,16 +103,21 @@ def kept_by(
     )
 
 
-def served_parts(name: str = "") -> Parts:
+def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
     """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace.
 
-    What may run is by LOOPWRIGHT_POLICY.
+    What may run is by LOOPWRIGHT_POLICY; `tools` are those the graph itself brings.
 
     The server saves the threads; journal and locks are where LOOPWRIGHT_DATABASE_URL says, else
     in memory. A wrong variable fails each run with its sentence, not the import of the module.
     """
     try:
-        parts = assemble(mcp=default_mcp(os.environ), policy=default_policy(os.environ), name=name)
+        parts = assemble(
+            tools=tools,
+            mcp=default_mcp(os.environ),
+            policy=default_policy(os.environ),
+            name=name,
+        )
     except SettingsError as error:
         parts = Parts(toolbox=_UnusableToolbox(error), name=name)
     url = os.environ.get("LOOPWRIGHT_DATABASE_URL")

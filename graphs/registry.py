@@ -5,18 +5,20 @@ from typing import Any, Final, TypeVar
 
 from ..doors.graph import LoopGraph
 from ..state.errors import SettingsError
-from . import plan_execute_verify, react, task_execution
+from . import plan_execute_verify, prompt_flow, react, task_execution
 
 T = TypeVar("T")
 
 BUILDERS: Final[dict[str, Callable[..., Any]]] = {
     plan_execute_verify.NAME: plan_execute_verify.build_plan_execute_verify,
     react.NAME: react.build_react,
+    prompt_flow.NAME: prompt_flow.build_prompt_flow,
 }
 
 DRAWINGS: Final[dict[str, LoopGraph[Any, Any, Any, Any]]] = {
     plan_execute_verify.NAME: plan_execute_verify.graph,
     react.NAME: react.graph,
+    prompt_flow.NAME: prompt_flow.graph,
     task_execution.NAME: task_execution.graph,
 }
 

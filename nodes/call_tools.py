@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -13,20 +13,13 @@ from ..state.context import Context, context_of
 from ..state.evidence import Evidence
 from ..state.repetition import strikes_of
 from ..state.spend import Spend
-from ..tools.call_records import CallRecord, Pass
-from ..tools.calls import run_calls
+from ..tools.call_records import Pass
 from ..tools.planning import decision_key
 from .allowance import ledger_for, spent_since
 from .events import emitter, noting
 from .parts import Parts
-from .run_facts import can_ask, place, saved_durably, thread_id, user_id
-
-NOT_RECORDED: Final = (
-    "Tool calls are recorded in memory only, so after a crash a call that changed something could "
-    "be made again: build the graph with durability=open_durability(url), or set "
-    "LOOPWRIGHT_DATABASE_URL where a server loads it."
-)
-_NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server"})
+from .planned import NOT_RECORDED, as_evidence, caller
+from .run_facts import saved_durably
 
 
 class CallsUpdate(TypedDict, total=False):
@@ -47,24 +40,9 @@ async def call_tools(state: CallState, runtime: Runtime[Context], *, parts: Part
     """Run what may run now; each call gets one tool message, in this pass or in a later one."""
     began, context = time.monotonic(), context_of(runtime)
     emit, notes = noting(emitter(runtime))
-    done = await run_calls(
-        state.calls,
-        toolbox=parts.toolbox,
-        context=context,
-        decisions=state.decisions,
-        emit=emit,
-        store=runtime.store,
-        thread_id=thread_id(),
-        user_id=user_id(),
-        ledger=await ledger_for(context, state, parts.journal, branch=state.path),
-        journal=parts.journal,
-        place=place(),
-        turn=state.turn_id,
-        agent=parts.name,
-        history=state.evidence,
-        hooks=parts.hooks,
-        can_ask=can_ask(context),
-    )
+    ledger = await ledger_for(context, state, parts.journal, branch=state.path)
+    call = caller(state, context, parts, store=runtime.store, ledger=ledger, emit=emit)
+    done = await call(state.calls, history=state.evidence)
     update = _changed(state, done)
     update["spend"] = spent_since(began, Spend(tool_calls=sum(r["counts"] for r in done.records)))
     if done.wrote and saved_durably() and not parts.journal.durable:
@@ -82,7 +60,7 @@ def _changed(state: CallState, done: Pass) -> CallsUpdate:
     update = CallsUpdate(
         messages=[record["message"] for record in done.records],
         calls=[*done.waiting],
-        evidence=[_as_evidence(record) for record in done.records],
+        evidence=[as_evidence(record) for record in done.records],
         denied=cancelled[-1] if cancelled else before,
     )
     if state.decisions or state.objections:  # every key written is a row in the database
@@ -101,10 +79,3 @@ def _goes_on(state: CallState) -> bool:
 
 def _kept(said: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
     return {key: value for key, value in said.items() if key in keys}
-
-
-def _as_evidence(record: CallRecord) -> Evidence:
-    kept: dict[str, Any] = {k: v for k, v in record.items() if k not in _NOT_KEPT}
-    if record["reason"] == "uncertain" and record["server"]:
-        kept["server"] = record["server"]
-    return cast("Evidence", kept)

@@ -1,35 +1,64 @@
 """What a turn had done when a new message ended it before its time, often after a crash."""
 
 import json
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from ..doors.journal import CallRow, Journal
 from ..state.evidence import UNCERTAIN, Evidence, merge_records
-from ..state.loop import PlanState
+from ..state.loop import LoopState
 from ..state.plan import Task, merge_tasks
 from ..tools.call_journal import paused
-from .task_ends import gathered
 
-_BEFORE: Final = "Before the last run was cut off, this task"
+_BEFORE: Final = "Before the last run was cut off, it"
 _SHOWN: Final = 300
 
 
-def was_cut_off(state: PlanState) -> bool:
+class _Worked(Protocol):
+    """A state whose turn worked on a plan."""
+
+    @property
+    def todos(self) -> Sequence[Task]: ...
+    @property
+    def evidence(self) -> list[Evidence]: ...
+    @property
+    def turn_id(self) -> str: ...
+
+
+def was_cut_off(state: LoopState) -> bool:
     """Whether the last turn never came to its outcome."""
     return bool(state.turn) and state.outcome is None
 
 
-async def done_before(
-    state: PlanState, journal: Journal, thread: str
+async def taken_up(
+    state: _Worked, ended: Mapping[str, Any], journal: Journal, thread: str, *, same_request: bool
+) -> tuple[list[Task], list[Evidence]] | None:
+    """The tasks and the evidence that a new turn goes on with; None where it begins from nothing.
+
+    Those of the same request always, those of another one where anything was done for it.
+
+    Args:
+        state: As the turn before left it.
+        ended: What ended inside the step that was under way, as `todos` and `evidence`.
+        journal: Knows the calls of that turn.
+        thread: The thread's id.
+        same_request: The new turn takes up the request of the one before.
+    """
+    tasks, evidence = await _done_before(state, ended, journal, thread)
+    if same_request or evidence or any(task["status"] == "completed" for task in tasks):
+        return tasks, evidence
+    return None
+
+
+async def _done_before(
+    state: _Worked, ended: Mapping[str, Any], journal: Journal, thread: str
 ) -> tuple[list[Task], list[Evidence]]:
     """Tasks and evidence of a turn that was cut off, with what its state does not know yet.
 
     Tasks that ended inside the step under way count as ended. Of the others the journal tells
     which calls changed the world: they are evidence, and the task says so to whoever goes on.
     """
-    ended: dict[str, Any] = {**gathered(state.todos, state.cut_off)}
-    tasks = merge_tasks(state.todos, [ended["todos"]])
+    tasks = merge_tasks(list(state.todos), [ended["todos"]])
     evidence = merge_records(state.evidence, [ended["evidence"]])
     known = {record["id"] for record in evidence}
     found = await journal.rows(thread, turn=state.turn_id)

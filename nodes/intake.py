@@ -2,19 +2,19 @@
 
 from typing import cast
 
-from langchain_core.messages import RemoveMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ..state.context import Context
 from ..state.loop import PlanState, PlanUpdate, changes
 from ..state.plan import Task
-from .cut_off import done_before, was_cut_off
+from .cut_off import taken_up, was_cut_off
 from .events import emitter
 from .parts import Parts
 from .run_facts import thread_id
-from .turn_hooks import Beginning, begin_turn
-from .turns import DROPPED, NOTHING_NEW, fresh_turn, newest_prompt, request_name
+from .task_ends import gathered
+from .turn_hooks import Beginning, begin_turn, begun
+from .turns import DROPPED, NOTHING_NEW, fresh_turn, request_name
 
 
 async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
@@ -35,39 +35,29 @@ async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -
 async def _kept(state: PlanState, parts: Parts, *, same_request: bool) -> PlanUpdate:
     """Plan and evidence, where the same request goes on or the last one was cut off at work."""
     if same_request or was_cut_off(state):
-        tasks, evidence = await done_before(state, parts.journal, thread_id())
-        if same_request or evidence or any(task["status"] == "completed" for task in tasks):
+        ended = gathered(state.todos, state.cut_off)
+        before = await taken_up(state, ended, parts.journal, thread_id(), same_request=same_request)
+        if before is not None:
             return PlanUpdate(
-                todos=Overwrite([_reopened(task) for task in tasks]),
-                evidence=Overwrite(evidence),
+                todos=Overwrite([_reopened(task) for task in before[0]]),
+                evidence=Overwrite(before[1]),
                 improvements=state.improvements if same_request else [],
             )
     return PlanUpdate(todos=Overwrite([]), evidence=Overwrite([]), answers=[])
 
 
 def _begun(state: PlanState, beginning: Beginning) -> PlanUpdate:
-    """What hooks make of the turn: texts for its prompts, or its end."""
-    update = PlanUpdate(hook_context=beginning.context, warnings=Overwrite(beginning.warnings))
+    """What hooks make of the turn; a dropped prompt takes along the plan that was made for it."""
+    update = cast("PlanUpdate", begun(beginning, state.messages))
     if not beginning.refused:
         return update
     update |= _halted(beginning.refused)
-    return update | _dropped(state) if beginning.dropped else update
+    none = PlanUpdate(todos=Overwrite([]), evidence=Overwrite([]))
+    return update | none if beginning.dropped else update
 
 
 def _halted(why: str) -> PlanUpdate:
     return PlanUpdate(halt="DENIED", missing=[why], should_continue=False)
-
-
-def _dropped(state: PlanState) -> PlanUpdate:
-    """Forget the newest prompt, and the plan that was made for it."""
-    newest = newest_prompt(state.messages)
-    kept = [message for message in state.messages if message is not newest]
-    return PlanUpdate(
-        messages=[RemoveMessage(id=str(newest.id))] if newest else [],
-        request_id=f"{DROPPED}{request_name(kept)}",
-        todos=Overwrite([]),
-        evidence=Overwrite([]),
-    )
 
 
 def _fresh_guards(state: PlanState) -> PlanUpdate:

@@ -2,7 +2,6 @@
 
 from typing import cast
 
-from langchain_core.messages import RemoveMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
@@ -13,7 +12,7 @@ from .events import emitter
 from .left_behind import answered
 from .parts import Parts
 from .run_facts import thread_id
-from .turn_hooks import Beginning, begin_turn
+from .turn_hooks import Beginning, begin_turn, begun
 from .turns import DROPPED, NOTHING_NEW, fresh_turn, newest_prompt, request_name
 
 
@@ -50,17 +49,11 @@ async def react_intake(
 
 def _begun(state: ReactState, update: ReactUpdate, beginning: Beginning) -> ReactUpdate:
     """What hooks make of the turn: texts for its prompts, or its end."""
-    begun = ReactUpdate(hook_context=beginning.context, warnings=Overwrite(beginning.warnings))
-    if not beginning.refused:
-        return begun
-    begun |= _halted(beginning.refused)
-    newest = newest_prompt(state.messages)
-    if not beginning.dropped or newest is None:
-        return begun
-    kept = [message for message in state.messages if message is not newest]
-    begun["messages"] = [*update["messages"], RemoveMessage(id=str(newest.id))]
-    begun["request_id"] = f"{DROPPED}{request_name(kept)}"
-    return begun
+    made = cast("ReactUpdate", begun(beginning, state.messages))
+    if beginning.refused:
+        made |= _halted(beginning.refused)
+    made["messages"] = [*update["messages"], *made.get("messages", [])]
+    return made
 
 
 def _halted(why: str) -> ReactUpdate:

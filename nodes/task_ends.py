@@ -77,7 +77,7 @@ def missing_for(task: Task, ends: Sequence[TaskEnd]) -> list[str]:
     ]
 
 
-def spent_by(ends: Sequence[TaskEnd]) -> Spend:
+def spent_by(ends: Sequence[Mapping[str, Any]]) -> Spend:
     """What the attempts used together, without seconds: they ran side by side."""
     total = reduce(add_spend, (end["spend"] for end in ends), Spend())
     total.pop("seconds", None)

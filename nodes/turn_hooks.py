@@ -4,10 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from langchain_core.messages import AnyMessage, RemoveMessage
+from langgraph.types import Overwrite
+
 from ..hooks.contract import NOTHING, Verdict
 from ..hooks.registry import Hooks
 from ..state.events import Emit
+from ..state.loop import LoopUpdate
 from .run_facts import session
+from .turns import DROPPED, newest_prompt, request_name
 
 ANSWER_REJECTED: Final = "The answer was rejected by a hook: {reason}"
 
@@ -39,6 +44,24 @@ async def begin_turn(prompt: str, hooks: Hooks, emit: Emit) -> Beginning:
         refused=refused or "",
         dropped=verdict.blocked,
     )
+
+
+def begun(beginning: Beginning, messages: Sequence[AnyMessage]) -> LoopUpdate:
+    """What hooks make of a turn, in whatever graph: texts for its prompts, or its end.
+
+    Args:
+        beginning: What they said of it.
+        messages: The thread's; a prompt that must not be kept is removed from them.
+    """
+    update = LoopUpdate(hook_context=beginning.context, warnings=Overwrite(beginning.warnings))
+    if beginning.refused:
+        update["halt"] = "DENIED"
+    if beginning.refused and beginning.dropped:
+        newest = newest_prompt(messages)
+        kept = [message for message in messages if message is not newest]
+        update["messages"] = [RemoveMessage(id=str(newest.id))] if newest else []
+        update["request_id"] = f"{DROPPED}{request_name(kept)}"
+    return update
 
 
 async def end_turn(prompt: str, answer: str, hooks: Hooks, emit: Emit, *, again: bool) -> Verdict:

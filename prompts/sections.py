@@ -11,8 +11,9 @@ from typing import Any, Final
 
 NAMES: Final = frozenset(
     {
-        "additional_context", "answers", "conversation", "evidence", "improvements", "limits",
-        "previous_plan", "request", "results_so_far", "task", "tasks", "tools",
+        "additional_context", "answers", "conversation", "evidence", "failures", "improvements",
+        "limits", "previous_plan", "request", "results_so_far", "steps", "strategies", "task",
+        "tasks", "tools",
     }
 )  # fmt: skip
 _ANY = "|".join(sorted(NAMES))

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from loopwright import Context, build_plan_execute_verify, build_react
+from loopwright import Context, build_plan_execute_verify, build_prompt_flow, build_react
 from loopwright.graphs.task_execution import task_builder
 from loopwright.nodes.parts import Parts
 
@@ -16,6 +16,7 @@ def graphs() -> dict[str, Any]:
     """The drawings of the graphs by name, as LangGraph draws them."""
     return {
         "plan_execute_verify": build_plan_execute_verify().get_graph(),
+        "prompt_flow": build_prompt_flow().get_graph(),
         "react": build_react().get_graph(),
         "task_execution": task_builder(Parts()).compile().get_graph(),
     }

@@ -1,0 +1,187 @@
+"""prompt_flow: a model plans a DAG of tool calls, which is checked, run, repaired and answered."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from langgraph.graph import START
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
+
+from ..doors.builder import LoopBuilder
+from ..doors.durability import Durability
+from ..doors.graph import LoopGraph
+from ..doors.journal import Journal
+from ..hooks.contract import Hook
+from ..nodes.answer_flow import answer_flow
+from ..nodes.approve import approve
+from ..nodes.check_flow import check_flow
+from ..nodes.flow_finish import flow_finish
+from ..nodes.flow_intake import flow_intake
+from ..nodes.parts import Parts
+from ..nodes.plan_flow import plan_flow
+from ..nodes.recover import recover
+from ..nodes.review_flow import review_flow
+from ..nodes.run_flow import run_flow
+from ..prompts.prompt_manager import PromptManager
+from ..state.context import Context
+from ..state.flow import FlowState, failed_steps
+from ..state.loop import LoopInput, LoopOutput
+from ..tools.llm_call import with_llm_call
+from ..tools.planning import next_step
+from ..tools.policy import PolicyLike
+from .assembly import assemble, kept_by, outer_builder, served_parts
+
+NAME = "prompt_flow"
+
+FlowGraph = LoopGraph[FlowState, Context, LoopInput, LoopOutput]
+
+
+def route_after_intake(state: FlowState) -> Literal["plan_flow", "finish"]:
+    """Plan, unless nothing was asked or a hook refused it."""
+    return "finish" if state.halt else "plan_flow"
+
+
+def route_after_plan(state: FlowState) -> Literal["check_flow", "finish"]:
+    """Check every plan, unless the model could not be asked for one."""
+    return "finish" if state.halt else "check_flow"
+
+
+def route_after_check(
+    state: FlowState,
+) -> Literal["plan_flow", "review_flow", "run_flow", "finish"]:
+    """Run a sound plan, perhaps after a review; have an unsound one repaired while that may be."""
+    routes: dict[str, Literal["plan_flow", "review_flow", "run_flow", "finish"]] = {
+        "again": "plan_flow",
+        "review": "review_flow",
+        "ready": "run_flow",
+    }
+    return "finish" if state.halt else routes.get(state.planning, "finish")
+
+
+def route_after_review(
+    state: FlowState,
+) -> Literal["plan_flow", "review_flow", "run_flow", "finish"]:
+    """Follow the user: run the plan, look at it again, or have another one made."""
+    return route_after_check(state)
+
+
+def route_after_run(
+    state: FlowState,
+) -> Literal["recover", "approve", "run_flow", "answer_flow", "finish"]:
+    """Repair what failed, ask what must be asked; with nothing left to do, answer."""
+    if state.halt:
+        return "answer_flow" if _has_results(state) else "finish"
+    if failed_steps(state.todos):
+        return "recover"
+    step = next_step(state.calls, state.decisions)
+    if step == "done":
+        return "answer_flow"
+    return "approve" if step == "approve" else "run_flow"
+
+
+def _has_results(state: FlowState) -> bool:
+    return any(step["status"] == "completed" for step in state.todos)
+
+
+def route_after_approve(state: FlowState) -> Literal["approve", "run_flow"]:
+    """Run what was approved before the next question; an answer that did not fit is asked again."""
+    return "approve" if next_step(state.calls, state.decisions) == "approve" else "run_flow"
+
+
+def route_after_recover(state: FlowState) -> Literal["run_flow", "plan_flow", "finish"]:
+    """Take the way that was chosen; end where there is none."""
+    if state.halt:
+        return "finish"
+    routes: dict[str, Literal["run_flow", "plan_flow", "finish"]] = {
+        "retry_step": "run_flow",
+        "replan_from_failure": "plan_flow",
+        "complete_replan": "plan_flow",
+    }
+    return routes.get(state.strategy, "finish")
+
+
+def route_after_finish(state: FlowState) -> Literal["answer_flow", "__end__"]:
+    """End with the outcome; where there is none a hook rejected the answer, so answer again."""
+    return "answer_flow" if state.outcome is None else "__end__"
+
+
+def flow_builder(parts: Parts) -> LoopBuilder[FlowState, Context, LoopInput, LoopOutput]:
+    """Draw the graph."""
+    builder = outer_builder(FlowState, parts)
+    builder.add_node("intake", partial(flow_intake, parts=parts))
+    builder.add_node("plan_flow", partial(plan_flow, parts=parts))
+    builder.add_node("check_flow", partial(check_flow, parts=parts))
+    builder.add_node("review_flow", partial(review_flow, parts=parts))
+    builder.add_node("run_flow", partial(run_flow, parts=parts))
+    builder.add_node("approve", partial(approve, parts=parts))
+    builder.add_node("recover", partial(recover, parts=parts))
+    builder.add_node("answer_flow", partial(answer_flow, parts=parts))
+    builder.add_node("finish", partial(flow_finish, parts=parts))
+    builder.add_edge(START, "intake")
+    builder.add_conditional_edges("intake", route_after_intake)
+    builder.add_conditional_edges("plan_flow", route_after_plan)
+    builder.add_conditional_edges("check_flow", route_after_check)
+    builder.add_conditional_edges("review_flow", route_after_review)
+    builder.add_conditional_edges("run_flow", route_after_run)
+    builder.add_conditional_edges("approve", route_after_approve)
+    builder.add_conditional_edges("recover", route_after_recover)
+    builder.add_edge("answer_flow", "finish")
+    builder.add_conditional_edges("finish", route_after_finish)
+    return builder
+
+
+def build_prompt_flow(
+    *,
+    model: str | BaseChatModel | Mapping[str, str | BaseChatModel] | None = None,
+    tools: Sequence[BaseTool | Callable[..., Any]] = (),
+    mcp: str | Path | Mapping[str, Any] | None = None,
+    policy: PolicyLike = None,
+    prompts: PromptManager | None = None,
+    hooks: Sequence[Hook] = (),
+    durability: Durability | None = None,
+    checkpointer: Checkpointer = None,
+    store: BaseStore | None = None,
+    journal: Journal | None = None,
+    name: str = NAME,
+) -> FlowGraph:
+    """Build the graph, ready to be invoked, streamed or embedded, sync or async.
+
+    Args:
+        model: `provider:name`, a chat model, or a mapping of role (flow_planner, recovery,
+            answerer, llm_call) or tier to either. Without one: the run's Context,
+            LOOPWRIGHT_MODEL, the OpenAI variables, then offline.
+        tools: Python tools; MCP tools come by `mcp`, `llm_call` is always there. Steps whose tools
+            declare `readOnlyHint` run side by side; all others run one after another.
+        mcp: Path or mapping in the `mcpServers` format; None means no server.
+        policy: "allow", "ask", "deny", rules, or a Policy; None asks before MCP writes.
+        prompts: Core templates and business contexts.
+        hooks: Callables around sessions, turns, model calls and tool calls.
+        durability: What `open_durability` gave; the three arguments after it win over it.
+        checkpointer: Where threads are saved.
+        store: Where long results are kept.
+        journal: Where calls are recorded before they are made; in memory without one.
+        name: Of the compiled graph.
+
+    Raises:
+        SettingsError: A setting is wrong; the message says which and what to do.
+    """
+    checkpointer, store, journal = kept_by(durability, checkpointer, store, journal)
+    parts = assemble(
+        model=model,
+        tools=with_llm_call(tools),
+        mcp=mcp,
+        policy=policy,
+        prompts=prompts,
+        hooks=hooks,
+        journal=journal,
+        name=name,
+    )
+    return flow_builder(parts).compile(checkpointer, store=store, name=name)
+
+
+builder = flow_builder(served_parts(NAME, with_llm_call(())))
+graph = builder.compile(name=NAME)

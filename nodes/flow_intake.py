@@ -1,0 +1,93 @@
+"""Intake of prompt_flow: the start of every user turn; what is finished need not be done again."""
+
+from typing import cast
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from ..state.context import Context
+from ..state.flow import FlowState, FlowStep, FlowUpdate
+from ..state.loop import changes
+from .cut_off import taken_up, was_cut_off
+from .events import emitter
+from .parts import Parts
+from .run_facts import thread_id
+from .step_ends import folded
+from .turn_hooks import Beginning, begin_turn, begun
+from .turns import DROPPED, NOTHING_NEW, fresh_turn, request_name
+
+
+async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
+    """Reset the guards; keep steps only where the same request goes on, or was cut off at work."""
+    request = request_name(state.messages)
+    if state.request_id == f"{DROPPED}{request}":
+        return changes(state, _fresh_guards(state) | _halted(NOTHING_NEW))
+    same_request = bool(request) and request == state.request_id
+    update = _fresh_guards(state)
+    update["request_id"] = request
+    update["allowance"] = state.allowance + 1 if same_request else 1
+    update |= await _kept(state, parts, same_request=same_request)
+    if not state.request.strip():
+        update |= FlowUpdate(halt="MISSING_INFORMATION", unmet=["The request is empty."])
+        return changes(state, update)
+    parts.journal.own_turn(thread_id(), update["turn_id"])
+    beginning = await begin_turn(state.request, parts.hooks, emitter(runtime))
+    return changes(state, update | _begun(state, beginning))
+
+
+async def _kept(state: FlowState, parts: Parts, *, same_request: bool) -> FlowUpdate:
+    """The steps, where the same request goes on or the last one was cut off at work."""
+    if same_request or was_cut_off(state):
+        before = await taken_up(
+            state, folded(state.cut_off), parts.journal, thread_id(), same_request=same_request
+        )
+        if before is not None:
+            return FlowUpdate(
+                todos=Overwrite([_reopened(cast("FlowStep", task)) for task in before[0]]),
+                evidence=Overwrite(before[1]),
+                improvements=state.improvements if same_request else [],
+            )
+    return FlowUpdate(todos=Overwrite([]), evidence=Overwrite([]), plan={})
+
+
+def _reopened(step: FlowStep) -> FlowStep:
+    """A step that is not finished may be planned again; why it is not stays with it."""
+    if step["status"] == "completed":
+        return step
+    return {**step, "status": "pending", "denied": "", "failure": ""}
+
+
+def _begun(state: FlowState, beginning: Beginning) -> FlowUpdate:
+    """What hooks make of the turn; a dropped prompt takes along the plan that was made for it."""
+    update = cast("FlowUpdate", begun(beginning, state.messages))
+    if not beginning.refused:
+        return update
+    update |= _halted(beginning.refused)
+    none = FlowUpdate(todos=Overwrite([]), evidence=Overwrite([]), plan={})
+    return update | none if beginning.dropped else update
+
+
+def _halted(why: str) -> FlowUpdate:
+    return FlowUpdate(halt="DENIED", unmet=[why])
+
+
+def _fresh_guards(state: FlowState) -> FlowUpdate:
+    update = cast("FlowUpdate", fresh_turn(state.turn + 1))
+    return update | FlowUpdate(
+        # Call ids begin anew in every turn: an old answer must not count for a new call.
+        calls=[],
+        decisions=Overwrite({}),
+        objections=Overwrite({}),
+        denied="",
+        planning="check",
+        drafts=[],
+        prints=[],
+        strategy="",
+        recoveries={},
+        failures_seen=[],
+        causes=[],
+        reviewed=[],
+        objection=[],
+        unmet=[],
+        cut_off=[],
+    )

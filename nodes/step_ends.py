@@ -1,0 +1,53 @@
+"""How a step of a plan ended in one pass, as JSON that survives a crash. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from ..state.events import Emit
+from ..state.evidence import Evidence
+from ..state.flow import FlowStep, FlowUpdate
+from ..state.spend import Spend
+
+
+class StepEnd(TypedDict):
+    """What one pass did for a step.
+
+    `step` holds its id, its status and what changed; it stays `pending` where a question waits for
+    a human (`waiting`), or where it could not begin (`held`).
+    """
+
+    step: FlowStep
+    evidence: list[Evidence]
+    waiting: list[Any]
+    held: bool
+    spend: Spend
+    warnings: list[str]
+
+
+def held(step_id: str) -> StepEnd:
+    """The end of a step that could not begin in this pass."""
+    return StepEnd(
+        step=FlowStep(id=step_id, status="pending"), evidence=[], waiting=[], held=True,
+        spend=Spend(), warnings=[],
+    )  # fmt: skip
+
+
+def folded(ends: Sequence[StepEnd]) -> FlowUpdate:
+    """What the ends of a pass change in the run: steps, evidence and warnings."""
+    return FlowUpdate(
+        todos=[end["step"] for end in ends if not end["held"]],
+        evidence=[record for end in ends for record in end["evidence"]],
+        warnings=[text for end in ends for text in end["warnings"]],
+    )
+
+
+def left_out(step: FlowStep, why: str, emit: Emit) -> StepEnd:
+    """The end of a step that can no longer run, though the plan goes on."""
+    emit(
+        {"type": "prompt_flow_step_result", "step_id": step["id"], "success": False,
+         "status": "skipped", "output": why, "seconds": 0.0, "attempts": step["attempts"]}
+    )  # fmt: skip
+    end = held(step["id"])
+    return {**end, "step": FlowStep(id=step["id"], status="skipped", feedback=why), "held": False}

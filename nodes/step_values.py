@@ -1,0 +1,97 @@
+"""The results of steps as data: what of one is kept in the state, and how it is read back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..state.flow import FlowStep, value_of
+from ..state.references import MissingValue
+from ..tools.call_records import CallRecord
+from ..tools.stored import ResultStore
+
+_LOST = (
+    "the result of step {step!r} was too long to be kept with the plan, and the store no longer "
+    "has it: run the step again, or give the graph a store that lasts"
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A result as data, and how a step in the state holds it; see `FlowStep.shape`."""
+
+    data: Any
+    shape: Literal["text", "json", "value", "stored"]
+    stored: str = ""
+
+    @property
+    def value(self) -> Any:
+        """What the step's own field must hold."""
+        return self.data if self.shape == "value" else None
+
+
+class StepResults:
+    """Reads and keeps the results of the steps of one pass."""
+
+    def __init__(self, store: ResultStore, *, lasts: bool) -> None:
+        """Use the store of the run.
+
+        Args:
+            store: Where results are that were too long to be shown.
+            lasts: Whether it is there after a restart; if not, the state keeps them whole.
+        """
+        self._store = store
+        self._lasts = lasts
+        self._read: dict[str, Any] = {}
+
+    async def of(self, record: CallRecord) -> Kept:
+        """The result of a call that succeeded."""
+        text, message = record["result"], record["message"]
+        stored = str(message.additional_kwargs.get("stored", ""))
+        whole = await self._store.whole(stored) if stored else None
+        if whole is not None:
+            data = _spelled(whole)
+            return Kept(data, "stored", stored) if self._lasts else Kept(data, "value")
+        about = message.artifact if isinstance(message.artifact, Mapping) else {}
+        data = about.get("data")
+        if data is None:
+            data = _spelled(text)
+        if data == text:
+            return Kept(data, "text")
+        return Kept(data, "json" if _scalar(text, _spelled(text)) == data else "value")
+
+    async def data(self, step: FlowStep) -> Any:
+        """The result of a finished step.
+
+        Raises:
+            MissingValue: It was stored, and is no longer there.
+        """
+        if step.get("shape") != "stored":
+            return value_of(step)
+        key = step["stored"]
+        if key not in self._read:
+            whole = await self._store.whole(key)
+            if whole is None:
+                raise MissingValue(_LOST.format(step=step["id"]))
+            self._read[key] = _spelled(whole)
+        return self._read[key]
+
+
+def _spelled(text: str) -> Any:
+    """The object, the list or the null that a text spells; else the text itself."""
+    if text != "null" and not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _scalar(text: str, spelled: Any) -> Any:
+    """The number or the truth value that a text spells, where it spells nothing bigger."""
+    if not isinstance(spelled, str):
+        return spelled
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return spelled

@@ -1,0 +1,339 @@
+"""Steps of prompt_flow that fail, each in its way, and what the run makes of it."""
+
+import asyncio
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from loopwright import Context, ModelCallFailed
+from loopwright.nodes import one_step
+from loopwright.tools import toolbox
+from loopwright.tools.catalog import Catalog
+from support.flows import (
+    THREAD,
+    World,
+    decide,
+    flow,
+    of_type,
+    planning,
+    raising,
+    roles,
+    said,
+    step,
+    steps_by_id,
+)
+
+DOWN = raising(ValueError("the line is down"))
+
+
+def ended(outcome):
+    return outcome["status"], outcome["reason"]
+
+
+@pytest.mark.req("S2-15", "S2-10")
+def test_a_read_that_fails_once_is_repeated_as_often_as_the_plan_says():
+    world = World(a=[DOWN, lambda: "fine"])
+    model = planning(flow(step("a", arguments={"what": "a"}, retryCount=1)))
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert steps_by_id(outcome)["a"]["attempts"] == 2
+    assert roles(model) == ["flow_planner", "answerer"], "nobody was asked about it"
+
+
+@pytest.mark.req("S2-15")
+def test_a_write_is_not_repeated_though_the_plan_says_so():
+    calls = []
+
+    def charge() -> str:
+        """Charge."""
+        calls.append(1)
+        raise ValueError("the card was refused")
+
+    model = planning(flow(step("a", "charge", retryCount=5)), recovery=[decide("give_up")])
+    outcome = World().graph(model, tools=[charge]).invoke(said())["outcome"]
+    assert calls == [1]
+    assert ended(outcome) == ("failed", "ERROR")
+
+
+@pytest.mark.req("S2-13", "S2-25", "S2-27", "S2-28", "S2-32", "S2-48")
+def test_a_step_that_fails_ends_the_run_with_its_name_and_error():
+    world = World(a=DOWN)
+    plan = flow(step("a", arguments={"what": "a"}), step("b", arguments={"what": "{{a}}"}))
+    model = planning(plan, recovery=[decide("give_up", "the line will stay down")])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("failed", "ERROR")
+    assert roles(model) == ["flow_planner", "recovery"]
+    told = " ".join(outcome["unmet"])
+    assert "'a'" in told or "do a" in told
+    assert "the line is down" in told
+    assert "the line will stay down" in told
+    assert "the line is down" in outcome["answer"]
+    assert steps_by_id(outcome)["b"]["status"] == "pending"
+    assert world.done("look") == ["a"]
+    asked = next(a for a in model.asked if a.role == "recovery").messages[-1].text
+    assert "the line is down" in asked
+    assert "tool_error" in asked
+
+
+@pytest.mark.req("S2-29", "S2-42")
+def test_recovery_may_have_the_step_tried_again():
+    world = World(a=[DOWN, lambda: "fine"])
+    plan = flow(step("z", arguments={"what": "z"}), step("a", arguments={"what": "a"}))
+    model = planning(plan, recovery=[decide("retry_step")])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert sorted(world.done("look")) == ["a", "a", "z"], "the finished step did not run again"
+    assert steps_by_id(outcome)["a"]["attempts"] == 2
+    assert steps_by_id(outcome)["a"]["evidence"] == ["a.2.0"]
+
+
+@pytest.mark.req("P-31")
+def test_a_step_that_fails_the_same_way_again_is_stuck():
+    world = World(a=DOWN)
+    model = planning(flow(step("a", arguments={"what": "a"})), recovery=[decide("retry_step")] * 5)
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("stuck", "SAME_BLOCKERS")
+    assert world.done("look") == ["a", "a"]
+    assert roles(model) == ["flow_planner", "recovery"]
+
+
+@pytest.mark.req("S2-30", "S2-31", "S2-42", "P-31")
+@pytest.mark.parametrize("strategy", ["replan_from_failure", "complete_replan"])
+def test_another_plan_keeps_what_is_done(strategy):
+    world = World(bad=DOWN)
+    first = flow(
+        step("a", arguments={"what": "a"}),
+        step("w", "put", arguments={"what": "{{a.of}}"}),
+        step("b", "look", ["w"], arguments={"what": "bad"}),
+    )
+    second = flow(
+        step("x", arguments={"what": "a"}),
+        step("y", "put", arguments={"what": "{{x.of}}"}),
+        step("b", "look", ["y"], arguments={"what": "good {{y.put}}"}),
+    )
+    model = planning(first, second, recovery=[decide(strategy)])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert world.done("look") == ["a", "bad", "good a"]
+    assert world.done("put") == ["a"], "a finished write is not made again, whatever its step's id"
+    again = [a for a in model.asked if a.role == "flow_planner"][1].messages[-1].text
+    assert "the line is down" in again
+
+
+@pytest.mark.req("S2-30")
+def test_a_new_plan_may_refer_to_finished_steps_it_does_not_hold():
+    world = World(bad=DOWN)
+    first = flow(step("a", arguments={"what": "a"}), step("b", arguments={"what": "bad"}))
+    second = flow(step("c", arguments={"what": "{{a.of}}!"}))
+    model = planning(first, second, recovery=[decide("replan_from_failure")])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert [t["id"] for t in outcome["tasks"]] == ["a", "c"]
+    assert world.done("look")[-1] == "a!"
+
+
+@pytest.mark.req("P-31")
+def test_the_same_plan_again_is_stuck_and_nothing_of_it_runs_again():
+    world = World(bad=DOWN)
+    plan = flow(step("a", arguments={"what": "a"}), step("b", arguments={"what": "bad"}))
+    renamed = flow(step("q", arguments={"what": "bad"}), step("p", arguments={"what": "a"}))
+    model = planning(plan, renamed, recovery=[decide("complete_replan")])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("stuck", "SAME_PLAN")
+    assert sorted(world.done("look")) == ["a", "bad"]
+    assert outcome["unmet"]
+
+
+@pytest.mark.req("S2-33", "P-31")
+def test_replans_are_bounded_and_the_last_failure_is_told_as_one_after_a_replan():
+    world = World(**{f"bad{i}": raising(ValueError(f"error {i}")) for i in range(9)})
+    plans = [flow(step(f"s{i}", arguments={"what": f"bad{i}"})) for i in range(9)]
+    wishes = ["replan_from_failure", "replan_from_failure", "complete_replan", "complete_replan"]
+    model = planning(*plans, recovery=[decide(w) for w in wishes] * 3)
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert len(world.done("look")) <= 5
+    assert outcome["status"] in ("exhausted", "failed")
+    assert "replan" in " ".join(outcome["unmet"])
+
+
+@pytest.mark.req("S2-22", "P-30")
+def test_a_missing_value_fails_the_step_and_never_becomes_an_empty_text():
+    world = World(a={"x": 1})
+    plan = flow(step("a", arguments={"what": "a"}), step("b", arguments={"what": "is {{a.y}}"}))
+    outcome = world.graph(planning(plan, recovery=[decide("give_up")])).invoke(said())["outcome"]
+    assert ended(outcome) == ("failed", "ERROR")
+    assert world.done("look") == ["a"]
+    told = " ".join(outcome["unmet"])
+    assert "a.y" in told
+    assert steps_by_id(outcome)["b"]["attempts"] == 0
+
+
+@pytest.mark.req("S2-24")
+def test_a_tool_that_disappears_between_planning_and_running():
+    world = World()
+    graph = world.graph(
+        planning(
+            flow(step("a", arguments={"what": "a"})),
+            flow(step("b", "slow", arguments={"name": "b"})),
+            recovery=[decide("replan_from_failure")],
+        )
+    )
+    real = toolbox.Toolbox.catalog
+    asked = []
+
+    async def catalog(self, user_id=None):
+        asked.append(1)
+        found = await real(self, user_id)
+        # The planner and the check still see it, the run does not.
+        gone = {} if len(asked) <= 2 else {"look"}
+        return Catalog({n: t for n, t in found.tools.items() if n not in gone}, found.warnings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toolbox.Toolbox, "catalog", catalog)
+        outcome = graph.invoke(said())["outcome"]
+    assert world.done("look") == []
+    assert world.done("slow") == ["b"]
+    assert ended(outcome) == ("complete", "GOAL")
+
+
+@pytest.mark.req("S2-19")
+def test_an_exception_of_ours_is_a_failure_of_the_step_alone(monkeypatch):
+    world = World()
+
+    def broken(value, results, variables):
+        if value == {"what": "b"}:
+            raise ZeroDivisionError("by accident")
+        return value
+
+    monkeypatch.setattr(one_step, "resolve", broken)
+    plan = flow(step("a", arguments={"what": "a"}), step("b", arguments={"what": "b"}))
+    model = planning(plan, recovery=[decide("give_up")])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert steps_by_id(outcome)["a"]["status"] == "completed"
+    assert "by accident" in " ".join(outcome["unmet"])
+    assert (
+        "execution_error" in next(a for a in model.asked if a.role == "recovery").messages[-1].text
+    )
+
+
+def test_a_step_that_takes_too_long():
+    world = World(a=lambda: asyncio.sleep(30))
+    plan = flow(step("a", arguments={"what": "a"}, timeout=0.1, retryCount=1))
+    model = planning(plan, recovery=[decide("give_up")])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("failed", "ERROR")
+    assert world.done("look") == ["a", "a"]
+    assert "timeout" in next(a for a in model.asked if a.role == "recovery").messages[-1].text
+    assert "did not answer" in " ".join(outcome["unmet"])
+
+
+@pytest.mark.parametrize(
+    ("expect", "word"),
+    [
+        ({"type": "object", "required": ["rows"]}, "rows"),
+        ("n > 5", "n"),
+        ("of == 'b'", "of"),
+    ],
+)
+def test_a_result_of_the_wrong_shape_is_stopped_before_what_builds_on_it(expect, word):
+    world = World()
+    plan = flow(
+        step("a", arguments={"what": "a"}, expect=expect),
+        step("b", "put", arguments={"what": "{{a}}"}),
+    )
+    model = planning(plan, recovery=[decide("give_up")])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("failed", "ERROR")
+    assert world.done("put") == []
+    asked = next(a for a in model.asked if a.role == "recovery").messages[-1].text
+    assert "unexpected_result" in asked
+    assert word in " ".join(outcome["unmet"])
+
+
+def test_a_result_of_the_wrong_shape_is_asked_for_again_where_that_is_allowed():
+    world = World(a=[lambda: {"rows": []}, lambda: {"rows": [1]}])
+    plan = flow(step("a", arguments={"what": "a"}, expect="rows is not empty", retryCount=2))
+    outcome = world.graph(planning(plan)).invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert world.done("look") == ["a", "a"]
+
+
+@pytest.mark.req("S2-14")
+def test_an_optional_step_may_fail_and_only_who_needs_its_result_is_left_out():
+    world = World(bad=DOWN)
+    plan = flow(
+        step("a", arguments={"what": "bad"}, optional=True),
+        step("needs", arguments={"what": "{{a}}"}),
+        step("needs it too", "look", arguments={"what": "{{needs.of}}"}),
+        step("follows", "look", ["a"], arguments={"what": "f"}),
+    )
+    plan["steps"][2]["id"] = "later"
+    model = planning(plan)
+    outcome = world.graph(model).invoke(said())["outcome"]
+    steps = steps_by_id(outcome)
+    assert {i: s["status"] for i, s in steps.items()} == {
+        "a": "failed", "needs": "skipped", "later": "skipped", "follows": "completed",
+    }  # fmt: skip
+    assert ended(outcome) == ("partial", "GOAL")
+    assert roles(model) == ["flow_planner", "answerer"]
+    assert sorted(world.done("look")) == ["bad", "f"]
+    assert any("a" in text for text in outcome["unmet"])
+
+
+def test_after_a_failure_nothing_more_is_changed_before_it_is_decided_on():
+    world = World(bad=DOWN)
+    plan = flow(
+        step("a", arguments={"what": "bad"}),
+        step("r", "slow", arguments={"name": "r", "seconds": 0.05}),
+        step("w", "put", ["r"], arguments={"what": 1}),
+        step("read", "look", ["r"], arguments={"what": "read"}),
+    )
+    outcome = world.graph(planning(plan, recovery=[decide("give_up")])).invoke(said())["outcome"]
+    assert world.done("put") == []
+    assert "read" in world.done("look"), "reads go on"
+    assert ended(outcome) == ("failed", "ERROR")
+
+
+def test_a_refused_step_ends_the_run_as_blocked_and_asks_no_model():
+    world = World()
+    model = planning(flow(step("a", "put", arguments={"what": 1})))
+    outcome = world.graph(model, policy="deny").invoke(said())["outcome"]
+    assert ended(outcome) == ("blocked", "DENIED")
+    assert world.done("put") == []
+    assert roles(model) == ["flow_planner"]
+
+
+def test_a_model_that_cannot_be_reached_leaves_the_thread_to_be_resumed():
+    world, saver = World(), InMemorySaver()
+    model = planning(
+        flow(step("a", arguments={"what": "a"})), answerer=[ConnectionError("gone"), "It is [a]."]
+    )
+    graph = world.graph(model, checkpointer=saver)
+    with pytest.raises(ModelCallFailed):
+        graph.invoke(said(), THREAD, context=Context(model_retries=0))
+    outcome = graph.invoke(None, THREAD)["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert world.done("look") == ["a"]
+
+
+def test_every_failure_is_told_as_an_event():
+    world = World(bad=DOWN)
+    model = planning(flow(step("a", arguments={"what": "bad"})), recovery=[decide("give_up")])
+    events = list(world.graph(model).stream(said(), stream_mode="custom"))
+    result = of_type(events, "prompt_flow_step_result")
+    assert [(e["step_id"], e["success"], e["status"]) for e in result] == [("a", False, "failed")]
+    assert "the line is down" in result[0]["output"]
+    assert [e["strategy"] for e in of_type(events, "recovery")] == ["give_up"]
+
+
+def test_what_the_plan_leaves_out_of_the_goal_is_told_and_the_run_is_partial():
+    plan = flow(step("a", arguments={"what": "a"}), leftOut=["send it to Ada: no tool sends mail"])
+    outcome = World().graph(planning(plan)).invoke(said())["outcome"]
+    assert ended(outcome) == ("partial", "GOAL")
+    assert outcome["unmet"] == ["Not planned: send it to Ada: no tool sends mail"]
+
+
+def test_without_a_model_a_step_that_needs_one_fails_and_says_so():
+    outcome = World().graph(None).invoke(said("Write me a poem"))["outcome"]
+    assert ended(outcome) == ("failed", "ERROR")
+    assert "LOOPWRIGHT_MODEL" in " ".join(outcome["unmet"])

@@ -1,0 +1,256 @@
+"""Whole runs of prompt_flow: a scripted model, real tools, the outcome and the world's state."""
+
+import asyncio
+import threading
+from itertools import pairwise
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from loopwright import Context
+from support.flows import (
+    GOAL,
+    THREAD,
+    World,
+    cited,
+    decide,
+    flow,
+    of_type,
+    planning,
+    roles,
+    said,
+    step,
+    steps_by_id,
+)
+
+KEYS = {
+    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models", "resume",
+}  # fmt: skip
+
+
+def diamond():
+    return flow(
+        step("a", arguments={"what": "a"}),
+        step("b", arguments={"what": "b of {{a.of}}"}),
+        step("c", arguments={"what": "{{a.n}}"}),
+        step("d", "put", arguments={"what": ["{{b.of}}", "{{c}}"]}),
+    )
+
+
+@pytest.mark.req(
+    "S2-01", "S2-02", "S2-04", "S2-05", "S2-16", "S2-18", "S2-20", "S2-21", "S2-26", "S2-43"
+)
+def test_a_plan_is_made_checked_run_and_answered_from():
+    world, model = World(), planning(diamond())
+    result = world.graph(model, checkpointer=InMemorySaver()).invoke(said(), THREAD)
+    outcome = result["outcome"]
+    assert set(outcome) == KEYS
+    assert (outcome["status"], outcome["reason"], outcome["unmet"]) == ("complete", "GOAL", [])
+    assert roles(model) == ["flow_planner", "answerer"]
+    assert world.done("look") == ["a", "b of a", 1]
+    assert world.done("put") == [["b of a", {"of": 1, "n": 1}]]
+    assert outcome["answer"] == result["messages"][-1].text
+    assert cited(outcome["answer"]) == ["a", "b", "c", "d"]
+    assert [(t["id"], t["status"], t["attempts"]) for t in outcome["tasks"]] == [
+        (i, "completed", 1) for i in "abcd"
+    ]
+    assert outcome["tasks"][0]["evidence"] == ["a.1.0"]
+    assert outcome["spend"]["model_calls"] == 2
+    assert outcome["spend"]["tool_calls"] == 4
+    state = world.graph(model, checkpointer=InMemorySaver())
+    assert state.get_state(THREAD).values == {}
+
+
+@pytest.mark.req("S2-16", "S2-44")
+def test_results_are_kept_under_the_ids_of_their_steps():
+    saver = InMemorySaver()
+    graph = World().graph(planning(diamond()), checkpointer=saver)
+    graph.invoke(said(), THREAD)
+    todos = {s["id"]: s for s in graph.get_state(THREAD).values["todos"]}
+    assert todos["a"]["result"] == '{"of": "a", "n": 1}'
+    assert (todos["a"]["shape"], todos["a"]["value"]) == ("json", None)
+
+
+@pytest.mark.req("S2-08", "S2-09", "S2-45")
+def test_plan_variables_and_metadata():
+    world = World()
+    plan = flow(
+        step("a", arguments={"what": "{{global.city}} in {{global.when.year}}"}),
+        globalVariables={"city": "Ulm", "when": {"year": 2026}},
+        metadata={"createdBy": "m", "complexity": "low", "estimatedSteps": 1},
+    )
+    graph = world.graph(planning(plan), checkpointer=InMemorySaver())
+    assert graph.invoke(said(), THREAD)["outcome"]["status"] == "complete"
+    assert world.done("look") == ["Ulm in 2026"]
+    kept = graph.get_state(THREAD).values["plan"]
+    assert kept["metadata"]["complexity"] == "low"
+    assert kept["plan_id"] == "p"
+
+
+@pytest.mark.req("S2-11", "S2-12")
+def test_independent_steps_run_side_by_side_and_nobody_waits_for_a_slow_stranger():
+    world = World()
+    plan = flow(
+        step("a", "slow", arguments={"name": "a", "seconds": 0.05}),
+        step("b", "slow", arguments={"name": "b", "seconds": 0.4}),
+        step("c", "slow", ["a"], arguments={"name": "c", "seconds": 0.05}),
+    )
+    assert world.graph(planning(plan)).invoke(said())["outcome"]["status"] == "complete"
+    a, b, c = (world.spans[name] for name in "abc")
+    assert a[1] <= c[0]
+    assert c[1] < b[1], "c did not wait for the slow b"
+
+
+@pytest.mark.req("S2-12")
+def test_no_more_steps_run_at_once_than_are_allowed():
+    world = World()
+    plan = flow(*(step(f"s{i}", "slow", arguments={"name": f"s{i}"}) for i in range(6)))
+    world.graph(planning(plan)).invoke(said(), context=Context(max_parallel_tasks=2))
+    times = sorted(
+        [(t, 1) for t, _ in world.spans.values()] + [(t, -1) for _, t in world.spans.values()]
+    )
+    running, most = 0, 0
+    for _, change in sorted(times, key=lambda entry: (entry[0], entry[1])):
+        running += change
+        most = max(most, running)
+    assert most == 2
+
+
+@pytest.mark.req("S2-11", "P-41")
+def test_steps_that_change_the_world_keep_the_order_of_the_plan():
+    world = World()
+    plan = flow(
+        step("w1", "put", arguments={"what": 1}),
+        step("r", "slow", arguments={"name": "r", "seconds": 0.01}),
+        step("w2", "put", arguments={"what": 2}),
+        step("w3", "put", arguments={"what": 3}),
+    )
+    world.graph(planning(plan)).invoke(said())
+    spans = [world.spans[f"put {n}"] for n in (1, 2, 3)]
+    assert world.done("put") == [1, 2, 3]
+    assert all(first[1] <= second[0] for first, second in pairwise(spans))
+
+
+@pytest.mark.req("S2-17", "S2-34", "S2-35", "S2-36")
+def test_a_step_is_told_before_its_call_and_after_its_result():
+    started = threading.Event()
+
+    def found():
+        assert started.wait(10), "the call was made before its step was told"
+        return "found"
+
+    plan = flow(step("a", arguments={"what": "a"}))
+    graph = World(a=found).graph(planning(plan, plan))
+    told = []
+    for event in graph.stream(said(), stream_mode="custom"):
+        told.append(event)
+        if event["type"] == "prompt_flow_step_start":
+            started.set()
+    start, result = of_type(told, "prompt_flow_step_start", "prompt_flow_step_result")
+    assert (start["step_id"], start["description"], start["tool"]) == ("a", "do a", "look")
+    assert (result["step_id"], result["success"], result["output"]) == ("a", True, "found")
+    assert graph.invoke(said())["outcome"]["status"] == "complete", "without a stream, too"
+
+
+@pytest.mark.req("S2-37")
+def test_llm_call_asks_a_model_out_of_the_budget_of_the_run():
+    world = World(facts="rain")
+    plan = flow(
+        step("a", arguments={"what": "facts"}),
+        step("b", "llm_call", arguments={"prompt": "In one word: {{a}}"}),
+        step("c", arguments={"what": "{{b.word}}"}),
+    )
+    model = planning(plan, llm_call=['```json\n{"word": "wet"}\n```'])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert outcome["status"] == "complete"
+    assert world.done("look") == ["facts", "wet"]
+    asked = next(a for a in model.asked if a.role == "llm_call")
+    assert asked.messages[-1].text == "In one word: rain"
+    assert outcome["spend"]["model_calls"] == 3
+    assert set(outcome["models"]) == {"flow_planner", "llm_call", "answerer"}
+
+
+@pytest.mark.req("S2-45", "S2-20", "P-30")
+def test_what_is_put_in_for_a_reference_is_never_expanded_again():
+    world = World(a="{{b.secret}} {{global.x}}")
+    plan = flow(
+        step("a", arguments={"what": "a"}),
+        step("b", arguments={"what": "<{{a}}>"}),
+        globalVariables={"x": "wrong"},
+    )
+    world.graph(planning(plan)).invoke(said())
+    assert world.done("look")[1] == "<{{b.secret}} {{global.x}}>"
+
+
+@pytest.mark.req("S2-26")
+def test_a_result_too_long_to_show_is_whole_where_it_is_referred_to():
+    rows = [{"i": i, "text": "x" * 50} for i in range(200)]
+    world = World(rows={"rows": rows})
+    plan = flow(
+        step("a", arguments={"what": "rows"}), step("b", arguments={"what": "{{a.rows[199].i}}"})
+    )
+    outcome = world.graph(planning(plan)).invoke(said(), context=Context(result_cap=500))["outcome"]
+    assert outcome["status"] == "complete"
+    assert world.done("look") == ["rows", 199]
+    assert len(steps_by_id(outcome)["a"]["result"]) < 1_000
+
+
+async def test_many_runs_at_once_do_not_mix():
+    async def one(number):
+        world = World()
+        plan = flow(
+            step("a", arguments={"what": number}), step("b", arguments={"what": "b{{a.of}}"})
+        )
+        await world.graph(planning(plan)).ainvoke(said())
+        return world.done("look")
+
+    assert await asyncio.gather(*(one(n) for n in range(5))) == [[n, f"b{n}"] for n in range(5)]
+
+
+@pytest.mark.req("P-41")
+def test_no_answer_is_given_before_every_step_is_done():
+    world = World()
+    plan = flow(step("a", arguments={"what": 1}), step("b", "look", ["a"], arguments={"what": 2}))
+    model = planning(plan)
+    graph = world.graph(model)
+    order = [
+        (e.get("step_id") or e.get("role"))
+        for e in graph.stream(said(GOAL), stream_mode="custom")
+        if e["type"] in ("prompt_flow_step_result", "phase")
+    ]
+    assert order == ["flow_planner", "a", "b", "answerer"]
+
+
+def test_a_second_question_on_the_thread_gets_a_plan_of_its_own():
+    world, saver = World(), InMemorySaver()
+    model = planning(flow(step("a", arguments={"what": 1})), flow(step("a", arguments={"what": 2})))
+    graph = world.graph(model, checkpointer=saver)
+    graph.invoke(said(), THREAD)
+    outcome = graph.invoke(said("And now?"), THREAD)["outcome"]
+    assert world.done("look") == [1, 2]
+    assert [t["id"] for t in outcome["tasks"]] == ["a"]
+    assert outcome["spend"]["model_calls"] == 2
+
+
+def test_the_budget_of_calls_ends_the_run_with_what_there_is():
+    world = World()
+    plan = flow(*(step(f"s{i}", arguments={"what": i}) for i in range(5)))
+    outcome = world.graph(planning(plan, recovery=[decide("give_up")])).invoke(
+        said(), context=Context(max_tool_calls=2, max_parallel_tasks=1)
+    )["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
+    assert len(world.done("look")) == 2
+    assert outcome["unmet"]
+
+
+@pytest.mark.req("S2-26")
+def test_a_read_that_was_made_before_is_reused_as_it_was():
+    world = World(a="plain words")
+    plan = flow(
+        step("a", arguments={"what": "a"}),
+        step("b", "look", ["a"], arguments={"what": "a"}),
+        step("c", arguments={"what": "<{{b}}>"}),
+    )
+    outcome = world.graph(planning(plan)).invoke(said())["outcome"]
+    assert world.done("look") == ["a", "<plain words>"]
+    assert steps_by_id(outcome)["b"]["attempts"] == 0

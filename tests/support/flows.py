@@ -1,0 +1,126 @@
+"""Scripts and a small world for runs of prompt_flow."""
+
+import asyncio
+import re
+from typing import Any
+
+from langchain_core.tools import StructuredTool
+
+from loopwright import ScriptedModel, build_prompt_flow
+from loopwright.prompts.sections import read_json
+
+THREAD = {"configurable": {"thread_id": "t"}}
+GOAL = "Tell me what the parts come to."
+
+
+def step(id_: str, tool: str = "look", /, after: list[str] | None = None, **more: Any) -> Any:
+    """A step as a model writes it; `arguments` and the plan's own keys come by name."""
+    return {
+        "id": id_,
+        "description": f"do {id_}",
+        "tool": tool,
+        "dependencies": after or [],
+        **more,
+    }
+
+
+def flow(*steps: Any, **more: Any) -> dict[str, Any]:
+    return {"goal": GOAL, "planId": "p", "steps": list(steps), **more}
+
+
+def decide(strategy: str, reason: str = "the cause") -> dict[str, Any]:
+    return {"strategy": strategy, "reason": reason}
+
+
+def citing(messages: Any, offered: Any) -> str:
+    """An answer that cites every finished step."""
+    shown = next(m.text for m in messages if m.type == "human")
+    done = [s["id"] for s in read_json(shown, "steps") if s["status"] == "completed"]
+    return "It comes to this: " + " ".join(f"[{i}]" for i in done)
+
+
+def planning(*plans: Any, **scripts: Any) -> ScriptedModel:
+    """A model with these plans in turn; it answers by citing what is there."""
+    return ScriptedModel({"flow_planner": list(plans), "answerer": citing, **scripts})
+
+
+def said(text: str = GOAL) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def roles(model: ScriptedModel) -> list[str]:
+    return [asked.role for asked in model.asked]
+
+
+def declared(function: Any, *, name: str = "", **hints: Any) -> StructuredTool:
+    """A tool that says of itself what it does to the world."""
+    which = {"coroutine" if asyncio.iscoroutinefunction(function) else "func": function}
+    return StructuredTool.from_function(
+        **which, name=name or function.__name__, description=function.__doc__, metadata=hints
+    )
+
+
+class World:
+    """Tools that note what they did: `look` and `slow` read, `put` writes."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.spans: dict[str, tuple[float, float]] = {}
+        self.answers = answers
+
+    def done(self, tool: str) -> list[Any]:
+        return [what for name, what in self.calls if name == tool]
+
+    def tools(self) -> list[Any]:
+        async def look(what: Any = "") -> Any:
+            """Look something up."""
+            self.calls.append(("look", what))
+            answer = self.answers.get(str(what), {"of": what, "n": len(str(what))})
+            if isinstance(answer, list) and answer and callable(answer[0]):
+                answer = answer.pop(0) if len(answer) > 1 else answer[0]
+            if callable(answer):
+                answer = await asyncio.to_thread(answer)
+            return await answer if asyncio.iscoroutine(answer) else answer
+
+        async def slow(name: str, seconds: float = 0.05) -> dict[str, Any]:
+            """Look something up slowly."""
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            await asyncio.sleep(seconds)
+            self.spans[name] = (began, loop.time())
+            self.calls.append(("slow", name))
+            return {"name": name}
+
+        async def put(what: Any) -> dict[str, Any]:
+            """Put something into the world."""
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            await asyncio.sleep(0.01)
+            self.calls.append(("put", what))
+            self.spans[f"put {what}"] = (began, loop.time())
+            return {"put": what}
+
+        return [declared(look, readOnlyHint=True), declared(slow, readOnlyHint=True), declared(put)]
+
+    def graph(self, model: ScriptedModel, **more: Any) -> Any:
+        tools = more.pop("tools", [])
+        return build_prompt_flow(model=model, tools=[*self.tools(), *tools], **more)
+
+
+def raising(error: Exception) -> Any:
+    def fail() -> Any:
+        raise error
+
+    return fail
+
+
+def steps_by_id(outcome: dict[str, Any]) -> dict[str, Any]:
+    return {task["id"]: task for task in outcome["tasks"]}
+
+
+def of_type(events: list[Any], *kinds: str) -> list[Any]:
+    return [event for event in events if event.get("type") in kinds]
+
+
+def cited(text: str) -> list[str]:
+    return re.findall(r"\[(\w+)\]", text)
