@@ -38,7 +38,7 @@ class Ledger:
 
     Attributes:
         span: Branch to its seconds before a resume, into the seconds that passed; side by side
-            unless whoever runs the branches knows better.
+            unless whoever runs the branches knows better, and says so before one is recalled.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class Ledger:
         self._started = clock()
         self._reserved: dict[Limit, int] = {"model_calls": 0, "tool_calls": 0}
         self._recalled: dict[str, float] = {}
+        self._recalled_seconds: float | None = None  # the span of many branches takes its time
         self.span: Callable[[Mapping[str, float]], float] = _side_by_side
         self._last_turns: int | None = None
         self._warned: set[Limit] = set()
@@ -124,6 +125,8 @@ class Ledger:
         with self._lock:
             if branch not in self._recalled:
                 self._recalled[branch] = spend.get("seconds", 0.0)
+                if self._recalled[branch]:
+                    self._recalled_seconds = None
                 self._spent = add_spend(self._spent, _timeless(spend))
 
     def last_turn(self) -> bool:
@@ -143,7 +146,9 @@ class Ledger:
     def recalled_seconds(self) -> float:
         """Active seconds that the recalled branches had used before this ledger began."""
         with self._lock:
-            return self.span(self._recalled)
+            if self._recalled_seconds is None:
+                self._recalled_seconds = self.span(self._recalled)
+            return self._recalled_seconds
 
     @property
     def spent(self) -> Spend:

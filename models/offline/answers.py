@@ -9,6 +9,10 @@ from .known import json_values
 from .words import READ_LIMIT, best_related, content_words, raw_words, stem, stems, words
 
 NO_MODEL: Final = "No language model is configured"
+NO_ANSWER: Final = (
+    f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a "
+    "model such as 'openai:gpt-5.4-mini', and ask again."
+)
 # Characters of one result that are kept where it is shown or handed on.
 SHOWN: Final = 6_000
 _ASKED_ABOUT_ASKING: Final = stems(

@@ -108,11 +108,7 @@ def values_for(clause: Clause, parameter: Parameter, kind: str, tool: Tool) -> l
     finder = FINDERS.get(kind)
     if finder is None:
         return []
-    if (
-        parameter.required
-        and kind in ("path", "url", "email", "name")
-        and _REFERS.search(clause.bare)
-    ):
+    if parameter.required and kind in ("path", "url", "email", "name") and refers_back(clause.bare):
         meant = _meant(clause, parameter, kind, tool)
         if meant:
             return meant
@@ -129,6 +125,11 @@ def values_for(clause: Clause, parameter: Parameter, kind: str, tool: Tool) -> l
 _REFERS: Final = re.compile(
     r"(?i)\b(?:it|that one|this one|(?:the|that|this) (?:same )?(?:file|page|one)|the same)\b"
 )
+
+
+def refers_back(text: str) -> bool:
+    """Whether a clause speaks of a thing that an earlier one named: 'show it', 'the same file'."""
+    return bool(_REFERS.search(text))
 
 
 def _meant(clause: Clause, parameter: Parameter, kind: str, tool: Tool) -> list[Given]:

@@ -74,18 +74,18 @@ class Known:
 
     def value_of(self, name: str, said: Sequence[str]) -> str | int | None:
         """The value a record or a labelled line gives for an argument of this name."""
-        keys = _key_forms(name)
+        keys = key_forms(name)
         options = [
             (_overlap(record, said), -place, record[key])
             for place, record in enumerate(self.records())
             for form, key in ((form, key) for form in keys for key in record)
-            if _plain_key(key) == form and isinstance(record[key], str | int)
+            if plain_key(key) == form and isinstance(record[key], str | int)
         ]
         if options:
             return max(options, key=lambda option: option[:2])[2]  # type: ignore[no-any-return]
         for _, text in reversed(self.results):
             for label, value in _LABEL.findall(text[:READ_LIMIT]):
-                if _plain_key(label) in keys:
+                if plain_key(label) in keys:
                     return str(value)
         return None
 
@@ -183,13 +183,14 @@ def _objects(value: object, depth: int = 0) -> Iterator[dict[str, Any]]:
             yield from _objects(item, depth + 1)
 
 
-def _plain_key(name: str) -> str:
+def plain_key(name: str) -> str:
+    """A key without what spellings differ in: 'customerId' and 'customer_id' are one."""
     return re.sub(r"[\W_]", "", name).lower()
 
 
-def _key_forms(name: str) -> list[str]:
+def key_forms(name: str) -> list[str]:
     """The keys that may hold this argument: its own name, and 'id' for any '…_id'."""
-    plain = _plain_key(name)
+    plain = plain_key(name)
     forms = [plain]
     for ending in ("id", "number", "key", "code"):
         if plain.endswith(ending) and plain != ending:

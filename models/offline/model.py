@@ -20,8 +20,11 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ...prompts.sections import read_json, read_section
-from ...state.contracts import CONTRACTS, Role
-from .answers import NO_MODEL
+from ...state.contracts import CONTRACTS, Contract, Role
+from ...state.flow_contracts import ExecutionPlan, RecoveryDecision
+from .answers import NO_ANSWER
+from .flow import Situation, plan_steps
+from .flow_ends import answered, recovered
 from .literals import readable
 from .plan import MAX_TASKS, plan
 from .react import act, observe, think
@@ -32,17 +35,22 @@ from .tools import read_tools
 from .verdict import judge
 
 Phase = Literal["thought", "action", "observation"]
+FlowRole = Literal["flow_planner", "recovery", "answerer", "llm_call"]
+AnyRole = Role | Phase | FlowRole
 
-_ROLES: Final[tuple[Role | Phase, ...]] = (*CONTRACTS, *get_args(Phase))
+_ROLES: Final[tuple[AnyRole, ...]] = (*CONTRACTS, *get_args(Phase), *get_args(FlowRole))
+_FLOW: Final[dict[FlowRole, type[Contract]]] = {
+    "flow_planner": ExecutionPlan,
+    "recovery": RecoveryDecision,
+}
+_ANSWERS: Final[dict[AnyRole, type[Contract]]] = {
+    k: v for d in (CONTRACTS, _FLOW) for k, v in d.items()
+}
 _ROLE: Final = re.compile(rf"\bYou are the ({'|'.join(_ROLES)})\b", re.IGNORECASE)
-_PLAIN: Final = (
-    f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a "
-    "model such as 'openai:gpt-5.4-mini', and ask again."
-)
 
 
 class OfflineModel(BaseChatModel):
-    """Answers as planner, executor and verifier, and as thought, action and observation, by rules.
+    """Answers by rules as every role of a graph that plans or acts: see `AnyRole`.
 
     Any other question is answered by saying that there is no model.
 
@@ -74,7 +82,7 @@ class OfflineModel(BaseChatModel):
     ) -> ChatResult:
         specs = [spec for spec in kwargs.get("tools") or () if isinstance(spec, Mapping)]
         role = _role(messages, specs, kwargs.get("response_format"))
-        answer = _answer(role, messages, specs) if role else AIMessage(_PLAIN)
+        answer = _answer(role, messages, specs) if role else AIMessage(NO_ANSWER)
         answer.usage_metadata = _usage(messages, answer)
         answer.response_metadata = {"model_name": "offline", "finish_reason": "stop"}
         return ChatResult(generations=[ChatGeneration(message=answer)])
@@ -82,7 +90,7 @@ class OfflineModel(BaseChatModel):
 
 def _role(
     messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]], form: object
-) -> Role | Phase | None:
+) -> AnyRole | None:
     """The role by the system message, else by the contract that is named or bound."""
     system = " ".join(_text(message) for message in messages if isinstance(message, SystemMessage))
     named = _ROLE.search(system)
@@ -91,17 +99,24 @@ def _role(
     asked = " ".join(
         [system, *(_name(spec) for spec in specs), json.dumps(form, default=str) if form else ""]
     )
-    return next((role for role, contract in CONTRACTS.items() if contract.__name__ in asked), None)
+    return next((role for role, contract in _ANSWERS.items() if contract.__name__ in asked), None)
 
 
 def _answer(
-    role: Role | Phase, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]
+    role: AnyRole, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]
 ) -> AIMessage:
     if role == "thought" or role == "action" or role == "observation":
         return _phase(role, messages, specs)
-    contract = CONTRACTS[role].__name__
+    said = [_text(message) for message in messages if isinstance(message, HumanMessage)]
+    shown = said[0] if said else ""
+    if role == "answerer" or role == "llm_call":
+        return AIMessage(_told(shown) if role == "answerer" else NO_ANSWER)
+    contract = _ANSWERS[role].__name__
     bound = any(_name(spec) == contract for spec in specs)
-    shown = next((_text(message) for message in messages if isinstance(message, HumanMessage)), "")
+    if role == "flow_planner":
+        return _as_contract(_flow(shown, said[1:]), contract, bound)
+    if role == "recovery":
+        return _as_contract(_recovered(shown), contract, bound)
     if role == "executor":
         names = {contract.__name__ for contract in CONTRACTS.values()}
         offered = [spec for spec in specs if _name(spec) not in names]
@@ -132,13 +147,35 @@ def _planned(shown: str) -> dict[str, Any]:
         improvements=[str(item) for item in _items(shown, "improvements")],
         answers=_records(shown, "answers"),
         tools=read_tools(_records(shown, "tools")),
-        most=_most_tasks(shown),
+        most=_most(shown, "tasks"),
     )
 
 
-def _most_tasks(shown: str) -> int:
+def _flow(shown: str, repairs: Sequence[str]) -> dict[str, Any]:
+    situation = Situation(
+        tools=_records(shown, "tools"),
+        finished=[step for step in _records(shown, "steps") if step.get("status") == "completed"],
+        failures=_records(shown, "failures"),
+        improvements=[str(item) for item in _items(shown, "improvements")],
+        findings=[line[2:] for text in repairs for line in text.splitlines() if line[:2] == "- "],
+        most=_most(shown, "steps"),
+    )
+    return plan_steps(_request(shown), situation)
+
+
+def _recovered(shown: str) -> dict[str, Any]:
+    left = read_json(shown, "strategies")
+    return recovered(_records(shown, "failures"), left if isinstance(left, dict) else {})
+
+
+def _told(shown: str) -> str:
+    unmet = [item for item in _items(shown, "failures") if isinstance(item, str)]
+    return answered(_request(shown), _records(shown, "steps"), unmet)
+
+
+def _most(shown: str, what: Literal["tasks", "steps"]) -> int:
     limits = read_json(shown, "limits")
-    most = limits.get("tasks") if isinstance(limits, dict) else None
+    most = limits.get(what) if isinstance(limits, dict) else None
     return most if isinstance(most, int) and most > 0 else MAX_TASKS
 
 

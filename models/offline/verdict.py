@@ -24,13 +24,14 @@ def judge(
 ) -> dict[str, Any]:
     """Answer as VerifierResponse; every completed task cites the ids that prove it."""
     verdicts = [_verdict(task, evidence) for task in tasks]
-    missed = _missed(request, tasks)
     improvements = [
         f'"{_text(task)}": {verdict["feedback"]}'
         for task, verdict in zip(tasks, verdicts, strict=True)
         if not verdict["completed"]
     ]
-    improvements += [f'"{clause}": no task covers this part of the request' for clause in missed]
+    improvements += [
+        f'"{clause}": no task covers this part of the request' for clause in missed(request, tasks)
+    ]
     if not tasks and not improvements:
         improvements.append("Plan at least one task for the request.")
     done = not improvements
@@ -49,7 +50,7 @@ def _text(task: Mapping[str, Any]) -> str:
     return str(task.get("description", ""))
 
 
-def _missed(request: str, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+def missed(request: str, tasks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Parts of the request that no task speaks of."""
     known = [_text(task) for task in tasks]
     said = [set(content_words(text)) for text in known]
@@ -82,7 +83,7 @@ def _verdict(task: Mapping[str, Any], evidence: Sequence[Mapping[str, Any]]) -> 
         reports = [
             item for item in own if not item.get("tool") and _is_grounded(item, calls, _text(task))
         ]
-        proof = [str(item.get("id")) for item in [*_sources(reports, calls), *reports]]
+        proof = [str(item.get("id")) for item in [*sources(reports, calls), *reports]]
         feedback = "" if proof else _reason(task, own)
     return {
         "id": number,
@@ -92,7 +93,7 @@ def _verdict(task: Mapping[str, Any], evidence: Sequence[Mapping[str, Any]]) -> 
     }
 
 
-def _sources(
+def sources(
     reports: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """The calls whose result holds a report's words: what the report was read from."""
