@@ -48,6 +48,12 @@ def foreign(files):
     return set(imported(files)) - OURS - {n.replace("_", "-") for n in sys.stdlib_module_names}
 
 
+def foreign_to(folder):
+    """The same for the programs of a folder, which import each other from beside them."""
+    programs = list((ROOT / folder).rglob("*.py"))
+    return foreign(programs) - {program.stem.replace("_", "-") for program in programs}
+
+
 PACKAGE = declared(PROJECT["project"]["dependencies"])
 EXTRAS = {k: declared(v) for k, v in PROJECT["project"]["optional-dependencies"].items()}
 
@@ -62,13 +68,18 @@ def test_the_package_declares_what_it_imports_and_nothing_else():
 
 
 def test_the_suite_declares_what_it_imports():
-    used = foreign((ROOT / "tests").rglob("*.py")) | foreign((ROOT / "benchmarks").glob("*.py"))
+    used = foreign((ROOT / "tests").rglob("*.py")) | foreign_to("benchmarks")
     assert used - PACKAGE - EXTRAS["dev"] - EXTRAS["postgres"] == set()
+
+
+def test_the_examples_declare_what_they_import_and_nothing_else():
+    assert foreign_to("examples") - PACKAGE == EXTRAS["examples"]
+    assert EXTRAS["examples"] <= EXTRAS["dev"], "the suite runs them"
 
 
 def test_every_declared_package_has_a_tried_version():
     tried = declared((ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines())
-    assert (PACKAGE | EXTRAS["dev"] | EXTRAS["postgres"]) <= tried
+    assert (PACKAGE | set().union(*EXTRAS.values())) <= tried
 
 
 def test_servers_stand_alone_and_no_room_is_forgotten():

@@ -1,0 +1,315 @@
+"""The worked examples of prompt_flow do what they say: what counts is the world they leave."""
+
+import asyncio
+import re
+import runpy
+import struct
+import subprocess
+import sys
+import threading
+from functools import partial
+
+import pytest
+from langgraph.types import Command
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from loopwright import Context, ScriptedModel, build_prompt_flow, open_durability
+from support.flow_examples import EXAMPLES, command, left_running, module, revenue, rows, server
+
+CASE = {"configurable": {"thread_id": "case"}}
+
+
+def ran(example, folder, environ, *args, said=""):
+    """Run an example with its files in folder/out: its exit code, and what it printed."""
+    done = subprocess.run(
+        command(example, "--out", str(folder / "out"), *args),
+        input=said, capture_output=True, text=True, env=environ, cwd=folder, timeout=100,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert left_running(folder) == []
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def run(environment, tmp_path):
+    return partial(ran, "refund", tmp_path, environment)
+
+
+# ---- sales
+
+
+@pytest.fixture(scope="module")
+def analysed(environment, tmp_path_factory):
+    """What the sales example printed, and the folder it has written into."""
+    folder = tmp_path_factory.mktemp("sales")
+    code, said = ran("sales", folder, environment)
+    assert code == 0, said
+    assert "complete (GOAL)" in said
+    return said, folder / "out"
+
+
+@pytest.mark.req("S2-39", "S2-37", "S2-38", "S2-18")
+def test_the_sales_report_holds_the_numbers_of_the_file(analysed):
+    said, out = analysed
+    report = (out / "report.md").read_text(encoding="utf-8")
+    by_month = revenue(out / "sales.csv", "date", 7)
+    total = f"{sum(by_month.values()):,.2f}"
+    assert f"was {total}." in report
+    assert f"was {total}. [analysis]" in said, "the answer cites the step it comes from"
+    for key in ("region", "product"):
+        for name, amount in revenue(out / "sales.csv", key).items():
+            assert re.search(rf"\| {name} \| \d+ \| {amount:,.2f} \|", report)
+    for year in ("2024", "2025"):
+        months = {m: amount for m, amount in by_month.items() if m.startswith(year)}
+        for word, best in (("most", max), ("least", min)):
+            month = best(months, key=lambda m: months[m])
+            assert f"{word} in {month} ({months[month]:,.2f})" in report
+
+
+@pytest.mark.req("S2-39")
+def test_the_sales_report_shows_charts_that_are_there(analysed):
+    _, out = analysed
+    shown = re.findall(r"!\[.*?\]\((.*?)\)", (out / "report.md").read_text(encoding="utf-8"))
+    assert shown == ["revenue_by_month.png", "revenue_by_product.png"]
+    for picture in shown:
+        assert_picture((out / picture).read_bytes())
+
+
+def assert_picture(data):
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert data[-8:-4] == b"IEND"
+    width, height = struct.unpack(">II", data[16:24])
+    assert (width, height) == (800, 400)
+    assert len(data) > 5_000
+
+
+def test_the_sales_report_finds_the_day_that_is_out_of_line_and_only_that(analysed):
+    _, out = analysed
+    odd = module("sales", "generate").ODD
+    amount = revenue(out / "sales.csv", "date")[odd.day.isoformat()]
+    report = (out / "report.md").read_text(encoding="utf-8")
+    [line] = [line for line in report.splitlines() if line.startswith("Out of line")]
+    assert f"{odd.day} with {amount:,.2f}" in line
+
+
+def test_who_has_no_duckdb_is_told_what_to_install(monkeypatch, capsys):
+    for name in ("analyst", "generate"):
+        monkeypatch.setitem(sys.modules, name, module("sales", name))
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    monkeypatch.setattr(sys, "argv", ["run.py"])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(EXAMPLES / "sales" / "run.py"), run_name="__main__")
+    assert stopped.value.code == 2
+    assert "pip install -e '.[examples]'" in capsys.readouterr().err
+
+
+def test_the_sales_are_many_and_the_same_every_time(tmp_path):
+    generate = module("sales", "generate")
+    counts = [generate.write_sales(tmp_path / name) for name in ("a.csv", "b.csv")]
+    assert counts[0] == counts[1] >= 5_000
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    generate.write_sales(tmp_path / "b.csv", seed=8)
+    assert (tmp_path / "a.csv").read_bytes() != (tmp_path / "b.csv").read_bytes()
+
+
+@pytest.mark.req("S2-12", "S2-39", "S2-38")
+def test_queries_run_side_by_side_and_the_report_waits_for_all_it_joins(tmp_path):
+    analyst, generate = module("sales", "analyst"), module("sales", "generate")
+    generate.write_sales(tmp_path / "sales.csv")
+    mcp = server("sales", sales=tmp_path / "sales.csv", out=tmp_path)
+    graph = build_prompt_flow(model=analyst.analyst(), mcp=mcp, policy="allow")
+    places, outcome = {}, None
+    asked = {"messages": [("user", analyst.GOAL)]}
+    for mode, data in graph.stream(asked, stream_mode=["custom", "values"]):
+        if mode == "values":
+            outcome = data.get("outcome") or outcome
+        elif "step_id" in data:
+            places[data["step_id"], data["type"].rpartition("_")[2]] = len(places)
+    assert outcome["status"] == "complete"
+    side_by_side = ("by_month", "by_region", "by_product")
+    begun = max(places[step, "start"] for step in side_by_side)
+    assert begun < min(places[step, "result"] for step in side_by_side)
+    joined = ("month_chart", "product_chart", "analysis")
+    assert places["report", "start"] > max(places[step, "result"] for step in joined)
+    assert [task["id"] for task in outcome["tasks"]] == [s["id"] for s in analyst.PLAN["steps"]]
+
+
+REFUSED = {
+    "DROP TABLE sales": "Only one SELECT",
+    "SELECT 1; DELETE FROM sales": "Only one SELECT",
+    "COPY sales TO 'copy.csv'": "Only one SELECT",
+    "SET threads = 1": "Only one SELECT",
+    "": "Only one SELECT",
+    "SELECT * FROM read_csv('/etc/passwd')": "disabled by configuration",
+    "SELECT * FROM sales": "more than 1,000 rows",
+    "SELECT 1 AS a, 2 AS a": "same name",
+    "SELECT nothing FROM sales": "not found",
+}
+CHART = {"title": "t", "rows": [{"a": "x", "b": 1}], "x": "a", "y": "b", "path": "c.png"}
+NOT_DRAWN = [
+    ({"path": "../c.png"}, "in the output folder"),
+    ({"path": "/tmp/c.png"}, "in the output folder"),
+    ({"path": "c.md"}, "name a .png file"),
+    ({"path": "away/c.png"}, "in the output folder"),
+    ({"x": "z"}, "A row has no 'z'"),
+    ({"y": "a"}, "needs numbers"),
+    ({"rows": []}, "no rows to draw"),
+]
+
+
+async def test_the_sales_server_only_reads_its_table_and_only_writes_into_its_folder(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "away").symlink_to(tmp_path)
+    module("sales", "generate").write_sales(tmp_path / "sales.csv")
+    config = server("sales", sales=tmp_path / "sales.csv", out=out)["sales"]
+    async with stdio_client(StdioServerParameters(**config)) as pipes, ClientSession(*pipes) as s:
+        await s.initialize()
+        for sql, why in REFUSED.items():
+            answer = await s.call_tool("query_sales", {"sql": sql})
+            assert answer.isError, sql
+            assert why in answer.content[0].text
+        for change, why in NOT_DRAWN:
+            answer = await s.call_tool("draw_chart", {**CHART, **change})
+            assert answer.isError, change
+            assert why in answer.content[0].text
+        counted = await s.call_tool("query_sales", {"sql": "SELECT count(*) AS n FROM sales"})
+    assert counted.structuredContent["rows"] == [{"n": 8_772}]
+    assert {path.name for path in tmp_path.rglob("*")} == {"out", "away", "sales.csv"}
+
+
+# ---- refund
+
+
+@pytest.mark.req("S2-40")
+def test_the_refund_is_made_once_and_the_reply_says_what_it_must(run, tmp_path):
+    code, said = run()
+    assert code == 0, said
+    assert said.count("Run issue_refund") == 1
+    assert said.index("sentiment completed") < said.index("Run issue_refund")
+    assert "complete (GOAL)" in said
+    [refund] = rows(tmp_path / "out", "refunds")
+    assert (refund["order_id"], refund["amount"]) == ("A-1042", 149.0)
+    [reply] = rows(tmp_path / "out", "replies")
+    text = reply["text"]
+    assert text.startswith("Dear Ada Byron")
+    assert "I am sorry" in text
+    assert "I understand how annoying" in text, "the tone of the message is met"
+    assert "an item that arrives damaged is refunded in full" in text
+    assert f"R-{refund['number']} of 149.00 EUR" in text
+    assert "within 5 working days" in text
+    assert text.endswith("Kind regards\nCustomer care")
+    code, again = run()
+    assert code == 0
+    assert "complete (GOAL)" in again
+    assert "issue_refund" not in again, "a case that is closed is not worked on again"
+    assert len(rows(tmp_path / "out", "refunds")) == 1
+
+
+@pytest.mark.parametrize("end", ["unanswered", "killed"])
+def test_a_run_that_stopped_at_its_question_goes_on_with_the_answer(
+    end, run, tmp_path, environment
+):
+    if end == "killed":
+        kill_at_the_question(tmp_path, environment)
+    else:
+        code, said = run("--ask")
+        assert code == 5
+        assert "start the program again" in said
+    assert rows(tmp_path / "out", "refunds") == []
+    code, said = run("--ask", said="y\n")
+    assert code == 0, said
+    assert "> sentiment" not in said, "what was done is not done again"
+    assert len(rows(tmp_path / "out", "refunds")) == len(rows(tmp_path / "out", "replies")) == 1
+
+
+def kill_at_the_question(tmp_path, environment):
+    process = subprocess.Popen(
+        command("refund", "--out", str(tmp_path / "out"), "--ask"), cwd=tmp_path, env=environment,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with process:
+        said = ""
+        while "[y/n]" not in said:
+            piece = process.stdout.read(1)
+            assert piece, said
+            said += piece
+        process.kill()
+
+
+def test_a_refund_that_is_refused_is_not_made_and_nothing_is_sent(run, tmp_path):
+    code, said = run("--ask", said="n\n")
+    assert code == 3
+    assert "blocked (DENIED)" in said
+    assert rows(tmp_path / "out", "refunds") == rows(tmp_path / "out", "replies") == []
+
+
+@pytest.fixture
+def shop(tmp_path):
+    module("refund", "shop").Shop(tmp_path / "shop.db")
+    return server("refund", shop=tmp_path / "shop.db")
+
+
+@pytest.mark.req("S2-40", "S2-12")
+def test_sentiment_and_policy_are_looked_into_at_the_same_time(shop, tmp_path):
+    clerk = module("refund", "clerk")
+    known = threading.Event()
+
+    async def slow(messages, _):
+        assert await asyncio.to_thread(known.wait, 30), "the policy waits for the sentiment"
+        return clerk._written(messages, _)
+
+    turns = {"flow_planner": [clerk.PLAN], "llm_call": slow, "answerer": clerk._answered}
+    graph = build_prompt_flow(model=ScriptedModel(turns), mcp=shop, policy="allow")
+    ended = []
+    for event in graph.stream({"messages": [("user", clerk.GOAL)]}, stream_mode="custom"):
+        if event["type"] == "prompt_flow_step_result":
+            ended.append((event["step_id"], event["status"]))
+            if event["step_id"] == "policy":
+                known.set()
+    assert dict(ended).keys() == {step["id"] for step in clerk.PLAN["steps"]}
+    assert [i for i, _ in ended[-3:]] == ["refund", "reply", "send"]
+    assert {status for _, status in ended} == {"completed"}
+    assert len(rows(tmp_path, "refunds")) == 1
+
+
+@pytest.mark.req("S2-29", "S2-40")
+def test_a_reply_without_an_apology_is_written_again_and_the_refund_stays(shop, tmp_path):
+    clerk = module("refund", "clerk")
+    letters = []
+
+    def careless(messages, _):
+        text = clerk._written(messages, _)
+        if text.startswith("Dear"):
+            letters.append(text if letters else text.replace("sorry", "glad"))
+            return letters[-1]
+        return text
+
+    turns = {
+        "flow_planner": [clerk.PLAN],
+        "llm_call": careless,
+        "recovery": [{"strategy": "retry_step", "reason": "The apology is missing."}],
+        "answerer": clerk._answered,
+    }
+    with open_durability(f"sqlite:///{tmp_path}/threads.db") as durability:
+        graph = build_prompt_flow(model=ScriptedModel(turns), mcp=shop, durability=durability)
+        given = {"messages": [("user", clerk.GOAL)]}
+        asked = []
+        while given is not None:
+            outcome = graph.invoke(given, CASE, context=Context()).get("outcome")
+            [*questions] = graph.get_state(CASE).interrupts
+            asked += [q.value["action_requests"][0]["name"] for q in questions]
+            given = (
+                Command(resume={q.id: {"type": "approve"} for q in questions})
+                if questions
+                else None
+            )
+    assert outcome["status"] == "complete"
+    assert asked == ["issue_refund", "send_reply"]
+    assert len(letters) == 2
+    assert len(rows(tmp_path, "refunds")) == 1
+    [reply] = rows(tmp_path, "replies")
+    assert "I am sorry" in reply["text"]
+    [task] = [task for task in outcome["tasks"] if task["id"] == "reply"]
+    assert task["attempts"] == 2
