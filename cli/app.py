@@ -60,8 +60,9 @@ Model = Annotated[
 Yes = Annotated[
     bool, typer.Option("--yes", help="Approve what the policy asks; never what it denies.")
 ]
+Review = Annotated[bool, typer.Option("--review", help="Show each plan before it runs.")]
 MaxParallel = Annotated[
-    int | None, typer.Option("--max-parallel", min=1, max=64, help="Tasks side by side.")
+    int | None, typer.Option("--max-parallel", min=1, max=64, help="Tasks or steps side by side.")
 ]
 Database = Annotated[
     str | None,
@@ -83,6 +84,7 @@ def run(
         str | None, typer.Option("--thread", help="A new message on this thread.")
     ] = None,
     yes: Yes = False,
+    review: Review = False,
     max_parallel: MaxParallel = None,
     db: Database = None,
     json: Json = False,
@@ -90,7 +92,7 @@ def run(
     """Run a goal to its end, asking before anything is changed."""
     settings = Settings(
         graph=graph, mcp=mcp, policy=policy, model=model, database=db, yes=yes,
-        max_parallel=max_parallel,
+        review=review, max_parallel=max_parallel,
     )  # fmt: skip
     output = Output(json=json)
 
@@ -114,6 +116,7 @@ def resume(
     policy: Policy = None,
     model: Model = None,
     yes: Yes = False,
+    review: Review = False,
     max_parallel: MaxParallel = None,
     db: Database = None,
     json: Json = False,
@@ -121,7 +124,7 @@ def resume(
     """Go on with a thread that paused, waits for an answer or did not reach its goal."""
     settings = Settings(
         graph=graph, mcp=mcp, policy=policy, model=model, database=db, yes=yes,
-        max_parallel=max_parallel,
+        review=review, max_parallel=max_parallel,
     )  # fmt: skip
     output = Output(json=json)
 

@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
+from rich.table import Table
 from rich.text import Text
 
 from .keyboard import typed_line
-from .questions import ASK_USER, REVIEW_PLAN, Question, read_answer
+from .questions import ASK_USER, REVIEWS, Question, read_answer
 from .text import as_json, clean
 
 _SHOWN_LINES: Final = 20
@@ -29,6 +30,9 @@ _APPROVAL: Final = (
 _UNCERTAIN: Final = (
     f"[i]t ran (give its result)  [o]nce more (run it again)  [g]ive up  {_KEPT_OPEN}"
 )
+_REVIEW: Final = (
+    f"[a]pprove  [r]eject  [e]dit  [f]ull plan  {_KEPT_OPEN}, or say in words what should change"
+)
 _APPROVAL_WORDS: Final = {
     "a": "a", "approve": "a", "y": "a", "yes": "a", "s": "s", "session": "s", "r": "r",
     "reject": "r", "n": "r", "no": "r", "e": "e", "edit": "e", "f": "f", "full": "f", "q": "q",
@@ -37,6 +41,7 @@ _APPROVAL_WORDS: Final = {
 _UNCERTAIN_WORDS: Final = {
     "i": "i", "it": "i", "o": "o", "once": "o", "g": "g", "give": "g", "q": "q", "quit": "q",
 }  # fmt: skip
+_REVIEW_WORDS: Final = {word: letter for word, letter in _APPROVAL_WORDS.items() if letter != "s"}
 _NOT_KNOWN: Final = "It ran; its result is not known."
 
 Reply = Mapping[str, Any] | None
@@ -75,7 +80,7 @@ class Asker:
             return self._settle(question, place)
         if question.is_call:
             return self._approve(question, place)
-        if question.name == REVIEW_PLAN:
+        if question.name in REVIEWS:
             return self._review(question)
         return self._words(question)
 
@@ -150,21 +155,21 @@ class Asker:
         return {"type": "reject", "message": reason}
 
     def _edit(self, question: Question) -> Reply:
-        text = self._edited_text(as_json(question.args, indent=2))
+        text = self._edited_text(as_json(question.editable, indent=2))
         try:
             arguments = json.loads(text)
         except ValueError as error:
             self._say(f"This is no valid JSON ({error}); nothing was changed.")
             return None
         if not isinstance(arguments, dict):
-            self._say("The arguments must be a JSON object; nothing was changed.")
+            self._say("This must be a JSON object; nothing was changed.")
             return None
         return {"type": "edit", "args": arguments}
 
     def _edited_text(self, text: str) -> str:
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
         if not editor:
-            self._say("New arguments as one line of JSON:")
+            self._say("The new version as one line of JSON:")
             return self._read()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "arguments.json")
@@ -179,13 +184,25 @@ class Asker:
 
     def _review(self, question: Question) -> Reply:
         self._panel(question, "Plan")
-        self._say("[a]pprove, or say in words what should change; [q]uit leaves the plan open")
-        words = self._some_words()
-        if words.lower() in {"q", "quit"}:
-            return None
-        if words.lower() in {"a", "approve", "y", "yes"}:
-            return {"type": "approve"}
-        return {"type": "respond", "message": words}
+        self._say(_REVIEW)
+        while True:
+            words = self._some_words()
+            match _REVIEW_WORDS.get(words.lower()):
+                case "a":
+                    return {"type": "approve"}
+                case "r":
+                    return self._rejection("")
+                case "e":
+                    if edited := self._edit(question):
+                        return edited
+                    self._say(_REVIEW)
+                case "f":
+                    self._say(clean(as_json(question.editable, indent=2)))
+                    self._say(_REVIEW)
+                case "q":
+                    return None
+                case _:
+                    return {"type": "respond", "message": words}
 
     def _words(self, question: Question) -> Reply:
         self._panel(question, "Question" if question.name == ASK_USER else "Waiting for an answer")
@@ -199,7 +216,8 @@ class Asker:
         return words
 
     def _panel(self, question: Question, title: str) -> None:
-        body = Text(clean(question.description))
+        text = clean(question.description)
+        body = _listed(text) if question.name in REVIEWS else Text(text)
         self._console.print(Panel(body, title=title, title_align="left", border_style="yellow"))
 
     def _say(self, text: str) -> None:
@@ -218,6 +236,18 @@ def accepted(reply: Reply, question: Question) -> Reply:
 def _please(words: Mapping[str, str]) -> str:
     *others, last = dict.fromkeys(words.values())
     return f"Please type {', '.join(others)} or {last}."
+
+
+def _listed(text: str) -> Group:
+    """Paragraphs of a heading and a list, so that long lines do not run into each other."""
+    parts: list[RenderableType] = []
+    for paragraph in text.split("\n\n"):
+        heading, *lines = paragraph.split("\n")
+        grid = Table.grid(padding=(0, 1))
+        for line in lines:
+            grid.add_row("·", Text(line))
+        parts += [Text(heading, style="bold"), grid]
+    return Group(*parts)
 
 
 def _truncated(text: str) -> str:

@@ -19,17 +19,36 @@ _ROLE_WORDS: Final = {
     "thought": "thinking",
     "action": "choosing the next step",
     "observation": "looking at the results",
+    "flow_planner": "planning",
+    "recovery": "looking for another way",
+    "answerer": "writing the answer",
 }
 _SPENT: Final = ("model_calls", "tool_calls", "input_tokens", "output_tokens")
 
 
 @dataclass
 class TaskLine:
-    """One task as shown; `note` is why it failed."""
+    """One task, or one step of a plan of tool calls, as shown.
+
+    Attributes:
+        description: What it is for.
+        status: Its status in the plan.
+        note: Why it failed.
+        tool: What a step calls; "" in a task.
+        after: Ids of what a step must wait for.
+        attempts: How many calls a step has made, the running one included.
+        seconds: How long they took.
+        asks: A human must allow its call first.
+    """
 
     description: str = ""
     status: str = "pending"
     note: str = ""
+    tool: str = ""
+    after: tuple[str, ...] = ()
+    attempts: int = 0
+    seconds: float = 0.0
+    asks: bool = False
 
 
 @dataclass
@@ -58,6 +77,21 @@ class Board:
         done = sum(task.status in FINISHED for task in self.tasks.values())
         return 100 * done // len(self.tasks) if self.tasks else 0
 
+    @property
+    def noun(self) -> str:
+        """What the parts of the plan are called."""
+        return "step" if any(task.tool for task in self.tasks.values()) else "task"
+
+    @property
+    def working(self) -> bool:
+        """Whether a step is running: others that could begin then wait for it, or for a slot."""
+        return any(task.status == "in_progress" for task in self.tasks.values())
+
+    def waits_for(self, task: TaskLine) -> list[str]:
+        """What a step that has not begun must still wait for."""
+        known = {name: self.tasks[name] for name in task.after if name in self.tasks}
+        return [name for name, other in known.items() if other.status not in FINISHED]
+
     def begin(self, values: Mapping[str, Any]) -> None:
         """Take over what a saved thread has already done; what was cut off is open again."""
         if values.get("outcome"):
@@ -79,7 +113,12 @@ class Board:
             task = self.tasks.setdefault(str(todo["id"]), TaskLine())
             task.description = str(todo.get("description", task.description))
             task.status = str(todo.get("status", task.status))
-            task.note = "" if task.status in FINISHED else str(todo.get("feedback", task.note))
+            task.note = "" if task.status == "completed" else str(todo.get("feedback", task.note))
+            if "tool" in todo:
+                task.tool = str(todo["tool"])
+                task.after = tuple(map(str, todo.get("depends_on") or ()))
+            task.attempts = int(todo.get("attempts", task.attempts))
+            task.seconds = float(todo.get("seconds", task.seconds))
 
     def apply(self, event: Mapping[str, Any]) -> None:
         """Take in one progress event; unknown ones change nothing."""
@@ -100,9 +139,25 @@ class Board:
     def _on_task(self, event: Mapping[str, Any]) -> None:
         self.put_tasks([event])
 
+    def _on_prompt_flow_step_start(self, event: Mapping[str, Any]) -> None:
+        self.phase = "working"
+        begun = {"id": event.get("step_id"), "status": "in_progress"}
+        self.put_tasks([begun | {"attempts": event.get("attempt", 1)}])
+
+    def _on_prompt_flow_step_result(self, event: Mapping[str, Any]) -> None:
+        self.put_tasks([{**event, "id": event.get("step_id"), "feedback": event.get("output", "")}])
+
+    def _on_flaws(self, event: Mapping[str, Any]) -> None:
+        self._warn(f"the plan could not run and is mended: {flaws_text(event)}")
+
+    def _on_recovery(self, event: Mapping[str, Any]) -> None:
+        self._warn(recovery_text(event))
+
     def _on_tool_call(self, event: Mapping[str, Any]) -> None:
         call, status = str(event.get("id")), str(event.get("status"))
         step = StepLine(call_text(event.get("tool"), event.get("arguments")), status)
+        if (task := self.tasks.get(str(event.get("task")))) is not None:
+            task.asks = status == "awaiting_approval"
         if status not in CALL_ENDED:
             self.calls[call] = step
             return
@@ -139,6 +194,17 @@ class Board:
         sentence = short(text, 300)
         if sentence not in self.warnings:
             self.warnings.append(sentence)
+
+
+def flaws_text(event: Mapping[str, Any]) -> str:
+    """What is wrong with a plan, in a line."""
+    return "; ".join(map(str, event.get("findings") or ()))
+
+
+def recovery_text(event: Mapping[str, Any]) -> str:
+    """One line on what is done about steps that failed."""
+    named = ", ".join(map(str, event.get("steps") or ()))
+    return f"{named} failed, {event.get('strategy')}: {event.get('reason')}"
 
 
 def retry_text(event: Mapping[str, Any]) -> str:

@@ -3,7 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from .board import CALL_ENDED, CALL_SHOWN, budget_text, fallback_text, retry_text
+from .board import (
+    CALL_ENDED,
+    CALL_SHOWN,
+    budget_text,
+    fallback_text,
+    flaws_text,
+    recovery_text,
+    retry_text,
+)
 from .text import call_text, clean, plural, short
 
 _WIDTH: Final = 160
@@ -33,12 +41,33 @@ def _phase(event: Event) -> str:
 
 def _plan(event: Event) -> str:
     todos = event.get("todos") or []
-    named = "; ".join(f"{t.get('id')} {t.get('description')}" for t in todos)
-    return f"plan: {plural(len(todos), 'task')}: {named}"
+    noun = "step" if any("tool" in todo for todo in todos) else "task"
+    return f"plan: {plural(len(todos), noun)}: {'; '.join(map(_planned, todos))}"
+
+
+def _planned(todo: Mapping[str, Any]) -> str:
+    """A task by its words; a step also by what it waits for, which is what makes the plan."""
+    named = f"{todo.get('id')} {todo.get('description') or todo.get('tool')}"
+    after = ", ".join(map(str, todo.get("depends_on") or ())) if "tool" in todo else ""
+    return f"{named} (after {after})" if after else named
 
 
 def _task(event: Event) -> str:
     return f"task {event.get('id')} {event.get('status')}: {event.get('description')}"
+
+
+def _step_start(event: Event) -> str:
+    attempt = int(event.get("attempt") or 1)
+    again = f", attempt {attempt}" if attempt > 1 else ""
+    return f"step {event.get('step_id')} begins{again}: {event.get('description')}"
+
+
+def _step_result(event: Event) -> str:
+    """How a step ended; what it gave stands in the line of its call."""
+    seconds = float(event.get("seconds") or 0)
+    spent = f"{plural(int(event.get('attempts') or 0), 'attempt')}, {seconds:.1f} s"
+    why = "" if event.get("success") else f": {clean(event.get('output', ''))}"
+    return f"step {event.get('step_id')} {event.get('status')} ({spent}){why}"
 
 
 def _call(event: Event) -> str | None:
@@ -79,6 +108,10 @@ _LINES: Final[dict[str, Callable[[Event], str | None]]] = {
     "phase": _phase,
     "plan": _plan,
     "task": _task,
+    "prompt_flow_step_start": _step_start,
+    "prompt_flow_step_result": _step_result,
+    "flaws": lambda event: f"flaws: round {event.get('round')}: {flaws_text(event)}",
+    "recovery": lambda event: f"recovery: {recovery_text(event)}",
     "tool_call": _call,
     "observation": lambda event: f"observation: {event.get('text')}",
     "model": _model,

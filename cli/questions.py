@@ -13,9 +13,10 @@ from ..state.errors import AnswerRejected
 from .text import as_json, call_text, clean
 
 ASK_USER: Final = "ask_user"
-REVIEW_PLAN: Final = "review_plan"
+REVIEWS: Final = frozenset({"review_plan", "review_flow"})
 UNCERTAIN: Final = "uncertain_call"
 _LONGEST: Final = 2_000
+_ONLY_SHOWN: Final = frozenset({"finished", "changes", "problems"})
 _ALL: Final = ("approve", "edit", "reject", "respond")
 _HOW: Final = {
     "approve": "approve",
@@ -75,7 +76,7 @@ class Question:
             description=str(request.get("description", "")),
             reason=str(value.get("reason", "")),
             allowed=tuple(reviews[0].get("allowed_decisions") or _ALL),
-            is_call="tool_call_id" in request or name not in {ASK_USER, REVIEW_PLAN},
+            is_call="tool_call_id" in request or name not in {ASK_USER, *REVIEWS},
             is_uncertain=value.get("type") == UNCERTAIN,
             expires_at=_moment(value.get("expires_at")),
             value=interrupt.value,
@@ -85,6 +86,12 @@ class Question:
     def asked(self) -> str:
         """The question in words without the arguments, which are shown apart."""
         return self.description.partition("\n\nArguments:")[0] or self.reason
+
+    @property
+    def editable(self) -> dict[str, Any]:
+        """The arguments without what is only there to be seen."""
+        shown = _ONLY_SHOWN if self.name in REVIEWS else ()
+        return {key: value for key, value in self.args.items() if key not in shown}
 
     @property
     def how(self) -> str:

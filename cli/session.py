@@ -140,14 +140,15 @@ class Session:
                     self._update(update)
 
     def _done_before(self) -> list[Any]:
-        """Tasks that ended in a step which was cut off: recorded, but not in the state yet."""
+        """Tasks that ended in a phase which was cut off: recorded, but not in the state yet."""
         saver = self.graph.checkpointer
         if not isinstance(saver, BaseCheckpointSaver):
             return []
         place: RunnableConfig = {"configurable": {"thread_id": self.thread, "checkpoint_ns": ""}}
         saved = saver.get_tuple(place)
         writes = (saved.pending_writes if saved else None) or []
-        return [value for _, channel, value in writes if channel == RETURN]
+        ends = [value for _, channel, value in writes if channel == RETURN]
+        return [end.get("step", end) for end in ends if isinstance(end, Mapping)]
 
     def _event(self, event: object) -> None:
         if not isinstance(event, Mapping):

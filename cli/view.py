@@ -34,6 +34,7 @@ _ICONS: Final = {
     "cancelled": ("⊘", "yellow"),
     "blocked": ("■", "yellow"),
 }
+_ASKS: Final = ("?", "yellow")
 _OTHER_ROWS: Final = 14
 """Screen rows kept for everything but the tasks."""
 _SHOWN_CALLS: Final = 4
@@ -174,13 +175,16 @@ def _step_row(step: StepLine) -> Text:
 
 
 def task_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
-    """The task list under its percentage; a long one is cut to where the work is."""
+    """The tasks or steps under their percentage; a long list is cut to where the work is."""
     if not board.tasks:
         return []
     done = sum(task.status in FINISHED for task in board.tasks.values())
-    title = f"{board.percent:3d} %  {done} of {plural(len(board.tasks), 'task')} done"
+    title = f"{board.percent:3d} %  {done} of {plural(len(board.tasks), board.noun)} done"
     first, last = _window(board, rows)
-    lines = [_task_row(name, t) for name, t in islice(board.tasks.items(), first, last)]
+    shown = list(islice(board.tasks.items(), first, last))
+    lines: list[RenderableType] = [_task_row(name, task) for name, task in shown]
+    if board.noun == "step":
+        lines = [_step_table(board, shown)]
     above = [Text(f"  … {first} above", style="dim")] if first else []
     left = len(board.tasks) - last
     below = [Text(f"  … {left} more", style="dim")] if left else []
@@ -204,6 +208,39 @@ def _task_row(name: str, task: TaskLine) -> Text:
     if task.note and task.status in ENDED:
         row.append(f"  {task.status}: {short(task.note, 200)}", style="red")
     return row
+
+
+def _step_table(board: Board, steps: Iterable[tuple[str, TaskLine]]) -> Table:
+    """Steps of a plan of tool calls in columns: id, tool, what it is for, how far it is."""
+    table = Table.grid(padding=(0, 1), expand=True)
+    for longest in (None, 16, 18):
+        table.add_column(no_wrap=True, overflow="ellipsis", max_width=longest)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=28)
+    for name, step in steps:
+        icon, style = _ASKS if step.asks else _ICONS.get(step.status, ("?", ""))
+        plain = "" if style == "cyan" else style
+        words = step.note if step.note and step.status in ENDED else step.description
+        table.add_row(
+            Text(f"  {icon}", style=style),
+            Text(short(name, 40), style=plain),
+            Text(short(step.tool, 40), style="dim"),
+            Text(short(words, 200), style=plain),
+            Text(_progress(board, step), style="dim"),
+        )
+    return table
+
+
+def _progress(board: Board, step: TaskLine) -> str:
+    """What a step waits for, or what it has taken."""
+    if step.asks:
+        return "waits for your approval"
+    if step.status == "pending":
+        waits = ", ".join(board.waits_for(step))
+        return short(f"waits for {waits or 'its turn'}", 60) if waits or board.working else ""
+    attempts = plural(step.attempts, "attempt") if step.attempts > 1 else ""
+    seconds = f"{step.seconds:.1f} s" if step.attempts and step.status in ENDED else ""
+    return ", ".join(filter(None, (attempts, seconds)))
 
 
 def _call_rows(board: Board) -> list[Text]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from loopwright.graphs.registry import BUILDERS
 from support.fake_openai import Reply, fake_openai
 from support.forked import COMMAND, Command, Done, server
 from support.scripts import passed, plan, report, todo
@@ -186,8 +187,9 @@ def test_a_run_without_a_terminal_is_told_in_plain_lines(notes):
     assert done.stderr == ""
 
 
-def test_json_is_one_object_and_nothing_else(notes):
-    done = installed("run", "--json", "--thread", "mine", "Read notes.md")
+@pytest.mark.parametrize("graph", BUILDERS)
+def test_json_is_one_object_and_nothing_else(graph, notes):
+    done = installed("run", "--graph", graph, "--json", "--thread", "mine", "Read notes.md")
     told = json.loads(done.stdout)
     assert done.returncode == 0
     assert (told["status"], told["thread"]) == ("complete", "mine")
@@ -212,15 +214,49 @@ def test_another_graph_runs_by_its_name(notes):
     assert "Monday at nine" in again.stdout
 
 
-def test_what_policy_asks_is_denied_where_nobody_can_be_asked():
-    done = cli("run", "Write the text 'hello' to out.txt")
+@pytest.mark.req("S2-01", "S2-17")
+def test_a_plan_of_tool_calls_is_told_step_by_step(notes):
+    goal = "List the files and read notes.md"
+    done = cli("run", "--graph", "prompt_flow", "--thread", "t", goal)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "flow_planner: round 1" in done.stdout
+    assert "plan: 2 steps: s1 List the files; s2 read notes.md" in done.stdout
+    assert "step s2 begins: read notes.md" in done.stdout
+    assert re.search(r"step s2 completed \(1 attempt, [\d.]+ s\)", done.stdout)
+    assert '✓ [s2.1.0] read_file {"path": "notes.md"}' in done.stdout
+    assert "Outcome: complete (GOAL)" in done.stdout
+    again = cli("resume", "t")
+    assert again.returncode == 0, "the thread knows its graph"
+    assert "Monday at nine" in again.stdout
+    assert "flow_planner:" not in again.stdout
+
+
+def test_a_plan_waits_for_its_review_and_runs_once_it_is_approved(notes):
+    command = ["--graph", "prompt_flow", "--thread", "t", "--review", "Read notes.md"]
+    denied = cli("run", *command)
+    assert denied.returncode == 3
+    assert "blocked (NOT_INTERACTIVE)" in denied.stdout
+    waiting = cli("run", "--yes", *command)
+    assert waiting.returncode == 5, "--yes is for calls, not for plans"
+    assert "Run this plan?" in waiting.stdout
+    assert "s1. Read notes.md: read_file(" in waiting.stdout
+    assert "resume t --review ANSWER" in waiting.stdout
+    done = cli("resume", "t", "approve", "--review")
+    assert done.returncode == 0
+    assert "Monday at nine" in done.stdout
+
+
+@pytest.mark.parametrize("graph", BUILDERS)
+def test_what_policy_asks_is_denied_where_nobody_can_be_asked(graph):
+    done = cli("run", "--graph", graph, "Write the text 'hello' to out.txt")
     assert done.returncode == 3
     assert "blocked (NOT_INTERACTIVE)" in done.stdout
     assert not Path("out.txt").exists()
 
 
-def test_yes_approves_what_policy_asks():
-    done = cli("run", "--yes", "Write the text 'hello' to out.txt")
+@pytest.mark.parametrize("graph", BUILDERS)
+def test_yes_approves_what_policy_asks(graph):
+    done = cli("run", "--graph", graph, "--yes", "Write the text 'hello' to out.txt")
     assert done.returncode == 0
     assert Path("out.txt").read_text() == "hello"
 
@@ -484,11 +520,32 @@ def test_a_loop_on_a_terminal_asks_once_for_a_whole_session():
     assert (Path("a.txt").read_text(), Path("b.txt").read_text()) == ("one", "two")
 
 
+def test_a_plan_of_tool_calls_on_a_terminal_asks_and_goes_on():
+    goal = "Write the text 'one' to a.txt, then list the files"
+    terminal = Terminal("run", "--graph", "prompt_flow", goal)
+    terminal.wait_for("[q]uit")
+    assert "0 of 2 steps done" in terminal.seen
+    assert "waits for your approval" in terminal.seen
+    assert "waits for s1" in terminal.seen
+    assert not Path("a.txt").exists()
+    terminal.type("a")
+    assert terminal.end() == 0, terminal.seen
+    assert "2 of 2 steps done" in terminal.seen
+    assert Path("a.txt").read_text() == "one"
+
+
 TILL = """
 import asyncio, pathlib
 from mcp.server.fastmcp import FastMCP
+from mcp.types import ToolAnnotations
 
 server = FastMCP("till")
+
+
+@server.tool(annotations=ToolAnnotations(readOnlyHint=True))
+def price(article: str) -> str:
+    'Look up a price.'
+    return "5"
 
 
 @server.tool()
@@ -506,11 +563,15 @@ server.run()
 """
 
 
+def till(tmp_path):
+    """A configuration with the till, whose first payment never comes back."""
+    (tmp_path / "till.py").write_text(TILL)
+    return mcp_file(tmp_path, till={"command": sys.executable, "args": [str(tmp_path / "till.py")]})
+
+
 @pytest.mark.req("P-06")
 def test_a_call_that_may_have_run_is_settled_by_a_human_alone(tmp_path):
-    (tmp_path / "till.py").write_text(TILL)
-    till = {"command": sys.executable, "args": [str(tmp_path / "till.py")]}
-    config = mcp_file(tmp_path, till=till)
+    config = till(tmp_path)
     command = ["--graph", "react", "--thread", "t", "--mcp", config, "--yes", "Pay 5"]
     with started("run", *command):
         wait_until(lambda: Path("book.txt").exists())
@@ -524,6 +585,34 @@ def test_a_call_that_may_have_run_is_settled_by_a_human_alone(tmp_path):
     terminal.type("paid 5, says the bank")
     assert terminal.end() == 0, terminal.seen
     assert "says the bank" in terminal.seen
+    assert Path("book.txt").read_text() == "5 "
+
+
+@pytest.mark.req("P-06")
+def test_a_killed_plan_shows_what_is_done_and_asks_about_what_may_have_run(tmp_path):
+    steps = [
+        {"id": "ask", "tool": "price", "arguments": {"article": "Juno"}},
+        {"id": "buy", "tool": "pay", "arguments": {"amount": "{{ask}}"}},
+    ]
+
+    def script(request):
+        planner = "You are the flow_planner" in str(request["messages"][0]["content"])
+        return Reply(json.dumps({"steps": steps}) if planner else "Bought. [buy]")
+
+    with fake_openai(script) as fake:
+        env = model_env(fake) | {"LOOPWRIGHT_MCP": till(tmp_path)}
+        command = ["--graph", "prompt_flow", "--thread", "t", "--yes", "Buy Juno"]
+        with started("run", *command, **env):
+            wait_until(lambda: Path("book.txt").exists())
+        terminal = Terminal("resume", "t", **env)
+        terminal.wait_for("[g]ive up")
+        assert "1 of 2 steps done" in terminal.seen
+        assert re.search(r"✓\S* +ask", re.sub(r"\x1b\[[\d;]*m", "", terminal.seen))
+        terminal.type("i")
+        terminal.wait_for("What was its result?")
+        terminal.type("paid 5, says the bank")
+        assert terminal.end() == 0, terminal.seen
+        assert len(fake.requests) == 2, "a plan and an answer"
     assert Path("book.txt").read_text() == "5 "
 
 

@@ -16,10 +16,9 @@ from loopwright.graphs.registry import BUILDERS
 from support.fake_openai import Reply, call as tool_call, fake_openai
 
 GOAL = "List the files in examples/data, read notes.md and tell me who owns the returns policy"
-ENDS = {
-    "plan_execute_verify": {"intake", "finish"},
-    "react": {"intake", "finish"},
-}
+# A plan of tool calls is made before anything is known: its paths must be whole.
+PLANNED = GOAL.replace("notes.md", "examples/data/notes.md")
+ENDS = {"intake", "finish"}
 GRAPH = "plan_execute_verify"
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 
@@ -55,8 +54,8 @@ async def begin(client: Any, goal: str, graph: str = GRAPH, **options: Any) -> A
     )
 
 
-async def answer(client: Any, thread: str, value: object) -> Any:
-    return await client.runs.wait(thread, GRAPH, command={"resume": value}, raise_error=False)
+async def answer(client: Any, thread: str, value: object, graph: str = GRAPH) -> Any:
+    return await client.runs.wait(thread, graph, command={"resume": value}, raise_error=False)
 
 
 async def questions(client: Any, thread: str) -> Any:
@@ -70,7 +69,7 @@ def test_every_graph_is_served_as_one_assistant(server, repository):
     for graph, assistant in server.assistants.items():
         assert assistant["name"] == graph
         assert assistant["description"] == declared[graph]["description"]
-        assert {node["id"] for node in server.drawn[graph]["nodes"]} > ENDS[graph]
+        assert {node["id"] for node in server.drawn[graph]["nodes"]} > ENDS
 
 
 @pytest.mark.req("P-40")
@@ -128,36 +127,67 @@ async def test_a_run_of_react_streams_its_phases_and_ends_complete(server, clien
     assert "Mara Lindqvist" in values["messages"][-1]["content"]
 
 
+@pytest.mark.req("P-40", "P-45", "S2-17", "S2-35", "S2-36")
+async def test_a_run_of_prompt_flow_streams_its_steps_and_ends_complete(server, client):
+    thread = (await client.threads.create())["thread_id"]
+    message = {"messages": [{"role": "user", "content": PLANNED}]}
+    seen: dict[str, list[Any]] = {"updates": [], "custom": []}
+    async for part in client.runs.stream(
+        thread, "prompt_flow", input=message, stream_mode=["updates", "custom"]
+    ):
+        assert part.event != "error", part.data
+        seen.setdefault(part.event, []).append(part.data)
+    nodes = [node for update in seen["updates"] for node in update]
+    assert [node for node in nodes if node != "task"] == [
+        "intake", "plan_flow", "check_flow", "run_flow", "answer_flow", "finish",
+    ]  # fmt: skip
+    events = [e for e in seen["custom"] if e["type"].startswith("prompt_flow_step")]
+    (planned,) = [e["todos"] for e in seen["custom"] if e["type"] == "plan"]
+    assert len(planned) >= 2
+    for step in planned:
+        start, result = [e for e in events if e["step_id"] == step["id"]]
+        assert (start["type"], start["tool"]) == ("prompt_flow_step_start", step["tool"])
+        assert (result["type"], result["success"]) == ("prompt_flow_step_result", True)
+    values = (await client.threads.get_state(thread))["values"]
+    assert (values["outcome"]["status"], values["outcome"]["reason"]) == ("complete", "GOAL")
+    assert "Mara Lindqvist" in values["messages"][-1]["content"]
+
+
+REVIEWED = {"plan_execute_verify": "review_plan", "prompt_flow": "review_flow"}
+
+
 @pytest.mark.req("P-40", "P-45", "P-37")
-async def test_a_reviewed_plan_runs_once_the_right_answer_came(server, client):
-    thread, paused = await begin(client, GOAL, context={"review_plan": True})
+@pytest.mark.parametrize("graph", REVIEWED)
+async def test_a_reviewed_plan_runs_once_the_right_answer_came(graph, server, client):
+    thread, paused = await begin(client, PLANNED, graph, context={"review_plan": True})
     (question,) = await questions(client, thread)
     assert paused["__interrupt__"][0]["id"] == question["id"]
-    assert question["value"]["action_requests"][0]["name"] == "review_plan"
+    assert question["value"]["action_requests"][0]["name"] == REVIEWED[graph]
     for bad in ({question["id"]: "maybe"}, "maybe"):
-        error = (await answer(client, thread, bad))["__error__"]
+        error = (await answer(client, thread, bad, graph))["__error__"]
         assert error["error"] == "AnswerRejected"
         assert error["message"].startswith("The answer to thread")
         assert "an answer is approve, reject[: reason]" in error["message"]
         assert [q["id"] for q in await questions(client, thread)] == [question["id"]]
-    ended = await answer(client, thread, {question["id"]: {"type": "approve"}})
+    ended = await answer(client, thread, {question["id"]: {"type": "approve"}}, graph)
     assert ended["outcome"]["status"] == "complete"
     assert "Mara Lindqvist" in ended["outcome"]["answer"]
 
 
 @pytest.mark.req("P-20", "P-40", "P-45")
-async def test_a_write_waits_for_approval_in_the_shapes_of_both_front_ends(server, client):
-    file = server.folder / "greeting.txt"
-    thread, paused = await begin(client, 'Write "good morning" to greeting.txt')
+@pytest.mark.parametrize("graph", BUILDERS)
+async def test_a_write_waits_for_approval_in_the_shapes_of_both_front_ends(graph, server, client):
+    file = server.folder / f"{graph}.txt"
+    thread, paused = await begin(client, f'Write "good morning" to {graph}.txt', graph)
     asked = paused["__interrupt__"][0]["value"]
-    arguments = {"path": "greeting.txt", "content": "good morning"}
+    arguments = {"path": f"{graph}.txt", "content": "good morning"}
     (action,) = asked["action_requests"]
     assert (action["name"], action["args"]) == ("write_file", arguments)
     assert asked["review_configs"][0]["action_name"] == "write_file"
     assert asked["action_request"] == {"action": "write_file", "args": arguments}
     assert asked["config"]["allow_accept"] is True
     assert not file.exists()
-    ended = await answer(client, thread, {"decisions": [{"type": "approve"}]})
+    ended = await answer(client, thread, {"decisions": [{"type": "approve"}]}, graph)
     assert ended["outcome"]["status"] == "complete"
     assert file.read_text() == "good morning"
 

@@ -6,12 +6,13 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from loopwright.graphs import plan_execute_verify, react, task_execution
+from loopwright.graphs import plan_execute_verify, prompt_flow, react, task_execution
+from loopwright.state.flow import FlowState
 from loopwright.state.loop import PlanState, TaskState
 from loopwright.state.react import ReactState
 from support.readme_parts import graphs
 
-GRAPHS = ("plan_execute_verify", "task_execution", "react")
+GRAPHS = ("plan_execute_verify", "task_execution", "react", "prompt_flow")
 FROZEN = (
     "These names are stored in users' databases. A renamed or removed one orphans saved threads: "
     "add a migration to state/migrations.py, then run pytest --snapshot-update."
@@ -32,6 +33,16 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "approve": react.route_after_approve,
         "call_tools": react.route_after_calls,
         "finish": react.route_after_finish,
+    },
+    "prompt_flow": {
+        "intake": prompt_flow.route_after_intake,
+        "plan_flow": prompt_flow.route_after_plan,
+        "check_flow": prompt_flow.route_after_check,
+        "review_flow": prompt_flow.route_after_review,
+        "run_flow": prompt_flow.route_after_run,
+        "approve": prompt_flow.route_after_approve,
+        "recover": prompt_flow.route_after_recover,
+        "finish": prompt_flow.route_after_finish,
     },
     "task_execution": {
         "executor": task_execution.route_after_executor,
@@ -77,6 +88,6 @@ def test_node_names_are_frozen(name, snapshot):
     assert sorted(graphs()[name].nodes) == snapshot, FROZEN
 
 
-@pytest.mark.parametrize("state", [PlanState, TaskState, ReactState])
+@pytest.mark.parametrize("state", [PlanState, TaskState, ReactState, FlowState])
 def test_state_fields_are_frozen(state, snapshot):
     assert sorted(field.name for field in fields(state)) == snapshot, FROZEN

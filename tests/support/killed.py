@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 import traceback
@@ -232,6 +233,35 @@ def spawn(target: Any, *args: Any) -> Any:
     process = _SPAWN.Process(target=target, args=args)
     process.start()
     return process
+
+
+def run_strictly(program: str, folder: str | Path) -> None:
+    """Let a process do its run where only JSON and messages may be read back.
+
+    Args:
+        program: The module of `support` whose `run` is called.
+        folder: Of its files.
+
+    Raises:
+        AssertionError: It did not come to its end, or said that a type was odd.
+    """
+    code = (
+        "import sys, logging; logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)\n"
+        "logging.getLogger('asyncio').setLevel(logging.WARNING)\n"
+        f"from support import {program}\n"
+        f"{program}.run(sys.argv[1], {{}}, {{}})\n"
+    )
+    here = str(Path(__file__).parents[1])
+    env = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": here}
+    arguments = [sys.executable, "-W", "error", "-c", code, str(folder)]
+    ran = subprocess.run(
+        arguments, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    said = ran.stderr + (Path(folder) / "stderr").read_text()
+    assert ran.returncode == 0, said
+    assert '"status": "complete"' in (Path(folder) / "result.json").read_text()
+    for sign in ("unregistered", "Deserializing", "Blocked deserialization", "Traceback"):
+        assert sign not in said, said
 
 
 def finish(process: Any, folder: str | Path) -> dict[str, Any] | None:

@@ -8,6 +8,9 @@ from typing import Any
 from loopwright import Context, build_plan_execute_verify, build_prompt_flow, build_react
 from loopwright.graphs.task_execution import task_builder
 from loopwright.nodes.parts import Parts
+from loopwright.state.flow_contracts import ExecutionPlan
+from loopwright.state.flow_plan import steps_of
+from support.flow_examples import module
 
 _PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -25,6 +28,14 @@ def graphs() -> dict[str, Any]:
 def drawing(name: str) -> str:
     """The Mermaid drawing of a graph, fenced; a page brings its own colours."""
     return f"```mermaid\n{graphs()[name].draw_mermaid(with_styles=False).strip()}\n```"
+
+
+def plan_picture() -> str:
+    """The plan of the sales example as a Mermaid drawing: an arrow for each step it waits for."""
+    steps = steps_of(ExecutionPlan.model_validate(module("sales", "analyst").PLAN))
+    waits = {step["id"]: step["depends_on"] or [] for step in steps}
+    arrows = [f"\t{' & '.join(needed)} --> {name};" for name, needed in waits.items() if needed]
+    return "\n".join(["```mermaid", "graph LR;", *arrows, "```"])
 
 
 def settings_table() -> str:
@@ -61,7 +72,9 @@ def parts() -> dict[str, str]:
     return {
         "drawing of the graph": drawing("plan_execute_verify"),
         "drawing of the executor graph": drawing("task_execution"),
+        "drawing of prompt_flow": drawing("prompt_flow"),
         "drawing of react": drawing("react"),
+        "plan of the sales example": plan_picture(),
         "settings": settings_table(),
     }
 

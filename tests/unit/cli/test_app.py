@@ -64,7 +64,7 @@ def test_the_doctor_finds_everything(tmp_path):
     shown = invoked("doctor")
     assert shown.exit_code == 0
     assert "✓ offline (plan_execute_verify: planner, executor, verifier; react: " in shown.stdout
-    assert "react: thought, action, observation)" in shown.stdout
+    assert "react: thought, action, observation; prompt_flow: flow_planner, " in shown.stdout
     assert f"! {NO_MODEL}" in shown.stdout
     assert "✓ workspace: 5 tools" in shown.stdout
     assert "ask write_file" in shown.stdout

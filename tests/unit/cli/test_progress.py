@@ -106,6 +106,111 @@ def test_a_loop_without_tasks_shows_phase_iteration_calls_and_observations():
     assert "1 tool call " in shown
 
 
+FLOW = {
+    "type": "plan",
+    "round": 1,
+    "todos": [
+        {"id": "a", "description": "look", "tool": "find", "status": "pending", "depends_on": []},
+        {"id": "b", "description": "", "tool": "find", "status": "pending", "depends_on": ["a"]},
+        {"id": "c", "description": "write", "tool": "put", "status": "pending",
+         "depends_on": ["a", "b", "gone"]},
+    ],
+}  # fmt: skip
+BEGUN = {
+    "type": "prompt_flow_step_start", "step_id": "a", "description": "look", "tool": "find",
+    "attempt": 2,
+}  # fmt: skip
+ENDED = {
+    "type": "prompt_flow_step_result", "step_id": "a", "success": True, "status": "completed",
+    "output": "found", "seconds": 1.25, "attempts": 2,
+}  # fmt: skip
+FAILED = {
+    "type": "prompt_flow_step_result", "step_id": "b", "success": False, "status": "failed",
+    "output": "disk full", "seconds": 0.1, "attempts": 1,
+}  # fmt: skip
+RECOVERY = {
+    "type": "recovery", "strategy": "retry_step", "reason": "it was busy", "steps": ["b"],
+}  # fmt: skip
+FLAWS = {"type": "flaws", "round": 1, "findings": ["no tool 'x'", "step 'a' depends on itself"]}
+
+
+def rows_of(board, width=80):
+    """The row of each step, by its id, without the icon."""
+    shown = io.StringIO()
+    Console(file=shown, width=width).print(draw(board, 3.0, Text("*")))
+    rows = [line.split(None, 2) for line in shown.getvalue().splitlines() if line[:2] == "  "]
+    return {row[1]: (row[0], " ".join(row[2].split())) for row in rows if len(row) == 3}
+
+
+@pytest.mark.req("S2-17")
+def test_a_step_shows_its_tool_and_what_it_still_waits_for():
+    board = board_after({"type": "phase", "role": "flow_planner"}, FLOW)
+    assert "planning" in drawn(board)
+    assert "  0 %  0 of 3 steps done" in drawn(board)
+    rows = rows_of(board)
+    assert rows["a"] == ("○", "find look")
+    assert rows["b"] == ("○", "find waits for a")
+    assert rows["c"] == ("○", "put write waits for a, b")
+    board.apply(ENDED)
+    assert rows_of(board)["c"] == ("○", "put write waits for b")
+
+
+def test_a_step_that_runs_shows_its_attempt_and_one_that_ended_its_time():
+    board = board_after({"type": "phase", "role": "flow_planner"}, FLOW, BEGUN)
+    assert rows_of(board)["a"] == ("▶", "find look 2 attempts")
+    assert "working" in drawn(board)
+    board.apply(ENDED)
+    assert rows_of(board)["a"] == ("✓", "find look 2 attempts, 1.2 s")
+    assert " 33 %  1 of 3 steps done" in drawn(board)
+
+
+def test_a_step_that_could_begin_waits_for_its_turn_while_another_runs():
+    board = board_after(FLOW, ENDED)
+    assert rows_of(board)["b"] == ("○", "find")
+    board.put_tasks([{"id": "c", "status": "in_progress"}])
+    assert rows_of(board)["b"] == ("○", "find waits for its turn")
+
+
+def test_a_failed_step_says_why_and_what_is_done_about_it():
+    board = board_after(FLOW, ENDED, FAILED, RECOVERY)
+    assert rows_of(board)["b"] == ("✗", "find disk full 0.1 s")
+    assert "! b failed, retry_step: it was busy" in drawn(board)
+    board.put_tasks([{"id": "b", "status": "pending"}])
+    assert rows_of(board)["b"] == ("○", "find")
+
+
+def test_a_step_that_is_left_out_says_why():
+    why = "it needs the result of 'a'"
+    board = board_after(FLOW, {**FAILED, "status": "skipped", "output": why, "attempts": 0})
+    assert rows_of(board)["b"] == ("↷", f"find {why}")
+    assert " 33 %  1 of 3 steps done" in drawn(board)
+
+
+def test_a_step_whose_call_awaits_approval_says_so_until_it_runs():
+    asking = {**CALL, "id": "a.1.0", "task": "a", "tool": "find", "status": "awaiting_approval"}
+    board = board_after(FLOW, BEGUN, asking)
+    board.put_tasks([{"id": "a", "status": "pending"}])
+    assert rows_of(board)["a"] == ("?", "find look waits for your approval")
+    board.apply({**asking, "status": "executing"})
+    assert rows_of(board)["a"][0] == "○"
+
+
+def test_long_ids_and_waits_leave_room_on_a_narrow_terminal():
+    todos = [
+        {"id": "x" * 60 + str(i), "description": "what it is for", "tool": "y" * 60,
+         "depends_on": ["x" * 60 + "0"] if i else []}
+        for i in range(3)
+    ]  # fmt: skip
+    shown = drawn(board_after({"type": "plan", "todos": todos}))
+    assert shown.count("what it") == 3
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_findings_in_a_plan_are_told_once_it_is_sent_back():
+    shown = drawn(board_after(FLAWS))
+    assert "! the plan could not run and is mended: no tool 'x'; step 'a' depends" in shown
+
+
 def test_many_steps_are_cut_to_the_latest():
     ended = [{**STEP, "id": str(i), "arguments": {"a": i}, "status": "success"} for i in range(30)]
     shown = drawn(board_after(*ended), rows=5)
@@ -217,6 +322,13 @@ def test_markup_and_escape_codes_in_a_plan_are_text():
             {"type": "outcome", "status": "stuck", "reason": "SAME_PLAN"},
             "outcome: stuck (SAME_PLAN)",
         ),
+        (FLOW, "plan: 3 steps: a look; b find (after a); c write (after a, b, gone)"),
+        (BEGUN, "step a begins, attempt 2: look"),
+        ({**BEGUN, "attempt": 1}, "step a begins: look"),
+        (ENDED, "step a completed (2 attempts, 1.2 s)"),
+        (FAILED, "step b failed (1 attempt, 0.1 s): disk full"),
+        (RECOVERY, "recovery: b failed, retry_step: it was busy"),
+        (FLAWS, "flaws: round 1: no tool 'x'; step 'a' depends on itself"),
         ({"type": "unheard"}, None),
     ],
 )

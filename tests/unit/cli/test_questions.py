@@ -33,6 +33,17 @@ def plan_question():
     return Question.of(Interrupt(value=question("review_plan", {}, "Run this plan?"), id="c" * 32))
 
 
+def flow_question(**args):
+    """A plan of tool calls under review, in the words of the phase that asks."""
+    steps = [{"id": "s1", "tool": "look"}, {"id": "s2", "tool": "put"}]
+    told = (
+        "Run this plan?\ns1. Look it up: look({})\ns2. Put it there: put({}) (after s1)\n\n"
+        "Changed since you saw it:\n+ s2: put — Put it there"
+    )
+    value = question("review_flow", {"goal": "g", "steps": steps, **args}, told)
+    return Question.of(Interrupt(value=value, id="e" * 32))
+
+
 def asked(about, *lines, place=""):
     """What is answered when these lines are typed, and what was shown."""
     shown = io.StringIO()
@@ -186,6 +197,45 @@ def test_an_editor_that_fails_leaves_the_line(monkeypatch):
     reply, shown = asked(tool_question(), "e", "{}")
     assert reply == {"type": "edit", "args": {}}
     assert "/no/such/editor" in shown
+
+
+def test_a_plan_of_tool_calls_is_shown_with_its_steps_and_changes():
+    shown = asked(flow_question(), "a")[1]
+    assert "· s2. Put it there: put({}) (after s1)" in shown
+    assert "Changed since you saw it:" in shown
+    assert "· + s2: put — Put it there" in shown
+    assert not flow_question().is_call, "--yes must not approve it"
+
+
+@pytest.mark.parametrize(
+    ("lines", "reply"),
+    [
+        (("a",), {"type": "approve"}),
+        (("r", "too slow"), {"type": "reject", "message": "too slow"}),
+        (("f", "f", "q"), None),
+        (("e", "{oops", "a"), {"type": "approve"}),
+        (("e", '{"steps": []}'), {"type": "edit", "args": {"steps": []}}),
+        (("read the other file",), {"type": "respond", "message": "read the other file"}),
+        (("", "a new step, please"), {"type": "respond", "message": "a new step, please"}),
+    ],
+)
+@pytest.mark.parametrize("about", [flow_question(), plan_question()], ids=lambda q: q.name)
+def test_a_plan_can_be_approved_rejected_edited_or_talked_about(about, lines, reply, monkeypatch):
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.delenv("VISUAL", raising=False)
+    assert asked(about, *lines)[0] == reply
+
+
+def test_an_edit_of_a_plan_begins_from_what_may_be_changed(monkeypatch, tmp_path):
+    copy = tmp_path / "edited.json"
+    editor = tmp_path / "editor"
+    editor.write_text(f"#!/bin/sh\ncp $1 {copy}\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    shown_only = {"finished": [{"id": "s0"}], "changes": ["+ s2"], "problems": ["no tool"]}
+    reply = asked(flow_question(globalVariables={"x": 1}, **shown_only), "e")[0]
+    assert set(json.loads(copy.read_text())) == {"goal", "steps", "globalVariables"}
+    assert reply == {"type": "edit", "args": json.loads(copy.read_text())}
 
 
 def test_words_and_plans():

@@ -15,6 +15,7 @@ from loopwright.cli.approvals import Asker
 from loopwright.cli.output import Output
 from loopwright.cli.session import Session
 from loopwright.cli.view import PlainView
+from loopwright.doors.checks import RETURN
 from loopwright.state.context import Context
 from loopwright.state.errors import AnswerRejected, ModelCallFailed, ThreadNotFound
 from support.scripts import call, passed, plan, report, todo
@@ -194,6 +195,34 @@ def test_a_signal_lets_the_running_task_end_and_starts_no_other():
     assert len(asked) == 1
     assert session(turns, saver=saver).resume(None) == 0
     assert len(asked) == 2
+
+
+class Recorder(PlainView):
+    """A view that keeps the tasks it is told of."""
+
+    def __init__(self, output):
+        super().__init__(output)
+        self.told = []
+
+    def tasks(self, todos):
+        self.told += [(todo["id"], todo["status"]) for todo in todos]
+
+
+def test_what_ended_in_a_phase_that_was_cut_off_is_shown_at_once():
+    saver, turns = InMemorySaver(), paying(5)
+    session(turns, "q", saver=saver).run("x")
+    place = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    config = saver.get_tuple(place).config
+    ends = [
+        {"id": "1", "status": "completed", "result": "a task's end"},
+        {"step": {"id": "s2", "status": "completed"}, "evidence": [], "waiting": []},
+        None,
+    ]
+    saver.put_writes(config, [(RETURN, end) for end in ends], "task of the phase")
+    later = session(turns, "q", saver=saver)
+    later.view = Recorder(later.output)
+    later.resume("reject")
+    assert later.view.told[:2] == [("1", "completed"), ("s2", "completed")]
 
 
 def test_a_model_that_stays_away_leaves_a_thread_to_resume():

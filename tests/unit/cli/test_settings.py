@@ -38,13 +38,21 @@ def test_the_roles_of_every_graph_are_known():
 
 def test_the_resume_command_carries_what_was_given_but_no_consent():
     settings = Settings(
-        mcp="my servers.json", policy="rules.json", model="openai:x", max_parallel=2, yes=True
-    )
+        mcp="my servers.json", policy="rules.json", model="openai:x", max_parallel=2, yes=True,
+        review=True,
+    )  # fmt: skip
     told = settings.resume_command("t", "sqlite:///.loopwright/threads.db")
     assert told == (
         "loopwright resume t --mcp 'my servers.json' --policy rules.json --model openai:x"
-        " --max-parallel 2"
+        " --max-parallel 2 --review"
     )
+
+
+def test_limits_that_were_given_are_settings_of_the_run():
+    assert Settings().limits() == {}
+    given = Settings(max_parallel=2, review=True).limits()
+    assert given == {"max_parallel_tasks": 2, "review_plan": True}
+    context.Context(**given)
 
 
 def test_the_resume_command_names_the_database_without_its_password():

@@ -1,0 +1,21 @@
+"""The benchmark of killed plans, in short: each ends as if nothing had happened."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.req("S2-16", "P-06")
+def test_a_killed_plan_ends_the_same_and_no_write_is_made_twice_or_lost(repository):
+    script = repository / "benchmarks" / "flow_kill.py"
+    run = subprocess.run(
+        [sys.executable, "-u", str(script), "3", "3"], capture_output=True, text=True, timeout=110
+    )
+    told = json.loads(run.stdout)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert (told["done_twice"], told["lost"]) == (0, 0)
+    assert (told["ended"], told["same_ending"]) == (3, 3)
+    assert told["asked"] == told["uncertain"]
+    assert told["killed"] >= 2, "most runs must be killed for this to prove anything"
