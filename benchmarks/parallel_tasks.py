@@ -27,13 +27,11 @@ FOUR = {name: (1.0, []) for name in "abcd"}
 
 
 def critical_path(tasks: dict[str, tuple[float, list[str]]]) -> float:
-    """Seconds of the longest way through the plan."""
-
-    def ends(name: str) -> float:
-        seconds, needs = tasks[name]
-        return seconds + max((ends(other) for other in needs), default=0.0)
-
-    return max(ends(name) for name in tasks)
+    """Seconds of the longest way through the plan, which has dependencies first."""
+    ends: dict[str, float] = {}
+    for name, (seconds, needs) in tasks.items():
+        ends[name] = seconds + max((ends[other] for other in needs), default=0.0)
+    return max(ends.values())
 
 
 def scripted(tasks: dict[str, tuple[float, list[str]]]) -> ScriptedModel:

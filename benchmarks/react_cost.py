@@ -137,19 +137,27 @@ async def runners(model: Instant, folder: Path, stack: AsyncExitStack) -> dict[s
     }
 
 
+async def medians(
+    everybody: dict[str, Run], rounds: int, clock: Callable[[], float]
+) -> dict[str, float]:
+    """Seconds of everybody's runs by a clock, rounds interleaved; the first one warms up."""
+    taken: dict[str, list[float]] = {}
+    for round_ in range(rounds + 1):
+        for name, run in everybody.items():
+            began = clock()
+            await run()
+            if round_:
+                taken.setdefault(name, []).append(clock() - began)
+    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+
+
 async def measure(iterations: int, rounds: int) -> dict[str, float]:
     """CPU milliseconds per iteration, medians."""
-    taken: dict[str, list[float]] = {}
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         everybody = await runners(Instant(calls=iterations), Path(folder), stack)
-        for round_ in range(rounds + 1):
-            for name, run in everybody.items():
-                began = time.process_time()
-                await run()
-                if round_:  # the first one warms up
-                    taken.setdefault(name, []).append(time.process_time() - began)
-    return {name: statistics.median(s) / iterations * 1_000 for name, s in taken.items()}
+        taken = await medians(everybody, rounds, time.process_time)
+    return {name: seconds / iterations * 1_000 for name, seconds in taken.items()}
 
 
 def main() -> None:

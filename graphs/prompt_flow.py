@@ -72,15 +72,24 @@ def route_after_review(
 def route_after_run(
     state: FlowState,
 ) -> Literal["recover", "approve", "run_flow", "answer_flow", "finish"]:
-    """Repair what failed, ask what must be asked; with nothing left to do, answer."""
+    """Repair what failed, ask what must be asked; with nothing left to do, answer.
+
+    Where a limit ended the run an answer is still written; where a hook did, or where no step
+    brought anything to answer from, no model is asked.
+    """
     if state.halt:
-        return "answer_flow" if _has_results(state) else "finish"
+        return "answer_flow" if state.halt != "DENIED" and _has_results(state) else "finish"
     if failed_steps(state.todos):
         return "recover"
     step = next_step(state.calls, state.decisions)
-    if step == "done":
-        return "answer_flow"
+    if step == "done" and not _left(state):
+        return "answer_flow" if _has_results(state) else "finish"
     return "approve" if step == "approve" else "run_flow"
+
+
+def _left(state: FlowState) -> bool:
+    """Whether steps are open that nothing keeps from running: a crash came before they began."""
+    return any(step["status"] == "pending" for step in state.todos)
 
 
 def _has_results(state: FlowState) -> bool:

@@ -12,8 +12,8 @@ _THOUGHT: Final = re.compile(
     r"<(/?)(?:think|thinking|thought|reasoning|reflection)>", re.IGNORECASE
 )
 _SIGNS: Final = re.compile(r'\\.|["{}]', re.DOTALL)
-# Longer answers are cut: no contract needs so much.
-_LONGEST: Final = 300_000
+# Longer answers are cut: a plan of a thousand steps has a third of it.
+_LONGEST: Final = 1_000_000
 # Repairing takes time that grows with the square of the length: here a second or two at worst.
 _LONGEST_REPAIRED: Final = 20_000
 # Objects tried in one text; prose full of braces must not cost minutes.

@@ -35,7 +35,8 @@ _BARE: Final = re.compile(
 _MOST_LAYERS: Final = 20
 _THINKING: Final = re.compile(r"<(think|thinking)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
 _THOUGHT_UNTIL: Final = re.compile(r"\A.*</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
-_EMPTY_FENCE: Final = re.compile(r"```[ \t]*\w*\s*(?:```|\Z)")
+# A fence with something in it is read as a whole: what closes it opens none.
+_EMPTY_FENCE: Final = re.compile(r"```[ \t]*\w*\s*(?:```|\Z)|(?P<full>```.*?(?:```|\Z))", re.DOTALL)
 _CUT_TAG: Final = "<agent_meta"
 
 _FORM: Final = (
@@ -74,7 +75,7 @@ def read_thought(message: AIMessage, *, must_answer: bool = False) -> Reading[Ag
     problem = unusable(message)
     if problem:
         return Reading(shown, None, [problem], complete=False, text=text, wanted=_FORM)
-    parsed, problems = _meta(_spoken(text))
+    parsed, problems = _meta(spoken(text))
     if not shown.text:
         problems = [*problems, _NO_TEXT]
     if problems:
@@ -132,14 +133,18 @@ def _is_text(block: object) -> bool:
 
 def visible(text: str) -> str:
     """The text without hidden tags: whole, cut, unclosed, repeated or spelled in another way."""
-    shown = _spoken(text)
+    shown = spoken(text)
     for _ in range(_MOST_LAYERS):  # taking one tag out may join the halves of another
         before = shown
         shown = _BARE.sub("", _CLOSING.sub("", _TAG.sub("", shown)))
-        shown = _EMPTY_FENCE.sub("", _without_beginning(shown)).strip()
+        shown = _EMPTY_FENCE.sub(_full_fence, _without_beginning(shown)).strip()
         if shown == before:
             return shown
     return ""
+
+
+def _full_fence(found: re.Match[str]) -> str:
+    return found["full"] or ""
 
 
 def _without_beginning(text: str) -> str:
@@ -151,7 +156,7 @@ def _without_beginning(text: str) -> str:
     return text
 
 
-def _spoken(text: str) -> str:
+def spoken(text: str) -> str:
     """The text without think blocks, in which models rehearse what they will say."""
     return _THOUGHT_UNTIL.sub("", _THINKING.sub("", text))
 

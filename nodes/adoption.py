@@ -1,5 +1,7 @@
 """A plan that a model or a human gives: whether it can run, and the state that follows it."""
 
+from typing import Any, Final
+
 from langgraph.types import Overwrite
 
 from ..state.canonical import canonical, hash_of
@@ -8,26 +10,41 @@ from ..state.evidence import rounds_named
 from ..state.flow import FlowState, FlowStep, FlowUpdate
 from ..state.flow_carry import adopt
 from ..state.flow_contracts import ExecutionPlan
+from ..state.flow_outcome import shortened
 from ..state.flow_plan import fingerprint, steps_of
 from ..state.storable import storable_json
-from ..tools.catalog import Catalog
+from ..tools.arguments import fit
+from ..tools.catalog import Catalog, CatalogTool
 from ..tools.plan_check import plan_flaws
 from .flow_views import finished
+
+_MOST_FINDINGS: Final = 200
+_LONGEST_FINDING: Final = 600
 
 
 def flaws_of(
     plan: ExecutionPlan, state: FlowState, catalog: Catalog, context: Context
 ) -> list[str]:
-    """Everything that keeps a plan from running on what this turn has done, a sentence each."""
-    return plan_flaws(plan, catalog, kept=finished(state.todos), limit=context.max_steps)
+    """What keeps a plan from running on what this turn has done, a sentence each.
+
+    That is everything, within the bounds of what a model or a human can read.
+    """
+    found = plan_flaws(plan, catalog, kept=finished(state.todos), limit=context.max_steps)
+    told = [shortened(text, _LONGEST_FINDING) for text in found[:_MOST_FINDINGS]]
+    return [*told, f"and {len(found) - len(told)} more"] if len(found) > len(told) else told
 
 
-def adopted(plan: ExecutionPlan, state: FlowState) -> tuple[list[FlowStep], FlowUpdate]:
+def adopted(
+    plan: ExecutionPlan, state: FlowState, catalog: Catalog
+) -> tuple[list[FlowStep], FlowUpdate]:
     """The steps of a sound plan with what is done already, and the state that holds them."""
     variables = plan.global_variables
+    reads = {name for name, tool in catalog.tools.items() if tool.read_only}
     steps = adopt(
         steps_of(plan), state.todos, variables=variables,
         old_variables=state.plan.get("global_variables", {}), rounds=rounds_named(state.evidence),
+        reads=reads, sent_before=_sent_before(state),
+        sent=lambda name, arguments: _as_sent(arguments, catalog.find(name)),
     )  # fmt: skip
     return steps, FlowUpdate(
         todos=Overwrite(steps),
@@ -35,6 +52,26 @@ def adopted(plan: ExecutionPlan, state: FlowState) -> tuple[list[FlowStep], Flow
         prints=[*state.prints, _print_of(steps, variables)],
         drafts=[],
     )
+
+
+def _sent_before(state: FlowState) -> dict[str, Any]:
+    """The arguments that the calls of this turn were made with, by the id of their step."""
+    sent = {record["id"]: record["arguments"] for record in state.evidence}
+    return {
+        step["id"]: sent[call]
+        for step in state.todos
+        for call in step.get("evidence", [])[-1:]
+        if call in sent
+    }
+
+
+def _as_sent(arguments: Any, tool: CatalogTool | None) -> Any:
+    """Arguments in the one spelling that all ways to write them come to."""
+    if tool is None:
+        return arguments
+    fields = tool.schema.get("properties", {})
+    usual = {name: field["default"] for name, field in fields.items() if "default" in field}
+    return usual | fit(arguments, tool.schema)
 
 
 def _print_of(steps: list[FlowStep], variables: dict[str, object]) -> str:

@@ -8,9 +8,11 @@ from langgraph.types import Overwrite
 
 from ..state.context import Context, context_of
 from ..state.events import Emit
-from ..state.flow import Draft, FlowState, FlowUpdate
+from ..state.flow import Draft, FlowState, FlowUpdate, failed_steps
 from ..state.flow_contracts import ExecutionPlan
+from ..state.flow_outcome import told
 from ..state.loop import changes
+from ..tools.catalog import Catalog
 from .adoption import adopted, flaws_of, repeats_a_plan
 from .events import emitter
 from .flow_views import unfinished
@@ -52,7 +54,7 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
         emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
         update = _sent_back(state, findings)
     else:
-        update = _taken(plan, state, context, emit)
+        update = _taken(plan, state, catalog, context, emit)
     told = [*catalog.warnings, *await _noticed(update, parts, emit)]
     update["warnings"] = [text for text in told if text not in state.warnings]
     return changes(state, update)
@@ -69,9 +71,14 @@ def _sent_back(state: FlowState, findings: Sequence[str]) -> FlowUpdate:
     return FlowUpdate(planning="blocked", drafts=drafts, halt="ERROR", unmet=[_UNSOUND, *told])
 
 
-def _taken(plan: ExecutionPlan, state: FlowState, context: Context, emit: Emit) -> FlowUpdate:
+def _taken(
+    plan: ExecutionPlan, state: FlowState, catalog: Catalog, context: Context, emit: Emit
+) -> FlowUpdate:
     """Follow the plan, unless it was followed before; a human sees it first if one wants to."""
-    steps, update = adopted(plan, state)
+    steps, update = adopted(plan, state, catalog)
+    if not unfinished(steps):  # the planner gave up what failed, without a word
+        dropped = [told(step) for step in failed_steps(state.todos)]
+        update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
     if repeats_a_plan(update):
         return FlowUpdate(planning="blocked", drafts=[], halt="SAME_PLAN", unmet=[_SAME_PLAN])
     emit({"type": "plan", "round": len(update["prints"]), "todos": steps})

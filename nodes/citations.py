@@ -27,10 +27,10 @@ WANTED: Final = (
     "steps"
 )
 # Some models write full-width brackets around what they cite.
-_IN_BRACKETS: Final = r"[\[【]([^\[\]【】\n]{1,200})[\]】](\(|:[ \t]*<?https?:)?"
+_IN_BRACKETS: Final = r"[\[【]([^\[\]【】\n]{1,2000})[\]】](\(|:[ \t]*<?https?:)?"
 _BRACKETS: Final = re.compile(_IN_BRACKETS)
 _BRACKETS_OR_CODE: Final = re.compile(rf"{_IN_BRACKETS}|```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_BETWEEN: Final = re.compile(r"[,;&]|\band\b")
+_BETWEEN: Final = re.compile(r"[,;&]|(?<!\S)and(?!\S)")
 _STEP: Final = re.compile(r"\Asteps?\s+", re.IGNORECASE)
 _ALWAYS_AN_ID: Final = re.compile(r"s(?:tep)?[ _-]?\d+", re.IGNORECASE)
 _A_NUMBER: Final = re.compile(r"\d+")
@@ -61,7 +61,7 @@ def citation_problems(text: str, steps: Sequence[FlowStep]) -> list[str]:
     ids = _Ids(status)
     cited: set[str] = set()
     problems: list[str] = []
-    for token, surely in _bracketed(text):
+    for token, surely in _bracketed(text, ids):
         name = ids.named(token)
         if status.get(name) == "completed":
             cited.add(name)
@@ -76,20 +76,25 @@ def citation_problems(text: str, steps: Sequence[FlowStep]) -> list[str]:
     return list(dict.fromkeys(problems))
 
 
-def _bracketed(text: str) -> Iterator[tuple[str, bool]]:
+def _bracketed(text: str, ids: "_Ids") -> Iterator[tuple[str, bool]]:
     """What stands in brackets, one id at a time, and whether it can be nothing but a citation."""
     for found in _BRACKETS_OR_CODE.finditer(text):
         if found[1] is None:
-            inside = (name for code in _BRACKETS.finditer(found[0]) for name in _apart(code[1]))
+            inside = (
+                name for code in _BRACKETS.finditer(found[0]) for name in _apart(code[1], ids)
+            )
             yield from ((name, False) for name in inside)
             continue
         behind_word = found.start() > 0 and text[found.start() - 1].isalnum()
         surely = not behind_word and not found[2]
-        yield from ((name, surely) for name in _apart(found[1]))
+        yield from ((name, surely) for name in _apart(found[1], ids))
 
 
-def _apart(inside: str) -> Iterator[str]:
+def _apart(inside: str, ids: "_Ids") -> Iterator[str]:
     """The ids between two brackets, without the marks around them."""
+    if ids.named(whole := inside.strip()):
+        # An id may hold what else stands between two of them: R&D.
+        return iter([whole])
     names = (part.strip(" *`\\\"'#") for part in _BETWEEN.split(inside))
     return (name for name in names if name)
 

@@ -8,11 +8,14 @@ from langgraph.types import Overwrite
 from ..state.context import Context
 from ..state.flow import FlowState, FlowStep, FlowUpdate
 from ..state.loop import changes
+from ..tools.stored import ResultStore
 from .cut_off import taken_up, was_cut_off
 from .events import emitter
+from .made_before import with_made_writes
 from .parts import Parts
-from .run_facts import thread_id
+from .run_facts import lasting, thread_id
 from .step_ends import folded
+from .step_values import StepResults
 from .turn_hooks import Beginning, begin_turn, begun
 from .turns import DROPPED, NOTHING_NEW, fresh_turn, request_name
 
@@ -26,7 +29,7 @@ async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Par
     update = _fresh_guards(state)
     update["request_id"] = request
     update["allowance"] = state.allowance + 1 if same_request else 1
-    update |= await _kept(state, parts, same_request=same_request)
+    update |= await _kept(state, runtime, parts, same_request=same_request)
     if not state.request.strip():
         update |= FlowUpdate(halt="MISSING_INFORMATION", unmet=["The request is empty."])
         return changes(state, update)
@@ -35,19 +38,32 @@ async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Par
     return changes(state, update | _begun(state, beginning))
 
 
-async def _kept(state: FlowState, parts: Parts, *, same_request: bool) -> FlowUpdate:
+async def _kept(
+    state: FlowState, runtime: Runtime[Context], parts: Parts, *, same_request: bool
+) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
     if same_request or was_cut_off(state):
         before = await taken_up(
             state, folded(state.cut_off), parts.journal, thread_id(), same_request=same_request
         )
         if before is not None:
+            steps = await with_made_writes(
+                [cast("FlowStep", task) for task in before[0]],
+                await parts.journal.rows(thread_id(), turn=state.turn_id),
+                _results(runtime, parts),
+                known={record["id"] for record in state.evidence},
+            )
             return FlowUpdate(
-                todos=Overwrite([_reopened(cast("FlowStep", task)) for task in before[0]]),
+                todos=Overwrite([_reopened(step) for step in steps]),
                 evidence=Overwrite(before[1]),
                 improvements=state.improvements if same_request else [],
             )
     return FlowUpdate(todos=Overwrite([]), evidence=Overwrite([]), plan={})
+
+
+def _results(runtime: Runtime[Context], parts: Parts) -> StepResults:
+    store = runtime.store or parts.toolbox.spare_store(thread_id())
+    return StepResults(ResultStore(store, thread_id()), lasts=lasting(runtime.store))
 
 
 def _reopened(step: FlowStep) -> FlowStep:

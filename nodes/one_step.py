@@ -11,7 +11,7 @@ from langgraph.errors import GraphBubbleUp
 from ..state.errors import LoopwrightError
 from ..state.events import Emit
 from ..state.evidence import UNCERTAIN, Evidence
-from ..state.flow import Failure, FlowStep
+from ..state.flow import Failure, FlowStep, was_made
 from ..state.references import MissingValue, references_in, resolve
 from ..state.spend import Spend, add_spend
 from ..tools.call_records import CallRecord, Pass
@@ -26,12 +26,15 @@ from .step_values import Kept, StepResults
 Planner = Callable[[AIMessage, str, int], Awaitable[list[Any]]]
 """Plans the call of a message: for a step's id, with the number of the call."""
 
-_PASSING: Final = frozenset({"tool_error", "timeout", "unexpected_result"})
+_PASSING: Final = frozenset({"tool_error", "timeout", "unexpected_result", "uncertain"})
 """Failures that another try may mend."""
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
 _SHOWN: Final = 2_000
+_LEAST_SHOWN: Final = 300
+_MADE: Final = "{why} (its call gave {result}, and the same call is not made again)"
+_MAY_BE_LONG: Final = frozenset({"value", "stored"})
 _GAVE_UP: Final = frozenset({UNCERTAIN, "gave_up"})
 
 
@@ -74,7 +77,7 @@ class StepRun:
             LoopwrightError: A database failed; what was recorded before stands.
         """
         try:
-            return await self._run(inputs)
+            return await (self._judged() if was_made(self.step) else self._run(inputs))
         except MissingValue as missing:
             return self._failed("missing_input", str(missing))
         except (GraphBubbleUp, LoopwrightError):
@@ -84,25 +87,39 @@ class StepRun:
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = {} if self.approved else await self._filled(inputs)
-        for attempt in range(self.step["retries"] + 1):
-            calls = [self.approved] if self.approved else await self._planned(arguments)
+        tries = self.approved.get("tries", 0) if self.approved else 0
+        for attempt in range(tries, self.step["retries"] + 1):
+            calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
             if stopped := stopped_by(calls):
-                return self._failed("refused", stopped, denied="denied")
+                return _stopping(self._failed("refused", stopped, denied="denied"), stopped)
             done = await self.bench.call(calls)
             self.wrote |= done.wrote
             if done.waiting:
                 return self._end(FlowStep(status="pending"), waiting=done.waiting)
             self.records += done.records
             failure, why, kept = await self._read(done.records[0], calls[0])
-            if kept is not None:
-                return self._completed(kept)
-            if failure not in _PASSING or not self._repeatable():
+            stopped = stopped_after([done.records[0]["message"]])
+            denied = _denied(done.records[0])
+            if failure is None:
+                return _stopping(self._completed(cast("Kept", kept)), stopped)
+            if stopped or denied or failure not in _PASSING or not self._repeatable():
                 break
             if self.approved:  # it was good for one call
                 self.approved, arguments = None, await self._filled(inputs)
             if attempt < self.step["retries"]:
                 await asyncio.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
-        return self._failed(cast("Failure", failure), why, denied=_denied(self.records[-1]))
+        end = self._failed(cast("Failure", failure), why, kept, denied=denied)
+        return _stopping(end, stopped)
+
+    async def _judged(self) -> StepEnd:
+        """Hold what a call of an earlier plan gave against the check of this one."""
+        data = await self.bench.results.data(self.step)
+        wrong = await self._unexpected(data, self.step["shape"])
+        result = self.step["result"]
+        if wrong:
+            return self._failed("unexpected_result", _made(wrong, result))
+        changed = FlowStep(status="completed", result=result, feedback="", failure="", denied="")
+        return self._ended(changed)
 
     async def _filled(self, inputs: Mapping[str, FlowStep]) -> dict[str, Any]:
         named = {reference.root for reference in references_in(self.step["arguments"])}
@@ -110,7 +127,7 @@ class StepRun:
         filled = resolve(self.step["arguments"], values, self.bench.variables)
         return cast("dict[str, Any]", filled)
 
-    async def _planned(self, arguments: dict[str, Any]) -> list[Any]:
+    async def _planned(self, arguments: dict[str, Any], tries: int) -> list[Any]:
         name, round_ = self.step["id"], self.step["rounds"] + len(self.records) + 1
         self._tell("prompt_flow_step_start", description=self.step["description"],
                    tool=self.step["tool"], attempt=self._attempts() + 1)  # fmt: skip
@@ -120,22 +137,28 @@ class StepRun:
         about: dict[str, Any] = {"again": True} if round_ > 1 else {}
         if self.step.get("timeout"):
             about["deadline"] = self.step["timeout"]
+        if tries:
+            about["tries"] = tries
         return [{**one, **about} for one in calls]
 
     async def _read(
         self, record: CallRecord, call: Mapping[str, Any]
     ) -> tuple[Failure | None, str, Kept | None]:
-        """Whether a call failed and why; what is kept of it if not."""
-        if stopped := stopped_after([record["message"]]):
-            return "refused", stopped, None
+        """Whether a call failed and why; what is kept of its result if it gave one."""
         if record["status"] != "success":
             why = record["result"].removesuffix(NEXT_STEP).strip()
             return self._failure(record, call), why, None
         kept = await self.bench.results.of(record)
-        wrong = unexpected(kept.data, self.step.get("expect"))
+        wrong = await self._unexpected(kept.data, kept.shape)
         if wrong:
-            return "unexpected_result", wrong, None
+            return "unexpected_result", wrong, kept
         return None, "", kept
+
+    async def _unexpected(self, data: Any, shape: str) -> str:
+        expect = self.step.get("expect")
+        if expect and shape in _MAY_BE_LONG:  # a check of many rows takes seconds
+            return await asyncio.to_thread(unexpected, data, expect)
+        return unexpected(data, expect)
 
     def _failure(self, record: CallRecord, call: Mapping[str, Any]) -> Failure:
         tool = self._tool()
@@ -162,16 +185,24 @@ class StepRun:
         return self.step["attempts"] + sum(record["counts"] for record in self.records)
 
     def _completed(self, kept: Kept) -> StepEnd:
+        changed = FlowStep(status="completed", feedback="", failure="", denied="")
+        return self._ended(changed | self._given(kept))
+
+    def _given(self, kept: Kept) -> FlowStep:
         record = self.records[-1]
-        return self._ended(
-            FlowStep(
-                status="completed", result=record["result"], feedback="", failure="", denied="",
-                shape=kept.shape, value=kept.value, stored=kept.stored, evidence=[record["id"]],
-            )
+        return FlowStep(
+            result=record["result"], shape=kept.shape, value=kept.value, stored=kept.stored,
+            evidence=[record["id"]],
         )  # fmt: skip
 
-    def _failed(self, failure: Failure, why: str, *, denied: str = "") -> StepEnd:
+    def _failed(
+        self, failure: Failure, why: str, kept: Kept | None = None, *, denied: str = ""
+    ) -> StepEnd:
+        """The end of a step that failed; with what its call gave where it must not be repeated."""
         changed = FlowStep(status="failed", failure=failure, feedback=why, denied=denied)
+        if kept is not None and not self._repeatable():
+            changed |= self._given(kept)
+            changed["feedback"] = _made(why, changed["result"])
         return self._ended(changed)
 
     def _ended(self, changed: FlowStep) -> StepEnd:
@@ -206,10 +237,19 @@ class StepRun:
         self.bench.emit({"type": kind, "step_id": self.step["id"], **about})
 
 
+def _stopping(end: StepEnd, why: str) -> StepEnd:
+    """The end of a step, with why a hook wants the run to end here, where one does."""
+    return {**end, "stopped": why} if why else end
+
+
+def _made(why: str, result: str) -> str:
+    """Why a step failed whose call has changed the world."""
+    shown = result if len(result) <= _LEAST_SHOWN else f"{result[:_LEAST_SHOWN]}…"
+    return _MADE.format(why=why, result=shown)
+
+
 def _denied(record: CallRecord) -> str:
     """Why nobody lets the call run, where that is so: another plan could not change it."""
-    if stopped_after([record["message"]]):
-        return "denied"
     return record["reason"] if record["status"] == "cancelled" else ""
 
 

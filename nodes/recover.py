@@ -155,7 +155,7 @@ def _goes_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> 
     taken = state.recoveries.get(decision.strategy, 0) + 1
     update = FlowUpdate(recoveries={**state.recoveries, decision.strategy: taken})
     if decision.strategy == RETRY:
-        again = [FlowStep(id=c["step"], status="pending", failure="") for c in causes]
+        again = [FlowStep(id=c["step"], status="pending", failure="", shape="") for c in causes]
         return update | FlowUpdate(todos=again)
     known = [*state.causes, *(cause for cause in causes if cause not in state.causes)]
     update |= FlowUpdate(causes=known[-_MOST_CAUSES:], drafts=[])

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
+from pydantic.alias_generators import to_snake
 
 from ..models.parse import read_object
 from ..state.answers import Answer
@@ -52,16 +53,24 @@ async def _edited(
     Variables and whatever else an edit leaves out stay as they are.
     """
     catalog, context = await parts.toolbox.catalog(user_id()), context_of(runtime)
-    before = ExecutionPlan.model_validate(state.plan).model_dump(by_alias=True)
     plan, problems = read_object(
-        before | _read(args), ExecutionPlan, lambda plan: flaws_of(plan, state, catalog, context)
+        _left_as_it_is(state, args) | _read(args),
+        ExecutionPlan,
+        lambda plan: flaws_of(plan, state, catalog, context),
     )
     if plan is None:
         return FlowUpdate(planning="review", objection=problems)
-    steps, update = adopted(plan, state)
+    steps, update = adopted(plan, state, catalog)
     emitter(runtime)({"type": "plan", "round": len(update["prints"]), "todos": steps})
     seen = FlowUpdate(planning="ready", objection=[], reviewed=without_results(steps))
     return update | seen
+
+
+def _left_as_it_is(state: FlowState, args: dict[str, Any]) -> dict[str, Any]:
+    """The plan without its steps, and without the fields that an edit gives in either spelling."""
+    before = ExecutionPlan.model_validate(state.plan).model_dump(by_alias=True)
+    given = {to_snake(name) for name in args}
+    return {name: value for name, value in before.items() if to_snake(name) not in given}
 
 
 def _read(args: dict[str, Any]) -> dict[str, Any]:

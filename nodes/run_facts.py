@@ -2,6 +2,8 @@
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
 
 from ..doors.savers import SAVER_KEY, ThreadedSaver
 from ..state.context import Context
@@ -43,6 +45,11 @@ def place() -> str:
     """
     namespace = str(get_config()["configurable"].get("checkpoint_ns", ""))
     return "|".join(step.partition(":")[0] for step in namespace.split("|")[:-1])
+
+
+def lasting(store: BaseStore | None) -> bool:
+    """Whether a store keeps what it is given for as long as the run is saved."""
+    return store is not None and not (isinstance(store, InMemoryStore) and saved_durably())
 
 
 def saved_durably() -> bool:

@@ -13,6 +13,7 @@ from langgraph.types import Overwrite
 from ..models.ask import Answer, ask
 from ..models.choice import OFFLINE
 from ..models.spend import Ledger
+from ..models.thoughts import spoken
 from ..state.context import Context, context_of
 from ..state.events import Emit
 from ..state.flow import FlowState, FlowStep, FlowUpdate
@@ -27,7 +28,7 @@ from .events import emitter, events_to, noting
 from .one_step import Bench, StepRun
 from .parts import Parts
 from .planned import NOT_RECORDED, caller, planned_calls
-from .run_facts import saved_durably, thread_id, user_id
+from .run_facts import lasting, saved_durably, thread_id, user_id
 from .schedule import run_ready
 from .step_ends import StepEnd, folded, held, left_out
 from .step_order import order_of_pass
@@ -57,11 +58,14 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     update = folded(ended) | _calls(state, [*open_, *(c for end in ended for c in end["waiting"])])
     update["warnings"] = [*update["warnings"], *notes]  # type: ignore[misc]  # written as a list by `folded`
     update["spend"] = spent_since(began - ledger.recalled_seconds, spent_by(ended))
-    return changes(state, update | _limit(ledger, ended))
+    return changes(state, update | _halted(state, ledger, ended))
 
 
-def _limit(ledger: Ledger, ended: Sequence[StepEnd]) -> FlowUpdate:
-    """End the run where a limit keeps steps from running."""
+def _halted(state: FlowState, ledger: Ledger, ended: Sequence[StepEnd]) -> FlowUpdate:
+    """End the run where a hook wants it to end, or a limit keeps steps from running."""
+    stops = dict.fromkeys(end["stopped"] for end in ended if end.get("stopped"))
+    if stops:
+        return FlowUpdate(halt="DENIED", should_continue=False, unmet=[*state.unmet, *stops])
     spent = ledger.exhausted
     if spent is None or all(end["step"]["status"] == "completed" for end in ended):
         return FlowUpdate()
@@ -97,7 +101,7 @@ async def _crew(
         catalog=catalog,
         plan=plan,
         call=partial(call, plain=True),
-        results=StepResults(store, lasts=runtime.store is not None),
+        results=StepResults(store, lasts=lasting(runtime.store)),
         variables=state.plan.get("global_variables", {}),
         deadline=lambda call, tool: deadline_of(call, tool, context),
         spent=lambda: ledger.exhausted is not None,
@@ -117,6 +121,8 @@ class _Crew:
     bench: Bench
     broken: bool = False
     """A step that the goal needs has failed: nothing more that may change the world is begun."""
+    stopped: bool = False
+    """A hook wants the run to end: nothing more is begun."""
     wrote: bool = False
     steps: dict[str, FlowStep] = field(init=False)
     approved: dict[str, Any] = field(init=False)
@@ -134,6 +140,7 @@ class _Crew:
         """Take note of how a step ended, in this process or before a crash."""
         step = end["step"]
         self.ledger.recall(step["id"], end["spend"])
+        self.stopped |= bool(end.get("stopped"))
         optional = self.steps[step["id"]]["optional"]
         self.broken |= step["status"] == "failed" and not optional
 
@@ -144,22 +151,21 @@ class _Crew:
         before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
         named = [*(step["depends_on"] or []), *(r.root for r in references_in(step["arguments"]))]
         inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
-        if not approved and (stopped := self._stopped(step, inputs, waited_for)):
-            return stopped
+        if not approved and (barred := self._barred(step, inputs, waited_for)):
+            return barred
         run = StepRun(step=step, bench=self.bench, approved=approved)
         with asking(partial(self._ask_model, run)):
             end = await run.run(inputs)
         self.wrote |= run.wrote
         return end
 
-    def _stopped(
+    def _barred(
         self, step: FlowStep, inputs: Mapping[str, FlowStep], waited_for: Mapping[str, StepEnd]
     ) -> StepEnd | None:
         """The end of a step that cannot run in this pass, or never will."""
         name = step["id"]
-        if self.ledger.exhausted or any(
-            end["held"] or end["waiting"] for end in waited_for.values()
-        ):
+        unreached = any(end["held"] or end["waiting"] for end in waited_for.values())
+        if self.stopped or self.ledger.exhausted or unreached:
             return held(name)
         if self.broken and name in self.writes:
             return held(name)
@@ -184,7 +190,11 @@ class _Crew:
             raise RuntimeError("; ".join(answer.problems))
         if answer.model == OFFLINE:  # its words say that it has no answer
             raise RuntimeError(answer.message.text)
-        return answer.message.text
+        text = spoken(answer.message.text).strip()
+        if not text:
+            msg = "the model thought, and then gave no answer"
+            raise RuntimeError(msg)
+        return text
 
 
 def _dispensable(step: FlowStep) -> bool:

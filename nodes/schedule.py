@@ -5,7 +5,9 @@ interrupt the same order finds the recorded results, and only unfinished tasks r
 """
 
 import asyncio
+import bisect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 from langgraph.errors import GraphBubbleUp, GraphDrained
@@ -29,8 +31,7 @@ class _Slots:
         # Everything that became ready in the same moment queues up before anyone is served.
         await asyncio.sleep(0)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((place, turn))
-        self._waiting.sort(key=lambda entry: entry[0])
+        bisect.insort(self._waiting, (place, turn), key=lambda entry: entry[0])
         self._serve()
         try:
             await turn
@@ -73,17 +74,17 @@ class _Run(Generic[R]):
         self._slots = _Slots(slots)
         self._drained = drained
         self._ended = ended
-        self._futures: dict[str, Awaitable[R]] = {}
         self._done: dict[str, asyncio.Future[R]] = {}
 
     async def run(self, order: Sequence[str]) -> list[R | BaseException]:
         loop = asyncio.get_running_loop()
         self._done = {name: loop.create_future() for name in order}
-        durable: Any = task(self._one, name="task")  # type: ignore[call-overload]  # its overloads forbid a name
+        before = _RUN.set(self)
         watchers = [
-            asyncio.ensure_future(self._watch(name, durable(name, place)))
+            asyncio.ensure_future(self._watch(name, _durable(name, place)))
             for place, name in enumerate(order)
         ]
+        _RUN.reset(before)
         return await asyncio.gather(*watchers, return_exceptions=True)
 
     async def _watch(self, name: str, future: Any) -> R:
@@ -97,8 +98,9 @@ class _Run(Generic[R]):
         self._done[name].set_result(result)
         return result
 
-    async def _one(self, name: str, place: int) -> R:
-        results = {other: await self._result(other) for other in self._waits[name]}
+    async def one(self, name: str, place: int) -> R:
+        """Run one task when its turn has come."""
+        results = await self._results(self._waits[name])
         await self._slots.take(place)
         try:
             if self._drained():
@@ -107,12 +109,25 @@ class _Run(Generic[R]):
         finally:
             self._slots.give()
 
-    async def _result(self, name: str) -> R:
-        """Wait for another task; where it was interrupted, this one has nothing to do yet."""
-        await asyncio.wait([self._done[name]])
-        if self._done[name].cancelled():
-            raise _NotStarted(name)
-        return self._done[name].result()
+    async def _results(self, names: Sequence[str]) -> dict[str, R]:
+        """Wait for other tasks; where one was interrupted, this one has nothing to do yet."""
+        ends = {name: self._done[name] for name in names}
+        if running := [end for end in ends.values() if not end.done()]:
+            await asyncio.wait(running)
+        if stopped := [name for name, end in ends.items() if end.cancelled()]:
+            raise _NotStarted(stopped[0])
+        return {name: end.result() for name, end in ends.items()}
+
+
+_RUN: ContextVar[_Run[Any]] = ContextVar("loopwright_run")
+
+
+async def _one(name: str, place: int) -> Any:
+    return await _RUN.get().one(name, place)
+
+
+# LangGraph looks into a function once if it finds it by its name in its module, else at every call.
+_durable: Any = task(_one, name="task")  # type: ignore[call-overload]  # its overloads forbid a name
 
 
 async def run_ready(

@@ -1,7 +1,7 @@
 """How a step of a plan ended in one pass, as JSON that survives a crash. Pure."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -15,7 +15,8 @@ class StepEnd(TypedDict):
     """What one pass did for a step.
 
     `step` holds its id, its status and what changed; it stays `pending` where a question waits for
-    a human (`waiting`), or where it could not begin (`held`).
+    a human (`waiting`), or where it could not begin (`held`). `stopped` says why a hook wants the
+    run to end here, where one does.
     """
 
     step: FlowStep
@@ -24,6 +25,7 @@ class StepEnd(TypedDict):
     held: bool
     spend: Spend
     warnings: list[str]
+    stopped: NotRequired[str]
 
 
 def held(step_id: str) -> StepEnd:

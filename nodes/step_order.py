@@ -12,7 +12,9 @@ def order_of_pass(
     """The open steps that a pass can begin, dependencies first, and what each of them waits for.
 
     A step waits for its dependencies; one that may change the world also for the one before it in
-    the plan that may, so that the world ends the same however long the steps take.
+    the plan that may, so that the world ends the same however long the steps take. Where not all
+    can run at once, those with the longest chain of steps behind them come first ("highest level
+    first", Hu 1961), else the plan's order stands.
 
     Args:
         steps: The whole plan.
@@ -26,7 +28,8 @@ def order_of_pass(
     waits: dict[str, list[str]] = {}
     shut = set(waiting)
     before = ""
-    for step in in_plan_order([step for step in steps if step["status"] == "pending"]):
+    # The whole plan, not what is left of it: else a pass later on would order the writes otherwise.
+    for step in (step for step in in_plan_order(steps) if step["status"] == "pending"):
         name = step["id"]
         needed = list(step.get("depends_on") or [])
         if name in writes:
@@ -36,4 +39,15 @@ def order_of_pass(
             shut.add(name)
         else:
             waits[name] = needed
-    return list(waits), {name: [w for w in needed if w in waits] for name, needed in waits.items()}
+    waits = {name: [w for w in needed if w in waits] for name, needed in waits.items()}
+    behind = _steps_behind(waits)
+    return sorted(waits, key=lambda name: -behind[name]), waits
+
+
+def _steps_behind(waits: dict[str, list[str]]) -> dict[str, int]:
+    """How many steps the longest chain has that waits for each step."""
+    longest = dict.fromkeys(waits, 0)
+    for name in reversed(waits):
+        for needed in waits[name]:
+            longest[needed] = max(longest[needed], longest[name] + 1)
+    return longest

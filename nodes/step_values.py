@@ -46,19 +46,31 @@ class StepResults:
 
     async def of(self, record: CallRecord) -> Kept:
         """The result of a call that succeeded."""
-        text, message = record["result"], record["message"]
+        message = record["message"]
+        about = message.artifact if isinstance(message.artifact, Mapping) else {}
         stored = str(message.additional_kwargs.get("stored", ""))
+        return await self.kept(record["result"], about.get("data"), stored)
+
+    async def kept(self, text: str, data: Any, stored: str) -> Kept:
+        """A result as a step keeps it.
+
+        Args:
+            text: As a model is shown it.
+            data: Its structured part, or None.
+            stored: Id of the whole text in the store; "" where `text` is all of it.
+        """
         whole = await self._store.whole(stored) if stored else None
         if whole is not None:
-            data = _spelled(whole)
-            return Kept(data, "stored", stored) if self._lasts else Kept(data, "value")
-        about = message.artifact if isinstance(message.artifact, Mapping) else {}
-        data = about.get("data")
+            spelled = _spelled(whole)
+            return Kept(spelled, "stored", stored) if self._lasts else Kept(spelled, "value")
+        spelled = _spelled(text)
         if data is None:
-            data = _spelled(text)
+            return Kept(spelled, "text" if isinstance(spelled, str) else "json")
         if data == text:
             return Kept(data, "text")
-        return Kept(data, "json" if _scalar(text, _spelled(text)) == data else "value")
+        said = _scalar(text, spelled)
+        same = type(said) is type(data) and said == data  # False is no 0
+        return Kept(data, "json" if same else "value")
 
     async def data(self, step: FlowStep) -> Any:
         """The result of a finished step.

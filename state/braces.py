@@ -7,10 +7,11 @@ key with one of `.[]{}` in it stands in quotes: `{{s1["a.b"]}}`. `\{{` is a lite
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-_OPEN: Final = "{{"
+OPEN: Final = "{{"
 _CLOSE: Final = "}}"
 # Neither pattern can read the same text in two ways: they are linear on any text.
 _ROOT: Final = re.compile(r"\s*([^\s.\[\]{}][^.\[\]{}]*)")
@@ -22,6 +23,7 @@ _PART: Final = re.compile(
     re.VERBOSE,
 )
 _SHOWN: Final = 100
+_SHORT: Final = 1_000
 
 
 class Reference(NamedTuple):
@@ -52,17 +54,27 @@ class Piece(NamedTuple):
     means: Reference | Flaw | str
 
 
-def pieces(text: str) -> Iterator[Piece]:
+def pieces(text: str) -> Sequence[Piece]:
     """The text in pieces; as written, they are the text again."""
+    # A plan is read again and again: to check it, to compare it, to run it.
+    return _remembered(text) if len(text) <= _SHORT else tuple(_all_pieces(text))
+
+
+@lru_cache(maxsize=4096)
+def _remembered(text: str) -> tuple[Piece, ...]:
+    return tuple(_all_pieces(text))
+
+
+def _all_pieces(text: str) -> Iterator[Piece]:
     done = 0
-    while (start := text.find(_OPEN, done)) >= 0:
+    while (start := text.find(OPEN, done)) >= 0:
         escaped = text[done:start].endswith("\\")
         before = text[done : start - escaped]
         if before:
             yield Piece(before, before)
         if escaped:
-            done = start + len(_OPEN)
-            yield Piece(text[start - 1 : done], _OPEN)
+            done = start + len(OPEN)
+            yield Piece(text[start - 1 : done], OPEN)
         else:
             means, done = _read(text, start)
             yield Piece(text[start:done], means)
@@ -72,7 +84,7 @@ def pieces(text: str) -> Iterator[Piece]:
 
 def _read(text: str, start: int) -> tuple[Reference | Flaw, int]:
     """What begins here, and where all that belongs to it ends."""
-    at = start + len(_OPEN)
+    at = start + len(OPEN)
     root = _ROOT.match(text, at)
     if not root:
         return _flaw(text, start, at, "it does not begin with the id of a step")
@@ -84,7 +96,7 @@ def _read(text: str, start: int) -> tuple[Reference | Flaw, int]:
             return _flaw(text, start, at, _why(text, at))
         path.append(_part(found))
         at = found.end()
-    inside = text[start + len(_OPEN) : at].strip()
+    inside = text[start + len(OPEN) : at].strip()
     return Reference(root[1].rstrip(), tuple(path), inside), at + len(_CLOSE)
 
 
@@ -96,7 +108,7 @@ def _part(found: re.Match[str]) -> str | int:
 
 def _why(text: str, at: int) -> str:
     """Why a path cannot go on here."""
-    if text.startswith(_OPEN, at):
+    if text.startswith(OPEN, at):
         return "another '{{' comes before its '}}'"
     if text.startswith(".", at):
         return "a name is missing after a '.'"

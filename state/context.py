@@ -71,7 +71,7 @@ class Context(BaseModel):
     )
     max_tasks: int = Field(default=20, ge=1, le=200, description="Tasks a plan may have.")
     max_steps: int = Field(
-        default=40, ge=1, le=5_000, description="Steps a plan of prompt_flow may have."
+        default=40, ge=1, le=1_000, description="Steps a plan of prompt_flow may have."
     )
     max_recoveries: int = Field(
         default=4, ge=0, le=20, description="Repairs of a plan of prompt_flow per user turn."

@@ -49,7 +49,7 @@ class FlowStep(Task, total=False):
     failure: Failure | Literal[""]
     shape: Literal["text", "json", "value", "stored", ""]
     """Where the result as data is: the `result` text itself, the JSON it spells, `value`, or the
-    store under the id `stored`. '' before the step is done. See `value_of`."""
+    store under the id `stored`. '' before the step is done. See `value_of` and `was_made`."""
     value: Any
     """The result as data, where its text does not say it."""
     stored: str
@@ -159,6 +159,14 @@ class FlowUpdate(LoopUpdate, total=False):
 def failed_steps(steps: Sequence[FlowStep]) -> list[FlowStep]:
     """The steps that failed and that the goal cannot be met without."""
     return [step for step in steps if step["status"] == "failed" and not step.get("optional")]
+
+
+def was_made(step: FlowStep) -> bool:
+    """Whether the step is not done though its call changed the world: the result failed its check.
+
+    The call is not made again; another plan may give it another check.
+    """
+    return step["status"] != "completed" and bool(step.get("shape"))
 
 
 def value_of(step: FlowStep) -> Any:

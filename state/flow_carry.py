@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from .canonical import canonical
-from .flow import FlowStep
+from .flow import FlowStep, was_made
 from .flow_plan import in_plan_order, prints
+from .flow_sent import Sent, same_when_sent
 from .plan import free_id
 from .references import GLOBAL, references_in, renamed
 
@@ -32,14 +33,20 @@ def adopt(
     variables: Mapping[str, Any],
     old_variables: Mapping[str, Any],
     rounds: Mapping[str, int],
+    reads: Collection[str] = (),
+    sent_before: Mapping[str, Any] | None = None,
+    sent: Sent = lambda _, arguments: arguments,
 ) -> list[FlowStep]:
     """A sound plan's steps in place of the old ones, with what is done carried over.
 
-    A finished step stays finished where the new plan makes the same call of the same things,
-    under whatever id: its result moves there. One that the new plan leaves out is kept in front;
-    it gives its id to a new step that wants it, and takes another. Other old steps go. A new step
-    may refer to a finished one by its old id. Calls are counted on where an id was used before,
-    so evidence ids stay unambiguous.
+    A finished step stays finished where the new plan makes the same call of the same things, under
+    whatever id or spelling (see `same_when_sent`): its result moves there. One that the new plan
+    leaves out is kept in front; it gives its id to a new step that wants it, and takes another. A
+    finished read that the new plan places behind an unfinished step is made again, and its first
+    result goes: the world may be another by then. A write is not, wherever it is placed; nor is one whose result failed the check
+    of the old plan: that result is held against the new one's. Other old steps go. A new step may
+    refer to a finished one by its old id. Calls are counted on where an id was used before, so
+    evidence ids stay unambiguous.
 
     Args:
         steps: The new plan's, as `steps_of` makes them.
@@ -47,6 +54,9 @@ def adopt(
         variables: The new plan's variables.
         old_variables: Those of the plan before.
         rounds: Step id to the highest round that evidence names, also of steps that went.
+        reads: Names of the tools that change nothing.
+        sent_before: Step id to the arguments that its call was made with.
+        sent: Spells arguments as they are sent.
     """
     if not old:
         return [_begun(step, None, rounds.get(step["id"], 0)) for step in steps]
@@ -54,10 +64,16 @@ def adopt(
     done = [step for step in old if step["status"] == "completed"]
     before = prints(old, old_variables)
     now = prints(steps, variables, {s["id"]: before[s["id"]] for s in done if s["id"] not in ids})
-    carried = _same_calls(steps, done, now, before)
+    called = [step for step in old if step["status"] == "completed" or was_made(step)]
+    pairs = _same_calls(steps, called, now, before)
+    pairs |= same_when_sent(
+        steps, called, pairs, variables=variables, made=sent_before or {}, sent=sent
+    )
+    carried = _still_good(pairs, steps, reads)
     homes = {step["id"]: name for name, step in carried.items()}
-    left_out = [step for step in done if step["id"] not in homes]
-    homes |= _names_for(left_out, ids, taken={*ids, *rounds, *(step["id"] for step in done)})
+    again = {step["id"] for step in pairs.values()}
+    left_out = [step for step in called if step["id"] not in again]
+    homes |= _names_for(left_out, ids, taken={*ids, *rounds, *(step["id"] for step in called)})
     names = {name: home for name, home in homes.items() if name not in {home, *ids}}
     earlier = {step["id"]: step for step in old}
     adopted = [_kept(step, homes, before[step["id"]]) for step in left_out]
@@ -69,6 +85,19 @@ def adopt(
             same = now[name] == before.get(name)
             adopted.append(_begun(fresh, earlier.get(name), rounds.get(name, 0), same=same))
     return adopted
+
+
+def _still_good(
+    carried: dict[str, FlowStep], steps: Sequence[FlowStep], reads: Collection[str]
+) -> dict[str, FlowStep]:
+    """The finished steps without those reads that now come behind something still to be done."""
+    ids = {step["id"] for step in steps}
+    good = dict(carried)
+    for step in in_plan_order(steps):
+        to_do = {name for name in step.get("depends_on") or [] if name in ids and name not in good}
+        if to_do and step["tool"] in reads:
+            good.pop(step["id"], None)
+    return good
 
 
 def _names_for(
@@ -84,10 +113,14 @@ def _names_for(
 
 
 def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str) -> FlowStep:
-    """A finished step that the new plan leaves out; what it was made from goes by its new ids."""
+    """A step that the new plan leaves out; what it was made from goes by its new ids.
+
+    One whose result failed its check did change the world: it is told, and found if planned again.
+    """
     before = [homes[name] for name in step.get("depends_on") or [] if name in homes]
     return {
         **step,
+        "status": "skipped" if was_made(step) else step["status"],
         "id": homes[step["id"]],
         "arguments": renamed(step["arguments"], homes),
         "depends_on": before,
@@ -111,7 +144,7 @@ def _finished(step: FlowStep, done: FlowStep, made_of: str, rounds: int) -> Flow
     """A new step with what a finished one left behind."""
     return {
         **step,
-        "status": done["status"],
+        "status": "pending" if was_made(done) else done["status"],
         "result": done.get("result", ""),
         "shape": done.get("shape", ""),
         "value": done.get("value"),

@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, Final
 
+from .braces import shortened
 from .flow_contracts import ExecutionPlan, PlanStep
 from .flow_plan import Links, links_of
 from .references import (
@@ -43,7 +44,9 @@ def flaws(plan: ExecutionPlan, *, kept: Collection[str], limit: int) -> list[str
     found += [f"{_name(s)} names no tool" for s in steps if not plan.steps[s.place].tool.strip()]
     found += _odd_dependencies(steps, known)
     found += _odd_references(steps, known, plan.global_variables)
-    found += [f"{_name(s)}: {what}" for s in steps for what in _malformed(s, plan.steps[s.place])]
+    found += [
+        f"{_name(s)}: {what}" for s in steps for what in _malformed(s, plan.steps[s.place], known)
+    ]
     return [*found, *_odd_variables(plan.global_variables), *_circle(steps)]
 
 
@@ -121,12 +124,26 @@ def _no_variable(step: Links, reference: Reference, variables: Mapping[str, Any]
         yield f"{_name(step)}: {error}"
 
 
-def _malformed(step: Links, planned: PlanStep) -> list[str]:
+def _malformed(step: Links, planned: PlanStep, known: Iterable[str]) -> list[str]:
     # Whatever is malformed takes a '{{' of its own: where references account for all of them, a
     # second reading, the dearest part of a check, would find nothing.
     if json.dumps(planned.arguments).count("{{") == len(step.references):
         return []
-    return malformed_in(planned.arguments)
+    return [*malformed_in(planned.arguments), *_odd_names(planned.arguments, {*known, GLOBAL})]
+
+
+def _odd_names(value: Any, ids: Collection[str]) -> Iterator[str]:
+    """References in the names of fields, where nothing is put in for them."""
+    names = value if isinstance(value, dict) else ()
+    for name in names:
+        if any(reference.root in ids for reference in references_in(name)):
+            yield (
+                f"the field name {shortened(name)!r} holds a reference, which is not expanded "
+                "there: only values may refer to results"
+            )
+    for item in value.values() if isinstance(value, dict) else value:
+        if isinstance(item, dict | list):
+            yield from _odd_names(item, ids)
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

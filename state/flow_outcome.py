@@ -6,11 +6,13 @@ from typing import Any, Final
 from .evidence import uncertain_calls
 from .flow import FlowState, FlowStep
 from .flow_plan import in_plan_order
-from .outcome import Outcome, OutcomeStatus, Reason, judge, spend_outcome, task_outcomes
+from .outcome import Outcome, OutcomeStatus, Reason, denial, judge, spend_outcome, task_outcomes
 
 _ALL_SHOWN: Final = 32_000
 _LEAST_SHOWN: Final = 2_000
 _NAMED: Final = 10
+# What models write into a list of which they were told to leave it empty.
+_NOTHING: Final = frozenset({"", "none", "nothing", "n/a", "null"})
 _WHY: Final[dict[str, str]] = {
     "BUDGET": "The allowance was used up before the plan was done.",
     "TIMEOUT": "The time allowed was used up before the plan was done.",
@@ -44,16 +46,19 @@ def outcome_of(state: FlowState, resume: dict[str, Any] | None, *, answer: str =
 
 def reason_of(state: FlowState) -> Reason:
     """Why the turn ended: what halted it, else that all that had to be done is done."""
-    return state.halt or ("GOAL" if all_required_done(state.todos) else "ERROR")
+    if state.halt is None and not all_required_done(state.todos):
+        return denial(state.todos) or "ERROR"
+    return state.halt or "GOAL"
 
 
 def all_required_done(steps: Sequence[FlowStep]) -> bool:
-    """Whether nothing is left to do that the goal needs; of no steps at all, no.
+    """Whether nothing is left to do that the goal needs; where nothing at all was done, no.
 
     A step is skipped only where it would need the result of an optional one.
     """
     done = {"completed", "skipped"}
-    return bool(steps) and all(s["status"] in done or s.get("optional") for s in steps)
+    something = any(s["status"] == "completed" for s in steps)
+    return something and all(s["status"] in done or s.get("optional") for s in steps)
 
 
 def _status(reason: Reason, state: FlowState) -> OutcomeStatus:
@@ -70,7 +75,12 @@ def everything_done(state: FlowState) -> bool:
 
 
 def _left_out(state: FlowState) -> list[str]:
-    return [f"Not planned: {part}" for part in state.plan.get("left_out", []) if part.strip()]
+    parts = state.plan.get("left_out", [])
+    return [f"Not planned: {part}" for part in parts if _bare(part) not in _NOTHING]
+
+
+def _bare(text: str) -> str:
+    return text.strip(" .-–—").casefold()  # noqa: RUF001 - dashes on purpose
 
 
 def unmet_of_flow(state: FlowState) -> list[str]:

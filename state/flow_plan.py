@@ -126,9 +126,9 @@ def prints(
 ) -> dict[str, str]:
     """What each step is made from, as one hash a step: equal where the same call would be made.
 
-    That is its tool, its arguments with the values of variables, and the prints of what it refers
-    to and of its other dependencies: ids do not matter, words neither. A step that was taken over
-    keeps the print it was made with (`made_of`): its variables may be gone.
+    That is its tool and its arguments, with the values of variables and the prints of what it
+    refers to: ids do not matter, words neither, nor what it merely follows. A step that was taken
+    over keeps the print it was made with (`made_of`): its variables may be gone.
 
     Args:
         steps: Of one plan; an id that is not among them counts as itself.
@@ -152,10 +152,16 @@ def _print_of(step: FlowStep, known: Mapping[str, str], variables: Mapping[str, 
         filled = resolve(step["arguments"], symbols, variables)
     except MissingValue:  # no sound plan
         filled = step["arguments"]
-    others = {known.get(i, i) for i in step.get("depends_on") or [] if i not in roots}
-    return hash_of([step["tool"], filled, sorted(others)])
+    return hash_of([step["tool"], filled])
 
 
 def fingerprint(steps: Sequence[FlowStep], variables: Mapping[str, Any]) -> str:
     """What a whole plan does, as a hash: the same for any ids, words and order of its steps."""
-    return hash_of(sorted(prints(steps, variables).values()))
+    found = prints(steps, variables)
+    return hash_of(sorted(hash_of([found[s["id"]], _follows(s, found)]) for s in steps))
+
+
+def _follows(step: FlowStep, known: Mapping[str, str]) -> list[str]:
+    """The prints of what a step comes after without referring to it."""
+    roots = {reference.root for reference in references_in(step["arguments"])}
+    return sorted(known.get(i, i) for i in step.get("depends_on") or [] if i not in roots)

@@ -61,11 +61,12 @@ class LoopState(LoopOutput):
     request_id: str = ""
     """Id of the message that holds the request; intake writes it."""
     task_completed: bool = False
-    """The whole request is done and proven; the verifier writes it."""
+    """The whole request is done and proven; whoever judges the answer writes it: the verifier, a
+    thought, answer_flow."""
     should_continue: bool = True
     """Another cycle may run; whoever meets a limit clears it."""
     improvements: list[str] = field(default_factory=list)
-    """What the next plan must mend; the verifier writes it."""
+    """What the next plan or answer must mend; the verifier writes it, recover, a review, a hook."""
     halt: Reason | None = None
     """Why the run must end now, where it is not the goal."""
     hook_context: list[str] = field(default_factory=list)

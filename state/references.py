@@ -6,10 +6,11 @@ variable of the plan, `{{global}}` all of them.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from .braces import Flaw, Piece, Reference as Reference, pieces, shortened
+from .braces import OPEN, Flaw, Piece, Reference as Reference, pieces, shortened
 
 GLOBAL: Final = "global"
 """The root by which references read the plan's variables."""
@@ -19,6 +20,8 @@ _INDEX: Final = re.compile(r"-?[0-9]{1,9}")
 _ALL_OF_OBJECT: Final = frozenset({("output",), ("result",)})
 _ALL_OF_OTHER: Final = _ALL_OF_OBJECT | {("text",), ("content",)}
 _NAMES_SHOWN: Final = 20
+_MANY: Final = 2
+_LONGEST: Final = 10_000_000
 
 
 class MissingValue(Exception):
@@ -42,8 +45,7 @@ def malformed_in(value: Any) -> list[str]:
 def is_whole(text: str) -> bool:
     """Whether the text is exactly one reference: it then stands for a value of any type."""
     found = pieces(text)
-    first = next(found, None)
-    return bool(first and isinstance(first.means, Reference) and next(found, None) is None)
+    return len(found) == 1 and isinstance(found[0].means, Reference)
 
 
 def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
@@ -61,8 +63,10 @@ def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]
 
     Raises:
         MissingValue: A step, a key or an item is not there, or a reference is malformed. Nothing
-            is ever put in its place.
+            is ever put in its place. Also where a few references would become more than can be
+            sent: what each step takes twice doubles from step to step.
     """
+    _refuse_flood(references_in(value), results, variables)
     return _mapped(value, lambda text: _resolved(text, results, variables))
 
 
@@ -85,7 +89,8 @@ def _pieces_in(value: Any) -> Iterator[Piece]:
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):
-            yield from pieces(item)
+            if OPEN in item:
+                yield from pieces(item)
         elif isinstance(item, dict | list):
             waiting.extend(reversed(item.values() if isinstance(item, dict) else item))
 
@@ -97,8 +102,30 @@ def _renamed(piece: Piece, names: Mapping[str, str]) -> str:
     return piece.raw.replace(root, names.get(root, root), 1)
 
 
+def _refuse_flood(
+    references: Sequence[Reference], results: Mapping[str, Any], variables: Mapping[str, Any]
+) -> None:
+    """Raise before more is put together than a machine can hold; one reference adds nothing."""
+    if len(references) < _MANY:
+        return
+    times = Counter(references)
+    size = sum(n * _length(_meaning_of(r, results, variables)) for r, n in times.items())
+    if size > _LONGEST:
+        msg = (
+            f"its references stand for {size:,} characters together, and at most {_LONGEST:,} can "
+            "be put into one call: refer to the parts that are needed"
+        )
+        raise MissingValue(msg)
+
+
+def _length(value: Any) -> int:
+    return len(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
 def _resolved(text: str, results: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
-    found = list(pieces(text))
+    if OPEN not in text:
+        return text
+    found = pieces(text)
     values = [_meaning(piece, results, variables) for piece in found]
     if len(found) == 1 and isinstance(found[0].means, Reference):
         return _mapped(values[0], str)
@@ -110,9 +137,15 @@ def _meaning(piece: Piece, results: Mapping[str, Any], variables: Mapping[str, A
         return piece.means
     if isinstance(piece.means, Flaw):
         raise MissingValue(piece.means.why)
-    if piece.means.root == GLOBAL:
-        return _followed(piece.means, dict(variables))
-    return _of_step(piece.means, results)
+    return _meaning_of(piece.means, results, variables)
+
+
+def _meaning_of(
+    reference: Reference, results: Mapping[str, Any], variables: Mapping[str, Any]
+) -> Any:
+    if reference.root == GLOBAL:
+        return _followed(reference, dict(variables))
+    return _of_step(reference, results)
 
 
 def _of_step(reference: Reference, results: Mapping[str, Any]) -> Any:

@@ -175,7 +175,7 @@ _KNOWN: Final = (
     | {"properties", "required", "additionalProperties"}
     | {*_BOUNDS, *_COUNTS["string"], *_COUNTS["array"]}
 )
-_CHOICE: Final = frozenset({"anyOf", "description", "default"})
+_WORDS: Final = frozenset({"description", "default"})
 _LIMITS_OF_TEXT: Final = frozenset({"enum", "anyOf", *_COUNTS["string"]})
 _SIZES: Final = range(-(2**63), 2**63)
 _FREE_DEPTH: Final = 8
@@ -202,10 +202,10 @@ def _is_reference(value: Any) -> bool:
 
 def _sure_of_known(schema: Mapping[str, Any]) -> Check:
     kind = schema.get("type", "")
-    if "anyOf" in schema and not set(schema) - _CHOICE:
+    if "anyOf" in schema and set(schema) - _WORDS == {"anyOf"}:
         branches = [_sure(branch) for branch in schema["anyOf"]]
         return lambda value: any(branch(value) for branch in branches)
-    if "anyOf" in schema or not isinstance(kind, str):
+    if "anyOf" in schema or (not kind and set(schema) - _WORDS):
         return _is_reference
     if "enum" in schema:
         return _sure_choice(schema["enum"]) if kind == "string" else _is_reference

@@ -36,8 +36,8 @@ class PlannedCall(TypedDict):
     asks for a fresh result. Once it turns out that the call may have run before, `uncertain` says
     why and `doubts` how often that was. A question is answered too late after `expires_at` (UTC).
     `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
-    seconds than its tool has: `deadline`. What is not required is missing in a call that an earlier
-    version planned.
+    seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
+    it repeats. What is not required is missing in a call that an earlier version planned.
     """
 
     id: str
@@ -57,6 +57,7 @@ class PlannedCall(TypedDict):
     doubts: NotRequired[int]
     tail_of: NotRequired[str]
     deadline: NotRequired[float]
+    tries: NotRequired[int]
 
 
 @dataclass(frozen=True)

@@ -29,14 +29,15 @@ async def wait_at_most(task: asyncio.Future[Any], deadline: float) -> bool:
         done, _ = await asyncio.wait({task}, timeout=deadline)
         return bool(done)
     finally:
+        # A caller who is cancelled meanwhile will not look at what the task ends with.
+        task.add_done_callback(_forget)
         if not task.done():
             task.cancel()
-            task.add_done_callback(_forget)
             await asyncio.wait({task}, timeout=_GRACE)
 
 
 def _forget(task: asyncio.Future[Any]) -> None:
-    """Look at an abandoned task's exception, which nobody else will."""
+    """Look at a task's exception, which perhaps nobody else will."""
     if not task.cancelled():
         task.exception()
 

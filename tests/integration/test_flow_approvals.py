@@ -57,7 +57,7 @@ def ended(outcome):
     return outcome["status"], outcome["reason"]
 
 
-@pytest.mark.req("S2-11", "P-01", "P-02", "P-35")
+@pytest.mark.req("P-02")
 def test_writes_are_asked_about_one_at_a_time_and_each_runs_before_the_next_question():
     world = World()
     model = planning(flow(put("w1", 1), put("w2", 2), put("w3", "{{w2.put}}")))
@@ -107,6 +107,20 @@ def test_reads_go_on_while_a_question_waits_and_the_writes_behind_it_wait():
     assert world.done("look")[2:] == ["ask is done"]
     order = [name for name, _ in world.calls]
     assert order.index("put") < order.index("free"), "writes keep the order of the plan"
+
+
+@pytest.mark.req("S2-11")
+@pytest.mark.parametrize("policy", ["allow", [{"tool": "put", "action": "ask"}]], ids=str)
+def test_questions_do_not_change_the_order_of_the_writes(policy):
+    """What is done when a question is answered must not bring a later write to the front."""
+    world = World()
+    plan = flow(put("second", 2, ["r"]), put("first", 1), look("r", "r"))
+    graph = asking(world, planning(plan), policy)
+    result = graph.invoke(said(), THREAD)
+    while "__interrupt__" in result:
+        result = answer(graph)
+    assert ended(result["outcome"]) == ("complete", "GOAL")
+    assert world.done("put") == [1, 2]
 
 
 def free_write(world):
@@ -281,6 +295,31 @@ def test_of_two_questions_a_rejection_ends_the_run_and_the_other_call_is_never_m
     assert graph.get_state(THREAD).next == ()
 
 
+@pytest.mark.req("P-05")
+def test_a_new_message_while_a_question_waits_makes_a_new_plan_and_the_old_call_is_never_made():
+    world = World()
+    model = planning(flow(look("r", "r"), put("w", "old")), flow(put("w", "new")))
+    graph = asking(world, model)
+    graph.invoke(said(), THREAD)
+    question = asked(graph.invoke(said("Put the new one instead."), THREAD))
+    assert question["action_request"]["args"] == {"what": "new"}
+    assert world.done("put") == []
+    assert ended(answer(graph)["outcome"]) == ("complete", "GOAL")
+    assert world.calls == [("look", "r"), ("put", "new")]
+
+
+@pytest.mark.req("P-05")
+def test_an_approval_of_an_old_question_does_not_approve_the_new_one():
+    world = World()
+    model = planning(flow(look("a", "a"), put("w", "old")), flow(put("x", "new")))
+    graph = asking(world, model)
+    old = asked(graph.invoke(said(), THREAD))
+    graph.invoke(said("Put the new one instead."), THREAD)
+    again = asked(answer(graph, {"type": "approve", "tool_call_id": old["tool_call_id"]}))
+    assert again["task"] == "x"
+    assert world.done("put") == []
+
+
 def test_a_rejected_step_that_is_optional_is_left_out():
     world = World()
     plan = flow(put("w", 1, optional=True), look("needs", "{{w.put}}"), look("r", "r", ["w"]))
@@ -354,7 +393,7 @@ def test_a_question_that_waits_does_not_outlive_another_plan():
     assert world.done("put") == ["new"]
 
 
-@pytest.mark.req("P-02")
+@pytest.mark.req("P-37")
 @pytest.mark.parametrize("wrong", ["oops", [], {}, {"type": "edit"}, 7, None], ids=repr)
 def test_an_answer_of_the_wrong_shape_leaves_the_question_open(wrong):
     world = World()
@@ -416,7 +455,6 @@ def test_a_hook_may_have_a_human_asked():
     assert world.done("put") == [1]
 
 
-@pytest.mark.req("P-35")
 async def test_a_write_of_a_server_is_asked_about_by_default_and_made_once(tmp_path):
     book = tmp_path / "book"
     plan = flow(

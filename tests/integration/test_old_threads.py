@@ -1,9 +1,6 @@
 """Threads that an earlier version, another graph or another provider left behind."""
 
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ from loopwright.doors.builder import LoopBuilder
 from loopwright.doors.durability import list_threads
 from loopwright.prompts.sections import read_json
 from loopwright.state.messages import Messages
+from support import killed
 from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -217,23 +215,4 @@ def test_the_same_call_id_in_every_turn_is_only_data(tmp_path):
 @pytest.mark.req("P-46")
 def test_state_is_json_and_messages_also_where_nothing_else_may_be_read_back(tmp_path):
     """A whole run with questions, saved and read under strict rules, says nothing of odd types."""
-    code = (
-        "import sys, logging; logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)\n"
-        "logging.getLogger('asyncio').setLevel(logging.WARNING)\n"
-        "from support import killed\n"
-        "killed.run(sys.argv[1], {}, {})\n"
-    )
-    env = {
-        **os.environ,
-        "LANGGRAPH_STRICT_MSGPACK": "true",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
-    }
-    arguments = [sys.executable, "-W", "error", "-c", code, str(tmp_path)]
-    ran = subprocess.run(
-        arguments, env=env, capture_output=True, text=True, timeout=60, check=False
-    )
-    said = ran.stderr + (tmp_path / "stderr").read_text()
-    assert ran.returncode == 0, said
-    assert '"status": "complete"' in (tmp_path / "result.json").read_text()
-    for sign in ("unregistered", "Deserializing", "Blocked deserialization", "Traceback"):
-        assert sign not in said, said
+    killed.run_strictly("killed", tmp_path)

@@ -61,7 +61,7 @@ def test_a_plan_is_made_checked_run_and_answered_from():
     assert state.get_state(THREAD).values == {}
 
 
-@pytest.mark.req("S2-16", "S2-44")
+@pytest.mark.req("S2-16")
 def test_results_are_kept_under_the_ids_of_their_steps():
     saver = InMemorySaver()
     graph = World().graph(planning(diamond()), checkpointer=saver)
@@ -195,6 +195,7 @@ def test_a_result_too_long_to_show_is_whole_where_it_is_referred_to():
     assert len(steps_by_id(outcome)["a"]["result"]) < 1_000
 
 
+@pytest.mark.req("S2-44")
 async def test_many_runs_at_once_do_not_mix():
     async def one(number):
         world = World()
@@ -221,6 +222,7 @@ def test_no_answer_is_given_before_every_step_is_done():
     assert order == ["flow_planner", "a", "b", "answerer"]
 
 
+@pytest.mark.req("S2-44")
 def test_a_second_question_on_the_thread_gets_a_plan_of_its_own():
     world, saver = World(), InMemorySaver()
     model = planning(flow(step("a", arguments={"what": 1})), flow(step("a", arguments={"what": 2})))

@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_prompt_flow, open_durability
 from support import killed
-from support.flows import citing, declared, flow, said, step
+from support.flows import citing, decide, declared, flow, said, step
 
 THREAD = killed.THREAD
 FACTS = killed.FACTS
@@ -32,11 +32,17 @@ SAVED = {"save": "Ada; 7 euro", "note": "1843"}
 
 
 def tools_of(world: killed.World, kill: dict[str, Any]) -> list[Any]:
-    """`look` reads and `save` writes; one of them may be where the process dies."""
+    """`look` reads and `save` writes; one of them may be where the process dies.
+
+    `fails` names a fact that cannot be looked up the first time.
+    """
 
     def look(name: str) -> str:
         """Look up a fact."""
         world.tell("calls", name)
+        if kill.get("fails") == name and not world.lines("failed"):
+            world.tell("failed", name)
+            raise ValueError("the line is down")
         if kill.get("tool") == name:
             world.wait_for_recorded(kill.get("recorded", 0))
             killed.die()
@@ -53,14 +59,15 @@ def tools_of(world: killed.World, kill: dict[str, Any]) -> list[Any]:
 
 
 def model_of(world: killed.World, kill: dict[str, Any], plan: Any = PLAN) -> ScriptedModel:
-    """Always plans this; answers by citing what is done."""
+    """Always plans this; answers by citing what is done, and has tried again what failed."""
 
     def answer(messages: list[Any], offered: list[str]) -> Any:
         role = messages[0].text.split()[3].rstrip(".:")
         world.tell("asks", role)
         if kill.get("model") == role:
             return _last_thought()
-        return plan if role == "flow_planner" else citing(messages, offered)
+        known = {"flow_planner": plan, "recovery": decide("retry_step")}
+        return known[role] if role in known else citing(messages, offered)
 
     return ScriptedModel(answer)
 

@@ -89,6 +89,20 @@ def test_each_limit_warns_once_at_four_fifths() -> None:
     assert Ledger(Context(max_model_calls=5), Spend(model_calls=4)).near() == []
 
 
+def test_seconds_that_branches_used_before_a_resume_count_as_long_as_these_branches_took() -> None:
+    ledger = Ledger(Context(max_seconds=10), clock=Clock())
+    ledger.span = lambda known: sum(known.values())
+    assert ledger.recalled_seconds == 0
+    ledger.recall("a", Spend(seconds=4, tool_calls=1))
+    assert ledger.recalled_seconds == 4
+    ledger.recall("b", Spend(seconds=5))
+    ledger.recall("c", Spend())
+    ledger.recall("c", Spend(seconds=3))  # only what is told first of a branch counts
+    assert (ledger.recalled_seconds, ledger.exhausted) == (9, None)
+    ledger.recall("d", Spend(seconds=1))
+    assert ledger.exhausted == "seconds"
+
+
 def test_branches_cannot_overrun_a_limit_together() -> None:
     ledger = Ledger(Context(max_model_calls=100))
     granted: list[bool] = []

@@ -7,6 +7,7 @@ from loopwright import Hook
 from loopwright.doors.journal import CallKey
 from loopwright.nodes.flow_intake import flow_intake
 from loopwright.nodes.turns import request_name
+from loopwright.state.flow import value_of
 from support.flow_nodes import Turn, parts_with, steps
 from support.flows import GOAL, said, step
 
@@ -132,3 +133,33 @@ async def test_a_hook_may_refuse_a_turn_or_add_to_its_prompts():
     assert (await entered(parts))["hook_context"] == ["It is Monday."]
     state = await entered(parts, **left_behind(messages=[REQUEST, HumanMessage("refuse", id="2")]))
     assert (state["halt"], state["unmet"], state["todos"]) == ("DENIED", ["not here"], [])
+
+
+@pytest.mark.req("P-06")
+async def test_a_write_that_was_made_before_a_crash_completes_its_step_with_what_it_gave():
+    """The process died between the call and the record of its step's end."""
+    result = {"text": "put", "data": {"put": 7}, "is_error": False, "artifact": {}, "stored": ""}
+    other = HumanMessage("And now?", id="m2")
+    for expect, status in ((None, "completed"), ("put == 8", "pending")):
+        parts = parts_with()
+        key = CallKey("t", "", "1-a", "b.1.0", "hash")
+        await parts.journal.claim(key, tool="put", server=None, arguments={"what": "found"})
+        await parts.journal.end(key, "finished", result)
+        given = left_behind(messages=[REQUEST, other], outcome=None)
+        given["todos"][1] |= {"expect": expect, "status": "pending"}
+        b = (await entered(parts, **given))["todos"][1]
+        assert b["status"] == status
+        if status == "completed":
+            assert (value_of(b), b["evidence"], b["rounds"]) == ({"put": 7}, ["b.1.0"], 1)
+        else:
+            assert "called put(" in b["feedback"], "what it gave is not what was expected"
+
+
+async def test_a_call_whose_end_the_state_knows_changes_nothing():
+    parts = parts_with()
+    key = CallKey("t", "", "1-a", "b.1.0", "hash")
+    await parts.journal.claim(key, tool="put", server=None, arguments={"what": "found"})
+    await parts.journal.end(key, "finished", {"text": "put"})
+    known = [{"id": "b.1.0", "task": "b", "tool": "put", "arguments": {}, "status": "success"}]
+    b = (await entered(parts, **left_behind(outcome=None, evidence=known)))["todos"][1]
+    assert b["status"] == "pending", "it failed for another reason than its call"

@@ -247,6 +247,7 @@ async def test_where_no_answer_is_of_use_another_plan_is_made_while_that_may_be(
         assert "no usable decision" in ran.state.warnings[0]
 
 
+@pytest.mark.req("S2-32")
 async def test_a_spent_allowance_ends_the_turn_with_the_original_error():
     spent = {"model_calls": 5}
     ran = await after(steps=[broken("s1")], spend=spent, settings={"max_model_calls": 5})

@@ -11,6 +11,7 @@ from loopwright.nodes.flow_views import as_planned
 from loopwright.nodes.review_flow import review_flow
 from loopwright.state.flow import FlowState
 from loopwright.state.flow_contracts import ExecutionPlan
+from loopwright.tools.catalog import Catalog
 from support.flow_nodes import Turn, parts_with, steps
 from support.flows import flow, of_type, step
 from support.front_ends import (
@@ -29,7 +30,7 @@ PLAN = flow(A, B, globalVariables={"city": "Ulm"}, planId="p7")
 def reviewed(plan=PLAN, /, **state):
     """The state of a turn whose plan waits for its review."""
     before = FlowState(**{k: v for k, v in state.items() if k in ("todos", "prints", "plan")})
-    _, update = adopted(ExecutionPlan.model_validate(plan), before)
+    _, update = adopted(ExecutionPlan.model_validate(plan), before, Catalog({}))
     taken = {**update, "todos": update["todos"].value, "planning": "review"}
     return taken | {k: v for k, v in state.items() if k not in taken}
 

@@ -11,10 +11,12 @@ def planned(*steps, **variables):
     return steps_of(plan(*steps, **variables))
 
 
-def taken_over(steps, old, *, variables=None, old_variables=None, rounds=None):
+def taken_over(
+    steps, old, *, variables=None, old_variables=None, rounds=None, reads=frozenset({"get"})
+):
     return adopt(
         steps, old, variables=variables or {}, old_variables=old_variables or {},
-        rounds=rounds or {},
+        rounds=rounds or {}, reads=reads,
     )  # fmt: skip
 
 
@@ -81,6 +83,15 @@ def test_a_step_runs_again_when_anything_it_was_made_from_is_another():
     assert {n: s for n, s in steps.items() if n not in {"a", "b", "sum", "end"}} == {
         "b-2": "completed", "sum-2": "completed", "end-2": "completed",
     }  # fmt: skip
+
+
+@pytest.mark.req("S2-30")
+def test_a_finished_write_is_never_made_again_because_it_is_listed_behind_another_step():
+    old = finished(step("mail", tool="send"), step("look", q=1))
+    new = planned(step("fix", tool="mend"), step("mail", "fix", tool="send"), step("x", "fix", q=1))
+    steps = statuses(taken_over(new, old))
+    assert (steps["mail"], steps["fix"]) == ("completed", "pending")
+    assert steps["x"] == "pending", "what was read before the repair may be another now"
 
 
 def test_a_variable_counts_by_its_value():
@@ -207,21 +218,51 @@ def made_from(steps):
 @given(acyclic(), acyclic(), st.sets(st.sampled_from("abcdefgh")))
 def test_no_finished_step_is_lost_or_runs_twice_or_forgets_what_it_read(first, second, names):
     old = finish_some(planned(*first), names)
-    steps = taken_over(planned(*second), old)
+    steps = taken_over(planned(*second), old, reads=())
     assert made_from(steps) == made_from(old)
     assert len([s for s in steps if s["status"] == "completed"]) == len(made_from(old))
     assert {s["id"] for s in second} <= set(by_id(steps))
     assert all(roots(s) | set(s["depends_on"]) <= set(by_id(steps)) for s in steps)
-    again = taken_over(planned(*second), steps)
+    again = taken_over(planned(*second), steps, reads=())
     assert made_from(again) == made_from(old)
     assert statuses(again) == statuses(steps)
+
+
+@pytest.mark.req("S2-30")
+@settings(deadline=None)
+@given(acyclic(), acyclic(), st.sets(st.sampled_from("abcdefgh")))
+def test_no_write_is_lost_where_reads_are_made_again(first, second, names):
+    old = finish_some(planned(*first), names)
+    steps = taken_over(planned(*second), old)
+
+    def writes(some):
+        done = (s for s in some if s["status"] == "completed" and s["tool"] == "put")
+        return sorted(s["result"] for s in done)
+
+    assert writes(steps) == writes(old)
+    assert len(by_id(steps)) == len(steps)
+
+
+def test_a_write_whose_result_failed_its_check_is_found_again_after_another_plan():
+    old = finished(step("w", tool="send", q=1), step("x", q=1), only="x")
+    old[0] |= {"shape": "json", "result": "1", "feedback": "expected more"}
+    between = taken_over(planned(step("y", q=2)), old)
+    assert statuses(between) == {"w": "skipped", "x": "completed", "y": "pending"}
+    after = by_id(taken_over(planned(step("v", tool="send", q=1)), between))
+    assert (after["v"]["status"], after["v"]["shape"]) == ("pending", "json")
+
+
+def test_a_read_that_is_made_again_does_not_stay_beside_itself():
+    old = finished(step("r", q=1))
+    steps = taken_over(planned(step("w", tool="send"), step("r", "w", q=1)), old)
+    assert statuses(steps) == {"w": "pending", "r": "pending"}
 
 
 @settings(deadline=None)
 @given(acyclic(), st.sets(st.sampled_from("abcdefgh")))
 def test_the_same_plan_again_changes_nothing_that_is_done(given, names):
     old = finish_some(planned(*given), names)
-    steps = taken_over(planned(*given), old)
+    steps = taken_over(planned(*given), old, reads=())
     assert statuses(steps) == statuses(old)
     assert prints(steps, {}) == prints(old, {})
     assert difference(old, steps) == []

@@ -23,7 +23,7 @@ KEYS = {
         (None, [DONE], "complete", "GOAL"),
         (None, [DONE, OPTIONAL], "partial", "GOAL"),
         (None, [DONE, OPTIONAL, SKIPPED], "partial", "GOAL"),
-        (None, [OPTIONAL], "partial", "GOAL"),
+        (None, [OPTIONAL], "failed", "ERROR"),
         (None, [DONE, FAILED], "failed", "ERROR"),
         (None, [], "failed", "ERROR"),
         ("ERROR", [DONE, FAILED, OPEN], "failed", "ERROR"),

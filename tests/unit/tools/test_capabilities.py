@@ -102,12 +102,29 @@ def test_a_field_may_be_named_like_a_keyword():
     assert set(tool["result"]["properties"]) == {"title", "default"}
 
 
+def test_a_result_may_be_one_of_several():
+    branches = [{"type": "array", "title": "L", "items": {"type": "string"}}, {"type": "null"}]
+    schema = {"type": "object", "properties": {"a": {"anyOf": branches}}, "required": ["a"]}
+    (tool,) = capabilities(served({"name": "look", "outputSchema": schema}))
+    told = [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]
+    assert tool["result"]["properties"]["a"] == {"anyOf": told}
+
+
 def test_a_long_result_is_told_by_its_outer_fields():
     field = {"type": "object", "properties": {f"f{i}": {"type": "string"} for i in range(30)}}
     wide = {"type": "object", "properties": {f"part{i}": field for i in range(10)}}
     (tool,) = capabilities(served({"name": "look", "outputSchema": wide}))
     assert tool["result"]["properties"]["part9"] == {"type": "object"}
     assert len(json.dumps(tool)) < 2_000
+    (listing,) = capabilities(
+        served(
+            {
+                "name": "l",
+                "outputSchema": {"properties": {"result": {"type": "array", "items": wide}}},
+            }
+        )
+    )
+    assert listing["result"] == {"type": "array", "items": tool["result"]}
 
 
 def test_the_words_are_the_same_each_time():
@@ -154,6 +171,7 @@ def test_a_result_without_a_wrapper_stays_as_declared(declared):
         {"properties": {"result": {}}},
         {"properties": {"result": {"anyOf": [{"type": "object"}, {"type": "null"}]}}},
         {"properties": {"result": {"$ref": "#/$defs/none"}}},
+        {"properties": {"result": True}},
     ],
 )  # fmt: skip
 def test_a_schema_that_does_not_say_what_comes_counts_as_none(declared):

@@ -57,6 +57,7 @@ SCHEMA = sanitise(
         {"path": "a", "free": {"x": ["{{s1}}", None, 1.5]}},
         {"path": "a", "limit": "5", "share": 0.5, "tags": None},
         {"path": "{{never closed"},
+        {"path": "a", "mode": "{{never closed"},
     ],
 )
 def test_what_may_fit_is_no_problem(args):
@@ -114,13 +115,28 @@ def test_all_problems_are_named_outer_ones_first():
         {"properties": {"a": {"type": "array", "uniqueItems": True}}},
         {"properties": {"a": {"type": "array", "contains": {"const": 2}}}},
         {"properties": {"a": {"oneOf": [{"type": "array"}, {"items": {"type": "string"}}]}}},
-        {"properties": {"a": {"type": ["array", "null"]}}},
         {"properties": {"a": {"if": {"minItems": 1}, "then": {"type": "string"}}}},
     ],
 )
 def test_keywords_that_look_at_the_whole_wait_for_the_value(schema):
     """These do not survive the rewriting of tool schemas; a schema that has them is no trap."""
     assert open_problems(schema, {"a": ["{{s1}}", "{{s1}}"]}) == []
+    assert open_problems(schema | {"required": ["b"]}, {"a": ["{{s1}}"]}) != []
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"minimum": 3}, 2),
+        ({"items": {"type": "string"}}, [1]),
+        ({"properties": {"b": {"type": "string"}}}, {"b": 1}),
+        ({"enum": [1]}, True),
+        ({"const": 1}, 2),
+        ({"type": "object", "properties": {}, "anyOf": [{"required": ["b"]}]}, {}),
+    ],
+)
+def test_a_schema_that_was_not_rewritten_is_obeyed_too(schema, value):
+    assert len(open_problems({"type": "object", "properties": {"a": schema}}, {"a": value})) == 1
 
 
 LEAVES = st.none() | st.booleans() | st.integers(-3, 12) | st.floats(-2, 2) | st.text(max_size=4)
@@ -146,7 +162,7 @@ def test_without_references_it_says_what_the_check_before_a_call_says(args):
 def fitting(schema: Any) -> Any:
     """Values that fit a schema of this test."""
     if "anyOf" in schema:
-        return st.integers(0, 3) | st.lists(st.integers(), max_size=2)
+        return st.integers(0, 3) | st.lists(st.integers(-9, 9), max_size=2)
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     return {
@@ -156,7 +172,7 @@ def fitting(schema: Any) -> Any:
         "boolean": st.booleans(),
         "array": st.lists(st.integers(0, 9), min_size=1, max_size=3),
         "object": st.just({"on": True}) if schema.get("properties") else st.just({"a": "b"}),
-    }.get(schema.get("type"), LEAVES)
+    }.get(schema.get("type"), st.none() | st.text("ab", max_size=4))
 
 
 FITTING = st.fixed_dictionaries(

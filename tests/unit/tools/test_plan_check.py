@@ -21,6 +21,8 @@ TABLE = {
         "rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}},
         "row_count": {"type": "integer"},
         "meta": {"type": "object", "properties": {"took": {}}, "additionalProperties": True},
+        "linked": {"$ref": 5},
+        "open": True,
         "either": {"anyOf": [{"type": "object", "properties": {"a": {}}}, {"type": "null"}]},
     },
     "required": ["rows"],
@@ -119,7 +121,7 @@ BAD: list[Any] = [
     ([SALES, asks("a", "{{s1.rowcount}}")], "no field 'rowcount' there; did you mean 'row_count'"),
     ([SALES, asks("a", "{{s1.rows[0].total}}")], "{{s1.rows[0].total}}: the result of 's1' has no"),
     ([SALES, asks("a", "see {{s1.rows[0].names}}, {{s1.rows}}")], "did you mean 'name'?"),
-    ([SALES, asks("a", "{{s1.columns[0]}}")], "it has 'rows', 'row_count', 'meta', 'either'"),
+    ([SALES, asks("a", "{{s1.columns[0]}}")], "it has 'rows', 'row_count', 'meta', 'linked'"),
     ([SALES, step("a", "llm_call", arguments={"prompt": "{{ s1.data }}"})], "no field 'data'"),
     ([SALES, step("a", arguments={"query": {"deep": ["{{s1.nope}}"]}})], "no field 'nope'"),
     # Checks of results.
@@ -168,6 +170,10 @@ def test_variables_that_fit_are_sound():
     assert told(query, globalVariables=variables) != []
     query["arguments"]["limit"] = "{{ global.n }}"
     assert told(query, globalVariables=variables) == []
+    points = ["{{global.n}}", "{{global.deep.names[0]}}"]
+    (found,) = told(step("a", "draw", arguments={"kind": "bar", "points": points}),
+                    globalVariables=variables)  # fmt: skip
+    assert "points.1: 'x' is not of type 'number'" in found
 
 
 @pytest.mark.req("S2-06")
@@ -185,6 +191,14 @@ def test_without_any_tool_the_plan_is_told_so():
     plan = ExecutionPlan.model_validate({"steps": [step("a")]})
     found = plan_flaws(plan, build_catalog([], []), limit=5)
     assert found == ["step 'a': there is no tool 'search'; there are none"]
+
+
+@pytest.mark.req("S2-24")
+def test_every_unknown_tool_is_named_the_first_ones_with_others():
+    found = told(*(step(f"s{i}", f"searching{i}") for i in range(25)))
+    assert all(f"no tool 'searching{i}'" in flaw for i, flaw in enumerate(found))
+    assert "use one of: search" in found[0]
+    assert "use one of" not in found[-1]
 
 
 # Results that are there already.
@@ -233,6 +247,7 @@ def test_a_new_step_hides_a_finished_one_of_the_same_id():
         [SALES, asks("a", "{{s1.rows.0.name}}, {{s1['rows'][0][\"name\"]}}, {{s1.row_count}}")],
         [SALES, asks("a", "{{s1.output}} or {{s1.result}}, {{s1}}")],
         [SALES, asks("a", "{{s1.meta.anything[0].deep}} {{s1.either.b}}")],
+        [SALES, asks("a", "{{s1.linked.x}} {{s1.rows.name}} {{s1.open.y}} {{s1.meta[0]}}")],
         [step("s1"), asks("a", "{{s1.author[0].id}} {{s1.Exchange Rate}} {{s1.text}}")],
         [step("s1"), step("a", "draw", arguments={"kind": "{{s1.k}}", "points": "{{s1.p}}"})],
         [step("s1"), step("a", "draw", arguments={"kind": "bar", "points": ["{{s1.a}}", 2]})],
@@ -256,7 +271,7 @@ LITERALS: dict[str, Any] = {
     "limit": st.integers(0, 9),
     "kind": st.sampled_from(["bar", "line"]),
     "points": st.lists(st.floats(0, 9) | st.just("{{a.rows[0].Total Sales}}"), max_size=3),
-    "amount": st.integers() | st.floats(0, 1),
+    "amount": st.integers(-9, 9) | st.floats(0, 1),
 }
 CALLS = st.sampled_from([("query_sales", ["sql", "limit"]), ("draw", ["kind", "points"]),
                          ("convert", ["amount"])]).flatmap(

@@ -1,0 +1,144 @@
+"""Any plan, any answers, any failures, drained at any call: what always holds of a run."""
+
+import asyncio
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+from langgraph.types import Command
+
+from loopwright import Context, build_prompt_flow
+from loopwright.state.flow_contracts import ExecutionPlan
+from loopwright.state.flow_plan import in_plan_order, steps_of
+from support.flows import THREAD, decide, declared, flow, planning, said, step, steps_by_id
+
+ANSWERS = [["approve"], ["approve", "approve", "approve", "respond: said", "reject"]]
+
+
+class AnyRun:
+    """One random run, driven to its end, and what was called on the way."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.calls: list[tuple[str, str]] = []
+        self.answers: dict[str, list[str]] = {}
+        self.control = RunControl()
+        self.temper = self.random.choice(ANSWERS)
+        number = self.random.randint(2, 9)
+        self.plan = flow(*self._shuffled([self._step(n) for n in range(number)]))
+        self.steps = {s["id"]: s for s in steps_of(ExecutionPlan.model_validate(self.plan))}
+        self.failing, self.asked = (self._some(share) for share in (0.12, 0.4))
+        self.outcome = self._driven()
+
+    def _chance(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def _shuffled(self, things: list[Any]) -> list[Any]:
+        self.random.shuffle(things)
+        return things
+
+    def _some(self, share: float) -> set[str]:
+        return {name for name in sorted(self.steps) if self._chance(share)}
+
+    def _step(self, number: int) -> Any:
+        before = [f"s{n}" for n in range(number)]
+        refers = " ".join(f"{{{{{name}}}}}" for name in before if self._chance(0.2))
+        return step(
+            f"s{number}",
+            self.random.choice(["look", "look", "put"]),
+            [name for name in before if self._chance(0.25)],
+            arguments={"what": f"s{number}|{refers}"},
+            optional=self._chance(0.2),
+        )
+
+    def _tool(self, name: str, **hints: Any) -> Any:
+        async def run(what: str) -> str:
+            """Do it."""
+            own = what.split("|")[0]
+            self.calls.append((name, own))
+            if self._chance(0.1):
+                self.control.request_drain("signal")
+            await asyncio.sleep(self.random.random() * 0.005)
+            if own in self.failing:
+                raise ValueError(f"{own} is down")
+            return f"r {own}"
+
+        return declared(run, name=name, **hints)
+
+    def _graph(self) -> Any:
+        names = "|".join(sorted(self.asked)) or "nobody"
+        asks = {"arguments": {"what": f"^({names})[|]"}, "action": "ask"}
+        ways = [decide("give_up"), decide("retry_step")]
+        return build_prompt_flow(
+            model=planning(self.plan, recovery=lambda *_: self.random.choice(ways)),
+            tools=[self._tool("look", readOnlyHint=True), self._tool("put")],
+            policy=[{"tool": tool, **asks} for tool in ("look", "put")],
+            checkpointer=InMemorySaver(),
+        )
+
+    def _driven(self) -> Any:
+        graph = self._graph()
+        given: Any = said()
+        while True:
+            context = Context(max_parallel_tasks=self.random.randint(1, 4))
+            try:
+                result = graph.invoke(given, THREAD, context=context, control=self.control)
+            except GraphDrained:
+                self.control, given = RunControl(), None
+                continue
+            if "__interrupt__" not in result:
+                return result["outcome"]
+            (question,) = result["__interrupt__"]
+            given = Command(resume=self._answer(question.value["task"]))
+
+    def _answer(self, task: str) -> str:
+        chosen = self.random.choice(self.temper)
+        self.answers.setdefault(task, []).append(chosen)
+        return chosen
+
+
+@pytest.mark.req("S2-11", "P-41")
+@pytest.mark.parametrize("first", [150, 200, 390, 510])
+def test_what_holds_of_every_run(first):
+    """Among these are plans whose writes once changed places at a question."""
+    for seed in range(first, first + 30):
+        run = AnyRun(seed)
+        holds_of_calls(run, f"seed {seed}: {run.calls}")
+        holds_of_outcome(run, f"seed {seed}: {run.outcome}")
+
+
+def holds_of_calls(run, about):
+    ended = steps_by_id(run.outcome)
+    plan_order = [s["id"] for s in in_plan_order([*run.steps.values()]) if s["tool"] == "put"]
+    writes = [name for tool, name in run.calls if tool == "put"]
+    first = list(dict.fromkeys(writes))
+    assert first == [name for name in plan_order if name in first], f"order of writes, {about}"
+    for name, times in Counter(writes).items():
+        assert times == 1 or name in run.failing, f"{name} was made {times} times, {about}"
+    for _, name in run.calls:
+        for needed in run.steps[name]["depends_on"]:
+            assert ended[needed]["status"] != "pending", f"{name} ran before {needed}, {about}"
+        if name in run.asked:
+            assert "approve" in run.answers[name], f"{name} ran unasked, {about}"
+
+
+def holds_of_outcome(run, about):
+    ended = steps_by_id(run.outcome)
+    completed, open_ = (
+        {name for name, task in ended.items() if task["status"] == status}
+        for status in ("completed", "pending")
+    )
+    said_so = {name for name, given in run.answers.items() if "respond: said" in given}
+    assert not (completed & run.failing) - said_so, f"a failure counts, {about}"
+    called = {name for _, name in run.calls}
+    assert completed <= called | said_so, f"completed without a call, {about}"
+    everything = completed == set(ended)
+    assert (run.outcome["status"] == "complete") == everything, about
+    if run.outcome["reason"] == "GOAL":
+        assert not open_, f"the goal is met with open steps, {about}"
+    if not everything:
+        assert run.outcome["unmet"], f"nobody says what is missing, {about}"

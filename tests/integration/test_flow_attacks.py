@@ -1,0 +1,316 @@
+"""Plans, models and humans that lie or stumble: what was made stays made, and no end is better than
+it was."""
+
+import asyncio
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from loopwright import Context
+from loopwright.nodes import one_step
+from support.flows import (
+    THREAD,
+    World,
+    citing,
+    decide,
+    declared,
+    flow,
+    planning,
+    raising,
+    roles,
+    said,
+    step,
+)
+
+DOWN = raising(ValueError("the line is down"))
+FAILS = step("f", "look", ["w"], arguments={"what": "down"})
+GOES = step("g", arguments={"what": "up"})
+REPLAN = [decide("replan_from_failure")]
+
+
+def ended(outcome):
+    return outcome["status"], outcome["reason"]
+
+
+# What was made stays made.
+
+
+@pytest.mark.req("S2-30")
+@pytest.mark.parametrize(
+    ("planned", "again"),
+    [
+        ("{{a.n}}", 3),
+        ("{{a}}", "{{a.output}}"),
+        ("{{a.of}}", "abc"),
+        ("of {{a.of}}", "of abc"),
+        ({"n": "{{a.n}}"}, {"n": 3}),
+        ("{{global.x}}", "{{a.n}}"),
+        (3, "{{a.n}}"),
+    ],
+    ids=repr,
+)
+def test_a_write_that_a_new_plan_spells_otherwise_is_not_made_twice(planned, again):
+    a = step("a", arguments={"what": "abc"})
+    plans = [
+        flow(a, step("w", "put", ["a"], arguments={"what": planned}), FAILS,
+             globalVariables={"x": 3}),
+        flow(a, step("w", "put", arguments={"what": again}), GOES),
+    ]  # fmt: skip
+    world = World(down=DOWN)
+    outcome = world.graph(planning(*plans, recovery=REPLAN)).invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert len(world.done("put")) == 1
+    assert [task["id"] for task in outcome["tasks"]] == ["a", "w", "g"]
+
+
+@pytest.mark.req("S2-30")
+@pytest.mark.parametrize("again", [{"amount": 3, "currency": "EUR"}, {"amount": "3"}], ids=repr)
+def test_defaults_and_numbers_in_quotes_make_no_other_payment(again):
+    paid = []
+
+    def pay(amount: int, currency: str = "EUR") -> str:
+        """Pay."""
+        paid.append((amount, currency))
+        return "paid"
+
+    plans = [
+        flow(step("w", "pay", arguments={"amount": 3}), FAILS),
+        flow(step("w2", "pay", arguments=again), GOES),
+    ]
+    model = planning(*plans, recovery=REPLAN)
+    World(down=DOWN).graph(model, tools=[declared(pay)]).invoke(said())
+    assert paid == [(3, "EUR")]
+
+
+@pytest.mark.req("S2-30")
+def test_what_was_built_on_such_a_write_is_not_made_again_either():
+    plans = [
+        flow(step("a", arguments={"what": "abc"}), step("w", "put", arguments={"what": "{{a.n}}"}),
+             step("v", "put", arguments={"what": ["{{w.put}}", "after"]}), {**FAILS,
+             "dependencies": ["v"]}),
+        flow(step("w", "put", arguments={"what": 3}),
+             step("v", "put", arguments={"what": ["{{w.put}}", "after"]}), GOES),
+    ]  # fmt: skip
+    world = World(down=DOWN)
+    world.graph(planning(*plans, recovery=REPLAN)).invoke(said())
+    assert world.done("put") == [3, [3, "after"]]
+
+
+@pytest.mark.req("S2-30")
+def test_two_equal_writes_that_a_plan_wants_are_both_made_and_a_third_too():
+    same = {"arguments": {"what": 1}}
+    plans = [
+        flow(step("v", "put", **same), step("w", "put", ["v"], **same), FAILS),
+        flow(*(step(i, "put", **same) for i in ("x", "y", "z")), GOES),
+    ]
+    world = World(down=DOWN)
+    world.graph(planning(*plans, recovery=REPLAN)).invoke(said())
+    assert world.done("put") == [1, 1, 1]
+
+
+@pytest.mark.req("S2-30")
+def test_a_check_that_is_never_met_makes_no_write_twice_however_it_is_put():
+    plans = [
+        flow(step("w", "put", arguments={"what": 1}, expect=f"put == {n}")) for n in range(5, 20)
+    ]
+    world = World()
+    model = planning(*plans, recovery=lambda *_: decide("replan_from_failure"))
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert world.done("put") == [1]
+    assert outcome["status"] != "complete"
+
+
+# No end is better than it was.
+
+
+@pytest.mark.req("S2-14")
+@pytest.mark.parametrize(
+    ("policy", "end"), [(None, ("failed", "ERROR")), ("deny", ("blocked", "DENIED"))]
+)
+def test_a_run_in_which_nothing_came_of_anything_is_no_success_though_all_was_optional(policy, end):
+    model = planning(
+        flow(step("a", arguments={"what": "down"}, optional=True)), answerer=["All is done."]
+    )
+    result = World(down=DOWN).graph(model, policy=policy).invoke(said())
+    assert ended(result["outcome"]) == end
+    assert roles(model) == ["flow_planner"], "there is nothing to answer from"
+    assert "a (do a) failed" in result["outcome"]["answer"]
+
+
+@pytest.mark.req("S2-33")
+def test_a_new_plan_that_only_leaves_out_what_failed_does_not_complete_the_goal():
+    a = step("a", arguments={"what": "abc"})
+    plans = [flow(a, step("f", "put", arguments={"what": "{{a.nothing}}"})), flow(a)]
+    model = planning(*plans, recovery=REPLAN)
+    outcome = World().graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("partial", "GOAL")
+    (unmet,) = outcome["unmet"]
+    assert "f (do f) failed" in unmet
+    assert "{{a.nothing}}" in unmet
+    shown = next(m.text for m in model.asked[-1].messages if m.type == "human")
+    assert unmet in shown, "who answers is told"
+
+
+def test_a_planner_that_writes_out_that_it_left_out_nothing_left_out_nothing():
+    plan = flow(step("a", arguments={"what": "x"}), leftOut=["None", "n/a", "-", "Nothing."])
+    outcome = World().graph(planning(plan)).invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+
+
+@pytest.mark.req("S2-18")
+@pytest.mark.parametrize("name", ["load-and-clean", "R&D", "a,b", "#1", "s1`", "up;down"])
+def test_every_id_that_a_plan_may_have_can_be_cited(name):
+    model = planning(flow(step(name, arguments={"what": "v"})))
+    result = World().graph(model).invoke(said())
+    assert result["outcome"]["answer"] == f"It comes to this: [{name}]"
+    assert roles(model) == ["flow_planner", "answerer"]
+
+
+@pytest.mark.req("S2-18")
+def test_many_steps_can_be_cited_in_one_pair_of_brackets():
+    names = [f"measure-{n:03}" for n in range(40)]
+    answer = f"All of them are fine [{', '.join(names)}]."
+    model = planning(flow(*(step(i, arguments={"what": i}) for i in names)), answerer=[answer])
+    assert World().graph(model).invoke(said())["outcome"]["answer"] == answer
+
+
+# Nothing runs that is not what was meant.
+
+
+@pytest.mark.req("S2-06", "S2-20")
+@pytest.mark.parametrize(
+    "what", [{"{{a.of}}": 1}, [{"x": {"{{a.of}} of": 1}}], {"{{global.x}}": 1}]
+)
+def test_a_reference_in_the_name_of_a_field_is_sent_back_and_never_sent_as_it_is(what):
+    a = step("a", arguments={"what": "abc"})
+    plans = [
+        flow(a, step("w", "put", arguments={"what": what}), globalVariables={"x": 1}),
+        flow(a, step("w", "put", arguments={"what": "{{a.of}}"})),
+    ]
+    world, model = World(), planning(*plans)
+    world.graph(model).invoke(said())
+    assert world.done("put") == ["abc"]
+    assert "the field name" in model.asked[1].messages[-1].text
+
+
+@pytest.mark.req("S2-20")
+def test_a_template_of_somebody_else_is_a_field_name_like_any_other():
+    world = World()
+    plan = flow(step("w", "put", arguments={"what": {"{{customer.name}}": "A. B."}}))
+    world.graph(planning(plan)).invoke(said())
+    assert world.done("put") == [{"{{customer.name}}": "A. B."}]
+
+
+@pytest.mark.req("S2-45", "P-20")
+@pytest.mark.parametrize("spelled", ["globalVariables", "global_variables"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_edit_of_the_variables_counts_in_either_spelling(spelled, whole):
+    world = World()
+    plan = flow(step("w", "put", arguments={"what": "{{global.x}}"}), globalVariables={"x": 1})
+    graph = world.graph(planning(plan), checkpointer=InMemorySaver())
+    graph.invoke(said(), THREAD, context=Context(review_plan=True))
+    edit = {spelled: {"x": 2}, "goal": "g", "steps": plan["steps"]}
+    if whole:
+        edit = {"planId": "p", "left_out": [], **edit}
+    answer = Command(resume={"type": "edit", "args": edit})
+    graph.invoke(answer, THREAD, context=Context(review_plan=True))
+    assert world.done("put") == [2]
+
+
+@pytest.mark.req("S2-37")
+@pytest.mark.parametrize("thought", ["<think>he lies [s1]</think>", "<thinking>\nhe lies"])
+def test_what_a_model_thinks_to_itself_goes_into_no_call(thought):
+    plan = flow(
+        step("a", "llm_call", arguments={"prompt": "Write to him."}),
+        step("w", "put", arguments={"what": "{{a}}"}),
+    )
+    said_by_it = [f"{thought}</thinking>Dear Sir" if "\n" in thought else f"{thought}Dear Sir"]
+    world = World()
+    world.graph(planning(plan, llm_call=said_by_it)).invoke(said())
+    assert world.done("put") == ["Dear Sir"]
+
+
+@pytest.mark.req("S2-37")
+def test_a_model_that_only_thinks_has_not_answered():
+    plan = flow(step("a", "llm_call", arguments={"prompt": "Write to him."}))
+    model = planning(plan, llm_call=["<think>he lies</think>"], recovery=[decide("give_up")])
+    outcome = World().graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("failed", "ERROR")
+    assert "gave no answer" in outcome["unmet"][0]
+
+
+@pytest.mark.req("S2-18")
+@pytest.mark.parametrize(
+    "code", ["```sql\nselect 1\n```", "```\na\n```\n```\nb\n```", "```py\nx = {}\n```\nend"]
+)
+def test_an_answer_keeps_its_code_blocks(code):
+    model = planning(flow(step("a", arguments={"what": "x"})), answerer=[f"See [a]:\n{code}"])
+    assert World().graph(model).invoke(said())["outcome"]["answer"] == f"See [a]:\n{code}"
+
+
+# No run holds the machine.
+
+
+@pytest.mark.req("S2-20", "S2-26")
+def test_a_plan_that_doubles_its_data_at_every_step_fails_before_it_fills_the_memory():
+    steps = [step("s0", arguments={"what": "x" * 20_000})]
+    steps += [step(f"s{n}", arguments={"what": f"{{{{s{n - 1}.of}}}}" * 10}) for n in range(1, 10)]
+    world = World()
+    outcome = world.graph(planning(flow(*steps), recovery=[decide("give_up")])).invoke(said())[
+        "outcome"
+    ]
+    assert ended(outcome) == ("failed", "ERROR")
+    assert "20,000,000 characters" in outcome["unmet"][0]
+    assert max(len(what) for what in world.done("look")) == 2_000_000
+
+
+@pytest.mark.req("S2-20", "S2-26")
+def test_one_list_in_many_places_counts_as_often_as_it_stands_there():
+    rows = [{"n": n, "text": "y" * 90} for n in range(10_000)]
+    plan = flow(
+        step("a", arguments={"what": "rows"}), step("b", arguments={"what": ["{{a}}"] * 100})
+    )
+    world = World(rows=lambda: rows)
+    outcome = world.graph(planning(plan, recovery=[decide("give_up")])).invoke(said())["outcome"]
+    assert "at most 10,000,000" in outcome["unmet"][0]
+    assert world.done("look") == ["rows"]
+
+
+@pytest.mark.req("S2-06")
+def test_a_check_of_many_rows_lets_the_others_go_on(monkeypatch):
+    on_the_loop = []
+    check = one_step.unexpected
+
+    def watched(value, expect):
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            on_the_loop.append(False)
+        else:
+            on_the_loop.append(True)
+        return check(value, expect)
+
+    monkeypatch.setattr(one_step, "unexpected", watched)
+    rows = [{"n": n} for n in range(5_000)]
+    expect = {"type": "array", "items": {"type": "object", "required": ["n"]}}
+    plan = flow(step("a", arguments={"what": "rows"}, expect=expect))
+    outcome = World(rows=lambda: rows).graph(planning(plan)).invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert on_the_loop == [False]
+
+
+@pytest.mark.req("S2-28")
+@pytest.mark.parametrize(
+    "recovery", ["retry_step", "replan_from_failure", "complete_replan", "nonsense"]
+)
+def test_however_a_recovery_insists_every_run_ends(recovery):
+    errors = [raising(ValueError(f"error {n}")) for n in range(50)]
+    plans = [flow(step("a", arguments={"what": "x"}, timeout=9 + n)) for n in range(50)]
+    answer = recovery if recovery == "nonsense" else decide(recovery)
+    model = planning(*plans, recovery=lambda *_: answer, answerer=citing)
+    world = World(x=errors)
+    outcome = world.graph(model).invoke(said(), context=Context(max_recoveries=20))["outcome"]
+    assert outcome["status"] in {"failed", "exhausted"}
+    assert len(world.calls) <= 6
+    assert len(model.asked) <= 25
