@@ -1,5 +1,6 @@
 """A plan that a model or a human gives: whether it can run, and the state that follows it."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from langgraph.types import Overwrite
@@ -40,8 +41,9 @@ def adopted(
     """The steps of a sound plan with what is done already, and the state that holds them."""
     variables = plan.global_variables
     reads = {name for name, tool in catalog.tools.items() if tool.read_only}
+    planned = [_known(step, reads) for step in steps_of(plan)]
     steps = adopt(
-        steps_of(plan), state.todos, variables=variables,
+        planned, state.todos, variables=variables,
         old_variables=state.plan.get("global_variables", {}), rounds=rounds_named(state.evidence),
         reads=reads, sent_before=_sent_before(state),
         sent=lambda name, arguments: _as_sent(arguments, catalog.find(name)),
@@ -52,6 +54,10 @@ def adopted(
         prints=[*state.prints, _print_of(steps, variables)],
         drafts=[],
     )
+
+
+def _known(step: FlowStep, reads: Collection[str]) -> FlowStep:
+    return {**step, "changes": step["tool"] not in reads}
 
 
 def _sent_before(state: FlowState) -> dict[str, Any]:

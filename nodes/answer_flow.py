@@ -15,6 +15,7 @@ from ..state.flow_outcome import (
     all_required_done,
     everything_done,
     known_answer,
+    last_of,
     shortened,
     unmet_of_flow,
 )
@@ -68,12 +69,19 @@ def _unmet(state: FlowState) -> list[str]:
 
 
 def _results(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
-    """What each step was for and what it brought; together about `cap` characters of results."""
-    share = max(LEAST_SHOWN, cap // max(1, len(steps)))
+    """What each step was for and what it brought; together about `cap` characters of results.
+
+    Of more steps than can be shown so, the results are left out that others were made from.
+    """
+    done = [step for step in steps if step["status"] == "completed"]
+    if len(done) * LEAST_SHOWN > cap:
+        done = last_of(done)
+    share = max(LEAST_SHOWN, cap // max(1, len(done)))
+    whose = {step["id"] for step in done}
     shown = []
     for step in steps:
         view = step_of(step, "id", "description", "tool", "status")
-        if step["status"] == "completed":
+        if step["id"] in whose:
             view["result"] = shortened(step.get("result", ""), share)
         shown.append(view)
     return shown
@@ -84,7 +92,7 @@ def _answered(state: FlowState, answer: Answer[Any], unmet: Sequence[str]) -> Fl
     if answer.refused == "hook":
         why = [*state.unmet, answer.problems[-1]]
         halt = state.halt or limit_reason(answer.refused)
-        return FlowUpdate(halt=halt, should_continue=False, unmet=why, warnings=answer.notes)
+        return FlowUpdate(halt=halt, unmet=why, warnings=answer.notes)
     text, notes = str(answer.message.text), answer.notes
     if answer.problems:
         text = known_answer(state.todos, unmet)
@@ -92,6 +100,5 @@ def _answered(state: FlowState, answer: Answer[Any], unmet: Sequence[str]) -> Fl
     return FlowUpdate(
         messages=[AIMessage(text, id=answer_id(state), additional_kwargs=signature("answerer"))],
         task_completed=state.halt is None and all_required_done(state.todos),
-        should_continue=False,
         warnings=notes,
     )

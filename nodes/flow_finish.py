@@ -31,16 +31,14 @@ async def flow_finish(state: FlowState, runtime: Runtime[Context], *, parts: Par
     if verdict.blocked:
         state = _rejected(state, verdict)
         outcome = _outcome(state) | {"answer": state.unmet[-1]}
-        update |= FlowUpdate(
-            task_completed=False, halt=state.halt, unmet=state.unmet, should_continue=False
-        )
+        update |= FlowUpdate(task_completed=False, halt=state.halt, unmet=state.unmet)
     if verdict.blocked or not own_answer(state):
         about = signature("loopwright")
         update["messages"] = [
             AIMessage(outcome["answer"], id=answer_id(state), additional_kwargs=about)
         ]
     emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
-    return changes(state, update | FlowUpdate(outcome=outcome))
+    return changes(state, update | FlowUpdate(outcome=outcome, should_continue=False))
 
 
 def own_answer(state: FlowState) -> str:
@@ -64,7 +62,6 @@ def _another_answer(state: FlowState, verdict: Verdict) -> FlowUpdate:
     return FlowUpdate(
         stop_hook_active=True,
         task_completed=False,
-        should_continue=True,
         improvements=[ANSWER_REJECTED.format(reason=verdict.reason)],
         hook_context=[*state.hook_context, *filter(None, [verdict.context])],
         messages=[RemoveMessage(id=answer_id(state))],

@@ -1,6 +1,6 @@
 """Intake of prompt_flow: the start of every user turn; what is finished need not be done again."""
 
-from typing import cast
+from typing import Any, cast
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -43,17 +43,19 @@ async def _kept(
 ) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
     if same_request or was_cut_off(state):
-        before = await taken_up(
-            state, folded(state.cut_off), parts.journal, thread_id(), same_request=same_request
-        )
+        ended: Any = folded(state.cut_off)
+        before = await taken_up(state, ended, parts.journal, thread_id(), same_request=same_request)
         if before is not None:
             steps = await with_made_writes(
                 [cast("FlowStep", task) for task in before[0]],
                 await parts.journal.rows(thread_id(), turn=state.turn_id),
                 _results(runtime, parts),
-                known={record["id"] for record in state.evidence},
+                known={record["id"] for record in [*state.evidence, *ended["evidence"]]},
             )
+            # What the plan left out was a part of its own request.
+            gone = () if same_request else ("left_out",)
             return FlowUpdate(
+                plan={key: value for key, value in state.plan.items() if key not in gone},
                 todos=Overwrite([_reopened(step) for step in steps]),
                 evidence=Overwrite(before[1]),
                 improvements=state.improvements if same_request else [],

@@ -9,6 +9,10 @@ from ..state.flow_contracts import PlanStep
 RESULT_SHOWN: Final = 500
 """Characters of a result: enough to see what a reference would read."""
 
+_ALL_SHOWN: Final = 60_000
+_LEAST_SHOWN: Final = 80
+_MOST_IN_FULL: Final = 60
+
 _PLANNED: Final = ("id", "description", "tool", "arguments", "depends_on", "optional", "status")
 
 
@@ -16,17 +20,30 @@ def steps_view(steps: Sequence[FlowStep], *, longest: int = RESULT_SHOWN) -> lis
     """Steps as a model is shown them: the call as planned, and what came of it.
 
     A finished step has its result, any other the reason why it is not done; empty fields are left
-    out.
+    out. The more steps, the less is shown of each result; of a long plan's finished steps no
+    arguments, and where nothing unfinished waits for them only id, tool and status.
 
     Args:
         steps: The plan.
         longest: Characters of a result or a reason.
     """
+    share = max(_LEAST_SHOWN, min(longest, _ALL_SHOWN // max(1, len(steps))))
+    needed = {name for step in unfinished(steps) for name in step.get("depends_on") or []}
+    brief = len(steps) > _MOST_IN_FULL
     return [
-        step_of(step, *_PLANNED, *(() if _is_done(step) else ("failure",)))
-        | _came_of(step, longest)
+        step_of(step, "id", "tool", "status")
+        if brief and _is_done(step) and step["id"] not in needed
+        else _view(step, share, brief=brief)
         for step in steps
     ]
+
+
+def _view(step: FlowStep, share: int, *, brief: bool) -> dict[str, Any]:
+    """One step; a model that saw half of a call would plan another one: its arguments are whole."""
+    fields = step_of(step, *_PLANNED, *(() if _is_done(step) else ("failure",)))
+    if brief and _is_done(step):
+        fields.pop("arguments", None)
+    return fields | _came_of(step, share)
 
 
 def _came_of(step: FlowStep, longest: int) -> dict[str, str]:

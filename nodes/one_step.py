@@ -10,7 +10,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.errors import LoopwrightError
 from ..state.events import Emit
-from ..state.evidence import UNCERTAIN, Evidence
+from ..state.evidence import GAVE_UP, UNCERTAIN, Evidence
 from ..state.flow import Failure, FlowStep, was_made
 from ..state.references import MissingValue, references_in, resolve
 from ..state.spend import Spend, add_spend
@@ -35,7 +35,26 @@ _SHOWN: Final = 2_000
 _LEAST_SHOWN: Final = 300
 _MADE: Final = "{why} (its call gave {result}, and the same call is not made again)"
 _MAY_BE_LONG: Final = frozenset({"value", "stored"})
-_GAVE_UP: Final = frozenset({UNCERTAIN, "gave_up"})
+
+
+@dataclass(frozen=True)
+class _CallEnd:
+    """What came of one call of a step.
+
+    `denied` says why nobody lets it run, where that is so: another plan could not change it.
+    `stopped` says why a hook wants the run to end with it.
+    """
+
+    failure: Failure | None
+    why: str = ""
+    kept: Kept | None = None
+    denied: str = ""
+    stopped: str = ""
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether another call may do better."""
+        return self.failure in _PASSING and not self.denied and not self.stopped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +84,9 @@ class StepRun:
     wrote: bool = False
     spend: Spend = field(default_factory=Spend)
     """What models used that the step asked."""
+    warnings: list[str] = field(default_factory=list)
+    refused: str = ""
+    """Why a hook kept a model from being asked by this step."""
 
     async def run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         """Make the step's call, again while it fails and may be repeated.
@@ -88,28 +110,33 @@ class StepRun:
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = {} if self.approved else await self._filled(inputs)
         tries = self.approved.get("tries", 0) if self.approved else 0
+        end = _CallEnd("budget")
         for attempt in range(tries, self.step["retries"] + 1):
             calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
             if stopped := stopped_by(calls):
-                return _stopping(self._failed("refused", stopped, denied="denied"), stopped)
+                return self._at(_CallEnd("refused", stopped, denied="denied", stopped=stopped))
             done = await self.bench.call(calls)
             self.wrote |= done.wrote
             if done.waiting:
                 return self._end(FlowStep(status="pending"), waiting=done.waiting)
             self.records += done.records
-            failure, why, kept = await self._read(done.records[0], calls[0])
-            stopped = stopped_after([done.records[0]["message"]])
-            denied = _denied(done.records[0])
-            if failure is None:
-                return _stopping(self._completed(cast("Kept", kept)), stopped)
-            if stopped or denied or failure not in _PASSING or not self._repeatable():
+            end = await self._read(done.records[0], calls[0])
+            if not (end.may_pass and self._repeatable()):
                 break
             if self.approved:  # it was good for one call
                 self.approved, arguments = None, await self._filled(inputs)
             if attempt < self.step["retries"]:
                 await asyncio.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
-        end = self._failed(cast("Failure", failure), why, kept, denied=denied)
-        return _stopping(end, stopped)
+        return self._at(end)
+
+    def _at(self, end: "_CallEnd") -> StepEnd:
+        """The end of the step whose last call ended so; a hook may want the run to end with it."""
+        if end.failure is None:
+            changed = FlowStep(status="completed", feedback="", failure="", denied="")
+            ended = self._ended(changed | self._given(cast("Kept", end.kept)))
+        else:
+            ended = self._failed(end.failure, end.why, end.kept, denied=end.denied)
+        return {**ended, "stopped": end.stopped} if end.stopped else ended
 
     async def _judged(self) -> StepEnd:
         """Hold what a call of an earlier plan gave against the check of this one."""
@@ -141,18 +168,18 @@ class StepRun:
             about["tries"] = tries
         return [{**one, **about} for one in calls]
 
-    async def _read(
-        self, record: CallRecord, call: Mapping[str, Any]
-    ) -> tuple[Failure | None, str, Kept | None]:
-        """Whether a call failed and why; what is kept of its result if it gave one."""
+    async def _read(self, record: CallRecord, call: Mapping[str, Any]) -> "_CallEnd":
+        """What came of a call, and whether its result is what the plan expects."""
+        stopped = stopped_after([record["message"]])
+        if self.refused:
+            return _CallEnd("refused", self.refused, denied="denied", stopped=stopped)
         if record["status"] != "success":
-            why = record["result"].removesuffix(NEXT_STEP).strip()
-            return self._failure(record, call), why, None
+            why = " ".join(record["result"].replace(NEXT_STEP, "").split())
+            denied = record["reason"] if record["status"] == "cancelled" else ""
+            return _CallEnd(self._failure(record, call), why, denied=denied, stopped=stopped)
         kept = await self.bench.results.of(record)
         wrong = await self._unexpected(kept.data, kept.shape)
-        if wrong:
-            return "unexpected_result", wrong, kept
-        return None, "", kept
+        return _CallEnd("unexpected_result" if wrong else None, wrong, kept, stopped=stopped)
 
     async def _unexpected(self, data: Any, shape: str) -> str:
         expect = self.step.get("expect")
@@ -163,7 +190,7 @@ class StepRun:
     def _failure(self, record: CallRecord, call: Mapping[str, Any]) -> Failure:
         tool = self._tool()
         if record["status"] == "cancelled":
-            return "uncertain" if record["reason"] in _GAVE_UP else "refused"
+            return "uncertain" if record["reason"] in (UNCERTAIN, GAVE_UP) else "refused"
         if tool is None:
             return "tool_not_found"
         if call["action"] == "error":
@@ -183,10 +210,6 @@ class StepRun:
 
     def _attempts(self) -> int:
         return self.step["attempts"] + sum(record["counts"] for record in self.records)
-
-    def _completed(self, kept: Kept) -> StepEnd:
-        changed = FlowStep(status="completed", feedback="", failure="", denied="")
-        return self._ended(changed | self._given(kept))
 
     def _given(self, kept: Kept) -> FlowStep:
         record = self.records[-1]
@@ -230,27 +253,17 @@ class StepRun:
             waiting=list(waiting),
             held=False,
             spend=add_spend(self.spend, Spend(tool_calls=calls, seconds=used)),
-            warnings=[],
+            warnings=self.warnings,
         )
 
     def _tell(self, kind: str, **about: object) -> None:
         self.bench.emit({"type": kind, "step_id": self.step["id"], **about})
 
 
-def _stopping(end: StepEnd, why: str) -> StepEnd:
-    """The end of a step, with why a hook wants the run to end here, where one does."""
-    return {**end, "stopped": why} if why else end
-
-
 def _made(why: str, result: str) -> str:
     """Why a step failed whose call has changed the world."""
     shown = result if len(result) <= _LEAST_SHOWN else f"{result[:_LEAST_SHOWN]}…"
     return _MADE.format(why=why, result=shown)
-
-
-def _denied(record: CallRecord) -> str:
-    """Why nobody lets the call run, where that is so: another plan could not change it."""
-    return record["reason"] if record["status"] == "cancelled" else ""
 
 
 def _as_evidence(record: CallRecord) -> Evidence:

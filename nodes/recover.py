@@ -141,7 +141,7 @@ def _ended(state: FlowState, failed: Sequence[FlowStep], decision: _Decision) ->
     told_so = [f"{_before(state)}{told(step)}" for step in failed]
     why = f"Given up: {decision.why}" if decision.halt == "ERROR" else decision.why
     unmet = list(dict.fromkeys([*state.unmet, *told_so, why]))
-    return FlowUpdate(halt=decision.halt, should_continue=False, unmet=unmet)
+    return FlowUpdate(halt=decision.halt, unmet=unmet)
 
 
 def _before(state: FlowState) -> str:

@@ -65,11 +65,11 @@ def _halted(state: FlowState, ledger: Ledger, ended: Sequence[StepEnd]) -> FlowU
     """End the run where a hook wants it to end, or a limit keeps steps from running."""
     stops = dict.fromkeys(end["stopped"] for end in ended if end.get("stopped"))
     if stops:
-        return FlowUpdate(halt="DENIED", should_continue=False, unmet=[*state.unmet, *stops])
+        return FlowUpdate(halt="DENIED", unmet=[*state.unmet, *stops])
     spent = ledger.exhausted
     if spent is None or all(end["step"]["status"] == "completed" for end in ended):
         return FlowUpdate()
-    return FlowUpdate(halt=limit_reason(spent), should_continue=False)
+    return FlowUpdate(halt=limit_reason(spent))
 
 
 def _calls(state: FlowState, waiting: Sequence[Any]) -> FlowUpdate:
@@ -132,9 +132,7 @@ class _Crew:
         self.steps = {step["id"]: step for step in self.state.todos}
         open_ = {call["id"] for call in undecided(self.state.calls, self.state.decisions)}
         self.approved = {c["task"]: c for c in self.state.calls if c["id"] not in open_}
-        find = self.bench.catalog.find
-        tools = {name: find(step["tool"]) for name, step in self.steps.items()}
-        self.writes = {name for name, tool in tools.items() if tool and not tool.read_only}
+        self.writes = {name for name, step in self.steps.items() if step["changes"]}
 
     def hear(self, end: StepEnd) -> None:
         """Take note of how a step ended, in this process or before a crash."""
@@ -186,6 +184,9 @@ class _Crew:
             context=self.context, ledger=self.ledger, emit=self.bench.emit, hooks=self.parts.hooks,
         )  # fmt: skip
         run.spend = add_spend(run.spend, answer.spend)
+        run.warnings += answer.notes
+        if answer.refused == "hook":
+            run.refused = answer.problems[-1]
         if answer.problems:
             raise RuntimeError("; ".join(answer.problems))
         if answer.model == OFFLINE:  # its words say that it has no answer

@@ -41,6 +41,9 @@ class FlowStep(Task, total=False):
     tool: str
     arguments: dict[str, Any]
     """As planned, with references."""
+    changes: bool
+    """Its tool may change the world, by what was known when the plan was taken: a resume must
+    find the steps in the same order, even if the tool has gone by then."""
     optional: bool
     retries: int
     expect: dict[str, Any] | str | None
@@ -126,11 +129,6 @@ class FlowState(CallState, LoopState):
     def request(self) -> str:
         """The user's words of this turn."""
         return last_request(self.messages)
-
-    @property
-    def step_results(self) -> dict[str, Any]:
-        """The results so far by step id, as references read them; stored ones as their text."""
-        return {s["id"]: value_of(s) for s in self.todos if s["status"] == "completed"}
 
 
 class FlowUpdate(LoopUpdate, total=False):

@@ -41,12 +41,13 @@ def adopt(
 
     A finished step stays finished where the new plan makes the same call of the same things, under
     whatever id or spelling (see `same_when_sent`): its result moves there. One that the new plan
-    leaves out is kept in front; it gives its id to a new step that wants it, and takes another. A
-    finished read that the new plan places behind an unfinished step is made again, and its first
-    result goes: the world may be another by then. A write is not, wherever it is placed; nor is one whose result failed the check
-    of the old plan: that result is held against the new one's. Other old steps go. A new step may
-    refer to a finished one by its old id. Calls are counted on where an id was used before, so
-    evidence ids stay unambiguous.
+    leaves out is kept in front; it gives its id to a new step that wants it, and takes another.
+    Other old steps go. A new step may refer to a finished one by its old id. Calls are counted on
+    where an id was used before, so evidence ids stay unambiguous.
+
+    A finished read that the new plan places behind an unfinished step is made again, and its first
+    result goes: the world may be another by then. A write is not, wherever it is placed; nor is one
+    whose result failed the check of the old plan: that result is held against the new one's.
 
     Args:
         steps: The new plan's, as `steps_of` makes them.

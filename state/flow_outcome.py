@@ -86,13 +86,17 @@ def _bare(text: str) -> str:
 def unmet_of_flow(state: FlowState) -> list[str]:
     """What was not done: what the phases said, the steps that failed, those that never ran."""
     steps = [s for s in in_plan_order(state.todos) if s["status"] != "completed"]
-    said = "\n".join(state.unmet)
     ended = [told(s) for s in steps if not _never_ran(s)]
     waiting = [called(s) for s in steps if _never_ran(s)]
     why = [_WHY[reason] for reason in [reason_of(state)] if reason in _WHY]
-    lines = [*state.unmet, *(line for line in ended if line not in said), *_not_run(waiting)]
-    lines += [*_left_out(state), *why]
+    fresh = [line for line in ended if not _said(line, state.unmet)]
+    lines = [*state.unmet, *fresh, *_not_run(waiting), *_left_out(state), *why]
     return list(dict.fromkeys(lines))
+
+
+def _said(line: str, before: Sequence[str]) -> bool:
+    """Whether a phase has told this already, perhaps with words before it."""
+    return any(text.endswith(line) for text in before)
 
 
 def _never_ran(step: FlowStep) -> bool:
@@ -125,8 +129,7 @@ def known_answer(steps: Sequence[FlowStep], unmet: Sequence[str]) -> str:
         unmet: What was not done.
     """
     done = [s for s in in_plan_order(steps) if s["status"] == "completed"]
-    used = {name for step in done for name in step.get("depends_on") or []}
-    last = [step for step in done if step["id"] not in used]
+    last = last_of(done)
     share = max(_LEAST_SHOWN, _ALL_SHOWN // max(1, len(last)))
     parts = [
         f"**{_title(s)}** [{s['id']}]\n\n{shortened(s.get('result', ''), share)}" for s in last
@@ -134,6 +137,12 @@ def known_answer(steps: Sequence[FlowStep], unmet: Sequence[str]) -> str:
     if unmet:
         parts.append("Not done:\n" + "\n".join(f"- {text}" for text in unmet))
     return "\n\n".join(part.strip() for part in parts)
+
+
+def last_of(steps: Sequence[FlowStep]) -> list[FlowStep]:
+    """Those of the steps that none of them waited for."""
+    used = {name for step in steps for name in step.get("depends_on") or []}
+    return [step for step in steps if step["id"] not in used]
 
 
 def _title(step: FlowStep) -> str:

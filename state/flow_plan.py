@@ -69,6 +69,7 @@ def _step(step: PlanStep, name: str, depends_on: list[str]) -> FlowStep:
         **new_task(name, step.description, depends_on),
         "tool": step.tool.strip(),
         "arguments": step.arguments,
+        "changes": True,
         "optional": step.optional,
         "retries": step.retry_count,
         "expect": step.expect,
