@@ -11,8 +11,8 @@ from ..state.evidence import rounds_named
 from ..state.flow import FlowState, FlowStep, FlowUpdate
 from ..state.flow_carry import adopt
 from ..state.flow_contracts import ExecutionPlan
-from ..state.flow_outcome import shortened
 from ..state.flow_plan import fingerprint, steps_of
+from ..state.shortened import beginning_of
 from ..state.storable import storable_json
 from ..tools.arguments import fit
 from ..tools.catalog import Catalog, CatalogTool
@@ -31,7 +31,7 @@ def flaws_of(
     That is everything, within the bounds of what a model or a human can read.
     """
     found = plan_flaws(plan, catalog, kept=finished(state.todos), limit=context.max_steps)
-    told = [shortened(text, _LONGEST_FINDING) for text in found[:_MOST_FINDINGS]]
+    told = [beginning_of(text, _LONGEST_FINDING) for text in found[:_MOST_FINDINGS]]
     return [*told, f"and {len(found) - len(told)} more"] if len(found) > len(told) else told
 
 
@@ -51,7 +51,7 @@ def adopted(
     return steps, FlowUpdate(
         todos=Overwrite(steps),
         plan=storable_json(plan.model_dump(exclude={"steps"})),
-        prints=[*state.prints, _print_of(steps, variables)],
+        prints=[*state.prints, _plan_print(steps, variables)],
         drafts=[],
     )
 
@@ -80,7 +80,7 @@ def _as_sent(arguments: Any, tool: CatalogTool | None) -> Any:
     return usual | fit(arguments, tool.schema)
 
 
-def _print_of(steps: list[FlowStep], variables: dict[str, object]) -> str:
+def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:
     """What makes two plans of a turn the same: their calls, and how these may fail.
 
     A plan that only gives a step more time, or calls it optional, is another one: that may be

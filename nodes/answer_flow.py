@@ -16,10 +16,10 @@ from ..state.flow_outcome import (
     everything_done,
     known_answer,
     last_of,
-    shortened,
     unmet_of_flow,
 )
 from ..state.loop import changes
+from ..state.shortened import beginning_of
 from .allowance import ledger_for, limit_reason, spent_since
 from .citations import read_cited
 from .conversation import answer_id, conversation_of, signature
@@ -82,7 +82,7 @@ def _results(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
     for step in steps:
         view = step_of(step, "id", "description", "tool", "status")
         if step["id"] in whose:
-            view["result"] = shortened(step.get("result", ""), share)
+            view["result"] = beginning_of(step.get("result", ""), share)
         shown.append(view)
     return shown
 

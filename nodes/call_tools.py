@@ -16,9 +16,9 @@ from ..state.spend import Spend
 from ..tools.call_records import Pass
 from ..tools.planning import decision_key
 from .allowance import ledger_for, spent_since
+from .calling import NOT_RECORDED, as_evidence, caller
 from .events import emitter, noting
 from .parts import Parts
-from .planned import NOT_RECORDED, as_evidence, caller
 from .run_facts import saved_durably
 
 

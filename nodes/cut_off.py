@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ..doors.journal import CallRow, Journal
 from ..state.evidence import UNCERTAIN, Evidence, merge_records
-from ..state.loop import LoopState
+from ..state.outcome import Outcome
 from ..state.plan import Task, merge_tasks
 from ..tools.call_journal import paused
 
@@ -18,6 +18,10 @@ class _Worked(Protocol):
     """A state whose turn worked on a plan."""
 
     @property
+    def turn(self) -> int: ...
+    @property
+    def outcome(self) -> Outcome | None: ...
+    @property
     def todos(self) -> Sequence[Task]: ...
     @property
     def evidence(self) -> list[Evidence]: ...
@@ -25,17 +29,29 @@ class _Worked(Protocol):
     def turn_id(self) -> str: ...
 
 
-def was_cut_off(state: LoopState) -> bool:
-    """Whether the last turn never came to its outcome."""
-    return bool(state.turn) and state.outcome is None
+class TakenUp(NamedTuple):
+    """What a new turn goes on with.
+
+    Attributes:
+        tasks: Of the turn before, with how they ended.
+        evidence: Its calls, with those that only the journal tells of.
+        known: Ids of the calls whose ends the state told.
+        rows: All its calls in the journal, oldest first.
+    """
+
+    tasks: list[Task]
+    evidence: list[Evidence]
+    known: frozenset[str]
+    rows: list[CallRow]
 
 
 async def taken_up(
     state: _Worked, ended: Mapping[str, Any], journal: Journal, thread: str, *, same_request: bool
-) -> tuple[list[Task], list[Evidence]] | None:
-    """The tasks and the evidence that a new turn goes on with; None where it begins from nothing.
+) -> TakenUp | None:
+    """What a new turn goes on with; None where it begins from nothing.
 
-    Those of the same request always, those of another one where anything was done for it.
+    Where the same request goes on that is all there is. Of another request it is what was done
+    for it, if it never came to its outcome.
 
     Args:
         state: As the turn before left it.
@@ -44,15 +60,17 @@ async def taken_up(
         thread: The thread's id.
         same_request: The new turn takes up the request of the one before.
     """
-    tasks, evidence = await _done_before(state, ended, journal, thread)
-    if same_request or evidence or any(task["status"] == "completed" for task in tasks):
-        return tasks, evidence
-    return None
+    cut_off = bool(state.turn) and state.outcome is None
+    if not (same_request or cut_off):
+        return None
+    before = await _done_before(state, ended, journal, thread)
+    completed = any(task["status"] == "completed" for task in before.tasks)
+    return before if same_request or before.evidence or completed else None
 
 
 async def _done_before(
     state: _Worked, ended: Mapping[str, Any], journal: Journal, thread: str
-) -> tuple[list[Task], list[Evidence]]:
+) -> TakenUp:
     """Tasks and evidence of a turn that was cut off, with what its state does not know yet.
 
     Tasks that ended inside the step under way count as ended. Of the others the journal tells
@@ -60,17 +78,18 @@ async def _done_before(
     """
     tasks = merge_tasks(list(state.todos), [ended["todos"]])
     evidence = merge_records(state.evidence, [ended["evidence"]])
-    known = {record["id"] for record in evidence}
-    found = await journal.rows(thread, turn=state.turn_id)
-    rows = [row for row in found if row.key.call not in known and not paused(row)]
-    return [_told(task, rows) for task in tasks], [*evidence, *map(_as_evidence, rows)]
+    known = frozenset(record["id"] for record in evidence)
+    rows = await journal.rows(thread, turn=state.turn_id)
+    news = [row for row in rows if row.key.call not in known and not paused(row)]
+    told = [_told(task, news) for task in tasks]
+    return TakenUp(told, [*evidence, *map(_as_evidence, news)], known, rows)
 
 
 def _as_evidence(row: CallRow) -> Evidence:
     result = row.result or {}
     record = Evidence(
         id=row.key.call,
-        task=_task_of(row),
+        task=task_of(row),
         call_id="",
         tool=row.tool,
         arguments=row.arguments,
@@ -86,7 +105,7 @@ def _as_evidence(row: CallRow) -> Evidence:
 
 def _told(task: Task, rows: Sequence[CallRow]) -> Task:
     """An unfinished task says which calls were made for it already."""
-    made = [_sentence(row) for row in rows if _task_of(row) == task["id"]]
+    made = [_sentence(row) for row in rows if task_of(row) == task["id"]]
     if not made or task["status"] == "completed":
         return task
     return {**task, "feedback": f"{_BEFORE} {'; '.join(made)}."}
@@ -99,5 +118,6 @@ def _sentence(row: CallRow) -> str:
     return f"called {call}, which gave: {str((row.result or {}).get('text', ''))[:_SHOWN]}"
 
 
-def _task_of(row: CallRow) -> str:
+def task_of(row: CallRow) -> str:
+    """The task, or the step of a plan, that a call was made for."""
     return row.key.call.rsplit(".", 2)[0]

@@ -32,7 +32,7 @@ def _cause(step: FlowStep, catalog: Catalog) -> Cause:
         failure=step.get("failure") or "execution_error",
         error=step.get("feedback") or "no error was told",
         attempts=step.get("attempts", 0),
-        repeatable=tool is not None and tool.resendable,
+        safe_to_repeat=tool is not None and tool.resendable,
     )
 
 
@@ -62,4 +62,4 @@ def strategies_left(taken: Mapping[str, int], causes: Sequence[Cause], most: int
 def _may_be_retried(cause: Cause) -> bool:
     if cause["failure"] in _SAME_AGAIN:
         return False
-    return cause["repeatable"] or cause["failure"] not in _MAY_HAVE_RUN
+    return cause["safe_to_repeat"] or cause["failure"] not in _MAY_HAVE_RUN

@@ -29,9 +29,9 @@ async def flow_finish(state: FlowState, runtime: Runtime[Context], *, parts: Par
     if verdict.blocked and _may_go_on(state, verdict):
         return changes(state, update | _another_answer(state, verdict))
     if verdict.blocked:
-        state = _rejected(state, verdict)
-        outcome = _outcome(state) | {"answer": state.unmet[-1]}
-        update |= FlowUpdate(task_completed=False, halt=state.halt, unmet=state.unmet)
+        denied = _rejected(state, verdict)
+        outcome = _outcome(denied) | {"answer": denied.unmet[-1]}
+        update |= FlowUpdate(task_completed=False, halt=denied.halt, unmet=denied.unmet)
     if verdict.blocked or not own_answer(state):
         about = signature("loopwright")
         update["messages"] = [

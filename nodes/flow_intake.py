@@ -8,28 +8,23 @@ from langgraph.types import Overwrite
 from ..state.context import Context
 from ..state.flow import FlowState, FlowStep, FlowUpdate
 from ..state.loop import changes
-from ..tools.stored import ResultStore
-from .cut_off import taken_up, was_cut_off
+from .cut_off import taken_up
+from .cut_off_writes import with_made_writes
 from .events import emitter
-from .made_before import with_made_writes
 from .parts import Parts
-from .run_facts import lasting, thread_id
+from .run_facts import thread_id
 from .step_ends import folded
-from .step_values import StepResults
+from .step_values import results_of
 from .turn_hooks import Beginning, begin_turn, begun
-from .turns import DROPPED, NOTHING_NEW, fresh_turn, request_name
+from .turns import NOTHING_NEW, fresh_turn, nothing_new, same_request
 
 
 async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """Reset the guards; keep steps only where the same request goes on, or was cut off at work."""
-    request = request_name(state.messages)
-    if state.request_id == f"{DROPPED}{request}":
-        return changes(state, _fresh_guards(state) | _halted(NOTHING_NEW))
-    same_request = bool(request) and request == state.request_id
     update = _fresh_guards(state)
-    update["request_id"] = request
-    update["allowance"] = state.allowance + 1 if same_request else 1
-    update |= await _kept(state, runtime, parts, same_request=same_request)
+    if nothing_new(state):
+        return changes(state, update | _halted(NOTHING_NEW))
+    update |= await _kept(state, runtime, parts)
     if not state.request.strip():
         update |= FlowUpdate(halt="MISSING_INFORMATION", unmet=["The request is empty."])
         return changes(state, update)
@@ -38,34 +33,22 @@ async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Par
     return changes(state, update | _begun(state, beginning))
 
 
-async def _kept(
-    state: FlowState, runtime: Runtime[Context], parts: Parts, *, same_request: bool
-) -> FlowUpdate:
+async def _kept(state: FlowState, runtime: Runtime[Context], parts: Parts) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
-    if same_request or was_cut_off(state):
-        ended: Any = folded(state.cut_off)
-        before = await taken_up(state, ended, parts.journal, thread_id(), same_request=same_request)
-        if before is not None:
-            steps = await with_made_writes(
-                [cast("FlowStep", task) for task in before[0]],
-                await parts.journal.rows(thread_id(), turn=state.turn_id),
-                _results(runtime, parts),
-                known={record["id"] for record in [*state.evidence, *ended["evidence"]]},
-            )
-            # What the plan left out was a part of its own request.
-            gone = () if same_request else ("left_out",)
-            return FlowUpdate(
-                plan={key: value for key, value in state.plan.items() if key not in gone},
-                todos=Overwrite([_reopened(step) for step in steps]),
-                evidence=Overwrite(before[1]),
-                improvements=state.improvements if same_request else [],
-            )
-    return FlowUpdate(todos=Overwrite([]), evidence=Overwrite([]), plan={})
-
-
-def _results(runtime: Runtime[Context], parts: Parts) -> StepResults:
-    store = runtime.store or parts.toolbox.spare_store(thread_id())
-    return StepResults(ResultStore(store, thread_id()), lasts=lasting(runtime.store))
+    ended: Any = folded(state.cut_off)
+    again = same_request(state)
+    before = await taken_up(state, ended, parts.journal, thread_id(), same_request=again)
+    if before is None:
+        return FlowUpdate(todos=Overwrite([]), evidence=Overwrite([]), plan={})
+    steps = await with_made_writes(before, results_of(runtime, parts))
+    # What the plan left out was a part of its own request.
+    gone = () if again else ("left_out",)
+    return FlowUpdate(
+        plan={key: value for key, value in state.plan.items() if key not in gone},
+        todos=Overwrite([_reopened(step) for step in steps]),
+        evidence=Overwrite(before.evidence),
+        improvements=state.improvements if again else [],
+    )
 
 
 def _reopened(step: FlowStep) -> FlowStep:
@@ -90,7 +73,7 @@ def _halted(why: str) -> FlowUpdate:
 
 
 def _fresh_guards(state: FlowState) -> FlowUpdate:
-    update = cast("FlowUpdate", fresh_turn(state.turn + 1))
+    update = cast("FlowUpdate", fresh_turn(state))
     return update | FlowUpdate(
         # Call ids begin anew in every turn: an old answer must not count for a new call.
         calls=[],

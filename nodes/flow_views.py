@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from ..state.flow import FlowStep, step_of
 from ..state.flow_contracts import PlanStep
+from ..state.shortened import shortened
 
 RESULT_SHOWN: Final = 500
 """Characters of a result: enough to see what a reference would read."""
@@ -49,7 +50,7 @@ def _view(step: FlowStep, share: int, *, brief: bool) -> dict[str, Any]:
 def _came_of(step: FlowStep, longest: int) -> dict[str, str]:
     key = "result" if _is_done(step) else "feedback"
     text = str(step.get(key) or "")
-    return {key: text if len(text) <= longest else f"{text[:longest]}…"} if text else {}
+    return {key: shortened(text, longest)} if text else {}
 
 
 def _is_done(step: FlowStep) -> bool:

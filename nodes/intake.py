@@ -8,42 +8,38 @@ from langgraph.types import Overwrite
 from ..state.context import Context
 from ..state.loop import PlanState, PlanUpdate, changes
 from ..state.plan import Task
-from .cut_off import taken_up, was_cut_off
+from .cut_off import taken_up
 from .events import emitter
 from .parts import Parts
 from .run_facts import thread_id
 from .task_ends import gathered
 from .turn_hooks import Beginning, begin_turn, begun
-from .turns import DROPPED, NOTHING_NEW, fresh_turn, request_name
+from .turns import NOTHING_NEW, fresh_turn, nothing_new, same_request
 
 
 async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Reset the guards; keep plan and evidence only where the same request goes on."""
-    request = request_name(state.messages)
-    if state.request_id == f"{DROPPED}{request}":
-        return changes(state, _fresh_guards(state) | _halted(NOTHING_NEW))
-    same_request = bool(request) and request == state.request_id
     update = _fresh_guards(state)
-    update["request_id"] = request
-    update["allowance"] = state.allowance + 1 if same_request else 1
-    update |= await _kept(state, parts, same_request=same_request)
+    if nothing_new(state):
+        return changes(state, update | _halted(NOTHING_NEW))
+    update |= await _kept(state, parts)
     parts.journal.own_turn(thread_id(), update["turn_id"])
     beginning = await begin_turn(state.request, parts.hooks, emitter(runtime))
     return changes(state, update | _begun(state, beginning))
 
 
-async def _kept(state: PlanState, parts: Parts, *, same_request: bool) -> PlanUpdate:
+async def _kept(state: PlanState, parts: Parts) -> PlanUpdate:
     """Plan and evidence, where the same request goes on or the last one was cut off at work."""
-    if same_request or was_cut_off(state):
-        ended = gathered(state.todos, state.cut_off)
-        before = await taken_up(state, ended, parts.journal, thread_id(), same_request=same_request)
-        if before is not None:
-            return PlanUpdate(
-                todos=Overwrite([_reopened(task) for task in before[0]]),
-                evidence=Overwrite(before[1]),
-                improvements=state.improvements if same_request else [],
-            )
-    return PlanUpdate(todos=Overwrite([]), evidence=Overwrite([]), answers=[])
+    ended = gathered(state.todos, state.cut_off)
+    again = same_request(state)
+    before = await taken_up(state, ended, parts.journal, thread_id(), same_request=again)
+    if before is None:
+        return PlanUpdate(todos=Overwrite([]), evidence=Overwrite([]), answers=[])
+    return PlanUpdate(
+        todos=Overwrite([_reopened(task) for task in before.tasks]),
+        evidence=Overwrite(before.evidence),
+        improvements=state.improvements if again else [],
+    )
 
 
 def _begun(state: PlanState, beginning: Beginning) -> PlanUpdate:
@@ -61,7 +57,7 @@ def _halted(why: str) -> PlanUpdate:
 
 
 def _fresh_guards(state: PlanState) -> PlanUpdate:
-    update = cast("PlanUpdate", fresh_turn(state.turn + 1))
+    update = cast("PlanUpdate", fresh_turn(state))
     return update | PlanUpdate(planning_rounds=0, cycles=0, missing=[], blockers=[], cut_off=[])
 
 

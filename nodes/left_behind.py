@@ -1,4 +1,8 @@
-"""Calls that a turn left without an answer, because a new message or a crash came first."""
+"""Calls that a turn left without an answer, because a new message or a crash came first.
+
+This is for a conversation of calls, which a model takes only with an answer to each of them. What
+a plan had done by then is for `cut_off`: its tasks go on.
+"""
 
 import uuid
 from collections.abc import Mapping, Sequence

@@ -10,24 +10,21 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.errors import LoopwrightError
 from ..state.events import Emit
-from ..state.evidence import GAVE_UP, UNCERTAIN, Evidence
+from ..state.evidence import Evidence
 from ..state.flow import Failure, FlowStep, was_made
 from ..state.references import MissingValue, references_in, resolve
 from ..state.spend import Spend, add_spend
 from ..tools.call_records import CallRecord, Pass
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.expectations import unexpected
-from ..tools.results import NEXT_STEP
 from ..tools.tool_hooks import stopped_after, stopped_by
-from .planned import as_evidence
+from .calling import as_evidence
+from .step_call_end import CallEnd, failed_call
 from .step_ends import StepEnd
 from .step_values import Kept, StepResults
 
 Planner = Callable[[AIMessage, str, int], Awaitable[list[Any]]]
 """Plans the call of a message: for a step's id, with the number of the call."""
-
-_PASSING: Final = frozenset({"tool_error", "timeout", "unexpected_result", "uncertain"})
-"""Failures that another try may mend."""
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
@@ -35,26 +32,6 @@ _SHOWN: Final = 2_000
 _LEAST_SHOWN: Final = 300
 _MADE: Final = "{why} (its call gave {result}, and the same call is not made again)"
 _MAY_BE_LONG: Final = frozenset({"value", "stored"})
-
-
-@dataclass(frozen=True)
-class _CallEnd:
-    """What came of one call of a step.
-
-    `denied` says why nobody lets it run, where that is so: another plan could not change it.
-    `stopped` says why a hook wants the run to end with it.
-    """
-
-    failure: Failure | None
-    why: str = ""
-    kept: Kept | None = None
-    denied: str = ""
-    stopped: str = ""
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether another call may do better."""
-        return self.failure in _PASSING and not self.denied and not self.stopped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +87,11 @@ class StepRun:
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = {} if self.approved else await self._filled(inputs)
         tries = self.approved.get("tries", 0) if self.approved else 0
-        end = _CallEnd("budget")
+        end = CallEnd("budget")
         for attempt in range(tries, self.step["retries"] + 1):
             calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
             if stopped := stopped_by(calls):
-                return self._at(_CallEnd("refused", stopped, denied="denied", stopped=stopped))
+                return self._at(CallEnd("refused", stopped, denied="denied", stopped=stopped))
             done = await self.bench.call(calls)
             self.wrote |= done.wrote
             if done.waiting:
@@ -129,7 +106,7 @@ class StepRun:
                 await asyncio.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
         return self._at(end)
 
-    def _at(self, end: "_CallEnd") -> StepEnd:
+    def _at(self, end: CallEnd) -> StepEnd:
         """The end of the step whose last call ended so; a hook may want the run to end with it."""
         if end.failure is None:
             changed = FlowStep(status="completed", feedback="", failure="", denied="")
@@ -168,38 +145,24 @@ class StepRun:
             about["tries"] = tries
         return [{**one, **about} for one in calls]
 
-    async def _read(self, record: CallRecord, call: Mapping[str, Any]) -> "_CallEnd":
+    async def _read(self, record: CallRecord, call: Mapping[str, Any]) -> CallEnd:
         """What came of a call, and whether its result is what the plan expects."""
         stopped = stopped_after([record["message"]])
         if self.refused:
-            return _CallEnd("refused", self.refused, denied="denied", stopped=stopped)
+            return CallEnd("refused", self.refused, denied="denied", stopped=stopped)
         if record["status"] != "success":
-            why = " ".join(record["result"].replace(NEXT_STEP, "").split())
-            denied = record["reason"] if record["status"] == "cancelled" else ""
-            return _CallEnd(self._failure(record, call), why, denied=denied, stopped=stopped)
+            tool, spent = self._tool(), self.bench.spent()
+            limit = None if tool is None else self.bench.deadline(call, tool)
+            return failed_call(record, call, limit=limit, spent=spent, stopped=stopped)
         kept = await self.bench.results.of(record)
         wrong = await self._unexpected(kept.data, kept.shape)
-        return _CallEnd("unexpected_result" if wrong else None, wrong, kept, stopped=stopped)
+        return CallEnd("unexpected_result" if wrong else None, wrong, kept, stopped=stopped)
 
     async def _unexpected(self, data: Any, shape: str) -> str:
         expect = self.step.get("expect")
         if expect and shape in _MAY_BE_LONG:  # a check of many rows takes seconds
             return await asyncio.to_thread(unexpected, data, expect)
         return unexpected(data, expect)
-
-    def _failure(self, record: CallRecord, call: Mapping[str, Any]) -> Failure:
-        tool = self._tool()
-        if record["status"] == "cancelled":
-            return "uncertain" if record["reason"] in (UNCERTAIN, GAVE_UP) else "refused"
-        if tool is None:
-            return "tool_not_found"
-        if call["action"] == "error":
-            return "bad_arguments"
-        if record["reason"] == UNCERTAIN:
-            return "uncertain"
-        if not record["ran"]:
-            return "budget" if self.bench.spent() else "tool_error"
-        return "timeout" if record["seconds"] >= self.bench.deadline(call, tool) else "tool_error"
 
     def _tool(self) -> CatalogTool | None:
         return self.bench.catalog.find(self.step["tool"])

@@ -13,7 +13,7 @@ from .left_behind import answered
 from .parts import Parts
 from .run_facts import thread_id
 from .turn_hooks import Beginning, begin_turn, begun
-from .turns import DROPPED, NOTHING_NEW, fresh_turn, newest_prompt, request_name
+from .turns import NOTHING_NEW, fresh_turn, newest_prompt, nothing_new
 
 
 async def react_intake(
@@ -27,13 +27,9 @@ async def react_intake(
         parts: Hooks, and the journal that knows what became of those calls.
         observe: What the graph was built with; a run's own setting wins.
     """
-    request, emit = request_name(state.messages), emitter(runtime)
-    update = _fresh_guards(state)
-    if state.request_id == f"{DROPPED}{request}":
+    emit, update = emitter(runtime), _fresh_guards(state)
+    if nothing_new(state):
         return changes(state, update | _halted(NOTHING_NEW))
-    same_request = bool(request) and request == state.request_id
-    update["request_id"] = request
-    update["allowance"] = state.allowance + 1 if same_request else 1
     update["observe"] = context_of(runtime).observe or observe
     update["messages"] = await answered(
         state.messages, state.calls, journal=parts.journal, thread=thread_id(),
@@ -71,7 +67,7 @@ def _asks(state: ReactState) -> bool:
 
 
 def _fresh_guards(state: ReactState) -> ReactUpdate:
-    update = cast("ReactUpdate", fresh_turn(state.turn + 1))
+    update = cast("ReactUpdate", fresh_turn(state))
     return update | ReactUpdate(
         calls=[],
         # Call ids begin anew in every turn: an old answer must not count for a new call.

@@ -16,6 +16,7 @@ from ..state.flow_carry import difference
 from ..state.flow_contracts import ExecutionPlan
 from ..state.loop import changes
 from ..state.questions import question
+from ..state.shortened import shortened
 from .adoption import adopted, flaws_of
 from .events import emitter
 from .flow_views import as_planned, finished, unfinished, without_results
@@ -111,8 +112,7 @@ def _list(heading: str, lines: Sequence[str]) -> str:
 
 
 def _line(step: FlowStep) -> str:
-    arguments = json.dumps(step["arguments"], ensure_ascii=False)
-    short = arguments if len(arguments) <= _SHOWN else f"{arguments[:_SHOWN]}…"
+    short = shortened(json.dumps(step["arguments"], ensure_ascii=False), _SHOWN)
     needs = ", ".join(step["depends_on"] or [])
     after = f" (after {needs})" if needs else ""
     return f"{step['id']}. {step['description']}: {step['tool']}({short}){after}"

@@ -5,10 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from langgraph.runtime import Runtime
+
+from ..state.context import Context
 from ..state.flow import FlowStep, value_of
 from ..state.references import MissingValue
 from ..tools.call_records import CallRecord
 from ..tools.stored import ResultStore
+from .parts import Parts
+from .run_facts import lasting, thread_id
 
 _LOST = (
     "the result of step {step!r} was too long to be kept with the plan, and the store no longer "
@@ -87,6 +92,12 @@ class StepResults:
                 raise MissingValue(_LOST.format(step=step["id"]))
             self._read[key] = _spelled(whole)
         return self._read[key]
+
+
+def results_of(runtime: Runtime[Context], parts: Parts) -> StepResults:
+    """The results of a run's steps, in its own store or in the spare one of its tools."""
+    store = runtime.store or parts.toolbox.spare_store(thread_id())
+    return StepResults(ResultStore(store, thread_id()), lasts=lasting(runtime.store))
 
 
 def _spelled(text: str) -> Any:

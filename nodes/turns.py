@@ -8,7 +8,7 @@ from typing import Any, Final
 from langchain_core.messages import AnyMessage
 from langgraph.types import Overwrite
 
-from ..state.loop import LoopUpdate
+from ..state.loop import LoopState, LoopUpdate
 from ..state.migrations import SCHEMA_VERSION
 from .run_facts import has_saver
 
@@ -37,9 +37,25 @@ def turn_name(turn: int) -> str:
     return f"{turn}-{uuid.uuid4().hex[:12]}"
 
 
-def fresh_turn(turn: int) -> LoopUpdate:
-    """What begins anew with the user turn of this number, in whatever graph."""
-    return LoopUpdate(
+def same_request(state: LoopState) -> bool:
+    """Whether a turn that begins takes up the request of the one before."""
+    request = request_name(state.messages)
+    return bool(request) and request == state.request_id
+
+
+def nothing_new(state: LoopState) -> bool:
+    """Whether a hook dropped the newest prompt, and none has come since."""
+    return state.request_id == f"{DROPPED}{request_name(state.messages)}"
+
+
+def fresh_turn(state: LoopState) -> LoopUpdate:
+    """What begins anew with a user turn, in whatever graph.
+
+    Args:
+        state: As the turn before left it; where there is nothing new its request stays dropped.
+    """
+    turn = state.turn + 1
+    update = LoopUpdate(
         schema_version=SCHEMA_VERSION,
         turn=turn,
         turn_id=turn_name(turn),
@@ -53,6 +69,10 @@ def fresh_turn(turn: int) -> LoopUpdate:
         hook_context=[],
         stop_hook_active=False,
     )
+    if not nothing_new(state):
+        update["request_id"] = request_name(state.messages)
+        update["allowance"] = state.allowance + 1 if same_request(state) else 1
+    return update
 
 
 def how_to_resume(request_id: str, thread: str, kept: str) -> dict[str, Any] | None:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from .shortened import shortened
+
 OPEN: Final = "{{"
 _CLOSE: Final = "}}"
 # Neither pattern can read the same text in two ways: they are linear on any text.
@@ -22,7 +24,6 @@ _PART: Final = re.compile(
     """,
     re.VERBOSE,
 )
-_SHOWN: Final = 100
 _SHORT: Final = 1_000
 
 
@@ -125,8 +126,3 @@ def _flaw(text: str, start: int, at: int, why: str) -> tuple[Flaw, int]:
         why = "it is never closed by '}}'"
     shown = shortened(text[start:end])
     return Flaw(f"{shown!r} is no reference: {why}; braces meant as text are '\\{{{{'"), end
-
-
-def shortened(text: str) -> str:
-    """The text for a message, 100 characters at most."""
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

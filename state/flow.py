@@ -81,7 +81,7 @@ class Cause(TypedDict):
     failure: str
     error: str
     attempts: int
-    repeatable: bool
+    safe_to_repeat: bool
     """Running it twice leaves the world as running it once."""
 
 
@@ -92,22 +92,24 @@ class FlowState(CallState, LoopState):
     todos: Annotated[list[FlowStep], DeltaChannel(merge_tasks, snapshot_frequency=50)] = field(
         default_factory=list
     )
-    """The steps; check_flow and review_flow replace them, run_flow updates them."""
+    """The steps; intake empties them or keeps what goes on, check_flow and review_flow put a new
+    plan in their place, run_flow updates them, recover opens those that are tried again."""
     plan: dict[str, Any] = field(default_factory=dict)
-    """The plan without its steps: goal, plan_id, global_variables, metadata; by check_flow."""
+    """The plan without its steps: goal, plan_id, global_variables, left_out, metadata; check_flow
+    and review_flow write it with the steps, intake clears it."""
     planning: FlowPlanning = "check"
     """What plan_flow, check_flow or review_flow decided; their routers read it."""
     drafts: list[Draft] = field(default_factory=list)
     """Answers of the planner that are not sound, oldest first, the newest perhaps unchecked;
-    plan_flow appends, check_flow fills in the findings and clears them with a sound plan."""
+    plan_flow appends, check_flow fills in the findings; a sound plan clears them, and recover."""
     prints: list[str] = field(default_factory=list)
-    """Fingerprints of the plans this turn adopted; check_flow appends."""
+    """Fingerprints of the plans this turn adopted; check_flow and review_flow append."""
     strategy: Strategy | Literal[""] = ""
     """What recover decided last; its router reads it. '' before the first failure."""
     recoveries: dict[str, int] = field(default_factory=dict)
     """How often each strategy was taken this turn; recover counts."""
     failures_seen: list[str] = field(default_factory=list)
-    """Failures this turn has met, by step and error; recover appends."""
+    """Failures this turn has met, by call and error; recover appends."""
     causes: list[Cause] = field(default_factory=list)
     """What failed this turn, for every further plan; recover adds."""
     reviewed: list[FlowStep] = field(default_factory=list)
@@ -115,7 +117,7 @@ class FlowState(CallState, LoopState):
     objection: list[str] = field(default_factory=list)
     """What is wrong with the plan as the user edited it; review_flow writes, and asks again."""
     unmet: list[str] = field(default_factory=list)
-    """What the turn did not do although it was asked for."""
+    """What the turn did not do although it was asked for; whoever ends it writes."""
     cut_off: list[Any] = field(default_factory=list)
     """Ends of steps that a new message cut off before run_flow could gather them; the graph's
     doors write them, intake takes them in."""

@@ -9,7 +9,6 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, Final
 
-from .braces import shortened
 from .flow_contracts import ExecutionPlan, PlanStep
 from .flow_plan import Links, links_of
 from .references import (
@@ -20,6 +19,7 @@ from .references import (
     references_in,
     resolve,
 )
+from .shortened import shortened
 
 LONGEST_ID: Final = 60
 _LISTED: Final = 20

@@ -7,6 +7,7 @@ from .evidence import uncertain_calls
 from .flow import FlowState, FlowStep
 from .flow_plan import in_plan_order
 from .outcome import Outcome, OutcomeStatus, Reason, denial, judge, spend_outcome, task_outcomes
+from .shortened import beginning_of
 
 _ALL_SHOWN: Final = 32_000
 _LEAST_SHOWN: Final = 2_000
@@ -132,7 +133,7 @@ def known_answer(steps: Sequence[FlowStep], unmet: Sequence[str]) -> str:
     last = last_of(done)
     share = max(_LEAST_SHOWN, _ALL_SHOWN // max(1, len(last)))
     parts = [
-        f"**{_title(s)}** [{s['id']}]\n\n{shortened(s.get('result', ''), share)}" for s in last
+        f"**{_title(s)}** [{s['id']}]\n\n{beginning_of(s.get('result', ''), share)}" for s in last
     ]
     if unmet:
         parts.append("Not done:\n" + "\n".join(f"- {text}" for text in unmet))
@@ -147,8 +148,3 @@ def last_of(steps: Sequence[FlowStep]) -> list[FlowStep]:
 
 def _title(step: FlowStep) -> str:
     return step.get("description") or step.get("tool") or step["id"]
-
-
-def shortened(text: str, cap: int) -> str:
-    """The first `cap` characters of a text, and how many are left out."""
-    return text if len(text) <= cap else f"{text[:cap]} [… {len(text) - cap} characters left out]"

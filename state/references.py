@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from .braces import OPEN, Flaw, Piece, Reference as Reference, pieces, shortened
+from .braces import OPEN, Flaw, Piece, Reference as Reference, pieces
+from .shortened import shortened
 
 GLOBAL: Final = "global"
 """The root by which references read the plan's variables."""

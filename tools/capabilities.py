@@ -19,8 +19,8 @@ def capabilities(catalog: Catalog) -> list[dict[str, Any]]:
     Returns:
         For each tool `name`, `description`, `arguments` (`properties` and `required` of its
         schema), `result` (the schema of what references read; left out where nobody declared
-        one), `changes` (it may change something outside) and `repeatable` (running it twice leaves
-        the world as running it once).
+        one), `changes` (it may change something outside) and `safe_to_repeat` (running it
+        twice leaves the world as running it once).
     """
     return [_described(tool) for tool in catalog.tools.values()]
 
@@ -37,7 +37,7 @@ def _described(tool: CatalogTool) -> dict[str, Any]:
         },
         **({"result": result} if result else {}),
         "changes": not tool.read_only,
-        "repeatable": tool.resendable,
+        "safe_to_repeat": tool.resendable,
     }
 
 

@@ -25,13 +25,13 @@ def recovered(
     """Answer as RecoveryDecision: the same calls again where that may help, else give up.
 
     Args:
-        failures: {step, tool, failure, error, repeatable, …} of each step that failed.
+        failures: {step, tool, failure, error, safe_to_repeat, …} of each step that failed.
         strategies: How often each may still be taken.
     """
     left = strategies.get(_RETRY)
     passing = all(
         item.get("failure") in _PASSING
-        and item.get("repeatable") is True
+        and item.get("safe_to_repeat") is True
         and NO_MODEL not in str(item.get("error"))
         for item in failures
     )

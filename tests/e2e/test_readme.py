@@ -16,6 +16,7 @@ from typing import Any, get_args
 
 import pytest
 import typer
+from langchain_core.tools import tool
 
 from loopwright import (
     Context,
@@ -47,6 +48,7 @@ from loopwright.state.tool_status import TRANSITIONS
 from loopwright.tools.expectations import flawed
 from loopwright.tools.mcp_config import read_servers
 from loopwright.tools.policy import Rule
+from loopwright.tools.python_tools import read_tools
 from support.flow_examples import module
 from support.readme_parts import parts, renewed
 from support.readme_text import README, ROOT, blocks, names, section, table
@@ -403,6 +405,26 @@ def _text(node):
     return node.value if constant else ""
 
 
+def test_what_a_tool_may_say_about_itself_is_what_is_read():
+    named = names(row[0] for row in table("| metadata of a tool |"))
+    about = {"cacheable": False, "timeout": 7, "outputSchema": {"type": "object"}}
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay an amount in EUR."""
+        return f"paid {amount} EUR"
+
+    def read(metadata):
+        pay.metadata = metadata
+        return read_tools([pay])[0]
+
+    for name in named:
+        assert read({name: about.get(name, True)}) != read({}), name
+    told = read(dict.fromkeys(named, True) | about | {"readOnlyHint": False})
+    assert (told.destructive, told.idempotent, told.polls) == (True, True, True)
+    assert (told.timeout, told.output, told.cacheable) == (7, {"type": "object"}, False)
+
+
 def test_files_linked_to_are_there():
     links = re.findall(r"\]\(([^)#:]+)\)", README)
     assert {"LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "examples/embed.py"} <= set(links)
@@ -530,7 +552,7 @@ def test_strategies_and_their_bounds_are_those_of_the_code():
     rows = {coded(row[0]): row[2] for row in table("| strategy | does |")}
     assert set(rows) == set(get_args(Strategy))
     bounds = {name: int(bound) for name, bound in rows.items() if bound}
-    cause = {"failure": "tool_error", "repeatable": True}
+    cause = {"failure": "tool_error", "safe_to_repeat": True}
     assert bounds == strategies_left({}, [cause], 99)
     assert f"`max_recoveries` times ({Context().max_recoveries})" in README
 

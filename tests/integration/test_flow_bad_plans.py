@@ -17,7 +17,9 @@ from support.flows import (
     World,
     decide,
     declared,
+    ended,
     flow,
+    look,
     of_type,
     planning,
     raising,
@@ -38,10 +40,6 @@ ROWS, NUMBERS = (
     }
     for name in ("rows", "numbers")
 )
-
-
-def look(id_, what, after=None, **more):
-    return step(id_, "look", after, arguments={"what": what}, **more)
 
 
 def bad(*steps, **more):
@@ -214,17 +212,13 @@ class Shop(World):
         return [*super().tools(), declared(table, readOnlyHint=True, outputSchema=ROWS), exact]
 
 
-def ended(outcome):
-    return outcome["status"], outcome["reason"]
-
-
 def repair_of(model, number=1):
     """What the planner is told of the draft before its ask of this number, from 0."""
     asks = [a for a in model.asked if a.role == "flow_planner"]
     return asks[number].messages[-1].text
 
 
-@pytest.mark.req("S2-06", "P-30")
+@pytest.mark.req("S2-06", "P-29", "P-30")
 @pytest.mark.parametrize(("turn", "words"), SHAPES.values(), ids=SHAPES)
 def test_a_bad_plan_is_mended_by_one_repair_and_nothing_of_it_runs(turn, words):
     world, model = Shop(), planning(turn, GOOD)

@@ -10,10 +10,15 @@ from loopwright.nodes import one_step
 from loopwright.tools import toolbox
 from loopwright.tools.catalog import Catalog
 from support.flows import (
+    DOWN,
+    GOAL,
+    REPLAN,
     THREAD,
     World,
     decide,
+    ended,
     flow,
+    look,
     of_type,
     planning,
     raising,
@@ -22,12 +27,6 @@ from support.flows import (
     step,
     steps_by_id,
 )
-
-DOWN = raising(ValueError("the line is down"))
-
-
-def ended(outcome):
-    return outcome["status"], outcome["reason"]
 
 
 @pytest.mark.req("S2-15", "S2-10")
@@ -55,7 +54,7 @@ def test_a_write_is_not_repeated_though_the_plan_says_so():
     assert ended(outcome) == ("failed", "ERROR")
 
 
-@pytest.mark.req("S2-13", "S2-25", "S2-27", "S2-28", "S2-48")
+@pytest.mark.req("S2-13", "S2-25", "S2-27", "S2-28", "S2-48", "P-19")
 def test_a_step_that_fails_ends_the_run_with_its_name_and_error():
     world = World(a=DOWN)
     plan = flow(step("a", arguments={"what": "a"}), step("b", arguments={"what": "{{a}}"}))
@@ -85,6 +84,37 @@ def test_recovery_may_have_the_step_tried_again():
     assert sorted(world.done("look")) == ["a", "a", "z"], "the finished step did not run again"
     assert steps_by_id(outcome)["a"]["attempts"] == 2
     assert steps_by_id(outcome)["a"]["evidence"] == ["a.2.0"]
+
+
+@pytest.mark.req("S2-32")
+def test_where_no_decision_can_be_read_the_original_errors_are_what_is_told():
+    errors = {f"bad{n}": raising(ValueError(f"error {n}")) for n in range(3)}
+    plans = [flow(look(f"s{n}", f"bad{n}")) for n in range(3)]
+    model = planning(*plans, recovery=lambda *_: "I would rather not.")
+    outcome = World(**errors).graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("failed", "ERROR")
+    assert roles(model).count("flow_planner") == 3, "another plan is the last resort"
+    first, why = outcome["unmet"]
+    assert first == (
+        "After replanning from s0, s1: s2 (do s2) failed: look failed: ValueError: error 2."
+    )
+    assert "The recovery gave no usable decision" in why
+    assert "error 2" in outcome["answer"]
+
+
+@pytest.mark.req("S2-32")
+def test_a_recovery_that_cannot_be_reached_leaves_the_failure_as_it_was():
+    saver, world = InMemorySaver(), World(a=[DOWN, lambda: "fine"])
+    recovery = [ConnectionError("gone"), decide("retry_step")]
+    model = planning(flow(look("a", "a")), recovery=recovery)
+    graph = world.graph(model, checkpointer=saver)
+    with pytest.raises(ModelCallFailed):
+        graph.invoke(said(), THREAD, context=Context(model_retries=0))
+    (failed,) = graph.get_state(THREAD).values["todos"]
+    assert failed["status"] == "failed"
+    assert "the line is down" in failed["feedback"]
+    assert ended(graph.invoke(None, THREAD)["outcome"]) == ("complete", "GOAL")
+    assert world.done("look") == ["a", "a"]
 
 
 @pytest.mark.req("P-31")
@@ -118,6 +148,7 @@ def test_another_plan_keeps_what_is_done(strategy):
     assert world.done("put") == ["a"], "a finished write is not made again, whatever its step's id"
     again = [a for a in model.asked if a.role == "flow_planner"][1].messages[-1].text
     assert "the line is down" in again
+    assert GOAL in again
 
 
 @pytest.mark.req("S2-30")
@@ -196,13 +227,10 @@ def test_a_missing_value_fails_the_step_and_never_becomes_an_empty_text():
 @pytest.mark.req("S2-24")
 def test_a_tool_that_disappears_between_planning_and_running():
     world = World()
-    graph = world.graph(
-        planning(
-            flow(step("a", arguments={"what": "a"})),
-            flow(step("b", "slow", arguments={"name": "b"})),
-            recovery=[decide("replan_from_failure")],
-        )
+    model = planning(
+        flow(look("a", "a")), flow(step("b", "slow", arguments={"name": "b"})), recovery=REPLAN
     )
+    graph = world.graph(model)
     real = toolbox.Toolbox.catalog
     asked = []
 
@@ -218,6 +246,9 @@ def test_a_tool_that_disappears_between_planning_and_running():
         outcome = graph.invoke(said())["outcome"]
     assert world.done("look") == []
     assert world.done("slow") == ["b"]
+    told = next(a for a in model.asked if a.role == "recovery").messages[-1].text
+    assert "tool_not_found" in told
+    assert "look" in told
     assert ended(outcome) == ("complete", "GOAL")
 
 
@@ -305,6 +336,7 @@ def test_an_optional_step_may_fail_and_only_who_needs_its_result_is_left_out():
     assert any("a" in text for text in outcome["unmet"])
 
 
+@pytest.mark.req("P-13")
 def test_after_a_failure_nothing_more_is_changed_before_it_is_decided_on():
     world = World(bad=DOWN)
     plan = flow(

@@ -10,9 +10,11 @@ from loopwright import Context, Hook
 from loopwright.hooks.contract import EVENTS
 from loopwright.prompts.sections import read_section
 from support.flows import (
+    ASK,
     THREAD,
     World,
     decide,
+    ended,
     flow,
     planning,
     raising,
@@ -25,7 +27,6 @@ from support.flows import (
 R = step("r", arguments={"what": "r"})
 W = step("w", "put", arguments={"what": "{{r.of}}"})
 PLAN = flow(R, W)
-ASK = [{"tool": "put", "action": "ask"}]
 
 
 def on(event, output, **options):
@@ -64,7 +65,7 @@ class Run:
 
     @property
     def ended(self):
-        return self.outcome["status"], self.outcome["reason"]
+        return ended(self.outcome)
 
     @property
     def unmet(self):

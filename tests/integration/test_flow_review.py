@@ -12,6 +12,7 @@ from support.flows import (
     THREAD,
     World,
     decide,
+    ended,
     flow,
     of_type,
     planning,
@@ -67,8 +68,7 @@ class Review:
 
     @property
     def ended(self):
-        outcome = self.result["outcome"]
-        return outcome["status"], outcome["reason"]
+        return ended(self.result["outcome"])
 
     def asked_planner(self):
         asks = [a for a in self.model.asked if a.role == "flow_planner"]

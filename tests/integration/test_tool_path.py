@@ -23,7 +23,7 @@ from loopwright import (
     build_plan_execute_verify,
     open_durability,
 )
-from loopwright.nodes.planned import NOT_RECORDED
+from loopwright.nodes.calling import NOT_RECORDED
 from loopwright.prompts.sections import read_json
 from loopwright.state.tool_status import TRANSITIONS
 from support import paying

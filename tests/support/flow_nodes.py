@@ -1,8 +1,10 @@
 """One node of prompt_flow on a graph of its own: a state in, what the node made of it out."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START
 from langgraph.types import Command
@@ -12,11 +14,10 @@ from loopwright.doors.builder import LoopBuilder
 from loopwright.graphs.assembly import assemble
 from loopwright.models.scripted import Asked
 from loopwright.nodes.parts import Parts
+from loopwright.prompts.sections import read_json, read_section
 from loopwright.state.flow import Draft, FlowState, FlowStep
-from loopwright.state.flow_contracts import ExecutionPlan
-from loopwright.state.flow_plan import steps_of
 from loopwright.tools.llm_call import with_llm_call
-from support.flows import World, said
+from support.flows import GOAL, World, of_type, said
 
 
 def parts_with(*plans: Any, **more: Any) -> Parts:
@@ -93,12 +94,36 @@ class Turn:
         return self
 
 
-def steps(*planned: Any, done: dict[str, str] | None = None) -> list[FlowStep]:
-    """The steps of a plan as state keeps them; `done` has the results of finished ones by id."""
-    made = steps_of(ExecutionPlan.model_validate({"steps": list(planned)}))
-    return [
-        {**one, "status": "completed", "result": done[one["id"]], "shape": "text"}
-        if done and one["id"] in done
-        else one
-        for one in made
-    ]
+class Ran:
+    """One run of a node: the state after it, its events, what the model was asked."""
+
+    def __init__(self, turn: Turn, model: ScriptedModel | None) -> None:
+        self.state = FlowState(**turn.state)
+        self.events = turn.events
+        self.asked = model.asked if model else []
+
+    def of_type(self, kind: str) -> list[Any]:
+        return of_type(self.events, kind)
+
+    def shown(self, name: str) -> Any:
+        """A section of what the model was asked first: JSON where it is that, else its text."""
+        text = next(m.text for m in self.asked[0].messages if m.type == "human")
+        found = read_json(text, name)
+        return read_section(text, name) if found is None else found
+
+
+async def run_node(
+    node: Callable[..., Any],
+    *steps: FlowStep,
+    model: ScriptedModel | None = None,
+    tools: Any = (),
+    hooks: Any = (),
+    settings: Mapping[str, Any] | None = None,
+    saved: bool = False,
+    **fields: Any,
+) -> Ran:
+    """Run a node once on a turn with these steps; `fields` are further fields of the state."""
+    parts = assemble(model=model, tools=tools, hooks=hooks)
+    turn = Turn(node, parts, saved=saved, **settings or {})
+    given = {"messages": [HumanMessage(GOAL, id="m1")], "request_id": "r", "todos": list(steps)}
+    return Ran(await turn.enter(**{**given, **fields}), model)

@@ -2,15 +2,21 @@
 
 import asyncio
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from langchain_core.tools import StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
-from loopwright import ScriptedModel, build_prompt_flow
+from loopwright import Context, ScriptedModel, build_prompt_flow
 from loopwright.prompts.sections import read_json
+from support.front_ends import chat_ui_shows, inbox_shows
 
 THREAD = {"configurable": {"thread_id": "t"}}
 GOAL = "Tell me what the parts come to."
+ASK = [{"tool": "put", "action": "ask"}]
+"""Every change of the small world is asked about."""
 
 
 def step(id_: str, tool: str = "look", /, after: list[str] | None = None, **more: Any) -> Any:
@@ -22,6 +28,16 @@ def step(id_: str, tool: str = "look", /, after: list[str] | None = None, **more
         "dependencies": after or [],
         **more,
     }
+
+
+def put(id_: str, what: Any, after: list[str] | None = None, **more: Any) -> Any:
+    """A step that changes the small world."""
+    return step(id_, "put", after, arguments={"what": what}, **more)
+
+
+def look(id_: str, what: Any, after: list[str] | None = None, **more: Any) -> Any:
+    """A step that reads."""
+    return step(id_, "look", after, arguments={"what": what}, **more)
 
 
 def flow(*steps: Any, **more: Any) -> dict[str, Any]:
@@ -114,8 +130,40 @@ def raising(error: Exception) -> Any:
     return fail
 
 
+DOWN = raising(ValueError("the line is down"))
+REPLAN = [decide("replan_from_failure")]
+
+
+def asking(world: World, model: ScriptedModel, policy: Any = ASK, **more: Any) -> Any:
+    """A graph that can ask somebody."""
+    return world.graph(model, policy=policy, checkpointer=InMemorySaver(), **more)
+
+
+def asked(result: dict[str, Any]) -> Any:
+    """The one question that waits; both front ends can show it."""
+    (question,) = [one.value for one in result["__interrupt__"]]
+    assert chat_ui_shows(question)
+    assert inbox_shows(question)
+    return question
+
+
+def waiting(result: dict[str, Any]) -> list[str]:
+    """The steps whose questions wait."""
+    return [question.value["task"] for question in result["__interrupt__"]]
+
+
+def answer(graph: Any, value: Any = "approve", **settings: Any) -> Any:
+    """What the run comes to after an answer to the question that waits."""
+    return graph.invoke(Command(resume=value), THREAD, context=Context(**settings))
+
+
 def steps_by_id(outcome: dict[str, Any]) -> dict[str, Any]:
     return {task["id"]: task for task in outcome["tasks"]}
+
+
+def ended(outcome: Mapping[str, Any]) -> tuple[str, str]:
+    """How a turn ended, and why."""
+    return outcome["status"], outcome["reason"]
 
 
 def of_type(events: list[Any], *kinds: str) -> list[Any]:

@@ -282,7 +282,7 @@ def test_a_repair_changes_nothing_behind_what_was_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "repeatable", "left", "strategy"),
+    ("failure", "safe", "left", "strategy"),
     [
         ("timeout", True, 2, "retry_step"),
         ("tool_error", True, 1, "retry_step"),
@@ -292,13 +292,13 @@ def test_a_repair_changes_nothing_behind_what_was_refused() -> None:
         ("uncertain", True, 2, "give_up"),
     ],
 )
-def test_only_a_passing_failure_of_a_repeatable_call_is_tried_again(
-    failure: str, repeatable: bool, left: int, strategy: str
+def test_only_a_passing_failure_of_a_call_safe_to_repeat_is_tried_again(
+    failure: str, safe: bool, left: int, strategy: str
 ) -> None:
     cause = {"step": "s2", "tool": "fetch", "failure": failure, "error": "server is busy"}
     shown = {
         "request": "Fetch it",
-        "failures": [{**cause, "repeatable": repeatable}],
+        "failures": [{**cause, "safe_to_repeat": safe}],
         "strategies": {"retry_step": left, "complete_replan": 1},
     }
     decision = RecoveryDecision.model_validate_json(ask("recovery", shown))
@@ -309,7 +309,7 @@ def test_only_a_passing_failure_of_a_repeatable_call_is_tried_again(
 
 
 def test_one_failure_that_stays_ends_the_turn_for_all() -> None:
-    passing = {"step": "s1", "tool": "a", "failure": "timeout", "repeatable": True}
+    passing = {"step": "s1", "tool": "a", "failure": "timeout", "safe_to_repeat": True}
     lasting = {**passing, "step": "s2", "failure": "bad_arguments"}
     shown = {"failures": [passing, lasting], "strategies": {"retry_step": 2}}
     decision = RecoveryDecision.model_validate_json(ask("recovery", shown))

@@ -5,7 +5,8 @@ import pytest
 from loopwright import Hook
 from loopwright.nodes.check_flow import check_flow
 from loopwright.state.flow_contracts import ExecutionPlan
-from support.flow_nodes import Turn, drafts, parts_with, steps
+from support.flow_nodes import Turn, drafts, parts_with
+from support.flow_steps import steps
 from support.flows import flow, of_type, step
 
 A = step("a", arguments={"what": "a"})

@@ -5,7 +5,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from loopwright import Hook
 from loopwright.nodes.flow_finish import flow_finish
-from support.one_node import GOAL, broken, flow_step, run_node
+from support.flow_nodes import run_node
+from support.flow_steps import broken, flow_step
+from support.flows import GOAL, ended
 
 ANSWER = AIMessage("7 euro [s1].", id="answer-1-r", additional_kwargs={"agent_type": "answerer"})
 TALK = [HumanMessage(GOAL, id="m1"), ANSWER]
@@ -25,13 +27,9 @@ def rejecting(reason="name the shop", **more):
     return Hook(event="AfterAgent", run=judge), seen
 
 
-def ended(ran):
-    return ran.state.outcome["status"], ran.state.outcome["reason"]
-
-
 async def test_an_answer_that_was_written_is_the_outcomes_answer():
     ran = await finished(flow_step("s1"), task_completed=True)
-    assert ended(ran) == ("complete", "GOAL")
+    assert ended(ran.state.outcome) == ("complete", "GOAL")
     assert ran.state.outcome["answer"] == "7 euro [s1]."
     assert ran.state.messages == TALK
     assert ran.events == [{"type": "outcome", "status": "complete", "reason": "GOAL"}]
@@ -41,7 +39,7 @@ async def test_an_answer_that_was_written_is_the_outcomes_answer():
 async def test_where_none_was_written_what_is_there_and_what_is_missing_becomes_the_last_message():
     steps = [flow_step("s1"), broken("s2", "404")]
     ran = await finished(*steps, messages=TALK[:1], halt="ERROR", unmet=["s2 (do s2) failed: 404"])
-    assert ended(ran) == ("failed", "ERROR")
+    assert ended(ran.state.outcome) == ("failed", "ERROR")
     last = ran.state.messages[-1]
     assert last.text == ran.state.outcome["answer"]
     assert last.text == "**do s1** [s1]\n\nresult of s1\n\nNot done:\n- s2 (do s2) failed: 404"
@@ -79,10 +77,11 @@ async def test_a_rejected_answer_goes_back_once_with_the_reason():
 async def test_rejected_again_the_turn_ends_as_denied_and_does_not_give_the_answer():
     hook, seen = rejecting()
     ran = await finished(flow_step("s1"), hooks=[hook], task_completed=True, stop_hook_active=True)
-    assert ended(ran) == ("blocked", "DENIED")
+    assert ended(ran.state.outcome) == ("blocked", "DENIED")
     why = "The answer was rejected by a hook: name the shop"
     assert ran.state.outcome["answer"] == ran.state.messages[-1].text == why
-    assert ran.state.outcome["unmet"] == [why]
+    assert ran.state.outcome["unmet"] == ran.state.unmet == [why]
+    assert (ran.state.halt, ran.state.task_completed) == ("DENIED", False)
     assert "7 euro" not in str(ran.state.messages)
     assert seen == [("7 euro [s1].", True)]
 
@@ -91,5 +90,5 @@ async def test_a_turn_that_was_halted_is_not_made_again_for_a_hook():
     hook, _ = rejecting()
     steps = [flow_step("s1"), flow_step("s2", "pending")]
     ran = await finished(*steps, hooks=[hook], halt="BUDGET")
-    assert ended(ran) == ("partial", "BUDGET")
+    assert ended(ran.state.outcome) == ("partial", "BUDGET")
     assert ran.state.outcome["answer"].endswith("name the shop")

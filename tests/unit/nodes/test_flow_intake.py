@@ -8,7 +8,8 @@ from loopwright.doors.journal import CallKey
 from loopwright.nodes.flow_intake import flow_intake
 from loopwright.nodes.turns import request_name
 from loopwright.state.flow import value_of
-from support.flow_nodes import Turn, parts_with, steps
+from support.flow_nodes import Turn, parts_with
+from support.flow_steps import steps
 from support.flows import GOAL, said, step
 
 PLANNED = (step("a", arguments={"what": "a"}), step("b", "put", arguments={"what": "{{a}}"}))

@@ -12,7 +12,8 @@ from loopwright.prompts.core_templates import SLOT, core_template
 from loopwright.prompts.sections import read_json, read_section
 from loopwright.state.flow_contracts import ExecutionPlan
 from loopwright.state.flow_flaws import flaws
-from support.flow_nodes import Turn, asked_of, drafts, parts_with, steps
+from support.flow_nodes import Turn, asked_of, drafts, parts_with
+from support.flow_steps import steps
 from support.flows import GOAL, flow, said, step
 
 PLAN = flow(step("a", arguments={"what": "a"}, retry_count=2, expected_output="words"))
@@ -43,7 +44,7 @@ async def test_the_planner_gets_the_goal_in_plain_words_and_what_every_tool_can_
     assert turn.state["spend"]["by_role"]["flow_planner"]["model_calls"] == 1
 
 
-@pytest.mark.req("S2-05")
+@pytest.mark.req("S2-05", "P-11")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -123,7 +124,7 @@ async def test_a_replan_shows_what_is_finished_what_failed_and_what_the_user_wan
     todos[1] |= {"status": "failed", "failure": "timeout", "feedback": "too slow"}
     cause = {
         "step": "b", "description": "do b", "tool": "put", "arguments": {}, "failure": "timeout",
-        "error": "too slow", "attempts": 1, "repeatable": False,
+        "error": "too slow", "attempts": 1, "safe_to_repeat": False,
     }  # fmt: skip
     parts = parts_with(PLAN)
     await Turn(plan_flow, parts).enter(
@@ -132,7 +133,7 @@ async def test_a_replan_shows_what_is_finished_what_failed_and_what_the_user_wan
     )  # fmt: skip
     shown = human(parts)
     a, b, c = read_json(shown, "steps")
-    assert (a["status"], a["result"]) == ("completed", "r" * 500 + "…")
+    assert (a["status"], a["result"]) == ("completed", "r" * 499 + "…")
     assert a["arguments"] == {"what": "x" * 900}, "a model can only repeat what it is shown whole"
     assert (b["status"], b["failure"], b["feedback"]) == ("failed", "timeout", "too slow")
     assert b["depends_on"] == ["a"]

@@ -6,7 +6,9 @@ from langchain_core.tools import StructuredTool
 from loopwright import Hook, ScriptedModel
 from loopwright.nodes.recover import SAME_FAILURE, recover
 from loopwright.state.flow_outcome import outcome_of
-from support.one_node import broken, flow_step, run_node
+from support.flow_nodes import run_node
+from support.flow_steps import broken, flow_step
+from support.flows import GOAL
 
 
 def look(what: str) -> str:
@@ -30,7 +32,7 @@ async def after(*decisions, steps, **more):
     return await run_node(recover, *steps, model=deciding(*decisions), tools=[READ], **more)
 
 
-def ended(ran):
+def decided(ran):
     state = ran.state
     return state.strategy, state.halt, len(ran.asked)
 
@@ -48,7 +50,7 @@ async def test_the_model_is_shown_what_failed_why_and_what_may_still_be_done():
         {
             "step": "s2", "description": "do s2", "tool": "look",
             "arguments": {"what": "{{s1.name}}"}, "failure": "timeout",
-            "error": "the shop did not answer", "attempts": 3, "repeatable": True,
+            "error": "the shop did not answer", "attempts": 3, "safe_to_repeat": True,
         }
     ]  # fmt: skip
     assert ran.shown("strategies") == {
@@ -58,7 +60,7 @@ async def test_the_model_is_shown_what_failed_why_and_what_may_still_be_done():
         ("s1", "completed"), ("s2", "failed"), ("s3", "pending")
     ]  # fmt: skip
     assert len(ran.shown("steps")[0]["result"]) < 600
-    assert ran.shown("request") == "What do the parts cost?"
+    assert ran.shown("request") == GOAL
     assert ran.shown("additional_context") == "Prices are in euro."
     assert ran.asked[0].messages[0].text.startswith("You are the recovery ")
 
@@ -80,7 +82,7 @@ async def test_a_retry_makes_the_failed_steps_due_again_and_nothing_else():
 async def test_a_new_plan_is_told_every_cause_so_far_and_keeps_what_is_done(strategy):
     first = {
         "step": "s1", "description": "", "tool": "look", "arguments": {}, "failure": "timeout",
-        "error": "slow", "attempts": 1, "repeatable": True,
+        "error": "slow", "attempts": 1, "safe_to_repeat": True,
     }  # fmt: skip
     draft = {"text": "", "plan": None, "findings": ["no plan"]}
     ran = await after(
@@ -102,7 +104,7 @@ async def test_a_new_plan_is_told_every_cause_so_far_and_keeps_what_is_done(stra
 @pytest.mark.req("S2-28", "S2-32")
 async def test_giving_up_tells_the_original_error_and_the_reason():
     ran = await after(to("give_up", "the part was never made"), steps=[broken("s2", "404: s2")])
-    assert ended(ran) == ("give_up", "ERROR", 1)
+    assert decided(ran) == ("give_up", "ERROR", 1)
     assert ran.state.unmet == ["s2 (do s2) failed: 404: s2", "Given up: the part was never made"]
     assert ran.of_type("recovery") == [
         {
@@ -134,7 +136,7 @@ async def test_a_failure_after_a_new_plan_says_that_it_came_after_one():
 async def test_what_nobody_allows_no_model_can_repair(denied, halt):
     steps = [broken("s1", "the user said no", failure="refused", denied=denied)]
     ran = await after(steps=steps)
-    assert ended(ran) == ("give_up", halt, 0)
+    assert decided(ran) == ("give_up", halt, 0)
     assert ran.state.unmet[0] == "s1 (do s1) failed: the user said no"
     assert ran.of_type("phase") == []
 
@@ -142,7 +144,7 @@ async def test_what_nobody_allows_no_model_can_repair(denied, halt):
 async def test_an_optional_step_that_was_refused_does_not_end_the_turn():
     refused = broken("s1", "no", optional=True, failure="refused", denied="rejected")
     ran = await after(to("retry_step"), steps=[refused, broken("s2")])
-    assert ended(ran) == ("retry_step", None, 1)
+    assert decided(ran) == ("retry_step", None, 1)
 
 
 @pytest.mark.req("P-31")
@@ -150,7 +152,7 @@ async def test_the_same_call_failing_the_same_way_again_ends_as_stuck_without_a_
     first = await after(to("replan_from_failure"), steps=[broken("s2")])
     renamed = broken("other", arguments={"what": "s2"})
     again = await after(steps=[renamed], failures_seen=first.state.failures_seen)
-    assert ended(again) == ("give_up", "SAME_BLOCKERS", 0)
+    assert decided(again) == ("give_up", "SAME_BLOCKERS", 0)
     assert again.state.unmet == ["other (do other) failed: no such part", SAME_FAILURE]
     assert outcome_of(again.state, None)["status"] == "stuck"
 
@@ -167,7 +169,7 @@ async def test_another_call_or_another_error_is_another_failure(other):
         steps=[broken("s2") | other],
         failures_seen=first.state.failures_seen,
     )
-    assert ended(ran) == ("replan_from_failure", None, 1)
+    assert decided(ran) == ("replan_from_failure", None, 1)
 
 
 @pytest.mark.req("P-31")
@@ -192,7 +194,7 @@ async def test_each_strategy_and_all_together_are_bounded(taken, most, left):
 @pytest.mark.parametrize(("taken", "most"), [({"retry_step": 1, "complete_replan": 1}, 2), ({}, 0)])
 async def test_with_no_repair_left_the_turn_ends_without_a_model(taken, most):
     ran = await after(steps=[broken("s1")], recoveries=taken, settings={"max_recoveries": most})
-    assert ended(ran) == ("give_up", "MAX_ROUNDS", 0)
+    assert decided(ran) == ("give_up", "MAX_ROUNDS", 0)
     assert ran.state.unmet[0] == "s1 (do s1) failed: no such part"
 
 
@@ -224,7 +226,7 @@ async def test_a_strategy_that_may_not_be_taken_is_asked_about_again():
     ran = await after(
         to("retry_step"), to("complete_replan"), steps=[broken("s1")], recoveries={"retry_step": 2}
     )
-    assert ended(ran) == ("complete_replan", None, 2)
+    assert decided(ran) == ("complete_replan", None, 2)
     said = ran.asked[1].messages[-1].text
     assert "retry_step may not be taken now" in said
     assert "complete_replan" in said
@@ -251,7 +253,7 @@ async def test_where_no_answer_is_of_use_another_plan_is_made_while_that_may_be(
 async def test_a_spent_allowance_ends_the_turn_with_the_original_error():
     spent = {"model_calls": 5}
     ran = await after(steps=[broken("s1")], spend=spent, settings={"max_model_calls": 5})
-    assert ended(ran) == ("give_up", "BUDGET", 0)
+    assert decided(ran) == ("give_up", "BUDGET", 0)
     assert ran.state.unmet[0] == "s1 (do s1) failed: no such part"
     assert outcome_of(ran.state, None)["status"] == "exhausted"
 
@@ -259,7 +261,7 @@ async def test_a_spent_allowance_ends_the_turn_with_the_original_error():
 async def test_a_hook_that_refuses_the_call_of_the_model_ends_the_turn_as_denied():
     no = Hook(event="BeforeModel", run=lambda _: {"decision": "deny", "reason": "not now"})
     ran = await after(steps=[broken("s1")], hooks=[no])
-    assert ended(ran) == ("give_up", "DENIED", 0)
+    assert decided(ran) == ("give_up", "DENIED", 0)
     assert "not now" in ran.state.unmet[1]
 
 

@@ -10,9 +10,10 @@ from loopwright.nodes.check_flow import check_flow
 from loopwright.nodes.flow_views import as_planned
 from loopwright.nodes.review_flow import review_flow
 from loopwright.state.flow import FlowState
-from loopwright.state.flow_contracts import ExecutionPlan
+from loopwright.state.flow_contracts import ExecutionPlan, PlanStep
 from loopwright.tools.catalog import Catalog
-from support.flow_nodes import Turn, parts_with, steps
+from support.flow_nodes import Turn, parts_with
+from support.flow_steps import EVERY_FIELD, steps
 from support.flows import flow, of_type, step
 from support.front_ends import (
     chat_ui_sends,
@@ -191,3 +192,14 @@ async def test_what_the_user_saw_is_kept_without_its_results():
     state = (await turn.answer("approve")).state
     assert [(one["id"], one["result"]) for one in state["reviewed"]] == [("a", ""), ("c", "")]
     assert state["todos"][0]["result"] == "found"
+
+
+@pytest.mark.req("P-20")
+@pytest.mark.parametrize("planned", [EVERY_FIELD, {"id": "a", "tool": "look"}], ids=["all", "none"])
+def test_every_field_of_a_step_can_be_sent_back_as_it_was_planned(planned):
+    """A field that PlanStep gets and the view forgets would be lost with every edit."""
+    before = PlanStep.model_validate(planned)
+    if planned is EVERY_FIELD:
+        assert set(before.model_dump(exclude_defaults=True)) == set(PlanStep.model_fields)
+    (shown,) = as_planned(steps(planned))
+    assert PlanStep.model_validate(shown) == before

@@ -1,13 +1,16 @@
-"""What recovery, answerer and llm_call, three roles of prompt_flow, are told."""
+"""What the four roles of prompt_flow are told."""
 
 import json
+import re
 from typing import get_args
 
 import pytest
 
 from loopwright.prompts.core_templates import SLOT, core_template
 from loopwright.prompts.prompt_manager import PromptManager
-from loopwright.state.flow_contracts import RecoveryDecision, Strategy
+from loopwright.state.flow import Cause
+from loopwright.state.flow_contracts import ExecutionPlan, PlanStep, RecoveryDecision, Strategy
+from loopwright.tools.expectations import flawed
 
 ROLES = ("recovery", "answerer", "llm_call")
 
@@ -25,6 +28,35 @@ def test_a_core_template_says_who_it_is_for_and_has_its_parts(role):
     )
 
 
+@pytest.mark.req("S2-41")
+def test_the_planner_is_told_of_every_field_that_it_may_set():
+    text = core_template("flow_planner")
+    told = {field.alias for field in PlanStep.model_fields.values()}
+    told |= {field.alias for field in ExecutionPlan.model_fields.values()} - {"planId", "metadata"}
+    assert [name for name in sorted(told) if not re.search(rf"\b{name}\b", text)] == []
+    example = json.loads(next(x for x in text.splitlines() if x.startswith('{"goal"')))
+    assert isinstance(example["leftOut"], list)
+    assert "one that you list again must keep its arguments" in text
+
+
+def test_the_conditions_of_which_the_planner_is_told_are_conditions():
+    text = core_template("flow_planner")
+    [line] = [line for line in text.splitlines() if line.startswith("- A condition is ")]
+    told = re.fullmatch(
+        r"- A condition is PATH or (length)\(PATH\) and one of (.+) with a value, "
+        r"or (.+); several are joined by (and)\.",
+        line,
+    )
+    length, compared, states, joint = told.groups()
+    wanted = [f"rows[0].name {word} 1" for word in compared.split(", ")]
+    wanted += [f"rows {word}" for word in states.split(", ")]
+    assert len(wanted) == 11
+    assert not any(flawed(check) for check in [*wanted, f" {joint} ".join(wanted)])
+    assert not flawed(f"{length}(rows) > 0")
+    [shown] = re.findall(r'a condition such as "(.+?)"', text)
+    assert not flawed(shown)
+
+
 @pytest.mark.req("S2-28")
 def test_recovery_is_told_what_each_strategy_is_for_and_how_to_answer():
     text = core_template("recovery")
@@ -32,6 +64,13 @@ def test_recovery_is_told_what_each_strategy_is_for_and_how_to_answer():
         assert f"- {strategy}:" in text
     example = next(line for line in text.splitlines() if line.startswith('{"'))
     assert RecoveryDecision.model_validate(json.loads(example)).reason
+
+
+@pytest.mark.parametrize("role", ["flow_planner", "recovery"])
+def test_a_prompt_speaks_of_repeating_in_the_words_of_its_data(role):
+    assert "safe_to_repeat" in core_template(role)
+    assert "repeatable" not in core_template(role), "to a tool that means that it polls"
+    assert "safe_to_repeat" in Cause.__annotations__
 
 
 @pytest.mark.req("S2-18")

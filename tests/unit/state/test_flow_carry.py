@@ -2,9 +2,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from loopwright.state.flow_carry import adopt, difference
+from loopwright.state.flow_contracts import PlanStep
 from loopwright.state.flow_plan import prints, steps_of
 from loopwright.state.references import references_in
-from support.flow_plans import acyclic, done, plan, step
+from support.flow_steps import EVERY_FIELD, acyclic, call, called, plan
 
 
 def planned(*steps, **variables):
@@ -23,7 +24,7 @@ def taken_over(
 def finished(*steps, only=None, **variables):
     """The steps of a plan after its run: those in `only` done, the others failed."""
     return [
-        done(s) if only is None or s["id"] in only else {**s, "status": "failed", "attempts": 2}
+        called(s) if only is None or s["id"] in only else {**s, "status": "failed", "attempts": 2}
         for s in planned(*steps, **variables)
     ]
 
@@ -37,15 +38,15 @@ def statuses(steps):
     return {name: s["status"] for name, s in by_id(steps).items()}
 
 
-A, B = step("a", q=1), step("b", q=2)
-SUM = step("sum", x="{{a.n}} and {{b.n}}")
+A, B = call("a", q=1), call("b", q=2)
+SUM = call("sum", x="{{a.n}} and {{b.n}}")
 
 
 @pytest.mark.req("S2-30")
 def test_finished_steps_stay_finished_with_all_they_left_behind():
     old = finished(A, B, SUM, only="ab")
     old[0] |= {"value": {"n": 1}, "shape": "value", "stored": "r-1", "seconds": 2.0}
-    steps = by_id(taken_over(planned(A, B, step("sum", x="{{a.n}} + {{b.n}}")), old))
+    steps = by_id(taken_over(planned(A, B, call("sum", x="{{a.n}} + {{b.n}}")), old))
     assert {n: s["status"] for n, s in steps.items()} == {
         "a": "completed", "b": "completed", "sum": "pending",
     }  # fmt: skip
@@ -58,9 +59,9 @@ def test_finished_steps_stay_finished_with_all_they_left_behind():
 def test_a_finished_step_is_known_by_what_it_does_whatever_its_id():
     old = finished(A, B, SUM)
     new = planned(
-        step("one", q=1, description="in other words", optional=True, expect="n > 0"),
-        step("two", q=2),
-        step("all", x="{{one.n}} and {{two.n}}"),
+        call("one", q=1, description="in other words", optional=True, expect="n > 0"),
+        call("two", q=2),
+        call("all", x="{{one.n}} and {{two.n}}"),
     )
     steps = by_id(taken_over(new, old))
     assert {n: (s["status"], s["result"]) for n, s in steps.items()} == {
@@ -75,8 +76,8 @@ def test_a_finished_step_is_known_by_what_it_does_whatever_its_id():
 
 @pytest.mark.req("S2-30")
 def test_a_step_runs_again_when_anything_it_was_made_from_is_another():
-    old = finished(A, B, SUM, step("end", "b"))
-    new = planned(A, step("b", q="other"), SUM, step("end", "b"))
+    old = finished(A, B, SUM, call("end", "b"))
+    new = planned(A, call("b", q="other"), SUM, call("end", "b"))
     steps = statuses(taken_over(new, old))
     assert steps["a"] == "completed"
     assert {steps[name] for name in ("b", "sum", "end")} == {"pending"}
@@ -87,16 +88,16 @@ def test_a_step_runs_again_when_anything_it_was_made_from_is_another():
 
 @pytest.mark.req("S2-30")
 def test_a_finished_write_is_never_made_again_because_it_is_listed_behind_another_step():
-    old = finished(step("mail", tool="send"), step("look", q=1))
-    new = planned(step("fix", tool="mend"), step("mail", "fix", tool="send"), step("x", "fix", q=1))
+    old = finished(call("mail", tool="send"), call("look", q=1))
+    new = planned(call("fix", tool="mend"), call("mail", "fix", tool="send"), call("x", "fix", q=1))
     steps = statuses(taken_over(new, old))
     assert (steps["mail"], steps["fix"]) == ("completed", "pending")
     assert steps["x"] == "pending", "what was read before the repair may be another now"
 
 
 def test_a_variable_counts_by_its_value():
-    old = finished(step("a", q="{{global.y}}"), y=1)
-    new = planned(step("a", q="{{global.z}}"))
+    old = finished(call("a", q="{{global.y}}"), y=1)
+    new = planned(call("a", q="{{global.z}}"))
 
     def status(**variables):
         steps = taken_over(new, old, variables=variables, old_variables={"y": 1})
@@ -109,7 +110,7 @@ def test_a_variable_counts_by_its_value():
 @pytest.mark.req("S2-30")
 def test_what_a_new_plan_leaves_out_is_kept_in_front_and_may_be_referred_to():
     old = finished(A, B, SUM, only="ab")
-    steps = taken_over(planned(step("mean", "b", x="{{a.n}}")), old)
+    steps = taken_over(planned(call("mean", "b", x="{{a.n}}")), old)
     assert [(s["id"], s["status"]) for s in steps] == [
         ("a", "completed"), ("b", "completed"), ("mean", "pending"),
     ]  # fmt: skip
@@ -118,8 +119,8 @@ def test_what_a_new_plan_leaves_out_is_kept_in_front_and_may_be_referred_to():
 
 
 def test_a_kept_step_gives_its_id_to_the_new_plan_and_speaks_of_others_by_their_new_ids():
-    old = finished(A, step("use", "a", x="{{a.n}}"))
-    steps = taken_over(planned(step("a", q="other"), step("a-2", q=7)), old, rounds={"a-3": 1})
+    old = finished(A, call("use", "a", x="{{a.n}}"))
+    steps = taken_over(planned(call("a", q="other"), call("a-2", q=7)), old, rounds={"a-3": 1})
     assert [(s["id"], s["status"]) for s in steps] == [
         ("a-4", "completed"), ("use", "completed"), ("a", "pending"), ("a-2", "pending"),
     ]  # fmt: skip
@@ -127,26 +128,26 @@ def test_a_kept_step_gives_its_id_to_the_new_plan_and_speaks_of_others_by_their_
 
 
 def test_a_kept_step_is_not_taken_for_one_that_reads_its_successor():
-    old = finished(A, step("use", x="{{a.n}}"))
-    second = taken_over(planned(step("a", q="other")), old)
-    second = [done(s) if s["status"] == "pending" else s for s in second]
-    third = by_id(taken_over(planned(step("a", q="other"), step("use", x="{{a.n}}")), second))
+    old = finished(A, call("use", x="{{a.n}}"))
+    second = taken_over(planned(call("a", q="other")), old)
+    second = [called(s) if s["status"] == "pending" else s for s in second]
+    third = by_id(taken_over(planned(call("a", q="other"), call("use", x="{{a.n}}")), second))
     assert third["a"]["status"] == "completed"
     assert third["use"]["status"] == "pending", "the kept one read another a"
 
 
 def test_a_kept_step_is_not_taken_for_one_with_another_value_of_its_variable():
-    call = step("a", q="{{global.y}}")
-    old = finished(call, y=1)
+    with_variable = call("a", q="{{global.y}}")
+    old = finished(with_variable, y=1)
     second = taken_over(planned(B), old, variables={"y": 2}, old_variables={"y": 1})
     for value, status in ((2, "pending"), (1, "completed")):
         now = {"variables": {"y": value}, "old_variables": {"y": 2}}
-        assert by_id(taken_over(planned(call), second, **now))["a"]["status"] == status
+        assert by_id(taken_over(planned(with_variable), second, **now))["a"]["status"] == status
 
 
 def test_a_finished_step_may_be_called_by_its_old_id_beside_its_new_one():
-    old = finished(A, step("use", x="{{a.n}}"))
-    new = planned(step("one", q=1), step("more", "a", "one", x="{{a.m}} {{one.m}} {{use}}"))
+    old = finished(A, call("use", x="{{a.n}}"))
+    new = planned(call("one", q=1), call("more", "a", "one", x="{{a.m}} {{one.m}} {{use}}"))
     steps = by_id(taken_over(new, old))
     assert set(steps) == {"use", "one", "more"}
     assert steps["more"]["arguments"] == {"x": "{{one.m}} {{one.m}} {{use}}"}
@@ -155,12 +156,12 @@ def test_a_finished_step_may_be_called_by_its_old_id_beside_its_new_one():
 
 
 def test_of_several_like_calls_each_is_carried_over_once():
-    twice = [step("a"), step("b"), step("of_a", x="{{a}}"), step("of_b", x="{{b}}")]
+    twice = [call("a"), call("b"), call("of_a", x="{{a}}"), call("of_b", x="{{b}}")]
     old = finished(*twice, only=["b", "of_b"])
     assert statuses(taken_over(planned(*twice), old)) == {
         "a": "pending", "b": "completed", "of_a": "pending", "of_b": "completed",
     }  # fmt: skip
-    renamed = planned(step("x"), step("y"), step("of_y", x="{{y}}"), step("of_x", x="{{x}}"))
+    renamed = planned(call("x"), call("y"), call("of_y", x="{{y}}"), call("of_x", x="{{x}}"))
     assert statuses(taken_over(renamed, old)) == {
         "x": "completed", "y": "pending", "of_y": "pending", "of_x": "completed",
     }  # fmt: skip
@@ -174,10 +175,10 @@ def test_what_is_not_finished_goes():
 
 
 def test_calls_are_counted_on_where_an_id_was_used_before():
-    old = finished(A, B, step("c"), only="c")
+    old = finished(A, B, call("c"), only="c")
     old[0] |= {"rounds": 4, "seconds": 3.0}
     old[1] |= {"rounds": 2, "seconds": 5.0}
-    new = planned(A, step("b", q="other"), step("c", q="other"), step("d", q=4))
+    new = planned(A, call("b", q="other"), call("c", q="other"), call("d", q=4))
     steps = by_id(taken_over(new, old, rounds={"b": 3, "c": 1, "d": 6}))
     counts = {n: (s["rounds"], s["attempts"], s["seconds"]) for n, s in steps.items()}
     assert counts == {
@@ -185,7 +186,7 @@ def test_calls_are_counted_on_where_an_id_was_used_before():
     }  # fmt: skip
     assert by_id(taken_over(planned(A), [], rounds={"a": 3}))["a"]["rounds"] == 3
     assert (
-        by_id(taken_over(planned(step("z")), finished(step("c")), rounds={"z": 3}))["z"]["rounds"]
+        by_id(taken_over(planned(call("z")), finished(call("c")), rounds={"z": 3}))["z"]["rounds"]
         == 3
     )
 
@@ -196,7 +197,7 @@ def finish_some(steps, names):
     while some := [s for s in left if s["id"] in names and roots(s) <= ended]:
         left = [s for s in left if s not in some]
         ended |= {s["id"] for s in some}
-    return [done(s) if s["id"] in ended else s for s in steps]
+    return [called(s) if s["id"] in ended else s for s in steps]
 
 
 def roots(given):
@@ -244,17 +245,17 @@ def test_no_write_is_lost_where_reads_are_made_again(first, second, names):
 
 
 def test_a_write_whose_result_failed_its_check_is_found_again_after_another_plan():
-    old = finished(step("w", tool="send", q=1), step("x", q=1), only="x")
+    old = finished(call("w", tool="send", q=1), call("x", q=1), only="x")
     old[0] |= {"shape": "json", "result": "1", "feedback": "expected more"}
-    between = taken_over(planned(step("y", q=2)), old)
+    between = taken_over(planned(call("y", q=2)), old)
     assert statuses(between) == {"w": "skipped", "x": "completed", "y": "pending"}
-    after = by_id(taken_over(planned(step("v", tool="send", q=1)), between))
+    after = by_id(taken_over(planned(call("v", tool="send", q=1)), between))
     assert (after["v"]["status"], after["v"]["shape"]) == ("pending", "json")
 
 
 def test_a_read_that_is_made_again_does_not_stay_beside_itself():
-    old = finished(step("r", q=1))
-    steps = taken_over(planned(step("w", tool="send"), step("r", "w", q=1)), old)
+    old = finished(call("r", q=1))
+    steps = taken_over(planned(call("w", tool="send"), call("r", "w", q=1)), old)
     assert statuses(steps) == {"w": "pending", "r": "pending"}
 
 
@@ -272,12 +273,12 @@ def test_the_same_plan_again_changes_nothing_that_is_done(given, names):
     ("old", "new", "lines"),
     [
         ([A, B, SUM], [SUM, B, A], []),
-        ([A], [A, step("b", description="Count", tool="put")], ["+ b: put — Count"]),
-        ([A, step("b", tool="put")], [A], ["- b: put"]),
-        ([A], [step("a", q=2)], ['~ a: arguments {"q":1} → {"q":2}']),
-        ([A], [step("a", q=True)], ['~ a: arguments {"q":1} → {"q":true}']),
-        ([A], [step("a", q=1, limit=None)], ['~ a: arguments {} → {"limit":null}']),
-        ([step("a", q=1, same="x" * 500)], [step("a", q=2, same="x" * 500)],
+        ([A], [A, call("b", description="Count", tool="put")], ["+ b: put — Count"]),
+        ([A, call("b", tool="put")], [A], ["- b: put"]),
+        ([A], [call("a", q=2)], ['~ a: arguments {"q":1} → {"q":2}']),
+        ([A], [call("a", q=True)], ['~ a: arguments {"q":1} → {"q":true}']),
+        ([A], [call("a", q=1, limit=None)], ['~ a: arguments {} → {"limit":null}']),
+        ([call("a", q=1, same="x" * 500)], [call("a", q=2, same="x" * 500)],
          ['~ a: arguments {"q":1} → {"q":2}']),
         ([A], [A | {"tool": "put"}], ['~ a: tool "get" → "put"']),
         ([A], [A | {"optional": True}], ["~ a: optional false → true"]),
@@ -286,14 +287,14 @@ def test_the_same_plan_again_changes_nothing_that_is_done(given, names):
         ([A | {"timeout": 5}], [A], ["~ a: timeout 5.0 → null"]),
         ([A], [A | {"description": "Count"}], ['~ a: description "" → "Count"']),
         ([A], [A | {"expectedOutput": "n"}], ['~ a: expected output "" → "n"']),
-        ([A, B], [A, step("b", "a", q=2)], ['~ b: dependencies [] → ["a"]']),
-        ([A, B, step("c", "a", "b")], [A, B, step("c", "b", "a")], []),
-        ([A, B, SUM], [step("one", q=1), B, step("sum", x="{{one.n}} and {{b.n}}")],
+        ([A, B], [A, call("b", "a", q=2)], ['~ b: dependencies [] → ["a"]']),
+        ([A, B, call("c", "a", "b")], [A, B, call("c", "b", "a")], []),
+        ([A, B, SUM], [call("one", q=1), B, call("sum", x="{{one.n}} and {{b.n}}")],
          ["~ one: was a"]),
-        ([A, step("c", x="{{a}} {{global.y}}")],
-         [step("a2", q=1), step("d", x="{{a2}} {{global.y}}")], ["~ a2: was a", "~ d: was c"]),
+        ([A, call("c", x="{{a}} {{global.y}}")],
+         [call("a2", q=1), call("d", x="{{a2}} {{global.y}}")], ["~ a2: was a", "~ d: was c"]),
         ([A, B], [B | {"id": "a"}], ["~ a: was b", "- a: get"]),
-        ([A, step("c", x="{{a.n}}")], [step("a", q=3), step("c", x="{{a.n}}")],
+        ([A, call("c", x="{{a.n}}")], [call("a", q=3), call("c", x="{{a.n}}")],
          ['~ a: arguments {"q":1} → {"q":3}']),
         ([], [A, B], ["+ a: get", "+ b: get"]),
         ([A, B], [], ["- a: get", "- b: get"]),
@@ -303,20 +304,34 @@ def test_a_difference_is_told_in_lines(old, new, lines):
     assert difference(planned(*old), planned(*new)) == lines
 
 
+BY_ALIAS = {field.alias or name: name for name, field in PlanStep.model_fields.items()}
+
+
+@pytest.mark.parametrize("field", sorted({*BY_ALIAS} - {"id"}))
+def test_a_change_of_any_field_of_a_step_is_told(field):
+    """A field that PlanStep gets is in EVERY_FIELD, or this does not know what to change."""
+    usual = PlanStep(id="s7", tool="put").model_dump(by_alias=True)
+    others = {key: value for key, value in EVERY_FIELD.items() if key != field}
+    (line,) = difference(
+        planned({**others, field: usual[field]}), planned({**others, field: EVERY_FIELD[field]})
+    )
+    assert line.startswith("~ s7: ")
+
+
 def test_a_kept_step_under_another_id_is_told_as_such():
-    old = finished(step("a", q="{{global.y}}"))
-    new = taken_over(planned(step("a", q="x")), old, variables={"y": 2}, old_variables={"y": 1})
+    old = finished(call("a", q="{{global.y}}"))
+    new = taken_over(planned(call("a", q="x")), old, variables={"y": 2}, old_variables={"y": 1})
     assert difference(old, new) == ["~ a-2: was a", "+ a: get"]
 
 
 def test_long_values_are_cut_around_what_differs():
     old, new = ("x" * 1_000 + end + "y" * 1_000 for end in ("old", "new"))
-    (line,) = difference(planned(step("a", q=old)), planned(step("a", q=new)))
+    (line,) = difference(planned(call("a", q=old)), planned(call("a", q=new)))
     before, now = line.removeprefix("~ a: arguments ").split(" → ")
     assert (len(before), len(now)) == (200, 200)
     assert "xold" in before
     assert "xnew" in now
     assert before[0] == before[-1] == "…"
-    (line,) = difference(planned(step("a", q="x" * 300)), planned(step("a", q="x" * 301)))
+    (line,) = difference(planned(call("a", q="x" * 300)), planned(call("a", q="x" * 301)))
     before, now = line.removeprefix("~ a: arguments ").split(" → ")
     assert before != now

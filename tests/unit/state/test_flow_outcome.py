@@ -4,7 +4,7 @@ import pytest
 
 from loopwright.state.flow import FlowState
 from loopwright.state.flow_outcome import known_answer, outcome_of, unmet_of_flow
-from support.one_node import broken, flow_step
+from support.flow_steps import broken, flow_step
 
 DONE = flow_step("s1")
 FAILED = broken("s2")

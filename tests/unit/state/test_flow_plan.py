@@ -4,7 +4,7 @@ from hypothesis import given, settings, strategies as st
 from loopwright.state.flow import FlowStep
 from loopwright.state.flow_plan import fingerprint, in_plan_order, prints, steps_of
 from loopwright.state.references import renamed
-from support.flow_plans import acyclic, done, plan, step
+from support.flow_steps import acyclic, call, called, plan
 
 
 def ids(steps):
@@ -18,9 +18,9 @@ def print_of(*steps, **variables):
 @pytest.mark.req("S2-08", "S2-10", "S2-11")
 def test_a_step_waits_for_what_it_names_and_for_what_it_refers_to():
     given = plan(
-        step(" s1 ", description="Read", expectedOutput="rows", retryCount=2, optional=True),
-        step("s2", "s1", " s1", "", "old", timeout=5, expect="n > 0"),
-        step("s3", "s2", rows="{{ s1.rows[0] }}{{s2}}", also=["{{kept.x}} {{global.y}}"]),
+        call(" s1 ", description="Read", expectedOutput="rows", retryCount=2, optional=True),
+        call("s2", "s1", " s1", "", "old", timeout=5, expect="n > 0"),
+        call("s3", "s2", rows="{{ s1.rows[0] }}{{s2}}", also=["{{kept.x}} {{global.y}}"]),
     )
     first, second, third = steps_of(given)
     assert (first["id"], first["description"], first["depends_on"]) == ("s1", "Read", [])
@@ -56,13 +56,13 @@ def test_every_step_stands_behind_what_it_waits_for(given):
 @pytest.mark.parametrize(
     ("steps", "order"),
     [
-        ([step("c"), step("a"), step("b")], "cab"),
-        ([step("c", "a"), step("b"), step("a")], "bac"),
-        ([step("c", "a"), step("a"), step("b")], "acb"),
-        ([step("d", "b", "c"), step("c", "a"), step("b", "a"), step("a")], "acbd"),
-        ([step("b", x="{{a.rows}}"), step("a")], "ab"),
-        ([step("a", "gone"), step("b", "a", "a")], "ab"),
-        ([step("a", "b"), step("b", "a"), step("c", "b"), step("d")], "dabc"),
+        ([call("c"), call("a"), call("b")], "cab"),
+        ([call("c", "a"), call("b"), call("a")], "bac"),
+        ([call("c", "a"), call("a"), call("b")], "acb"),
+        ([call("d", "b", "c"), call("c", "a"), call("b", "a"), call("a")], "acbd"),
+        ([call("b", x="{{a.rows}}"), call("a")], "ab"),
+        ([call("a", "gone"), call("b", "a", "a")], "ab"),
+        ([call("a", "b"), call("b", "a"), call("c", "b"), call("d")], "dabc"),
         ([], ""),
     ],
 )
@@ -96,24 +96,24 @@ def test_a_plan_is_another_one_when_one_argument_changes(given, data):
     assert print_of(*given) != print_of(*changed)
 
 
-A, B = step("a", q=1), step("b", q=2)
+A, B = call("a", q=1), call("b", q=2)
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ([A, step("c", x="{{a.rows[0]}}")], [A, step("c", x="{{ a.rows[0] }}")]),
-        ([A, step("c", x="{{a.0}}")], [A, step("c", x="{{a[0]}}")]),
+        ([A, call("c", x="{{a.rows[0]}}")], [A, call("c", x="{{ a.rows[0] }}")]),
+        ([A, call("c", x="{{a.0}}")], [A, call("c", x="{{a[0]}}")]),
         (
-            [A, step("c", x="{{a.n}} of {{a.m}}")],
-            [step("z", q=1), step("c", x="{{z.n}} of {{z.m}}")],
+            [A, call("c", x="{{a.n}} of {{a.m}}")],
+            [call("z", q=1), call("c", x="{{z.n}} of {{z.m}}")],
         ),
-        ([A, step("c", "a", x="{{a.n}}")], [A, step("c", x="{{a.n}}")]),
-        ([step("c", x=1, y=2)], [step("c", y=2, x=1)]),
+        ([A, call("c", "a", x="{{a.n}}")], [A, call("c", x="{{a.n}}")]),
+        ([call("c", x=1, y=2)], [call("c", y=2, x=1)]),
         ([A, A | {"id": "b"}], [A | {"id": "b"}, A]),
-        ([step("c", x="in {{global.year}}")], [step("c", x="in 2024")]),
-        ([step("c", x="{{global.year}}")], [step("c", x=2024)]),
-        ([step("c", x="{{global.year}}")], [step("c", x="{{global.when}}")]),
+        ([call("c", x="in {{global.year}}")], [call("c", x="in 2024")]),
+        ([call("c", x="{{global.year}}")], [call("c", x=2024)]),
+        ([call("c", x="{{global.year}}")], [call("c", x="{{global.when}}")]),
     ],
 )
 def test_two_ways_to_write_the_same_plan(one, other):
@@ -123,18 +123,18 @@ def test_two_ways_to_write_the_same_plan(one, other):
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ([A, B, step("c", x="{{a.n}}")], [A, B, step("c", x="{{b.n}}")]),
-        ([A, step("c", x="{{a.n}}")], [A, step("c", x="{{a.m}}")]),
-        ([A, step("c", x="{{a}}")], [A, step("c", x="a")]),
-        ([A, step("c", x="{{a}}")], [A, step("c", x=r"\{{a}}")]),
-        ([A, step("c", x="{{a}}")], [A, step("c", x=" {{a}}")]),
-        ([A, step("c", x="{{a}}{{a}}")], [A, step("c", x="{{a}}")]),
-        ([A, step("c", "a")], [A, step("c")]),
-        ([A, B, step("c", "a")], [A, B, step("c", "b")]),
+        ([A, B, call("c", x="{{a.n}}")], [A, B, call("c", x="{{b.n}}")]),
+        ([A, call("c", x="{{a.n}}")], [A, call("c", x="{{a.m}}")]),
+        ([A, call("c", x="{{a}}")], [A, call("c", x="a")]),
+        ([A, call("c", x="{{a}}")], [A, call("c", x=r"\{{a}}")]),
+        ([A, call("c", x="{{a}}")], [A, call("c", x=" {{a}}")]),
+        ([A, call("c", x="{{a}}{{a}}")], [A, call("c", x="{{a}}")]),
+        ([A, call("c", "a")], [A, call("c")]),
+        ([A, B, call("c", "a")], [A, B, call("c", "b")]),
         ([A], [A, A | {"id": "b"}]),
         ([A], [A | {"tool": "put"}]),
-        ([A], [step("a", q="1")]),
-        ([step("c", x="{{global.year}}")], [step("c", x="{{global.when}}")]),
+        ([A], [call("a", q="1")]),
+        ([call("c", x="{{global.year}}")], [call("c", x="{{global.when}}")]),
     ],
 )
 def test_two_plans_that_do_something_else(one, other):
@@ -148,21 +148,21 @@ def test_how_a_step_may_fail_is_not_what_it_is_made_from():
 
 
 def test_another_value_of_a_variable_makes_another_plan():
-    steps = steps_of(plan(step("a", x="{{global.y}}")))
+    steps = steps_of(plan(call("a", x="{{global.y}}")))
     assert fingerprint(steps, {"y": 1}) != fingerprint(steps, {"y": 2})
     assert fingerprint(steps, {"y": 1}) == fingerprint(steps, {"y": 1, "z": 3})
     assert prints(steps, {}) == prints(steps, {}), "a variable that is missing is no accident"
 
 
 def test_a_step_that_was_taken_over_stays_what_it_was_made_from():
-    steps = steps_of(plan(step("a", x="{{global.y}}"), step("b", x="{{a.n}}")))
+    steps = steps_of(plan(call("a", x="{{global.y}}"), call("b", x="{{a.n}}")))
     before = prints(steps, {"y": 1})
-    kept = [done(steps[0], made_of=before["a"]), steps[1]]
+    kept = [called(steps[0], made_of=before["a"]), steps[1]]
     assert prints(kept, {"y": 2}) == before
 
 
 def test_plans_of_any_length_have_an_order_and_a_fingerprint():
-    chain = [step("s0"), *(step(f"s{n}", x=f"{{{{s{n - 1}.x}}}}") for n in range(1, 5_000))]
+    chain = [call("s0"), *(call(f"s{n}", x=f"{{{{s{n - 1}.x}}}}") for n in range(1, 5_000))]
     steps = steps_of(plan(*reversed(chain)))
     assert ids(in_plan_order(steps)) == [s["id"] for s in chain]
     assert fingerprint(steps, {}) == print_of(*chain)

@@ -78,21 +78,21 @@ def test_a_tool_is_described_by_what_it_does_takes_gives_and_changes():
                 "required": ["rows"],
             },
             "changes": False,
-            "repeatable": True,
+            "safe_to_repeat": True,
         },
         {
             "name": "wipe",
             "description": "wipe",
             "arguments": {"properties": {}, "required": []},
             "changes": True,
-            "repeatable": False,
+            "safe_to_repeat": False,
         },
     ]
 
 
 def test_a_write_that_may_be_repeated_says_so():
     (put,) = capabilities(served({"name": "put", "annotations": {"idempotentHint": True}}))
-    assert (put["changes"], put["repeatable"]) == (True, True)
+    assert (put["changes"], put["safe_to_repeat"]) == (True, True)
 
 
 def test_a_field_may_be_named_like_a_keyword():

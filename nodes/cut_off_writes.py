@@ -1,43 +1,33 @@
 """Writes that were made when a run was cut off, before the steps they belong to could end."""
 
-from collections.abc import Collection, Sequence
+from typing import cast
 
 from ..doors.journal import CallRow
 from ..state.flow import FlowStep
 from ..tools.expectations import unexpected
+from .cut_off import TakenUp, task_of
 from .step_values import StepResults
 
 
-async def with_made_writes(
-    steps: Sequence[FlowStep],
-    rows: Sequence[CallRow],
-    results: StepResults,
-    *,
-    known: Collection[str],
-) -> list[FlowStep]:
-    """The steps, those completed whose write the journal knows to have succeeded.
-
-    One whose result does not fit its check keeps the result, so that the write is not made again.
+async def with_made_writes(before: TakenUp, results: StepResults) -> list[FlowStep]:
+    """The steps of a flow, those completed whose write the journal knows to have succeeded.
 
     The process died between the write and the record of its step; left open, the step would be
-    planned again, and its write made twice.
+    planned again, and its write made twice. One whose result does not fit its check keeps the
+    result, so that the write is not made again either.
 
     Args:
-        steps: As the state knows them.
-        rows: The calls of the turn that was cut off, oldest first.
+        before: What the new turn goes on with.
         results: Makes data of the journal's results.
-        known: Ids of the calls whose ends the state knows.
     """
-    newest = {row.key.call.rsplit(".", 2)[0]: row for row in rows}
-    return [await _made(step, newest.get(step["id"]), results, known) for step in steps]
+    newest = {task_of(row): row for row in before.rows}
+    unheard = {name: row for name, row in newest.items() if row.key.call not in before.known}
+    steps = [cast("FlowStep", task) for task in before.tasks]
+    return [await _made(step, unheard.get(step["id"]), results) for step in steps]
 
 
-async def _made(
-    step: FlowStep, row: CallRow | None, results: StepResults, known: Collection[str]
-) -> FlowStep:
-    if row is None or row.state != "finished" or row.key.call in known:
-        return step
-    if step["status"] == "completed":
+async def _made(step: FlowStep, row: CallRow | None, results: StepResults) -> FlowStep:
+    if row is None or row.state != "finished" or step["status"] == "completed":
         return step
     found = row.result or {}
     text = str(found.get("text", ""))
