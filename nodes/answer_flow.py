@@ -29,7 +29,8 @@ from .turn_hooks import hook_notes
 
 MOST_ASKS: Final = 2
 LEAST_SHOWN: Final = 300
-"""Characters shown of each result at least, however many steps there are."""
+"""Characters shown of each result at least, unless there are hundreds of them."""
+_ALL_SHOWN: Final = 60_000
 
 AS_THEY_CAME: Final = "No usable answer was written ({why}): the results are shown as they came."
 
@@ -76,7 +77,8 @@ def _results(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
     done = [step for step in steps if step["status"] == "completed"]
     if len(done) * LEAST_SHOWN > cap:
         done = last_of(done)
-    share = max(LEAST_SHOWN, cap // max(1, len(done)))
+    least = min(LEAST_SHOWN, _ALL_SHOWN // max(1, len(done)))
+    share = max(least, cap // max(1, len(done)))
     whose = {step["id"] for step in done}
     shown = []
     for step in steps:

@@ -13,6 +13,7 @@ from ..state.events import Emit
 from ..state.evidence import Evidence
 from ..state.flow import Failure, FlowStep, was_made
 from ..state.references import MissingValue, references_in, resolve
+from ..state.shortened import shortened
 from ..state.spend import Spend, add_spend
 from ..tools.call_records import CallRecord, Pass
 from ..tools.catalog import Catalog, CatalogTool
@@ -225,8 +226,7 @@ class StepRun:
 
 def _made(why: str, result: str) -> str:
     """Why a step failed whose call has changed the world."""
-    shown = result if len(result) <= _LEAST_SHOWN else f"{result[:_LEAST_SHOWN]}…"
-    return _MADE.format(why=why, result=shown)
+    return _MADE.format(why=why, result=shortened(result, _LEAST_SHOWN))
 
 
 def _as_evidence(record: CallRecord) -> Evidence:

@@ -33,10 +33,10 @@ async def react_finish(
     if verdict.blocked and _may_go_on(state, verdict):
         return changes(state, update | _another_answer(state, verdict))
     if verdict.blocked:
-        state = _rejected(state, verdict)
-        outcome = outcome_of(state, _resume(state)) | {"answer": state.unmet[-1]}
-        update |= ReactUpdate(task_completed=False, halt=state.halt, unmet=state.unmet)
-        update["messages"] = [_written(outcome, state, instead=state.messages[-1])]
+        ended = _rejected(state, verdict)
+        outcome = outcome_of(ended, _resume(ended)) | {"answer": ended.unmet[-1]}
+        update |= ReactUpdate(task_completed=False, halt=ended.halt, unmet=ended.unmet)
+        update["messages"] = [_written(outcome, ended, instead=state.messages[-1])]
     elif not own_answer(state):
         update["messages"] = [_written(outcome, state)]
     emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})

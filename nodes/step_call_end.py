@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from ..state.evidence import GAVE_UP, UNCERTAIN
 from ..state.flow import Failure
+from ..tools.advice import without_advice
 from ..tools.call_records import CallRecord
-from ..tools.results import NEXT_STEP
 from .step_values import Kept
 
 _PASSING: Final = frozenset({"tool_error", "timeout", "unexpected_result", "uncertain"})
@@ -46,7 +46,7 @@ def failed_call(
         spent: Whether the run's allowance is used up.
         stopped: Why a hook wants the run to end with it; else "".
     """
-    why = " ".join(record["result"].replace(NEXT_STEP, "").split())
+    why = without_advice(record["result"])
     denied = record["reason"] if record["status"] == "cancelled" else ""
     failure = _failure(record, call, limit, spent=spent)
     return CallEnd(failure, why, denied=denied, stopped=stopped)

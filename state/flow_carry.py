@@ -46,8 +46,9 @@ def adopt(
     where an id was used before, so evidence ids stay unambiguous.
 
     A finished read that the new plan places behind an unfinished step is made again, and its first
-    result goes: the world may be another by then. A write is not, wherever it is placed; nor is one
-    whose result failed the check of the old plan: that result is held against the new one's.
+    result goes, unless it is referred to: the world may be another by then. A write is not,
+    wherever it is placed; nor is one whose result failed the check of the old plan: that result is
+    held against the new one's.
 
     Args:
         steps: The new plan's, as `steps_of` makes them.
@@ -73,6 +74,7 @@ def adopt(
     carried = _still_good(pairs, steps, reads)
     homes = {step["id"]: name for name, step in carried.items()}
     again = {step["id"] for step in pairs.values()}
+    again -= {root for step in steps for root in _roots(step)} - ids - homes.keys()
     left_out = [step for step in called if step["id"] not in again]
     homes |= _names_for(left_out, ids, taken={*ids, *rounds, *(step["id"] for step in called)})
     names = {name: home for name, home in homes.items() if name not in {home, *ids}}

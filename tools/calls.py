@@ -19,6 +19,7 @@ from ..state.context import Context
 from ..state.events import Emit
 from ..state.evidence import GAVE_UP, Evidence
 from ..state.repetition import repeats
+from .advice import ANSWER_NOW, REPORT_DOUBT
 from .call_journal import Book, Doubt, Recorded
 from .call_records import Answered, CallRecord, Course, Pass, ended, tell_waiting
 from .catalog import READER
@@ -32,14 +33,14 @@ from .tool_hooks import TailCall, after_tool
 from .toolbox import Toolbox
 from .waiting import in_order
 
-_SPENT: Final = "Not run: the run's allowance of tool calls is used up. Answer with what you have."
+_SPENT: Final = f"Not run: the run's allowance of tool calls is used up. {ANSWER_NOW}"
 _IN_DOUBT: Final = (
-    "This call may have taken effect already: {why}. It cannot be run again now: {bar} Report that "
-    "its outcome is not known."
+    "This call may have taken effect already: {why}. It cannot be run again now: {bar} "
+    + REPORT_DOUBT
 )
 _UNCERTAIN: Final = (
     "Not run again: this call may have taken effect already: {why}. Nobody can be asked, so it is "
-    "not repeated. Do not send it again; report that its outcome is not known."
+    "not repeated. " + REPORT_DOUBT
 )
 
 

@@ -8,6 +8,7 @@ from ..doors.journal import Journal
 from ..hooks.registry import Hooks
 from ..state.events import Emit
 from ..state.tool_status import ToolStatus
+from .advice import DO_WITHOUT, REPORT_DOUBT, REPORT_IT, SEND_ANEW
 from .catalog import CatalogTool
 from .dedupe import asked_again
 from .planning import Gate, PlannedCall, unknown_tool
@@ -17,17 +18,9 @@ from .results import NOTHING
 from .tool_hooks import check_edit
 
 _UNAPPROVED: Final = "nobody has approved it"
-_REJECTED: Final = (
-    "Not run: the user rejected this call{said}. Do not send it again; do without it or report it."
-)
-_GAVE_UP: Final = (
-    "This call may have run or not, and the user gave it up{said}. Do not send it again; report "
-    "that its outcome is not known."
-)
-_TOO_LATE: Final = (
-    "Not run: the approval came after the question had expired. Send the call again if it is "
-    "still needed, or report it."
-)
+_REJECTED: Final = "Not run: the user rejected this call{said}. " + DO_WITHOUT
+_GAVE_UP: Final = "This call may have run or not, and the user gave it up{said}. " + REPORT_DOUBT
+_TOO_LATE: Final = f"Not run: the approval came after the question had expired. {SEND_ANEW}"
 
 
 @dataclass(frozen=True)
@@ -163,5 +156,5 @@ def denied(why: str) -> Settled:
     code = NOT_INTERACTIVE if why == NOT_INTERACTIVE else "denied"
     if why == NOT_INTERACTIVE:
         why = f"{NOT_INTERACTIVE}: this call needs a human's approval, and nobody can be asked"
-    text = f"Not run: {why.rstrip('.')}. Do without it, or report what you could not do."
+    text = f"Not run: {why.rstrip('.')}. {REPORT_IT}"
     return Settled("cancelled", text, code)

@@ -15,9 +15,9 @@ from langgraph.types import Command
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..state.storable import storable, storable_json
+from .advice import CORRECT_IT
 
 NOTHING: Final = "(no output)"
-NEXT_STEP: Final = "Correct the arguments, try another tool, or say plainly that it failed."
 
 _LEAVES: Final = 200
 
@@ -75,7 +75,7 @@ def normalise(raw: object) -> ToolResult:
 
 def failure(why: str) -> ToolResult:
     """A failed call as a result: one sentence, and what the model can do."""
-    return ToolResult(storable(f"{why.rstrip('. ')}. {NEXT_STEP}"), is_error=True)
+    return ToolResult(storable(f"{why.rstrip('. ')}. {CORRECT_IT}"), is_error=True)
 
 
 def from_exception(name: str, error: BaseException) -> ToolResult:

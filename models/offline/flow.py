@@ -24,6 +24,8 @@ from .words import changes_something, content_words, covered, is_question
 # The one tool that is never planned for a clause: it would ask the model there is not.
 _LANGUAGE: Final = "llm_call"
 _SAYS: Final = re.compile(r"^[^:\n]{1,40}: ")
+# What recovery says is no wish of the user's: failures and results tell it better.
+_MENDS: Final = re.compile(r" failed, \w+ was chosen: ")
 # As good as an answer can be that nobody has seen yet: a tool that clearly fits is better.
 _LIKELY: Final = Picked("", 0.6)
 # The share of the best overlap of words that a tool needs to count as meant.
@@ -44,7 +46,8 @@ class Situation:
 
     Attributes:
         tools: {name, description, arguments: JSON schema, result?: JSON schema, changes: bool}.
-        finished: Steps that are done: {id, description, result, …}.
+        finished: Steps that are done: {id, description, tool, arguments, result, …}; planned
+            again, they stay the same calls.
         failures: What failed before: {tool, arguments, …}; such a call is not planned again.
         improvements: What the user or a hook wants changed, in words.
         findings: What was wrong with the plans before this one; steps they name are dropped.
@@ -80,7 +83,7 @@ def _parts(request: str, situation: Situation, tools: Sequence[Tool]) -> Iterato
     most = min(situation.most, MAX_TASKS) + 1
     asked = plan(request, tools=tools, most=most)["todos"]
     yield from ((str(todo["description"]), str(todo["inputs"])) for todo in asked)
-    for text in situation.improvements:
+    for text in (text for text in situation.improvements if not _MENDS.search(text)):
         for todo in plan(_SAYS.sub("", text), tools=tools, most=most)["todos"]:
             if not any(_says(part["description"], todo["description"]) for part in asked):
                 yield str(todo["description"]), str(todo["inputs"])
@@ -115,14 +118,15 @@ class _Draft:
 
     def add(self, clause: str, inputs: str) -> None:
         """Plan the calls one clause wants, or say why there are none."""
-        task = Task(clause, self.tools, self._earlier(), inputs=inputs)
+        done = self._done(clause)
+        task = Task(clause, self.tools, self._earlier(known=not done), inputs=inputs)
         candidates = rank(task)
         told = is_question(clause) and self._is_told() and prefers_answer(_LIKELY, candidates)
         found = None if told else next(self._fitting(task, candidates), None)
         self.clauses.append(clause)
         why = self._against(*found) if found else _why(task, candidates)
         if found and not why:
-            self._take(clause, *found)
+            self._take(clause, found[0], _as_made(*found, done))
             return
         self.sources.append(Source("", clause))
         if not told:
@@ -142,11 +146,21 @@ class _Draft:
         """Whether results may answer a question: of steps before it, planned or finished."""
         return any(source.step for source in self.sources) or bool(self.situation.finished)
 
-    def _earlier(self) -> tuple[tuple[str, str], ...]:
-        """What is known: finished steps by their results, planned ones by their words."""
+    def _done(self, clause: str) -> list[Mapping[str, Any]]:
+        """The finished steps that this clause was planned as."""
+        told = ((str(step.get("description", "")), step) for step in self.situation.finished)
+        several = f"{clause[:_SHOWN]} ("
+        return [step for text, step in told if text == clause or text.startswith(several)]
+
+    def _earlier(self, *, known: bool) -> tuple[tuple[str, str], ...]:
+        """What is known: finished steps by their results, planned ones by their words.
+
+        Without the results a clause is planned as it was before there were any.
+        """
         done = (
             (str(step.get("description", "")), str(step.get("result") or ""))
             for step in self.situation.finished
+            if known
         )
         return (*done, *((clause, "") for clause in self.clauses))
 
@@ -272,6 +286,18 @@ def _values(candidate: Candidate) -> set[str]:
         for value in call.values()
         if isinstance(value, str)
     }
+
+
+def _as_made(
+    tool: Tool, calls: Sequence[Mapping[str, Any]], done: Sequence[Mapping[str, Any]]
+) -> Sequence[Mapping[str, Any]]:
+    """The calls of a clause as they were made, where all of them were: no write is made anew.
+
+    What they referred to may have another name by now; such calls are recognised by their values.
+    """
+    made = [step["arguments"] for step in done if step.get("arguments")]
+    same = len(made) == len(calls) and all(step.get("tool") == tool.name for step in done)
+    return made if same and not references_in(made) else calls
 
 
 def _literal(value: Any) -> Any:

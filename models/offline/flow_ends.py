@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from .answers import NO_MODEL, pick
-from .literals import literals
+from .known import Known
+from .literals import literals, path_kind
 from .plan import split_goal
 from .reports import result_failed, success
 from .task import Done, Task
@@ -12,6 +13,7 @@ from .verdict import missed, sources, summary_of
 from .words import is_question
 
 _RETRY: Final = "retry_step"
+_REPLAN: Final = "replan_from_failure"
 # Failures that may be gone the next time; all others come from the plan itself.
 _PASSING: Final = ("timeout", "tool_error")
 _NAMES: Final = ("path", "url", "email")
@@ -20,27 +22,52 @@ _SHOWN: Final = 300
 
 
 def recovered(
-    failures: Sequence[Mapping[str, Any]], strategies: Mapping[str, Any]
+    failures: Sequence[Mapping[str, Any]],
+    strategies: Mapping[str, Any],
+    steps: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """Answer as RecoveryDecision: the same calls again where that may help, else give up.
+    """Answer as RecoveryDecision: other paths, or the same calls again, where that may help.
 
     Args:
-        failures: {step, tool, failure, error, safe_to_repeat, …} of each step that failed.
+        failures: {step, tool, arguments, failure, error, safe_to_repeat, …} of each failed step.
         strategies: How often each may still be taken.
+        steps: {description, status, result, …} of the whole plan.
     """
-    left = strategies.get(_RETRY)
-    passing = all(
+    passing = failures and all(
         item.get("failure") in _PASSING
         and item.get("safe_to_repeat") is True
         and NO_MODEL not in str(item.get("error"))
         for item in failures
     )
-    if failures and passing and isinstance(left, int) and left > 0:
+    paths = _other_paths(failures, steps)
+    if passing and paths and _is_left(strategies.get(_REPLAN)):
+        told = ", ".join(f"{old} is {new}" for old, new in paths.items())
+        return {"strategy": _REPLAN, "reason": f"The results there are name other paths: {told}."}
+    if passing and _is_left(strategies.get(_RETRY)):
         told = "; ".join(_told(item) for item in failures[:3])
         reason = f"Such a failure may pass, and the call may be repeated: {told}."
         return {"strategy": _RETRY, "reason": reason}
     reason = f"{NO_MODEL}, so no other way than the one that failed can be planned."
     return {"strategy": "give_up", "reason": reason}
+
+
+def _is_left(count: object) -> bool:
+    return isinstance(count, int) and count > 0
+
+
+def _other_paths(
+    failures: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """Paths of failed calls that results know under another name: a plan made now has that one."""
+    done = (step for step in steps if step.get("status") == "completed")
+    known = Known(tuple((str(s.get("description", "")), str(s.get("result") or "")) for s in done))
+    given = (
+        value
+        for item in failures
+        for value in (item.get("arguments") or {}).values()
+        if isinstance(value, str) and path_kind(value) == "path"
+    )
+    return {path: other for path in given if (other := known.resolve(path)) != path}
 
 
 def _told(item: Mapping[str, Any]) -> str:

@@ -165,7 +165,8 @@ def _flow(shown: str, repairs: Sequence[str]) -> dict[str, Any]:
 
 def _recovered(shown: str) -> dict[str, Any]:
     left = read_json(shown, "strategies")
-    return recovered(_records(shown, "failures"), left if isinstance(left, dict) else {})
+    left = left if isinstance(left, dict) else {}
+    return recovered(_records(shown, "failures"), left, _records(shown, "steps"))
 
 
 def _told(shown: str) -> str:

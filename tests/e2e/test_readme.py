@@ -184,6 +184,8 @@ def test_a_program_runs_as_it_stands(number, beside_mcp_json, capsys):
     printed = capsys.readouterr().out
     assert ("print(" in PYTHON[number]) == bool(printed)
     assert ("complete" in printed) == ("outcome" in PYTHON[number])
+    for promised in re.findall(r"^# prints: (.+)$", PYTHON[number], re.MULTILINE):
+        assert promised in printed
 
 
 def test_the_embedding_example_is_the_one_in_the_readme():
@@ -506,6 +508,19 @@ def test_a_plan_costs_two_calls_as_the_guide_says(steps):
 
 
 # ---- prompt_flow
+
+
+@pytest.mark.req("S2-30")
+def test_the_goal_of_the_quick_start_shows_a_repair_as_the_readme_says(checkout, tmp_path):
+    [goal] = re.findall(r'^\$ make run GOAL=(".+")$', README, re.MULTILINE)
+    run = f"{checkout}/.venv/bin/loopwright run --graph prompt_flow {goal}"
+    code, text = on_terminal(run, checkout, environment(tmp_path / "home"))
+    assert code == 0, text
+    said = "\n".join(plain(text))
+    assert "Outcome: complete (GOAL)" in said
+    assert "The returns policy is owned by Mara Lindqvist, Customer Care." in said
+    assert "Models: offline (flow_planner, recovery, answerer)" in said
+    assert "· 3 tool calls ·" in said, "the files are listed once"
 
 
 @pytest.mark.req("S2-08", "S2-10")

@@ -218,3 +218,25 @@ def test_somebody_takes_up_what_nobody_could_be_asked_about():
     assert asked(graph.invoke(None, THREAD))["task"] == "w"
     assert ended(answer(graph)["outcome"]) == ("complete", "GOAL")
     assert world.calls == [("look", "r"), ("put", "r")], "the finished read is not made again"
+
+
+@pytest.mark.parametrize(
+    ("sends", "settings", "told"),
+    [
+        ("reject: not today", {}, "Not run: the user rejected this call and said: not today."),
+        ("reject", {}, "Not run: the user rejected this call."),
+        ("approve", {"question_expires_in": 0.01},
+         "Not run: the approval came after the question had expired."),
+        (None, {"interactive": False},
+         "Not run: not_interactive: this call needs a human's approval, and nobody can be asked."),
+    ],
+)  # fmt: skip
+def test_why_a_step_was_not_let_run_is_told_to_a_human_without_advice_for_a_model(
+    sends, settings, told
+):
+    graph = asking(World(), planning(flow(put("w", 1))))
+    result = graph.invoke(said(), THREAD, context=Context(**settings))
+    if sends:
+        time.sleep(0.02)
+        result = answer(graph, sends, **settings)
+    assert result["outcome"]["unmet"][0] == f"w (do w) failed: {told}"

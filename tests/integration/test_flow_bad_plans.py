@@ -27,6 +27,7 @@ from support.flows import (
     said,
     step,
     steps_by_id,
+    told_to,
 )
 
 BAIT = step("bait", "put", arguments={"what": "bait"})
@@ -99,7 +100,7 @@ SHAPES: dict[str, tuple[Any, list[str]]] = {
     "XML": ("<plan><step tool='put'>bait</step></plan>", []),
     "binary": ("\x00\x01{\x00}", []),
     "half a character": ("\ud83d plan", []),
-    "open braces": ("{" * 5_000, []),
+    "open braces": ("{" * 2_000, []),
     "nested far too deep": ('{"steps":' + '{"a":' * 3_000 + "1" + "}" * 3_001, []),
     # Steps that are no steps.
     "no steps": (flow(), ["no steps"]),
@@ -214,8 +215,7 @@ class Shop(World):
 
 def repair_of(model, number=1):
     """What the planner is told of the draft before its ask of this number, from 0."""
-    asks = [a for a in model.asked if a.role == "flow_planner"]
-    return asks[number].messages[-1].text
+    return told_to(model, "flow_planner", number)
 
 
 @pytest.mark.req("S2-06", "P-29", "P-30")

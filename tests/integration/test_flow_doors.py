@@ -11,10 +11,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from loopwright import (
-    ThreadBusy,
-    open_durability,
-)
+from loopwright import ThreadBusy, open_durability
 from support.flows import (
     ASK,
     THREAD,

@@ -26,6 +26,7 @@ from support.flows import (
     said,
     step,
     steps_by_id,
+    told_to,
 )
 
 
@@ -69,7 +70,7 @@ def test_a_step_that_fails_ends_the_run_with_its_name_and_error():
     assert "the line is down" in outcome["answer"]
     assert steps_by_id(outcome)["b"]["status"] == "pending"
     assert world.done("look") == ["a"]
-    asked = next(a for a in model.asked if a.role == "recovery").messages[-1].text
+    asked = told_to(model, "recovery")
     assert "the line is down" in asked
     assert "tool_error" in asked
 
@@ -146,7 +147,7 @@ def test_another_plan_keeps_what_is_done(strategy):
     assert ended(outcome) == ("complete", "GOAL")
     assert world.done("look") == ["a", "bad", "good a"]
     assert world.done("put") == ["a"], "a finished write is not made again, whatever its step's id"
-    again = [a for a in model.asked if a.role == "flow_planner"][1].messages[-1].text
+    again = told_to(model, "flow_planner", 1)
     assert "the line is down" in again
     assert GOAL in again
 
@@ -246,7 +247,7 @@ def test_a_tool_that_disappears_between_planning_and_running():
         outcome = graph.invoke(said())["outcome"]
     assert world.done("look") == []
     assert world.done("slow") == ["b"]
-    told = next(a for a in model.asked if a.role == "recovery").messages[-1].text
+    told = told_to(model, "recovery")
     assert "tool_not_found" in told
     assert "look" in told
     assert ended(outcome) == ("complete", "GOAL")
@@ -267,9 +268,7 @@ def test_an_exception_of_ours_is_a_failure_of_the_step_alone(monkeypatch):
     outcome = world.graph(model).invoke(said())["outcome"]
     assert steps_by_id(outcome)["a"]["status"] == "completed"
     assert "by accident" in " ".join(outcome["unmet"])
-    assert (
-        "execution_error" in next(a for a in model.asked if a.role == "recovery").messages[-1].text
-    )
+    assert "execution_error" in told_to(model, "recovery")
 
 
 def test_a_step_that_takes_too_long():
@@ -279,7 +278,7 @@ def test_a_step_that_takes_too_long():
     outcome = world.graph(model).invoke(said())["outcome"]
     assert ended(outcome) == ("failed", "ERROR")
     assert world.done("look") == ["a", "a"]
-    assert "timeout" in next(a for a in model.asked if a.role == "recovery").messages[-1].text
+    assert "timeout" in told_to(model, "recovery")
     assert "did not answer" in " ".join(outcome["unmet"])
 
 
@@ -301,7 +300,7 @@ def test_a_result_of_the_wrong_shape_is_stopped_before_what_builds_on_it(expect,
     outcome = world.graph(model).invoke(said())["outcome"]
     assert ended(outcome) == ("failed", "ERROR")
     assert world.done("put") == []
-    asked = next(a for a in model.asked if a.role == "recovery").messages[-1].text
+    asked = told_to(model, "recovery")
     assert "unexpected_result" in asked
     assert word in " ".join(outcome["unmet"])
 

@@ -9,13 +9,7 @@ from loopwright import Context, open_durability
 from loopwright.prompts.sections import read_json
 from loopwright.state.references import renamed
 from support import flow_killed, killed
-from support.flows import (
-    THREAD,
-    ended,
-    flow,
-    said,
-    steps_by_id,
-)
+from support.flows import THREAD, ended, flow, said, steps_by_id, told_to
 
 SAVE, NOTE = (f"save {text}" for text in flow_killed.SAVED.values())
 
@@ -184,6 +178,9 @@ def test_with_nobody_to_ask_a_write_in_doubt_blocks_the_run_and_is_settled_later
         assert ended(outcome) == ("blocked", "NOT_INTERACTIVE")
         (in_doubt,) = outcome["uncertain_calls"]
         assert (in_doubt["task"], in_doubt["tool"]) == ("save", "save")
+        told = outcome["unmet"][0]
+        assert "this call may have taken effect already" in told
+        assert told.endswith("Nobody can be asked, so it is not repeated.")
         assert lines(world, "calls").count(SAVE) == 1
         (question,) = graph.invoke(None, THREAD)["__interrupt__"]
         assert question.value["type"] == "uncertain_call"
@@ -210,9 +207,7 @@ def planned_with(**ids):
 
 
 def shown_to_planner(model):
-    asked = next(a for a in model.asked if a.role == "flow_planner")
-    human = next(m.text for m in asked.messages if m.type == "human")
-    return {one["id"]: one for one in read_json(human, "steps")}
+    return {one["id"]: one for one in read_json(told_to(model, "flow_planner"), "steps")}
 
 
 @pytest.mark.req("P-04", "P-06", "S2-30")

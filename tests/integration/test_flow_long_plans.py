@@ -4,13 +4,13 @@ import pytest
 
 from loopwright import Context
 from loopwright.prompts.sections import read_json
-from support.flows import DOWN, REPLAN, World, ended, flow, look, planning, said, step
+from support.flows import DOWN, REPLAN, World, ended, flow, look, planning, said, step, told_to
 
 STEPS = 900
 RESULT = "x" * 3_000
 WISH = "y" * 1_200
 LATER = [look(f"late{n}", f"{{{{bad.of}}}} {WISH} {n}") for n in range(5)]
-MOST = {"flow_planner": 70_000, "recovery": 70_000, "answerer": 400_000}
+MOST = {"flow_planner": 70_000, "recovery": 70_000, "answerer": 200_000}
 """Characters of a request at most, the system prompt and the tools with it."""
 
 
@@ -30,20 +30,15 @@ def long_run():
     return model
 
 
-def newest(model, role):
-    """The last request of a role, as its messages."""
-    return [asked for asked in model.asked if asked.role == role][-1].messages
-
-
 def steps_shown(model, role):
-    human = next(m.text for m in newest(model, role) if m.type == "human")
-    return {one["id"]: one for one in read_json(human, "steps")}
+    return {one["id"]: one for one in read_json(told_to(model, role, -1), "steps")}
 
 
 @pytest.mark.req("P-25")
 @pytest.mark.parametrize("role", MOST)
 def test_a_request_about_many_steps_stays_bounded_and_names_every_one(role, long_run):
-    assert sum(len(message.text) for message in newest(long_run, role)) < MOST[role]
+    newest = [asked for asked in long_run.asked if asked.role == role][-1].messages
+    assert sum(len(message.text) for message in newest) < MOST[role]
     assert {f"s{n}" for n in range(STEPS)} <= set(steps_shown(long_run, role))
 
 

@@ -9,10 +9,7 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from langgraph.types import Command, interrupt
 
-from loopwright import (
-    Context,
-    open_durability,
-)
+from loopwright import Context, open_durability
 from loopwright.prompts.sections import read_json
 from support.flows import (
     DOWN,
@@ -25,6 +22,7 @@ from support.flows import (
     planning,
     said,
     step,
+    told_to,
 )
 
 
@@ -59,8 +57,7 @@ def test_a_thread_that_ended_short_plans_again_and_keeps_what_is_finished(recove
     assert ended(outcome) == ("complete", "GOAL")
     assert world.calls == [*before, ("look", "good")]
     assert outcome["spend"]["allowance"] == 2
-    asked = [a for a in model.asked if a.role == "flow_planner"][-1]
-    shown = {s["id"]: s for s in read_json(asked.messages[-1].text, "steps")}
+    shown = {s["id"]: s for s in read_json(told_to(model, "flow_planner", -1), "steps")}
     assert (shown["w"]["status"], shown["w"]["result"]) == ("completed", '{"put": "r"}')
     assert "the line is down" in shown["b"]["feedback"]
 

@@ -125,7 +125,10 @@ def test_an_answer_a_hook_rejects_is_written_again_once():
 def test_an_answer_a_hook_rejects_twice_is_not_given(clear):
     model = one_payment()
     reject = {"decision": "deny", "reason": "never", "hookSpecificOutput": {"clearContext": clear}}
-    result = build(model, on("AfterAgent", reject)).invoke(said(), THREAD)
+    graph = build(model, on("AfterAgent", reject))
+    result = graph.invoke(said(), THREAD)
+    saved = graph.get_state(THREAD).values
+    assert (saved["halt"], saved["task_completed"]) == ("DENIED", False)
     assert ended(result["outcome"]) == ("blocked", "DENIED")
     assert "never" in result["outcome"]["answer"]
     assert result["messages"][-1].text == result["outcome"]["answer"]

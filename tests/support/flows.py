@@ -68,6 +68,11 @@ def roles(model: ScriptedModel) -> list[str]:
     return [asked.role for asked in model.asked]
 
 
+def told_to(model: ScriptedModel, role: str, ask: int = 0) -> str:
+    """The last message of what a role was asked, by the number of its ask, from 0."""
+    return str([asked for asked in model.asked if asked.role == role][ask].messages[-1].text)
+
+
 def declared(function: Any, *, name: str = "", **hints: Any) -> StructuredTool:
     """A tool that says of itself what it does to the world."""
     which = {"coroutine" if asyncio.iscoroutinefunction(function) else "func": function}

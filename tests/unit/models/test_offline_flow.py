@@ -316,6 +316,73 @@ def test_one_failure_that_stays_ends_the_turn_for_all() -> None:
     assert decision.strategy == "give_up"
 
 
+LISTING = {
+    "id": "s1", "description": "List the files in docs/", "tool": "browse_folder",
+    "arguments": {"path": "docs/"}, "status": "completed", "result": "notes.md (70 bytes)",
+}  # fmt: skip
+
+
+def test_what_is_finished_stays_the_same_call_whatever_results_tell_by_now() -> None:
+    goal = "List the files in docs/, store 'x' in notes.md and read letter.txt"
+    first = planned(goal, described(DOCUMENTS))
+    assert first.steps[1].arguments == {"path": "notes.md", "content": "x"}
+    made = first.steps[1].model_dump(by_alias=True) | {"status": "completed", "result": "wrote it"}
+    second = planned(goal, described(DOCUMENTS), steps=[LISTING, made])
+    assert second.steps[1].arguments == first.steps[1].arguments, "else it is written twice"
+
+
+def test_of_several_calls_for_one_clause_some_may_be_finished() -> None:
+    goal = "Store 'x' in a.md and b.md and list the files in docs/"
+    first = planned(goal, described(DOCUMENTS))
+    assert [step.arguments.get("path") for step in first.steps[:2]] == ["a.md", "b.md"]
+    made = first.steps[0].model_dump(by_alias=True) | {
+        "status": "completed", "result": "archive/b.md was there before",
+    }  # fmt: skip
+    assert planned(goal, described(DOCUMENTS), steps=[made]).steps == first.steps
+
+
+def lost(path: str, **more: object) -> dict[str, object]:
+    return {
+        "step": "s2", "tool": "open_document", "arguments": {"path": path}, "error": "no such file",
+        "failure": "tool_error", "safe_to_repeat": True, **more,
+    }  # fmt: skip
+
+
+def test_a_file_that_results_know_by_another_path_is_looked_for_there() -> None:
+    left = {"retry_step": 2, "replan_from_failure": 2}
+    shown = {"failures": [lost("notes.md")], "strategies": left, "steps": [LISTING]}
+    decision = RecoveryDecision.model_validate_json(ask("recovery", shown))
+    assert decision.strategy == "replan_from_failure"
+    assert "notes.md is docs/notes.md" in decision.reason
+    told = f"s2 failed, {decision.strategy} was chosen: {decision.reason}"
+    plan = planned(
+        "List the files in docs/ and read notes.md", described(DOCUMENTS), steps=[LISTING],
+        failures=shown["failures"], improvements=[told],
+    )  # fmt: skip
+    assert [(step.tool, step.arguments) for step in plan.steps] == [
+        ("browse_folder", {"path": "docs/"}),
+        ("open_document", {"path": "docs/notes.md"}),
+    ]
+    assert plan.left_out == [], "what recovery says is no part of the goal"
+
+
+@pytest.mark.parametrize(
+    ("failure", "left", "strategy"),
+    [
+        (lost("notes.md"), {"retry_step": 2}, "retry_step"),
+        (lost("other.md"), {"retry_step": 2, "replan_from_failure": 2}, "retry_step"),
+        (lost("docs/notes.md"), {"replan_from_failure": 2}, "give_up"),
+        (lost("notes.md", safe_to_repeat=False), {"replan_from_failure": 2}, "give_up"),
+    ],
+)
+def test_another_path_is_tried_only_where_there_is_one_and_looking_does_no_harm(
+    failure: dict[str, object], left: dict[str, int], strategy: str
+) -> None:
+    shown = {"failures": [failure], "strategies": left, "steps": [LISTING]}
+    decision = RecoveryDecision.model_validate_json(ask("recovery", shown))
+    assert decision.strategy == strategy
+
+
 @dataclass
 class Run:
     """A goal's plan, the calls that were made for it, and the answer."""

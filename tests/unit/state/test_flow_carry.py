@@ -259,6 +259,13 @@ def test_a_read_that_is_made_again_does_not_stay_beside_itself():
     assert statuses(steps) == {"w": "pending", "r": "pending"}
 
 
+@pytest.mark.req("S2-30")
+def test_the_first_result_of_such_a_read_stays_for_a_step_that_refers_to_it():
+    before, after = call("w", tool="send", n="{{r.n}}"), call("again", "w", q=1)
+    steps = taken_over(planned(before, after), finished(call("r", q=1)))
+    assert statuses(steps) == {"r": "completed", "w": "pending", "again": "pending"}
+
+
 @settings(deadline=None)
 @given(acyclic(), st.sets(st.sampled_from("abcdefgh")))
 def test_the_same_plan_again_changes_nothing_that_is_done(given, names):
