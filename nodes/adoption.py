@@ -45,8 +45,8 @@ def adopted(
     steps = adopt(
         planned, state.todos, variables=variables,
         old_variables=state.plan.get("global_variables", {}), rounds=rounds_named(state.evidence),
-        reads=reads, sent_before=_sent_before(state),
-        sent=lambda name, arguments: _as_sent(arguments, catalog.find(name)),
+        reads=reads, sent_before=sent_before(state),
+        sent=lambda name, arguments: as_sent(arguments, catalog.find(name)),
     )  # fmt: skip
     return steps, FlowUpdate(
         todos=Overwrite(steps),
@@ -60,7 +60,7 @@ def _known(step: FlowStep, reads: Collection[str]) -> FlowStep:
     return {**step, "changes": step["tool"] not in reads}
 
 
-def _sent_before(state: FlowState) -> dict[str, Any]:
+def sent_before(state: FlowState) -> dict[str, Any]:
     """The arguments that the calls of this turn were made with, by the id of their step."""
     sent = {record["id"]: record["arguments"] for record in state.evidence}
     return {
@@ -71,13 +71,23 @@ def _sent_before(state: FlowState) -> dict[str, Any]:
     }
 
 
-def _as_sent(arguments: Any, tool: CatalogTool | None) -> Any:
+def as_sent(arguments: Any, tool: CatalogTool | None) -> Any:
     """Arguments in the one spelling that all ways to write them come to."""
     if tool is None:
         return arguments
+    arguments = _whole_numbers(arguments)
     fields = tool.schema.get("properties", {})
     usual = {name: field["default"] for name, field in fields.items() if "default" in field}
     return usual | fit(arguments, tool.schema)
+
+
+def _whole_numbers(value: Any) -> Any:
+    """The value with 3 in place of 3.0: to JSON both are the same number."""
+    if isinstance(value, dict):
+        return {key: _whole_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:

@@ -24,6 +24,7 @@ from .one_step import Bench, StepRun
 from .parts import Parts
 from .planned import planned_calls
 from .run_facts import user_id
+from .spare_writes import SpareWrites
 from .step_ends import StepEnd, held, left_out
 from .step_values import results_of
 
@@ -58,6 +59,7 @@ class Crew:
     def hear(self, end: StepEnd) -> None:
         """Take note of how a step ended, in this process or before a crash."""
         self.ledger.recall(end["step"]["id"], end["spend"])
+        self.bench.spares.taken(end.get("took", ""))
         self._heed(end)
 
     def _heed(self, end: StepEnd) -> None:
@@ -161,6 +163,7 @@ async def crew_of(
         plan=plan,
         call=partial(call, plain=True),
         results=results_of(runtime, parts),
+        spares=SpareWrites(state, catalog),
         variables=state.plan.get("global_variables", {}),
         deadline=lambda call, tool: deadline_of(call, tool, context),
         spent=lambda: ledger.exhausted is not None,

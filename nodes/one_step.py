@@ -20,6 +20,7 @@ from ..tools.catalog import Catalog, CatalogTool
 from ..tools.expectations import unexpected
 from ..tools.tool_hooks import stopped_after, stopped_by
 from .calling import as_evidence
+from .spare_writes import SpareWrites
 from .step_call_end import CallEnd, failed_call
 from .step_ends import StepEnd
 from .step_values import Kept, StepResults
@@ -43,6 +44,7 @@ class Bench:
     plan: Planner
     call: Callable[[Sequence[Any]], Awaitable[Pass]]
     results: StepResults
+    spares: SpareWrites
     variables: Mapping[str, Any]
     deadline: Callable[[Mapping[str, Any], CatalogTool], float]
     spent: Callable[[], bool]
@@ -77,7 +79,7 @@ class StepRun:
             LoopwrightError: A database failed; what was recorded before stands.
         """
         try:
-            return await (self._judged() if was_made(self.step) else self._run(inputs))
+            return await (self._judged(self.step) if was_made(self.step) else self._run(inputs))
         except MissingValue as missing:
             return self._failed("missing_input", str(missing))
         except (GraphBubbleUp, LoopwrightError):
@@ -87,6 +89,8 @@ class StepRun:
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = {} if self.approved else await self._filled(inputs)
+        if not self.approved and (made := self.bench.spares.take(self.step, arguments)):
+            return {**await self._judged(made), "took": made["id"]}
         tries = self.approved.get("tries", 0) if self.approved else 0
         end = CallEnd("budget")
         for attempt in range(tries, self.step["retries"] + 1):
@@ -116,15 +120,17 @@ class StepRun:
             ended = self._failed(end.failure, end.why, end.kept, denied=end.denied)
         return {**ended, "stopped": end.stopped} if end.stopped else ended
 
-    async def _judged(self) -> StepEnd:
+    async def _judged(self, made: FlowStep) -> StepEnd:
         """Hold what a call of an earlier plan gave against the check of this one."""
-        data = await self.bench.results.data(self.step)
-        wrong = await self._unexpected(data, self.step["shape"])
-        result = self.step["result"]
+        wrong = await self._unexpected(await self.bench.results.data(made), made["shape"])
+        given = FlowStep(
+            result=made["result"], shape=made["shape"], value=made.get("value"),
+            stored=made.get("stored", ""), evidence=made.get("evidence", []), denied="",
+        )  # fmt: skip
         if wrong:
-            return self._failed("unexpected_result", _made(wrong, result))
-        changed = FlowStep(status="completed", result=result, feedback="", failure="", denied="")
-        return self._ended(changed)
+            given |= FlowStep(status="failed", failure="unexpected_result")
+            return self._ended(given | FlowStep(feedback=_made(wrong, made["result"])))
+        return self._ended(given | FlowStep(status="completed", failure="", feedback=""))
 
     async def _filled(self, inputs: Mapping[str, FlowStep]) -> dict[str, Any]:
         named = {reference.root for reference in references_in(self.step["arguments"])}

@@ -16,7 +16,7 @@ class StepEnd(TypedDict):
 
     `step` holds its id, its status and what changed; it stays `pending` where a question waits for
     a human (`waiting`), or where it could not begin (`held`). `stopped` says why a hook wants the
-    run to end here, where one does.
+    run to end here, where one does; `took` names the spare write whose result the step has.
     """
 
     step: FlowStep
@@ -26,6 +26,7 @@ class StepEnd(TypedDict):
     spend: Spend
     warnings: list[str]
     stopped: NotRequired[str]
+    took: NotRequired[str]
 
 
 def held(step_id: str) -> StepEnd:
@@ -39,7 +40,10 @@ def held(step_id: str) -> StepEnd:
 def folded(ends: Sequence[StepEnd]) -> FlowUpdate:
     """What the ends of a pass change in the run: steps, evidence and warnings."""
     return FlowUpdate(
-        todos=[end["step"] for end in ends if not end["held"]],
+        todos=[
+            *(end["step"] for end in ends if not end["held"]),
+            *(FlowStep(id=end["took"], spare=False) for end in ends if end.get("took")),
+        ],
         evidence=[record for end in ends for record in end["evidence"]],
         warnings=[text for end in ends for text in end["warnings"]],
     )

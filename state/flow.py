@@ -49,6 +49,9 @@ class FlowStep(Task, total=False):
     expect: dict[str, Any] | str | None
     timeout: float | None
     expected_output: str
+    spare: bool
+    """A write of an earlier plan that this one does not list: a step that would send the same
+    takes its result instead."""
     failure: Failure | Literal[""]
     shape: Literal["text", "json", "value", "stored", ""]
     """Where the result as data is: the `result` text itself, the JSON it spells, `value`, or the

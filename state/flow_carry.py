@@ -93,12 +93,16 @@ def adopt(
 def _still_good(
     carried: dict[str, FlowStep], steps: Sequence[FlowStep], reads: Collection[str]
 ) -> dict[str, FlowStep]:
-    """The finished steps without those reads that now come behind something still to be done."""
+    """The finished steps without those reads that had better be made again.
+
+    Those are the ones that now come behind something still to be done, or have another check.
+    """
     ids = {step["id"] for step in steps}
     good = dict(carried)
     for step in in_plan_order(steps):
         to_do = {name for name in step.get("depends_on") or [] if name in ids and name not in good}
-        if to_do and step["tool"] in reads:
+        other = step["id"] in good and step["expect"] not in (None, good[step["id"]].get("expect"))
+        if (to_do or other) and step["tool"] in reads:
             good.pop(step["id"], None)
     return good
 
@@ -124,6 +128,7 @@ def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str) -> FlowStep:
     return {
         **step,
         "status": "skipped" if was_made(step) else step["status"],
+        "spare": step["changes"],
         "id": homes[step["id"]],
         "arguments": renamed(step["arguments"], homes),
         "depends_on": before,
@@ -144,10 +149,11 @@ def _renamed(step: FlowStep, names: Mapping[str, str]) -> FlowStep:
 
 
 def _finished(step: FlowStep, done: FlowStep, made_of: str, rounds: int) -> FlowStep:
-    """A new step with what a finished one left behind."""
+    """A new step with what a finished one left behind; another check is still to be made."""
+    other = step["expect"] not in (None, done.get("expect"))
     return {
         **step,
-        "status": "pending" if was_made(done) else done["status"],
+        "status": "pending" if was_made(done) or other else done["status"],
         "result": done.get("result", ""),
         "shape": done.get("shape", ""),
         "value": done.get("value"),

@@ -75,6 +75,7 @@ def _step(step: PlanStep, name: str, depends_on: list[str]) -> FlowStep:
         "expect": step.expect,
         "timeout": step.timeout,
         "expected_output": step.expected_output,
+        "spare": False,
         "failure": "",
         "shape": "",
         "value": None,

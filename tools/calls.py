@@ -301,7 +301,10 @@ class _Run:
             except BaseException as error:  # whatever cuts it off, the call may have taken effect
                 # A pause by a hook comes after the tool has done its work: not begun anew.
                 asked = isinstance(error, GraphBubbleUp) and not course.returned
-                await self.book.doubt(key, paused=asked)
+                # A human's word on a call in doubt is good for one send: left as claimed, the row
+                # asks for another.
+                if asked or not call.get("uncertain"):
+                    await self.book.doubt(key, paused=asked)
                 raise
             ambiguous = answer.reason == "uncertain"
             await self.book.end(key, answer.result, answer.stored, ambiguous=ambiguous)

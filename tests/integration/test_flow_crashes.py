@@ -245,3 +245,40 @@ async def test_every_step_gets_its_own_result_though_its_tool_says_otherwise_by_
     assert [results[name] for name in ("w1", "w2", "w3", "h")] == [
         "noted one", "noted two", "noted three", "done",
     ]  # fmt: skip
+
+
+@pytest.mark.req("P-04")
+async def test_one_word_on_a_call_in_doubt_is_good_for_one_send():
+    """Cut off after its effect, allowed again, cut off again: it is asked about again."""
+    book, running = [], []
+
+    async def pay(n: int) -> str:
+        """Pay."""
+        book.append(n)
+        if len(book) < 3:
+            running[-1].cancel()
+            await asyncio.sleep(1)
+        return "paid"
+
+    graph = World().graph(
+        planning(flow(step("w", "pay", arguments={"n": 3}))),
+        tools=[declared(pay)], checkpointer=InMemorySaver(),
+    )  # fmt: skip
+
+    async def went_on(with_):
+        async def run():
+            return await graph.ainvoke(with_, THREAD)
+
+        running.append(asyncio.ensure_future(run()))
+        try:
+            return await running[-1]
+        except asyncio.CancelledError:
+            return "cut off"
+
+    assert await went_on(said()) == "cut off"
+    assert "__interrupt__" in await went_on(None)
+    assert await went_on(Command(resume="approve")) == "cut off"
+    assert "__interrupt__" in await went_on(None), "not sent a third time unasked"
+    assert book == [3, 3]
+    assert (await went_on(Command(resume="approve")))["outcome"]["status"] == "complete"
+    assert book == [3, 3, 3]

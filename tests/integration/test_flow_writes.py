@@ -277,3 +277,40 @@ def test_what_is_told_of_a_write_without_an_answer_is_meant_for_a_human():
         "It may have taken effect all the same: check that before you repeat it."
     )
     assert "Correct the arguments" not in outcome["answer"] + model.asked[-1].messages[-1].text
+
+
+@pytest.mark.req("S2-30")
+def test_a_write_that_a_new_plan_spells_with_a_reference_takes_the_result_it_had():
+    """Two equal steps: whichever takes the first result, what was built on it is not paid again."""
+    world = World(bad=DOWN)
+    pay = ["{{o.put}}", "p"]
+    first = flow(
+        step("o", "put", arguments={"what": 1}),
+        step("pay", "put", arguments={"what": pay}),
+        step("f", "look", ["pay"], arguments={"what": "bad"}),
+    )
+    second = flow(
+        step("x", "put", arguments={"what": 1}),
+        step("y", "put", arguments={"what": 1}),
+        step("q", "put", arguments={"what": ["{{y.put}}", "p"]}),
+    )
+    model = planning(first, second, recovery=[decide("replan_from_failure")])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert world.done("put") == [1, [1, "p"], 1], "the second 1 is asked for, the payment is made"
+    assert ended(outcome) == ("complete", "GOAL")
+
+
+@pytest.mark.req("S2-30")
+def test_another_check_is_made_on_a_finished_write_that_is_not_made_again():
+    world = World(bad=DOWN)
+    first = flow(
+        step("w", "put", arguments={"what": 1}), step("f", "look", ["w"], arguments={"what": "bad"})
+    )
+    second = flow(
+        step("w", "put", arguments={"what": 1.0}, expect="put == 7"),
+        step("r", arguments={"what": "{{w.put}}"}),
+    )
+    model = planning(first, second, recovery=[decide("replan_from_failure"), decide("give_up")])
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert world.done("put") == [1]
+    assert outcome["status"] == "failed"
