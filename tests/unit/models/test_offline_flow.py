@@ -505,7 +505,7 @@ def everything() -> Iterable[dict[str, Any]]:
     return described({**DOCUMENTS, **CUSTOMERS, **WEATHER, "note_down": (odd, lambda notes: "")})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(goal=GOALS, result=JSON, failures=JSON, findings=st.text(max_size=60))
 def test_any_goal_gives_a_plan_without_structural_flaws(
     goal: str, result: Any, failures: Any, findings: str
