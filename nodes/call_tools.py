@@ -16,10 +16,9 @@ from ..state.spend import Spend
 from ..tools.call_records import Pass
 from ..tools.planning import decision_key
 from .allowance import ledger_for, spent_since
-from .calling import NOT_RECORDED, as_evidence, caller
+from .calling import as_evidence, caller, not_recorded
 from .events import emitter, noting
 from .parts import Parts
-from .run_facts import saved_durably
 
 
 class CallsUpdate(TypedDict, total=False):
@@ -45,8 +44,7 @@ async def call_tools(state: CallState, runtime: Runtime[Context], *, parts: Part
     done = await call(state.calls, history=state.evidence)
     update = _changed(state, done)
     update["spend"] = spent_since(began, Spend(tool_calls=sum(r["counts"] for r in done.records)))
-    if done.wrote and saved_durably() and not parts.journal.durable:
-        notes.append(NOT_RECORDED)
+    notes += not_recorded(parts, wrote=done.wrote)
     if notes:
         update["warnings"] = notes
     return update

@@ -14,7 +14,7 @@ from ..state.evidence import UNCERTAIN, Evidence
 from ..tools.call_records import CallRecord, Pass
 from ..tools.calls import run_calls
 from .parts import Parts
-from .run_facts import can_ask, place, thread_id, user_id
+from .run_facts import can_ask, place, saved_durably, thread_id, user_id
 
 NOT_RECORDED: Final = (
     "Tool calls are recorded in memory only, so after a crash a call that changed something could "
@@ -64,6 +64,11 @@ def caller(
         hooks=parts.hooks,
         can_ask=can_ask(context),
     )
+
+
+def not_recorded(parts: Parts, *, wrote: bool) -> list[str]:
+    """The warning for a run that is saved durably and changed something, but not by its journal."""
+    return [NOT_RECORDED] if wrote and saved_durably() and not parts.journal.durable else []
 
 
 def as_evidence(record: CallRecord) -> Evidence:

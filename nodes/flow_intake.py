@@ -16,7 +16,7 @@ from .run_facts import thread_id
 from .step_ends import folded
 from .step_values import results_of
 from .turn_hooks import Beginning, begin_turn, begun
-from .turns import NOTHING_NEW, fresh_turn, nothing_new, same_request
+from .turns import EMPTY_REQUEST, NOTHING_NEW, fresh_turn, nothing_new, same_request
 
 
 async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -26,7 +26,7 @@ async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Par
         return changes(state, update | _halted(NOTHING_NEW))
     update |= await _kept(state, runtime, parts)
     if not state.request.strip():
-        update |= FlowUpdate(halt="MISSING_INFORMATION", unmet=["The request is empty."])
+        update |= FlowUpdate(halt="MISSING_INFORMATION", unmet=[EMPTY_REQUEST])
         return changes(state, update)
     parts.journal.own_turn(thread_id(), update["turn_id"])
     beginning = await begin_turn(state.request, parts.hooks, emitter(runtime))

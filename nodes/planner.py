@@ -18,6 +18,7 @@ from .events import emitter
 from .parts import Parts
 from .run_facts import can_ask, user_id
 from .turn_hooks import hook_notes, notify
+from .turns import EMPTY_REQUEST
 
 SHOWN = ("id", "description", "status", "result", "feedback")
 NOT_ANSWERED = "Nobody can answer this; decide by yourself and say what you assumed."
@@ -80,9 +81,7 @@ async def _noticed(update: PlanUpdate, parts: Parts, emit: Emit) -> PlanUpdate:
 def _nothing_asked(context: Context) -> PlanUpdate:
     if can_ask(context):
         return PlanUpdate(planning="ask", missing=["What do you want done?"])
-    return PlanUpdate(
-        planning="blocked", halt="MISSING_INFORMATION", missing=["The request is empty."]
-    )
+    return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", missing=[EMPTY_REQUEST])
 
 
 def _decide(state: PlanState, answer: Answer[PlannerResponse], context: Context) -> PlanUpdate:

@@ -13,7 +13,7 @@ from .left_behind import answered
 from .parts import Parts
 from .run_facts import thread_id
 from .turn_hooks import Beginning, begin_turn, begun
-from .turns import NOTHING_NEW, fresh_turn, newest_prompt, nothing_new
+from .turns import EMPTY_REQUEST, NOTHING_NEW, fresh_turn, newest_prompt, nothing_new
 
 
 async def react_intake(
@@ -36,7 +36,7 @@ async def react_intake(
         turn=state.turn_id, emit=emit,
     )  # fmt: skip
     if not _asks(state):
-        update |= ReactUpdate(halt="MISSING_INFORMATION", unmet=["The request is empty."])
+        update |= ReactUpdate(halt="MISSING_INFORMATION", unmet=[EMPTY_REQUEST])
         return changes(state, update)
     parts.journal.own_turn(thread_id(), update["turn_id"])
     beginning = await begin_turn(state.request, parts.hooks, emit)

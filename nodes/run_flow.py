@@ -14,11 +14,10 @@ from ..state.flow import FlowState, FlowUpdate
 from ..state.loop import changes
 from ..tools.planning import decision_key, undecided
 from .allowance import ledger_for, limit_reason, sharing, spent_since
-from .calling import NOT_RECORDED
+from .calling import not_recorded
 from .crew import crew_of
 from .events import emitter, events_to, noting
 from .parts import Parts
-from .run_facts import saved_durably
 from .schedule import run_ready
 from .step_ends import StepEnd, folded
 from .step_order import order_of_pass
@@ -41,8 +40,7 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
             order, waits, crew.start, slots=context.max_parallel_tasks,
             drained=lambda: bool(runtime.drain_requested), ended=crew.hear,
         )  # fmt: skip
-    if crew.wrote and saved_durably() and not parts.journal.durable:
-        notes.append(NOT_RECORDED)
+    notes += not_recorded(parts, wrote=crew.wrote)
     ended = list(ends.values())
     update = folded(ended) | _calls(state, [*open_, *(c for end in ended for c in end["waiting"])])
     update["warnings"] = [*update["warnings"], *notes]  # type: ignore[misc]  # written as a list by `folded`

@@ -15,6 +15,7 @@ from .run_facts import has_saver
 # Begins the request id of a turn whose prompt a hook dropped; the newest prompt that is left
 # follows it, which must not be taken for a request that is still to be done.
 DROPPED: Final = "dropped "
+EMPTY_REQUEST: Final = "The request is empty."
 NOTHING_NEW: Final = "The last message was dropped by a hook; send another one."
 
 

@@ -122,8 +122,7 @@ async def run_calls(
         history=_before(history, planned),
         store=store, user_id=user_id, ledger=ledger, can_ask=can_ask, plain=plain,
     )  # fmt: skip
-    steps = [await run.settling.settle(call, decision_on(call, decided)) for call in now]
-    pairs = list(zip(now, steps, strict=True))
+    pairs = [(c, await run.settling.settle(c, decision_on(c, decided))) for c in now]
     ends = await in_order([(_is_write(step), partial(run.take, c, step)) for c, step in pairs])
     return _passed(planned, dict(zip((c["id"] for c in now), ends, strict=True)), wrote=run.wrote)
 

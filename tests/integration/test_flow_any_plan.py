@@ -107,6 +107,7 @@ def test_what_holds_of_every_run(first):
     """Among these are plans whose writes once changed places at a question."""
     for seed in range(first, first + 15):
         run = AnyRun(seed)
+        assert set(steps_by_id(run.outcome)) == set(run.steps), f"seed {seed}"
         holds_of_calls(run, f"seed {seed}: {run.calls}")
         holds_of_outcome(run, f"seed {seed}: {run.outcome}")
 

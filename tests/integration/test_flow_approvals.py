@@ -169,9 +169,8 @@ def test_of_two_questions_a_rejection_ends_the_run_and_the_other_call_is_never_m
     assert graph.get_state(THREAD).next == ()
 
 
-def test_a_step_that_is_asked_about_may_fail_and_the_next_try_is_asked_about_too():
-    """An approval is good for one call, however often the plan would repeat it."""
-    world, tries = World(), []
+def failing_once(tries):
+    """A tool that may be called twice, and has to be."""
 
     def send(text: str) -> str:
         """Send something that may be sent twice."""
@@ -180,7 +179,13 @@ def test_a_step_that_is_asked_about_may_fail_and_the_next_try_is_asked_about_too
             raise ValueError("the line is down")
         return "sent"
 
-    tool = declared(send, idempotentHint=True)
+    return declared(send, idempotentHint=True)
+
+
+def test_a_step_that_is_asked_about_may_fail_and_the_next_try_is_asked_about_too():
+    """An approval is good for one call, however often the plan would repeat it."""
+    world, tries = World(), []
+    tool = failing_once(tries)
     plan = flow(step("s", "send", arguments={"text": "hi"}, retryCount=1))
     model = planning(plan)
     graph = asking(world, model, [{"tool": "send", "action": "ask"}], tools=[tool])
@@ -196,15 +201,7 @@ def test_a_step_that_is_asked_about_may_fail_and_the_next_try_is_asked_about_too
 
 def test_a_step_that_recovery_has_tried_again_is_asked_about_again():
     world, tries = World(), []
-
-    def send(text: str) -> str:
-        """Send something that may be sent twice."""
-        tries.append(text)
-        if len(tries) == 1:
-            raise ValueError("the line is down")
-        return "sent"
-
-    tool = declared(send, idempotentHint=True)
+    tool = failing_once(tries)
     model = planning(
         flow(step("s", "send", arguments={"text": "hi"})), recovery=[decide("retry_step")]
     )

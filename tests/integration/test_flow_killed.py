@@ -249,4 +249,4 @@ def test_a_new_message_does_not_make_a_write_in_doubt_again_unasked(ids, tmp_pat
 def test_state_is_json_and_messages_also_where_nothing_else_may_be_read_back(tmp_path):
     """A whole run with a review, approvals and a crash, read back under strict rules."""
     flow_killed.die(tmp_path, {"tool": SAVE})
-    killed.run_strictly("flow_killed", tmp_path)
+    assert killed.run_strictly("flow_killed", tmp_path) == []

@@ -215,4 +215,4 @@ def test_the_same_call_id_in_every_turn_is_only_data(tmp_path):
 @pytest.mark.req("P-46")
 def test_state_is_json_and_messages_also_where_nothing_else_may_be_read_back(tmp_path):
     """A whole run with questions, saved and read under strict rules, says nothing of odd types."""
-    killed.run_strictly("killed", tmp_path)
+    assert killed.run_strictly("killed", tmp_path) == []

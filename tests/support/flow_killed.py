@@ -5,16 +5,12 @@ tools and models did is appended to files, which survive the process.
 """
 
 import asyncio
-import json
-import os
-import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 from langgraph.types import Command
 
-from loopwright import Context, ScriptedModel, build_prompt_flow, open_durability
+from loopwright import Context, ScriptedModel, build_prompt_flow
 from support import killed
 from support.flows import citing, decide, declared, flow, said, step
 
@@ -119,20 +115,7 @@ def plain(values: dict[str, Any]) -> dict[str, Any]:
 
 def run(folder: str, kill: dict[str, Any], settings: dict[str, Any]) -> None:
     """What the process does; its result goes to a file."""
-    world = killed.World(folder)
-    with (world.folder / "stderr").open("a") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        with open_durability(world.url) as durability:
-            graph = graph_of(world, kill, durability)
-            config = {**THREAD, "callbacks": [killed.Killed(**kill)]}
-            context = Context(**{"review_plan": True, "model_retries": 0, **settings})
-            result = drive(graph, world, config, context)
-    except BaseException:  # noqa: BLE001 - told in a file: nobody is there to catch it
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
-    (world.folder / "result.json").write_text(json.dumps(result))
+    killed.run_in_files(folder, kill, settings, graph_of, drive)
 
 
 def start(folder: str | Path, kill: dict[str, Any] | None = None, **settings: Any) -> Any:
