@@ -34,6 +34,7 @@ _SHOWN: Final = 2_000
 _LEAST_SHOWN: Final = 300
 _MADE: Final = "{why} (its call gave {result}, and the same call is not made again)"
 _MAY_BE_LONG: Final = frozenset({"value", "stored"})
+_LONG_CHECK: Final = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +168,8 @@ class StepRun:
 
     async def _unexpected(self, data: Any, shape: str) -> str:
         expect = self.step.get("expect")
-        if expect and shape in _MAY_BE_LONG:  # a check of many rows takes seconds
+        # A check of many rows takes seconds, and so does one with many cases.
+        if expect and (shape in _MAY_BE_LONG or len(str(expect)) > _LONG_CHECK):
             return await asyncio.to_thread(unexpected, data, expect)
         return unexpected(data, expect)
 

@@ -35,7 +35,7 @@ def plan_picture() -> str:
     steps = steps_of(ExecutionPlan.model_validate(module("sales", "analyst").PLAN))
     waits = {step["id"]: step["depends_on"] or [] for step in steps}
     arrows = [f"\t{' & '.join(needed)} --> {name};" for name, needed in waits.items() if needed]
-    return "\n".join(["```mermaid", "graph LR;", *arrows, "```"])
+    return "\n".join(["```mermaid", "graph TD;", *arrows, "```"])
 
 
 def settings_table() -> str:

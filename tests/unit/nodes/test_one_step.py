@@ -1,12 +1,15 @@
 """One step in one pass: its call is made as often as it may be, and its end says what came."""
 
+import threading
 from typing import Any
 
 import pytest
 
+from loopwright.nodes import one_step
 from loopwright.nodes.run_flow import run_flow
 from loopwright.nodes.step_call_end import CallEnd, failed_call
 from loopwright.state.flow import was_made
+from loopwright.tools.expectations import unexpected
 from support.flow_nodes import Turn, parts_with, run_node
 from support.flow_steps import steps
 from support.flows import World, of_type, raising, step
@@ -87,6 +90,28 @@ async def test_what_an_earlier_plan_s_call_gave_is_held_against_the_new_check(ex
     (a,) = after.state.todos
     assert (a["status"], a["attempts"], a["result"]) == (status, 1, '{"put": 7}')
     assert (world.calls, after.state.evidence) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "cases", "elsewhere"),
+    [(1, 1, False), (100_000, 1, True), (1, 100, True)],
+    ids=["short", "many rows", "many cases"],
+)
+async def test_a_check_that_may_take_long_does_not_hold_up_the_loop(
+    rows, cases, elsewhere, monkeypatch
+):
+    checked_by = []
+
+    def noting(*given):
+        checked_by.append(threading.current_thread())
+        return unexpected(*given)
+
+    monkeypatch.setattr(one_step, "unexpected", noting)
+    expect = {"items": {"anyOf": [{"const": number} for number in range(cases)]}}
+    after = await ran(step("a", arguments={"what": "x"}, expect=expect), World(x=[0] * rows))
+    assert [s["status"] for s in after.state.todos] == ["completed"]
+    (thread,) = checked_by
+    assert (thread is not threading.current_thread()) == elsewhere
 
 
 @pytest.mark.req("S2-22")
