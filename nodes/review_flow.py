@@ -88,6 +88,7 @@ def _shown(state: FlowState, changed: Sequence[str]) -> dict[str, Any]:
         "goal": state.plan.get("goal") or state.request,
         "steps": as_planned(unfinished(state.todos)),
         "globalVariables": state.plan.get("global_variables"),
+        "leftOut": state.plan.get("left_out"),
         "finished": [step_of(s, "id", "description", "tool") for s in finished(state.todos)],
         "changes": list(changed),
         "problems": state.objection,
@@ -102,6 +103,7 @@ def _as_text(state: FlowState, changed: Sequence[str]) -> str:
             "The plan as you edited it cannot run, so the one below still stands:", state.objection
         ),
         _list("Run this plan?", [_line(step) for step in unfinished(state.todos)]),
+        _list("It leaves out:", state.plan.get("left_out", [])),
         _list("Changed since you saw it:", changed),
     ]
     return "\n\n".join(filter(None, parts))

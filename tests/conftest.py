@@ -5,6 +5,12 @@ import signal
 import sys
 
 import pytest
+from hypothesis import settings
+
+# How often a property is tried: the suite stays quick, `--hypothesis-profile thorough` searches.
+settings.register_profile("quick", max_examples=100, deadline=None)
+settings.register_profile("thorough", max_examples=1_000, deadline=None)
+settings.load_profile("quick")
 
 # A suite started in the background inherits an ignored Ctrl-C; the tests, and the processes they
 # start, are about one that works.

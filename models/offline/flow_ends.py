@@ -93,7 +93,7 @@ def answered(request: str, steps: Sequence[Mapping[str, Any]], unmet: Sequence[s
     told = "\n".join(unmet)
     not_done = [*unmet]
     not_done += [f'"{_about(s)}": {_reason(s)}' for s in open_ if _about(s) not in told]
-    uncovered = _uncovered(request, [*tasks, *open_])
+    uncovered = [part for part in _uncovered(request, [*tasks, *open_]) if part not in told]
     not_done += [f'"{clause}": no completed step covers it' for clause in uncovered]
     verdicts = [{"completed": True, "evidence": cited} for cited in proofs]
     return summary_of(tasks, verdicts, not_done)

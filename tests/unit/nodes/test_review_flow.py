@@ -66,6 +66,17 @@ async def test_the_question_shows_the_plan_as_it_may_be_sent_back():
     assert inbox_shows(turn.asked)
 
 
+async def test_the_question_says_what_the_plan_leaves_out_and_an_edit_may_change_it():
+    turn = await shown({**PLAN, "leftOut": ["call Ada"]})
+    assert args_of(turn)["leftOut"] == ["call Ada"]
+    assert turn.asked["description"].endswith("\n\nIt leaves out:\ncall Ada")
+    kept = (await turn.answer({"type": "edit", "args": {"steps": PLAN["steps"]}})).state
+    assert kept["plan"]["left_out"] == ["call Ada"]
+    turn = await shown({**PLAN, "leftOut": ["call Ada"]})
+    dropped = await turn.answer({"type": "edit", "args": {**args_of(turn), "leftOut": []}})
+    assert dropped.state["plan"]["left_out"] == []
+
+
 @pytest.mark.parametrize("answer", ["approve", {"type": "accept"}, "yes"])
 async def test_an_approved_plan_runs_as_it_is(answer):
     turn = await shown()
