@@ -33,6 +33,12 @@ _PRUNE: Final = (
 _KEPT_IN_MEMORY: Final = 10_000
 """Calls; a process that keeps its journal in memory must not grow with every call it makes."""
 
+_BETWEEN_LOOKS: Final = 0.05
+"""Seconds between two looks at what is under way."""
+
+_MOST_LOOKS: Final = 100
+"""A cancelled call is left behind after two seconds."""
+
 _TURNS_KNOWN: Final = 256
 """Turns whose counts are kept in memory, the newest."""
 
@@ -48,10 +54,6 @@ _RECLAIM: Final = (
 )
 _DROP_CLAIM: Final = "DELETE FROM loopwright_calls WHERE key = ? AND state = 'claimed'"
 _END: Final = "UPDATE loopwright_calls SET state = ?, result = ?, ended_at = ? WHERE key = ?"
-_UNSETTLED: Final = (
-    "SELECT * FROM loopwright_calls WHERE thread = ? AND tool = ? AND COALESCE(server, '') = ?"
-    " AND arguments_hash = ? AND state = 'uncertain' ORDER BY seq DESC LIMIT 1"
-)
 _GRANT: Final = (
     "INSERT INTO loopwright_grants (key, thread, body) VALUES (?, ?, ?)"
     " ON CONFLICT (key) DO NOTHING"
@@ -191,10 +193,19 @@ class Journal:
         _, found = await self._do(lambda tables: tables.execute(_FIND, values))
         return _row(found[0]) if found else None
 
+    async def at_rest(self, thread: str, turn: str) -> None:
+        """Wait for the calls of a turn that outlive its run, but not for one that never ends."""
+        for _ in range(_MOST_LOOKS):
+            if not any((key.thread, key.turn) == (thread, turn) for key in self.at_work):
+                return
+            await asyncio.sleep(_BETWEEN_LOOKS)
+
     async def rows(
         self, thread: str, *, turn: str | None = None, states: Collection[str] = ()
     ) -> list[CallRow]:
         """A thread's calls, oldest first; all of them, or those of one turn or in some states."""
+        if self._tables is None and not self.durable:  # to open one in memory takes a while
+            return []
         sql, values = "SELECT * FROM loopwright_calls WHERE thread = ?", [storable(thread)]
         if turn is not None:
             sql, values = f"{sql} AND turn = ?", [*values, storable(turn)]
@@ -203,14 +214,6 @@ class Journal:
             sql, values = f"{sql} AND state IN ({marks})", [*values, *states]
         _, found = await self._do(lambda tables: tables.execute(f"{sql} ORDER BY seq", values))
         return [_row(row) for row in found]
-
-    async def unsettled(
-        self, thread: str, tool: str, server: str | None, arguments_hash: str
-    ) -> CallRow | None:
-        """The newest uncertain call of a thread, in any turn, to a tool with these arguments."""
-        values = [storable(thread), storable(tool), storable(server or ""), arguments_hash]
-        _, found = await self._do(lambda tables: tables.execute(_UNSETTLED, values))
-        return _row(found[0]) if found else None
 
     async def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
         """Remember for the thread that a human allows calls like this; twice is once."""
@@ -320,7 +323,9 @@ class Journal:
         try:
             return await asyncio.shield(working)
         except asyncio.CancelledError:
-            await asyncio.wait([working])
+            while not working.done():
+                with suppress(asyncio.CancelledError):  # again: nothing may be written after it
+                    await asyncio.wait([working])
             if working.exception() is None and undo is not None:
                 result = working.result()
                 with suppress(DatabaseError):

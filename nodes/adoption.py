@@ -14,9 +14,9 @@ from ..state.flow_contracts import ExecutionPlan
 from ..state.flow_plan import fingerprint, steps_of
 from ..state.shortened import beginning_of
 from ..state.storable import storable_json
-from ..tools.arguments import fit
-from ..tools.catalog import Catalog, CatalogTool
+from ..tools.catalog import Catalog
 from ..tools.plan_check import plan_flaws
+from ..tools.spelling import as_sent
 from .flow_views import finished
 
 _MOST_FINDINGS: Final = 200
@@ -69,25 +69,6 @@ def sent_before(state: FlowState) -> dict[str, Any]:
         for call in step.get("evidence", [])[-1:]
         if call in sent
     }
-
-
-def as_sent(arguments: Any, tool: CatalogTool | None) -> Any:
-    """Arguments in the one spelling that all ways to write them come to."""
-    if tool is None:
-        return arguments
-    arguments = _whole_numbers(arguments)
-    fields = tool.schema.get("properties", {})
-    usual = {name: field["default"] for name, field in fields.items() if "default" in field}
-    return usual | fit(arguments, tool.schema)
-
-
-def _whole_numbers(value: Any) -> Any:
-    """The value with 3 in place of 3.0: to JSON both are the same number."""
-    if isinstance(value, dict):
-        return {key: _whole_numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_whole_numbers(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:

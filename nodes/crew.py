@@ -19,6 +19,7 @@ from ..state.references import references_in
 from ..state.spend import Spend, add_spend
 from ..tools.llm_call import asking
 from ..tools.planning import PlannedCall, deadline_of
+from .begun_writes import begun_writes
 from .calling import caller
 from .one_step import Bench, StepRun
 from .parts import Parts
@@ -40,6 +41,8 @@ class Crew:
     bench: Bench
     open_: Sequence[PlannedCall]
     """The calls that a human must still decide on."""
+    begun: Mapping[str, dict[str, Any]]
+    """What the writes were sent with that a run began which was cut off, by step."""
     broken: bool = False
     """A step that the goal needs has failed: nothing more that may change the world is begun."""
     stopped: bool = False
@@ -75,9 +78,11 @@ class Crew:
         before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
         named = [*(step["depends_on"] or []), *(r.root for r in references_in(step["arguments"]))]
         inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
-        if not approved and (barred := self._barred(step, inputs, waited_for)):
+        begun = None if approved else self.begun.get(name)
+        is_new = approved is None and begun is None
+        if is_new and (barred := self._barred(step, inputs, waited_for)):
             return barred
-        run = StepRun(step=step, bench=self.bench, approved=approved)
+        run = StepRun(step=step, bench=self.bench, approved=approved, begun=begun)
         with asking(partial(self._ask_model, run)):
             end = await run.run(inputs)
         self.wrote |= run.wrote
@@ -169,4 +174,7 @@ async def crew_of(
         spent=lambda: ledger.exhausted is not None,
         emit=emit,
     )
-    return Crew(state=state, parts=parts, context=context, ledger=ledger, bench=bench, open_=open_)
+    return Crew(
+        state=state, parts=parts, context=context, ledger=ledger, bench=bench, open_=open_,
+        begun=await begun_writes(state, parts.journal, catalog),
+    )  # fmt: skip

@@ -79,6 +79,7 @@ async def _done_before(
     tasks = merge_tasks(list(state.todos), [ended["todos"]])
     evidence = merge_records(state.evidence, [ended["evidence"]])
     known = frozenset(record["id"] for record in evidence)
+    await journal.at_rest(thread, state.turn_id)
     rows = await journal.rows(thread, turn=state.turn_id)
     news = [row for row in rows if row.key.call not in known and not paused(row)]
     told = [_told(task, news) for task in tasks]

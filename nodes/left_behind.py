@@ -43,6 +43,7 @@ async def answered(
     """
     rows: dict[str, CallRow] = {}
     if calls:
+        await journal.at_rest(thread, turn)
         rows = {row.key.call: row for row in await journal.rows(thread, turn=turn)}
     answers = {call["call_id"]: _answer(call, rows.get(call["id"])) for call in calls}
     for call in calls:

@@ -61,6 +61,8 @@ class StepRun:
     bench: Bench
     approved: Mapping[str, Any] | None = None
     """The call that a human has decided on."""
+    begun: dict[str, Any] | None = None
+    """What the step's write was sent with by a run that was cut off."""
     records: list[CallRecord] = field(default_factory=list)
     wrote: bool = False
     spend: Spend = field(default_factory=Spend)
@@ -86,11 +88,13 @@ class StepRun:
         except (GraphBubbleUp, LoopwrightError):
             raise
         except Exception as error:  # noqa: BLE001 - a step that breaks must not break its siblings
-            return self._failed("execution_error", f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
+            return self._failed("execution_error", why, await self._left_by_call())
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
-        arguments = {} if self.approved else await self._filled(inputs)
-        if not self.approved and (made := self.bench.spares.take(self.step, arguments)):
+        is_new = self.approved is None and self.begun is None
+        arguments = await self._filled(inputs) if is_new else self.begun or {}
+        if is_new and (made := self.bench.spares.take(self.step, arguments)):
             return {**await self._judged(made), "took": made["id"]}
         tries = self.approved.get("tries", 0) if self.approved else 0
         end = CallEnd("budget")
@@ -172,6 +176,15 @@ class StepRun:
         if expect and (shape in _MAY_BE_LONG or len(str(expect)) > _LONG_CHECK):
             return await asyncio.to_thread(unexpected, data, expect)
         return unexpected(data, expect)
+
+    async def _left_by_call(self) -> Kept | None:
+        """What a call gave, where the step broke over its result: a store could not read it."""
+        if not self.records or self.records[-1]["status"] != "success":
+            return None
+        stored = str(self.records[-1]["message"].additional_kwargs.get("stored", ""))
+        if stored:
+            return Kept(None, "stored", stored)
+        return await self.bench.results.of(self.records[-1])
 
     def _tool(self) -> CatalogTool | None:
         return self.bench.catalog.find(self.step["tool"])

@@ -9,7 +9,8 @@ from typing import Any
 from ..state.canonical import canonical
 from ..state.flow import FlowState, FlowStep
 from ..tools.catalog import Catalog
-from .adoption import as_sent, sent_before
+from ..tools.spelling import as_sent
+from .adoption import sent_before
 
 
 class SpareWrites:

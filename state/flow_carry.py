@@ -48,7 +48,8 @@ def adopt(
     A finished read that the new plan places behind an unfinished step is made again, and its first
     result goes, unless it is referred to: the world may be another by then. A write is not,
     wherever it is placed; nor is one whose result failed the check of the old plan: that result is
-    held against the new one's.
+    held against the new one's. A write without a call of its own is not found again: it gave its
+    result to another step, which stands for it.
 
     Args:
         steps: The new plan's, as `steps_of` makes them.
@@ -67,9 +68,10 @@ def adopt(
     before = prints(old, old_variables)
     now = prints(steps, variables, {s["id"]: before[s["id"]] for s in done if s["id"] not in ids})
     called = [step for step in old if step["status"] == "completed" or was_made(step)]
-    pairs = _same_calls(steps, called, now, before)
+    held = [step for step in called if step.get("evidence") or not step["changes"]]
+    pairs = _same_calls(steps, held, now, before)
     pairs |= same_when_sent(
-        steps, called, pairs, variables=variables, made=sent_before or {}, sent=sent
+        steps, held, pairs, variables=variables, made=sent_before or {}, sent=sent
     )
     carried = _still_good(pairs, steps, reads)
     homes = {step["id"]: name for name, step in carried.items()}
@@ -190,17 +192,20 @@ def _same_calls(
     """
     roots = {step["id"]: _roots(step) for step in new}
     left: dict[tuple[str, frozenset[str]], dict[str, FlowStep]] = defaultdict(dict)
+    known = {step["id"] for step in old}
     for step in old:
-        left[old_prints[step["id"]], _roots(step)][step["id"]] = step
+        # What it was made from may be lost, where a crash came before that was saved: from "" too.
+        came_from = frozenset(root * (root in known) for root in _roots(step))
+        left[old_prints[step["id"]], came_from][step["id"]] = step
     pairs: dict[str, FlowStep] = {}
     for alike in (True, False):
         for step in in_plan_order(new):
             name = step["id"]
             # A step of the new plan that has no pair came from nowhere: from "".
-            came_from = {
+            came_from = frozenset(
                 pairs[r]["id"] if r in pairs else r * (r not in roots) for r in roots[name]
-            }
-            fitting = left.get((new_prints[name], frozenset(came_from)))
+            )
+            fitting = left.get((new_prints[name], came_from))
             if fitting and name not in pairs and (name in fitting or not alike):
                 pairs[name] = fitting.pop(name if alike else next(iter(fitting)))
     return pairs

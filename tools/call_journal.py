@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..doors.journal import CallKey, CallRow, EndWord, Journal
-from ..state.canonical import hash_of
+from ..state.canonical import canonical, hash_of
 from .catalog import CatalogTool
 from .last_check import Ready
 from .planning import PlannedCall
 from .results import ToolResult
+from .spelling import as_sent
 
 PAUSED: Final = "paused"
 """Key of an uncertain row's result: the tool itself asked a question, so it runs again."""
@@ -75,7 +76,7 @@ class Book:
             None where the call must be made now, by this process alone.
         """
         key, tool, doubted = self.key(call, ready), ready.tool, bool(call.get("uncertain"))
-        twin = None if doubted or tool.resendable else await self._twin(key, tool)
+        twin = None if doubted or tool.resendable else await self._twin(key, ready)
         if twin is not None:
             return twin
         row = await self.journal.claim(
@@ -103,9 +104,16 @@ class Book:
         await self.journal.end(key, "uncertain", {PAUSED: True} if paused else None)
 
     async def settle(self, call: PlannedCall, tool: CatalogTool | None, result: ToolResult) -> None:
-        """End this call and all like it that were in doubt: a human has said how they ended."""
+        """End this call and all like it that were in doubt: a human has said how they ended.
+
+        The doubt may be another call's: this one gets a line of its own, for whoever takes up the
+        turn if it is cut off now.
+        """
         state: EndWord = "failed" if result.is_error else "finished"
-        await self.journal.end(self._key(call, call["args"]), state, _as_json(result, ""))
+        key = self._key(call, call["args"])
+        name, server = (tool.original, tool.server) if tool else (call["name"], call["server"])
+        await self.journal.claim(key, tool=name, server=server, arguments=call["args"])
+        await self.journal.end(key, state, _as_json(result, ""))
         if tool is not None:
             await self._settle_twins(call["args"], tool, result)
 
@@ -113,19 +121,15 @@ class Book:
         self, args: dict[str, Any], tool: CatalogTool, result: ToolResult
     ) -> None:
         state: EndWord = "failed" if result.is_error else "finished"
-        while True:
-            twin = await self.journal.unsettled(
-                self.thread, tool.original, tool.server, hash_of(args)
-            )
-            if twin is None:
-                return
-            await self.journal.end(twin.key, state, _as_json(result, ""))
+        for row in await self.journal.rows(self.thread, states=("uncertain",)):
+            if _is_same_call(row, args, tool):
+                await self.journal.end(row.key, state, _as_json(result, ""))
 
-    async def _twin(self, key: CallKey, tool: CatalogTool) -> Recorded | Doubt | None:
+    async def _twin(self, key: CallKey, ready: Ready) -> Recorded | Doubt | None:
         """What another call like this one means for it, where nobody knows how that one ended."""
         open_rows = await self.journal.rows(self.thread, states=("claimed", "uncertain"))
         left = [row for row in open_rows if row.key not in self.journal.at_work]
-        twin = next((row for row in reversed(left) if _is_twin(row, key, tool)), None)
+        twin = next((row for row in reversed(left) if _is_twin(row, key, ready)), None)
         if twin is None or twin.key == key:
             return None
         own = await self.journal.find(key)
@@ -158,9 +162,16 @@ class Book:
             await self.journal.end(row.key, "uncertain", None)
 
 
-def _is_twin(row: CallRow, key: CallKey, tool: CatalogTool) -> bool:
+def _is_same_call(row: CallRow, args: dict[str, Any], tool: CatalogTool) -> bool:
+    """Whether a row is a call of the same tool that is sent the same, however it is spelled."""
+    if (row.tool, row.server) != (tool.original, tool.server):
+        return False
+    return canonical(as_sent(row.arguments, tool)) == canonical(as_sent(args, tool))
+
+
+def _is_twin(row: CallRow, key: CallKey, ready: Ready) -> bool:
     """Whether a row is the same call as another one, and nobody knows how it ended."""
-    if (row.tool, row.server, row.key.arguments) != (tool.original, tool.server, key.arguments):
+    if not _is_same_call(row, ready.args, ready.tool):
         return False
     if row.state == "uncertain":
         return not paused(row)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
 
 from loopwright import Context, ModelCallFailed, open_durability
 from support.flows import (
@@ -19,6 +20,7 @@ from support.flows import (
     look,
     planning,
     put,
+    raising,
     roles,
     said,
     step,
@@ -314,3 +316,54 @@ def test_another_check_is_made_on_a_finished_write_that_is_not_made_again():
     outcome = world.graph(model).invoke(said())["outcome"]
     assert world.done("put") == [1]
     assert outcome["status"] == "failed"
+
+
+@pytest.mark.req("S2-30")
+def test_a_write_whose_result_another_step_took_does_not_count_twice():
+    """One was made, the third plan wants two: one more is made."""
+    world = World(down=DOWN, gone=raising(ValueError("gone")))
+    first = flow(put("w", 3), FAILS)
+    second = flow(look("b", "abc"), put("v", "{{b.n}}"), look("f", "gone", ["v"]))
+    third = flow(put("x", 3), put("y", 3), GOES)
+    recovery = [decide("replan_from_failure"), decide("complete_replan")]
+    outcome = world.graph(planning(first, second, third, recovery=recovery)).invoke(said())[
+        "outcome"
+    ]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert world.done("put") == [3, 3]
+
+
+class FailsOnce(InMemoryStore):
+    """A store that has a result, and cannot give it the first time it is asked for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    async def aget(self, *about: Any, **more: Any) -> Any:
+        found = await super().aget(*about, **more)
+        self.asked += found is not None
+        if found is not None and self.asked == 1:
+            raise OSError("the disk is busy")
+        return found
+
+
+@pytest.mark.req("P-06")
+def test_a_write_whose_long_result_could_not_be_read_at_once_is_not_made_again():
+    book: list[str] = []
+
+    def send(text: str) -> dict[str, Any]:
+        """Send something; the receipt is long."""
+        book.append(text)
+        return {"receipt": "r" * 100_000}
+
+    plans = [
+        flow(step("s", "send", arguments={"text": "hi"})),
+        flow(step("s", "send", arguments={"text": "hi"}, expect="receipt is not empty"), GOES),
+    ]
+    graph = World().graph(
+        planning(*plans, recovery=REPLAN), tools=[declared(send)], store=FailsOnce()
+    )
+    outcome = graph.invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert book == ["hi"]

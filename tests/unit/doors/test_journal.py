@@ -88,21 +88,6 @@ async def test_rows_come_oldest_first_and_filtered(journal):
     assert [r.key.call for r in claimed] == ["1.1.0", "1.2.0"]
 
 
-async def test_the_newest_uncertain_twin_is_found_in_any_turn(journal):
-    for turn in ("a", "b", "c"):
-        await pay(journal, key(turn=turn))
-    assert await journal.unsettled("t", "pay", "bank", hash_of(ARGS)) is None
-    for turn in ("a", "b"):
-        await journal.end(key(turn=turn), "uncertain", None)
-    twin = await journal.unsettled("t", "pay", "bank", hash_of(ARGS))
-    assert twin.key.turn == "b"
-    for tool, server, args in (("pay", None, ARGS), ("buy", "bank", ARGS), ("pay", "bank", {})):
-        assert await journal.unsettled("t", tool, server, hash_of(args)) is None
-    await journal.claim(key("x"), tool="own", server=None, arguments={})
-    await journal.end(key("x"), "uncertain", None)
-    assert (await journal.unsettled("t", "own", None, hash_of(ARGS))).key.call == "x"
-
-
 async def test_grants_and_counts_belong_to_their_thread_and_turn(journal):
     first, second = {"tool": "pay", "arguments": {"euro": "^7$"}}, {"tool": "look"}
     for grant in (first, second, dict(reversed(first.items()))):
@@ -309,7 +294,7 @@ async def test_postgres_keeps_the_same_journal():
         found = await asyncio.gather(*(pay(journal, mine) for _ in range(10)))
         assert sum(row is None for row in found) == 1
         await journal.end(mine, "uncertain", {"text": "?\x00"})
-        twin = await journal.unsettled(thread, "pay", "bank", hash_of(ARGS))
+        (twin,) = await journal.rows(thread, states=["uncertain"])
         assert (twin.key, twin.state, twin.result) == (mine, "uncertain", {"text": "?\ufffd"})
         await journal.reclaim(mine)
         assert [r.state for r in await journal.rows(thread, turn="u", states=["claimed"])]

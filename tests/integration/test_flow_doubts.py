@@ -1,0 +1,111 @@
+"""A write that may have taken effect is not repeated unasked, however it is spelled and cut off."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from loopwright import Context, open_durability
+from support import killed
+from support.flows import REPLAN, THREAD, World, declared, ended, flow, planning, said, step
+
+
+def paying(book):
+    async def pay(amount: float, currency: str = "EUR") -> str:
+        """Pay; the first answer never comes."""
+        book.append((amount, currency))
+        if len(book) == 1:
+            await asyncio.sleep(30)
+        return "paid"
+
+    return declared(pay)
+
+
+@pytest.mark.req("P-06", "S2-30")
+@pytest.mark.parametrize(
+    "again", [{"amount": 3, "currency": "EUR"}, {"amount": 3.0}, {"amount": "3"}], ids=repr
+)
+@pytest.mark.parametrize(
+    ("answer", "paid"), [("respond: it was paid", 1), ("approve", 2)], ids=["ran", "again"]
+)
+def test_a_write_in_doubt_that_a_new_plan_spells_otherwise_is_asked_about(again, answer, paid):
+    book: list[Any] = []
+    plans = [flow(step("w", "pay", arguments=one)) for one in ({"amount": 3}, again)]
+    graph = World().graph(
+        planning(*plans, recovery=REPLAN), tools=[paying(book)], checkpointer=InMemorySaver()
+    )
+    result = graph.invoke(said(), THREAD, context=Context(tool_deadline=0.2))
+    assert result["__interrupt__"][0].value["type"] == "uncertain_call"
+    assert len(book) == 1
+    outcome = graph.invoke(Command(resume=answer), THREAD)["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert book == [(3, "EUR")] * paid
+
+
+def hanging_once(reached):
+    async def hang() -> str:
+        """Hang the first time."""
+        if not reached.is_set():
+            reached.set()
+            await asyncio.sleep(30)
+        return "done"
+
+    return declared(hang, readOnlyHint=True)
+
+
+@pytest.mark.req("P-06")
+@pytest.mark.parametrize("name", ["w", "v"], ids=["same id", "other id"])
+async def test_what_a_human_says_of_a_call_in_doubt_holds_though_the_run_is_cut_off_then(
+    name, tmp_path
+):
+    """The doubt is another call's: its end is not the only thing that must be written down."""
+    book, reached = [], threading.Event()
+    pay = {"arguments": {"amount": 3}}
+    after = flow(step(name, "pay", **pay), step("h", "hang", [name]))
+    model = planning(flow(step("w", "pay", **pay)), after, after, recovery=REPLAN)
+    with open_durability(killed.World(tmp_path).url) as durability:
+        saver = durability.checkpointer.inner
+        tools = [paying(book), hanging_once(reached)]
+        graph = World().graph(model, tools=tools, durability=durability)
+        await graph.ainvoke(said(), THREAD, context=Context(tool_deadline=0.2))
+        real, saver.put_writes = saver.put_writes, lambda *_: None  # no end of a step is saved
+        run = asyncio.create_task(graph.ainvoke(Command(resume="respond: it was paid"), THREAD))
+        await asyncio.to_thread(reached.wait, 30)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        saver.put_writes = real
+        outcome = (await graph.ainvoke(said("Please go on."), THREAD))["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert len(book) == 1
+
+
+@pytest.mark.req("P-06")
+async def test_a_call_that_outlives_a_run_which_was_cancelled_twice_is_waited_for():
+    """Else it is known as under way and as no crash, and ends unseen behind the new turn's look."""
+    book, began = [], asyncio.Event()
+
+    async def pay(amount: int) -> str:
+        """Pay, and take a while to stop."""
+        began.set()
+        try:
+            await asyncio.sleep(0.05 if book else 30)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.5)
+        book.append(amount)
+        return "paid"
+
+    plan = flow(step("w", "pay", arguments={"amount": 3}))
+    graph = World().graph(planning(plan, plan), tools=[declared(pay)], checkpointer=InMemorySaver())
+    run = asyncio.create_task(graph.ainvoke(said(), THREAD))
+    await began.wait()
+    for _ in range(3):
+        run.cancel()
+        await asyncio.sleep(0.05)
+    assert run.cancelled()
+    result = await graph.ainvoke(said("Please go on."), THREAD)
+    assert result["__interrupt__"][0].value["type"] == "uncertain_call"
+    assert book == [3]
