@@ -3,6 +3,8 @@
 PYTHON ?= python3
 ROOMS := cli doors graphs hooks models nodes prompts servers state tools
 BIN := .venv/bin
+# The slow tests come first and stand together: who has nothing left takes over some of them.
+PARALLEL := -n auto --dist worksteal
 unexport GOAL
 
 help: ## List the targets
@@ -22,7 +24,7 @@ dev: .venv/.installed ## Start the server that LangGraph Studio connects to
 	$(BIN)/langgraph dev
 
 test: .venv/.installed ## Install, then run the whole suite
-	$(BIN)/pytest -n auto $(TEST)
+	$(BIN)/pytest $(PARALLEL) $(TEST)
 
 lint: .venv/.installed ## Check format, lint rules and room boundaries
 	$(BIN)/ruff format --check .
@@ -41,7 +43,7 @@ typecheck: .venv/.installed .links/loopwright ## Type-check package and tests
 	$(BIN)/mypy .links/loopwright tests
 
 coverage: .venv/.installed ## The suite with the coverage gate
-	$(BIN)/pytest -n auto --cov --cov-report=term
+	$(BIN)/pytest $(PARALLEL) --cov --cov-report=term
 
 check: lint typecheck test ## Everything to run before a commit
 

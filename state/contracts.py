@@ -5,6 +5,8 @@ name is the schema's name on the wire.
 """
 
 import re
+from copy import deepcopy
+from functools import cache
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -53,8 +55,16 @@ class Contract(BaseModel):
 
     @classmethod
     def wire_schema(cls) -> dict[str, Any]:
-        """The JSON schema that goes to the provider; its title is the class name."""
-        return cls.model_json_schema(by_alias=True)
+        """The JSON schema that goes to the provider; its title is the class name.
+
+        Every caller gets a copy of its own: a provider's adapter may change what it is given.
+        """
+        return deepcopy(_schema_of(cls))
+
+
+@cache  # milliseconds to make, and wanted at every call of a model
+def _schema_of(contract: type[Contract]) -> dict[str, Any]:
+    return contract.model_json_schema(by_alias=True)
 
 
 class Todo(Contract):

@@ -189,7 +189,7 @@ def test_a_run_without_a_terminal_is_told_in_plain_lines(notes):
 
 @pytest.mark.parametrize("graph", BUILDERS)
 def test_json_is_one_object_and_nothing_else(graph, notes):
-    done = installed("run", "--graph", graph, "--json", "--thread", "mine", "Read notes.md")
+    done = cli("run", "--graph", graph, "--json", "--thread", "mine", "Read notes.md")
     told = json.loads(done.stdout)
     assert done.returncode == 0
     assert (told["status"], told["thread"]) == ("complete", "mine")
@@ -346,7 +346,7 @@ def test_wrong_use_is_one_object_with_json(args):
 
 
 def test_a_goal_of_a_megabyte_comes_by_standard_input(notes):
-    done = installed("run", "-", stdin="Read notes.md. " + "really " * 150_000)
+    done = cli("run", "-", stdin="Read notes.md. " + "really " * 150_000)
     assert done.returncode == 3, "nothing says that a million reallys are done"
     assert "Traceback" not in done.stderr
     assert "Outcome: stuck (SAME_BLOCKERS)" in done.stdout

@@ -1,7 +1,6 @@
 """`langgraph dev` as a developer starts it, seen through the SDK that Studio speaks."""
 
 import json
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -232,7 +231,10 @@ def model_of(request: dict[str, Any]) -> Reply:
     if request["messages"][-1]["role"] == "tool":
         told = request["messages"][-1]["content"]
         return Reply(json.dumps({"summary": f"It holds {told}", "taskCompleted": True}))
-    return Reply(None, tool_calls=[tool_call("list_files", "{}")], finish_reason="tool_calls")
+    wanted = tool_call("list_files", "{}")
+    if "Write a label" in str(request["messages"]):
+        wanted = tool_call("write_file", '{"path": "label.txt", "content": "lamp"}')
+    return Reply(None, tool_calls=[wanted], finish_reason="tool_calls")
 
 
 def configured(folder: Path, shelf: Path, repository: Path) -> Path:
@@ -252,31 +254,43 @@ def configured(folder: Path, shelf: Path, repository: Path) -> Path:
 
 
 @pytest.mark.req("P-40", "P-45")
-async def test_a_server_elsewhere_follows_its_settings_and_leaves_nothing_behind(
+async def test_a_server_elsewhere_follows_its_settings_and_a_question_survives_its_restart(
     serve, alive, repository, tmp_path
 ):
     folder = configured(tmp_path / "served", tmp_path / "shelf", repository)
     database = f"sqlite:///{tmp_path}/threads.db"
-    with (
-        fake_openai(model_of) as provider,
-        serve(folder, OPENAI_BASE_URL=provider.url, LOOPWRIGHT_DATABASE_URL=database) as server,
-    ):
-        async with get_client(url=server.url) as client:
-            _, ended = await begin(client, "What is on the shelf?")
-            assert ended["outcome"]["answer"] == "The shelf holds lamp.txt."
-            assert ended["outcome"]["status"] == "complete"
-            assert set(ended["outcome"]["models"].values()) == {"lamp-1"}
-            assert {request["model"] for request in provider.requests} == {"lamp-1"}
-            assert "BlockingError" not in server.said()
-            _, blocked = await begin(client, "Block", graph="blocks")
-            assert blocked["__error__"]["error"] == "BlockingError", "the server is watching"
-        children = server.children()
-        assert [line.split()[-1] for line in children.values()] == [str(tmp_path / "shelf")]
-        assert server.stop() == 0
-    assert not alive(children)
-    assert saved(tmp_path / "threads.db") == set(), (
-        "threads are the server's, and nothing was written"
-    )
+    with fake_openai(model_of) as provider:
+        settings = {"OPENAI_BASE_URL": provider.url, "LOOPWRIGHT_DATABASE_URL": database}
+        with serve(folder, **settings) as server:
+            thread = await asked_elsewhere(server, provider)
+            children = server.children()
+            assert [line.split()[-1] for line in children.values()] == [str(tmp_path / "shelf")]
+            assert server.stop() == 0
+        assert not alive(children)
+        assert saved(tmp_path / "threads.db") == set(), (
+            "threads are the server's, and nothing was written"
+        )
+        with serve(folder, **settings) as server:
+            async with get_client(url=server.url) as client:
+                ended = await answer(client, thread, "approve")
+    assert ended["outcome"]["status"] == "complete"
+    assert (tmp_path / "shelf" / "label.txt").read_text() == "lamp"
+
+
+async def asked_elsewhere(server: Any, provider: Any) -> Any:
+    """What a server with settings of its own does; the thread on which it waits for an answer."""
+    async with get_client(url=server.url) as client:
+        _, ended = await begin(client, "What is on the shelf?")
+        assert ended["outcome"]["answer"] == "The shelf holds lamp.txt."
+        assert ended["outcome"]["status"] == "complete"
+        assert set(ended["outcome"]["models"].values()) == {"lamp-1"}
+        assert {request["model"] for request in provider.requests} == {"lamp-1"}
+        thread, paused = await begin(client, "Write a label for it")
+        assert paused["__interrupt__"]
+        assert "BlockingError" not in server.said()
+        _, blocked = await begin(client, "Block", graph="blocks")
+        assert blocked["__error__"]["error"] == "BlockingError", "the server is watching"
+    return thread
 
 
 def saved(database):
@@ -284,22 +298,6 @@ def saved(database):
     with closing(sqlite3.connect(database)) as opened:
         tables = {name for (name,) in opened.execute(TABLES)} - {"store_migrations"}
         return {name for name in tables if opened.execute(f"SELECT 1 FROM {name}").fetchone()}
-
-
-@pytest.mark.req("P-40")
-async def test_a_question_survives_a_restart_of_the_server(serve, repository, tmp_path):
-    folder = tmp_path / "served"
-    folder.mkdir()
-    shutil.copy(repository / "langgraph.json", folder)
-    with serve(folder) as server:
-        async with get_client(url=server.url) as client:
-            thread, paused = await begin(client, 'Write "good night" to note.txt')
-        assert paused["__interrupt__"]
-    with serve(folder) as server:
-        async with get_client(url=server.url) as client:
-            ended = await answer(client, thread, "approve")
-    assert ended["outcome"]["status"] == "complete"
-    assert (folder / "note.txt").read_text() == "good night"
 
 
 STRICT = """

@@ -1,6 +1,7 @@
 """The worked examples of prompt_flow do what they say: what counts is the world they leave."""
 
 import asyncio
+import contextlib
 import re
 import runpy
 import struct
@@ -15,6 +16,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from loopwright import Context, ScriptedModel, build_prompt_flow, open_durability
+from support import forked
 from support.flow_examples import EXAMPLES, command, left_running, module, revenue, rows, server
 
 CASE = {"configurable": {"thread_id": "case"}}
@@ -22,13 +24,16 @@ CASE = {"configurable": {"thread_id": "case"}}
 
 def ran(example, folder, environ, *args, said=""):
     """Run an example with its files in folder/out: its exit code, and what it printed."""
-    done = subprocess.run(
-        command(example, "--out", str(folder / "out"), *args),
-        input=said, capture_output=True, text=True, env=environ, cwd=folder, timeout=100,
-    )  # fmt: skip
-    assert done.stderr == ""
+    with contextlib.chdir(folder):
+        process = forked.Command(
+            forked.server(), ("--out", str(folder / "out"), *args), stdin=said, env=environ,
+            script=EXAMPLES / example / "run.py",
+        )  # fmt: skip
+    with process:
+        code, (told, wrong) = process.wait(100), process.said()
+    assert wrong == ""
     assert left_running(folder) == []
-    return done.returncode, done.stdout
+    return code, told
 
 
 @pytest.fixture

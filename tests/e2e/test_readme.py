@@ -50,6 +50,7 @@ from loopwright.tools.mcp_config import read_servers
 from loopwright.tools.policy import Rule
 from loopwright.tools.python_tools import read_tools
 from support.flow_examples import module
+from support.forked import Command, server
 from support.readme_parts import parts, renewed
 from support.readme_text import README, ROOT, blocks, names, section, table
 from support.scripts import call, passed, plan, report, todo
@@ -59,8 +60,8 @@ NOT_COPIED = shutil.ignore_patterns(
     "*_cache", "__pycache__", "*.egg-info", "build", "dist",
 )  # fmt: skip
 
-# A test cannot run the suite it belongs to: it runs the same command on one room.
-STANDS_FOR = {"make test": "make test TEST=tests/unit/prompts"}
+# A test cannot run the suite it belongs to: it runs the same command on one room, in one process.
+STANDS_FOR = {"make test": "make test TEST='-n 0 tests/unit/prompts'"}
 # Commands in `sh` blocks need a key, a model server or a browser; every other block is run.
 NOT_RUN = {"make dev", "export OPENAI_BASE_URL=http://localhost:11434/v1"}
 # What a command leaves in the user's home: Matplotlib keeps a list of the fonts there is.
@@ -204,14 +205,13 @@ def test_the_embedding_example_is_the_one_in_the_readme():
     ],
 )
 def test_an_example_runs(example, printed, beside_mcp_json, tmp_path):
-    environ = environment(tmp_path / "home") | {"PYTHONWARNINGS": "error"}
-    script = str(ROOT / "examples" / example)
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, env=environ, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert all(text in done.stdout for text in printed)
-    assert not done.stderr
+    environ = environment(tmp_path / "home")
+    script = ROOT / "examples" / example
+    with Command(server(), (), env=environ, script=script) as program:
+        code, (told, wrong) = program.wait(90), program.said()
+    assert code == 0, wrong
+    assert all(text in told for text in printed)
+    assert not wrong
     assert (tmp_path / ".loopwright" / "embed.db").exists() == (example == "embed.py")
 
 

@@ -7,7 +7,6 @@ import asyncio
 import threading
 import time
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -71,12 +70,13 @@ def tools_of(world, reached, *, again):
         await asyncio.sleep(30)
         return ""
 
-    async def get() -> dict[str, Any]:
+    async def get() -> dict[str, int]:
         """Get something."""
         if not reached.is_set():
             return {"n": 3}
         await asyncio.sleep(0.1)  # `hang` has failed by then
-        return await again()
+        found: dict[str, int] = await again()
+        return found
 
     return [declared(hang, readOnlyHint=True), declared(get, readOnlyHint=True)]
 

@@ -1,6 +1,7 @@
 """Every way a model is known to spoil its answer, through the whole graph."""
 
 import logging
+from collections import defaultdict
 
 import pytest
 
@@ -33,16 +34,16 @@ def sound(role, messages):
     return failed("name the owner", **{f"t{t['id']}": False for t in tasks})
 
 
-def spoiled(role, turn, *, always):
-    """A healthy model whose one role gives this turn first, or for ever."""
-    spent = []
+def spoiled(turns, *, always=False):
+    """A healthy model each of whose roles named gives its turn first, or for ever."""
+    spent = set()
 
     def answer(messages, offered):
-        asked = messages[0].text.split()[3].rstrip(".")
-        if asked == role and (always or not spent):
-            spent.append(asked)
-            return turn
-        return sound(asked, messages)
+        role = messages[0].text.split()[3].rstrip(".")
+        if role in turns and (always or role not in spent):
+            spent.add(role)
+            return turns[role]
+        return sound(role, messages)
 
     return ScriptedModel(answer)
 
@@ -78,31 +79,53 @@ def check_honest(outcome, model):
     assert outcome["spend"]["model_calls"] == len(model.asked)
 
 
+def by_label(cases):
+    """Each way to spoil an answer, with the turn of every role whose answer can be so spoiled."""
+    ways = defaultdict(dict)
+    for role, label, turn in cases:
+        ways[label][role] = turn
+    return dict(ways)
+
+
 def ids(cases):
     return [f"{role}: {label}" for role, label, _ in cases]
 
 
-@pytest.mark.req("P-11")
-@pytest.mark.parametrize(("role", "label", "turn"), MALFORMED, ids=ids(MALFORMED))
-def test_one_spoiled_answer_costs_asks_not_the_run(role, label, turn, caplog):
-    model = spoiled(role, turn, always=False)
+def ends_well(turns, caplog):
+    """Run a model that gives each of these turns once; what it was asked."""
+    model = spoiled(turns)
     with caplog.at_level(logging.ERROR):
         outcome = run(model)
     check_honest(outcome, model)
     ended = (outcome["status"], outcome["reason"], outcome["answer"])
     assert ended == ("complete", "GOAL", "Mara owns it.")
     assert not caplog.records
-    repaired = any(_repairs(m) for a in model.asked for m in a.messages)
-    if (role, label) in {(r, n) for r, n, _ in MENDED}:
-        assert not repaired
     assert most_repairs(model) <= 2
     assert len(model.asked) <= 4 + 10
+    assert {a.role for a in model.asked} >= turns.keys()
+    return model.asked
+
+
+@pytest.mark.req("P-11")
+@pytest.mark.parametrize("turns", by_label(MENDED).values(), ids=by_label(MENDED))
+def test_what_can_be_read_after_all_costs_the_roles_no_repair(turns, caplog):
+    assert not any(_repairs(m) for a in ends_well(turns, caplog) for m in a.messages)
+
+
+@pytest.mark.req("P-11")
+@pytest.mark.parametrize(("label", "turns"), by_label(REJECTED).items(), ids=by_label(REJECTED))
+def test_one_spoiled_answer_of_each_role_costs_asks_not_the_run(label, turns, caplog):
+    asked = ends_well(turns, caplog)
+    repaired = {a.role for a in asked if any(map(_repairs, a.messages))}
+    # An executor may call tools: what it is told of an unknown one is that call's result.
+    answered = {"executor"} if label == "a tool nobody offered" else set()
+    assert repaired == turns.keys() - answered
 
 
 @pytest.mark.req("P-11")
 @pytest.mark.parametrize(("role", "label", "turn"), REJECTED, ids=ids(REJECTED))
 def test_a_role_that_never_answers_well_ends_honestly_within_the_limits(role, label, turn):
-    model = spoiled(role, turn, always=True)
+    model = spoiled({role: turn}, always=True)
     outcome = run(model, max_executor_rounds=3)
     check_honest(outcome, model)
     if role != "planner":

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from types import CodeType
 from typing import Any
 
 from langchain_core.tools import StructuredTool
@@ -73,12 +74,21 @@ def told_to(model: ScriptedModel, role: str, ask: int = 0) -> str:
     return str([asked for asked in model.asked if asked.role == role][ask].messages[-1].text)
 
 
+_SCHEMAS: dict[CodeType, Any] = {}
+
+
 def declared(function: Any, *, name: str = "", **hints: Any) -> StructuredTool:
-    """A tool that says of itself what it does to the world."""
+    """A tool that says of itself what it does to the world.
+
+    Every world makes its functions anew; what they take is read off the first.
+    """
     which = {"coroutine" if asyncio.iscoroutinefunction(function) else "func": function}
-    return StructuredTool.from_function(
-        **which, name=name or function.__name__, description=function.__doc__, metadata=hints
-    )
+    made = StructuredTool.from_function(
+        **which, name=name or function.__name__, description=function.__doc__, metadata=hints,
+        args_schema=_SCHEMAS.get(function.__code__),
+    )  # fmt: skip
+    _SCHEMAS.setdefault(function.__code__, made.args_schema)
+    return made
 
 
 class World:

@@ -1,4 +1,4 @@
-"""The `loopwright` command in real processes, forked from one that has done the imports.
+"""The `loopwright` command, and programs, in real processes forked from one that did the imports.
 
 Each process has its own streams or terminal, environment, folder, signals and exit code, and ends
 as an interpreter ends. It only does not read and import the same hundreds of modules once more.
@@ -10,15 +10,17 @@ import importlib
 import json
 import os
 import pkgutil
+import runpy
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, Self, TextIO
+from typing import IO, Any, NoReturn, Self, TextIO
 
 COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')")
 # What stands below the graphs; these and the command look around as they are imported.
@@ -77,6 +79,7 @@ class Command:
         stdin: What it reads.
         env: Its whole environment.
         terminal: A terminal for all of its streams, instead of files.
+        script: A program to run instead of the command; a warning ends it.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class Command:
         stdin: str = "",
         env: Mapping[str, str],
         terminal: str = "",
+        script: Path | None = None,
     ) -> None:
         self._server = server
         self._folder = tempfile.TemporaryDirectory()
@@ -99,6 +103,7 @@ class Command:
             cwd=str(Path.cwd()),
             streams=[terminal] * 3 if terminal else [str(path) for path in self._streams],
             terminal=bool(terminal),
+            script=str(script or ""),
         )
 
     def poll(self) -> int | None:
@@ -175,8 +180,6 @@ def _answer(value: Any) -> None:
 
 def _become(request: dict[str, Any]) -> None:
     """Run the command in this process, and leave it by the command's own end."""
-    from loopwright.cli import app  # noqa: PLC0415 - the tests import this file without the command
-
     os.setsid()
     flags = (os.O_RDWR,) * 3 if request["terminal"] else (os.O_RDONLY, *_NEW)
     for number, (path, flag) in enumerate(zip(request["streams"], flags, strict=True)):
@@ -189,7 +192,19 @@ def _become(request: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
-    sys.exit(app(list(request["args"]), prog_name="loopwright"))
+    _run(request["script"], list(request["args"]))
+
+
+def _run(script: str, args: list[str]) -> NoReturn:
+    if not script:
+        from loopwright.cli import app  # noqa: PLC0415 - the tests import this file without it
+
+        sys.exit(app(args, prog_name="loopwright"))
+    warnings.simplefilter("error")
+    sys.argv = [script, *args]
+    sys.path.insert(0, str(Path(script).parent))
+    runpy.run_path(script, run_name="__main__")
+    sys.exit()
 
 
 def _line_by_line(number: int, errors: str) -> TextIO:

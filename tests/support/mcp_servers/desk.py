@@ -15,7 +15,6 @@ from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.shared.exceptions import McpError
 
 READ = types.ToolAnnotations(readOnlyHint=True)
-REPEATABLE = types.ToolAnnotations(readOnlyHint=False, idempotentHint=True)
 DELETE = types.ToolAnnotations(readOnlyHint=False, destructiveHint=True)
 PNG = b"\x89PNG not really"
 
@@ -45,27 +44,12 @@ async def wait(seconds: float) -> str:
     return f"waited {seconds}"
 
 
-def crash() -> str:
-    """End the process before answering."""
-    os._exit(3)
-
-
 def crash_once(marker: str) -> str:
     """End the process at the first call, which the marker file remembers; a write."""
     if not Path(marker).exists():
         Path(marker).write_text("1")
         os._exit(3)
     return "second time"
-
-
-def crash_once_read(marker: str) -> str:
-    """The same, declared read-only."""
-    return crash_once(marker)
-
-
-def crash_once_idempotent(marker: str) -> str:
-    """The same, declared a write that may be repeated."""
-    return crash_once(marker)
 
 
 def whoami(ctx: Context[Any, Any, Any]) -> str:
@@ -187,7 +171,7 @@ async def patient(marker: str) -> str:
 
 
 READS: tuple[Callable[..., Any], ...] = (
-    *(pid, search, wait, crash, crash_once_read, whoami, seal, look, long, failing),
+    *(pid, search, wait, whoami, seal, look, long, failing),
     *(structured, listed, picture, ask_back, chatty, grow, patient),
 )
 UNSTRUCTURED: tuple[Callable[..., Any], ...] = (linked, hidden)
@@ -203,7 +187,6 @@ def build(port: int) -> FastMCP[Any]:
     for tool in UNDECLARED:
         mcp.add_tool(tool)
     mcp.add_tool(note, annotations=DELETE)
-    mcp.add_tool(crash_once_idempotent, annotations=REPEATABLE)
     return mcp
 
 

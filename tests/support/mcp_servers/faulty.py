@@ -6,11 +6,20 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 MODES = set(sys.argv[1:])
 CANCELLED: list[int] = []
 CHILD = [0]
+WRITES: dict[str, dict[str, bool]] = {
+    "die": {}, "die_once": {}, "hold": {}, "note": {},
+    "die_once_idempotent": {"readOnlyHint": False, "idempotentHint": True},
+}  # fmt: skip
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}, "path": {"type": "string"}},
+}
 
 
 def put(message) -> Any:
@@ -19,13 +28,13 @@ def put(message) -> Any:
 
 
 def tools() -> Any:
-    names = ["echo", "die", "hang", "garbled", "pings", "cancelled", "big", "child", "refuse"]
+    names = ["echo", "hang", "garbled", "pings", "cancelled", "big", "child", "refuse", "pid"]
+    names += ["die_read", "die_once_read", *WRITES]
     if "changing" in MODES:
         names += ["changed"] if CANCELLED else ["change"]
     reads = {"readOnlyHint": True}
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     return [
-        {"name": name, "inputSchema": schema, "annotations": {} if name == "die" else reads}
+        {"name": name, "inputSchema": SCHEMA, "annotations": WRITES.get(name, reads)}
         for name in names
     ]
 
@@ -36,8 +45,11 @@ def text(words) -> Any:
 
 def call(number, name, arguments) -> Any:
     """The result of a call, or None where there is none."""
-    if name == "die":
-        os._exit(7)
+    if name.startswith("die"):
+        die(name, arguments)
+    if name == "note":
+        with Path(arguments["path"]).open("a") as notes:
+            notes.write("noted\n")
     if name == "refuse":
         put({"id": number, "error": {"code": -32602, "message": "n must be odd"}})
     if name == "garbled":
@@ -49,8 +61,19 @@ def call(number, name, arguments) -> Any:
         CANCELLED.append(-1)
         put({"method": "notifications/tools/list_changed"})
     words = {"echo": arguments.get("n"), "pings": "pinged", "cancelled": CANCELLED}
+    words |= dict.fromkeys(("die_once", "die_once_read", "die_once_idempotent"), "second time")
+    words |= {"pid": os.getpid(), "note": "noted"}
     words |= {"big": "x" * arguments.get("n", 0), "child": CHILD[0], "change": "changed"}
     return text(words[name]) if name in words else None
+
+
+def die(name, arguments) -> Any:
+    """End the process before answering; where it dies once, a file remembers that it has."""
+    if "once" in name:
+        if Path(arguments["path"]).exists():
+            return
+        Path(arguments["path"]).touch()
+    os._exit(7)
 
 
 def answer(message) -> Any:

@@ -1,7 +1,8 @@
 """Routers are total: whatever is in state, they answer with a node that exists."""
 
+from itertools import product
+
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from loopwright.graphs.plan_execute_verify import (
     graph,
@@ -22,55 +23,44 @@ from loopwright.state.loop import PlanState, TaskState
 
 TASK_NODES = {*task_builder(Parts()).compile().nodes, "__end__"}
 
-words = st.sampled_from(["again", "ask", "review", "ready", "blocked", "", "unheard of"])
-texts = st.lists(st.text(max_size=5), max_size=3)
-plan_states = st.builds(
-    PlanState,
-    planning=words,
-    task_completed=st.booleans(),
-    should_continue=st.booleans(),
-    improvements=texts,
-    cycles=st.integers(0, 99),
-    planning_rounds=st.integers(0, 99),
-    halt=st.sampled_from([None, "BUDGET", "DENIED"]),
-    outcome=st.sampled_from([None, {"status": "complete"}]),
-)
-calls = st.lists(
-    st.fixed_dictionaries(
-        {
-            "id": st.sampled_from(["1.1.0", "1.1.1"]),
-            "action": st.sampled_from(["allow", "ask", "deny", "error"]),
-        }
-    ),
-    max_size=3,
-)
-task_states = st.builds(
-    TaskState,
-    status=st.sampled_from(["in_progress", "completed", "failed", "skipped", ""]),
-    calls=calls,
-    decisions=st.dictionaries(st.sampled_from(["1.1.0", "1.1.1"]), st.just({"type": "approve"})),
-    round=st.integers(0, 99),
-)
+BOTH = (True, False)
+PLANNING = ("again", "ask", "review", "ready", "blocked", "", "unheard of")
+HALTS = (None, "BUDGET", "DENIED")
+OUTCOMES = (None, {"status": "complete"})
+STATUSES = ("in_progress", "completed", "failed", "skipped", "")
+IDS = ("1.1.0", "1.1.1")
+CALLS = [
+    {"id": id_, "action": action} for id_, action in product(IDS, ("allow", "ask", "deny", "error"))
+]
+MESSAGES = [list(calls) for length in range(4) for calls in product(CALLS, repeat=length)]
+DECIDED: tuple[tuple[str, ...], ...] = ((), IDS[:1], IDS[1:], IDS)
+DECISIONS = [{id_: {"type": "approve"} for id_ in ids} for ids in DECIDED]
 
 
-@settings(max_examples=1_000, deadline=None)
-@given(plan_states)
-def test_routers_of_the_plan_graph_are_total(state):
+@pytest.mark.parametrize("planning", PLANNING)
+def test_routers_of_the_plan_graph_are_total(planning):
     nodes = set(graph.nodes)
-    assert route_after_planner(state) in nodes
-    assert route_after_answer(state) in nodes
-    assert route_after_verifier(state) in nodes
-    assert route_after_intake(state) in nodes
-    assert route_after_finish(state) in {*nodes, "__end__"}
+    for done, go_on, mends, halt, outcome, rounds in product(
+        BOTH, BOTH, ([], ["mend"]), HALTS, OUTCOMES, (0, 99)
+    ):
+        state = PlanState(
+            planning=planning, task_completed=done, should_continue=go_on, improvements=mends,
+            halt=halt, outcome=outcome, cycles=rounds, planning_rounds=rounds,
+        )  # fmt: skip
+        assert route_after_planner(state) in nodes
+        assert route_after_answer(state) in nodes
+        assert route_after_verifier(state) in nodes
+        assert route_after_intake(state) in nodes
+        assert route_after_finish(state) in {*nodes, "__end__"}
 
 
-@settings(max_examples=1_000, deadline=None)
-@given(task_states)
-def test_routers_of_the_executor_graph_are_total(state):
-    nodes = TASK_NODES
-    assert route_after_executor(state) in nodes
-    assert route_after_approve(state) in nodes
-    assert route_after_calls(state) in nodes
+@pytest.mark.parametrize("status", STATUSES)
+def test_routers_of_the_executor_graph_are_total(status):
+    for calls, decisions in product(MESSAGES, DECISIONS):
+        state = TaskState(status=status, calls=calls, decisions=decisions)
+        assert route_after_executor(state) in TASK_NODES
+        assert route_after_approve(state) in TASK_NODES
+        assert route_after_calls(state) in TASK_NODES
 
 
 @pytest.mark.req("S0-01", "S0-11")

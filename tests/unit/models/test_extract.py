@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from loopwright.models.extract import extract
 from loopwright.models.parse import parse_executor, parse_planner, parse_verifier
@@ -12,7 +12,6 @@ from loopwright.models.parse import parse_executor, parse_planner, parse_verifie
 KEYS = ("summary", "taskCompleted", "todos")
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(alphabet=st.characters() | st.sampled_from('{}[]",:\\<>/`'), max_size=300))
 @pytest.mark.req("P-11")
 def test_no_text_makes_it_raise(text: str) -> None:
@@ -32,7 +31,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1), st.text("abc .\n", max_size=40))
 def test_whole_objects_come_back_as_they_are(value: dict[str, Any], prose: str) -> None:
     text = json.dumps(value)
@@ -40,7 +38,6 @@ def test_whole_objects_come_back_as_they_are(value: dict[str, Any], prose: str) 
     assert extract(f"{prose}\n```json\n{text}\n```\n{prose}", KEYS).value == value
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_text_that_ends_too_early_gives_a_problem_or_whole_fields(data: st.DataObject) -> None:
     value = {"summary": 'a {b} "c"', "taskCompleted": True, "todos": [{"id": "1"}, {"id": "2"}]}

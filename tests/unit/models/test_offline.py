@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -407,7 +407,6 @@ WORDS = st.sampled_from(
 GOALS = st.text(max_size=200) | st.lists(WORDS, max_size=12).map(" ".join)
 
 
-@settings(max_examples=150, deadline=None)
 @given(goal=GOALS, schema=SCHEMAS, result=st.text(max_size=200) | JSON.map(json.dumps))
 def test_no_input_makes_it_raise(goal: str, schema: dict[str, Any], result: str) -> None:
     function = {"name": "look_up", "description": goal[:50], "parameters": schema}
@@ -416,7 +415,6 @@ def test_no_input_makes_it_raise(goal: str, schema: dict[str, Any], result: str)
     assert done.plan.needs_more_planning or done.verdict is not None
 
 
-@settings(max_examples=100, deadline=None)
 @given(role=st.sampled_from(sorted(CONTRACTS)), task=JSON, results=JSON, evidence=JSON)
 def test_sections_of_any_shape_are_answered(
     role: str, task: Any, results: Any, evidence: Any

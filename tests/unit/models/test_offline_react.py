@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -281,7 +281,6 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     goals=st.lists(st.lists(WORDS, max_size=8).map(" ".join) | st.text(max_size=40), max_size=2),
     result=st.text(max_size=80),

@@ -2,7 +2,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage
 
 from loopwright.models.thoughts import AgentMeta, read_thought, read_words, visible, without_tag
@@ -87,7 +87,6 @@ def test_a_thought_that_was_cut_is_none():
 
 
 @pytest.mark.req("S1-30")
-@settings(max_examples=300)
 @given(
     st.lists(
         st.sampled_from(

@@ -1,5 +1,7 @@
 """A write of which the journal has a line goes on as it was sent; nothing else counts as begun."""
 
+from typing import Any
+
 import pytest
 
 from loopwright.doors.journal import CallKey
@@ -11,7 +13,13 @@ from support.flow_steps import steps
 from support.flows import World, step
 
 SENT = {"what": 9}
-RESULT = {"text": "kept", "data": None, "is_error": False, "artifact": {}, "stored": ""}
+RESULT: dict[str, Any] = {
+    "text": "kept",
+    "data": None,
+    "is_error": False,
+    "artifact": {},
+    "stored": "",
+}
 
 
 async def after(planned, end="finished", *, tool="put", call="w.1.0", saved=True, sent=None):

@@ -5,7 +5,7 @@ import socket
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import example, given, strategies as st
 from unit.servers.workspace_client import SECRET, Client, fill, text_of
 
 PATH_TOOLS: list[tuple[str, dict[str, Any]]] = [
@@ -122,7 +122,6 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 PATHS = st.lists(PIECES | NAMES, max_size=8).map("/".join) | NAMES
 
 
-@settings(deadline=None, max_examples=150)
 @given(path=PATHS, absolute=st.booleans())
 @example(path="../secret.txt", absolute=False)
 @example(path="out/secret.txt", absolute=True)

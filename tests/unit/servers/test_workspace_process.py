@@ -12,7 +12,7 @@ import anyio
 import pytest
 from mcp import ClientSession
 from mcp.types import CallToolResult
-from unit.servers.workspace_client import COMMAND, Client, over_stdio, text_of
+from unit.servers.workspace_client import COMMAND, Client, in_memory, text_of
 
 from loopwright.servers.workspace import main
 
@@ -28,7 +28,10 @@ HELLO = {
 }
 
 
-def test_a_runaway_regex_is_ended_and_does_not_hold_up_others(tmp_path: Path) -> None:
+def test_a_runaway_regex_is_ended_and_does_not_hold_up_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loopwright.servers.matching.SECONDS", 1.0)  # the server allows 5
     (tmp_path / "a.txt").write_text("a" * 60 + "!")
     finished: list[str] = []
 
@@ -37,14 +40,14 @@ def test_a_runaway_regex_is_ended_and_does_not_hold_up_others(tmp_path: Path) ->
         finished.append(text_of(result))
 
     async def run() -> None:
-        async with over_stdio(tmp_path) as session, anyio.create_task_group() as tasks:
+        async with in_memory(tmp_path) as session, anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: call(session, "search_text", query="(a+)+$", regex=True))
             await anyio.sleep(0.3)
             tasks.start_soon(lambda: call(session, "list_files"))
 
     anyio.run(run)
     assert finished[0] == "a.txt (file, 61 bytes)"
-    assert finished[1].startswith("The search took longer than ")
+    assert finished[1].startswith("The search took longer than 1 s")
 
 
 def test_twenty_calls_at_once(client: Client) -> None:

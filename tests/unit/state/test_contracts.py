@@ -22,6 +22,12 @@ def test_the_schema_on_the_wire_is_named_like_its_class_and_camel_case():
         assert all("_" not in name for name in schema["properties"])
 
 
+def test_whoever_changes_the_schema_changes_it_for_nobody_else():
+    changed = PlannerResponse.wire_schema()
+    changed["properties"].clear()
+    assert "todos" in PlannerResponse.wire_schema()["properties"]
+
+
 @pytest.mark.req("S0-40", "S0-116", "S0-117")
 def test_a_plan_as_models_write_it_is_read():
     plan = PlannerResponse.model_validate(

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from loopwright.state.flow_flaws import flaws
 from support.flow_steps import acyclic, call, plan
@@ -139,7 +139,6 @@ def test_a_sound_plan_has_no_flaws(steps):
     assert found(*steps, kept=["old"]) == []
 
 
-@settings(deadline=None)
 @given(acyclic())
 def test_any_acyclic_plan_is_sound_in_any_order(given):
     assert found(*given) == []

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from loopwright.state.flow import FlowStep
 from loopwright.state.flow_plan import fingerprint, in_plan_order, prints, steps_of
@@ -41,7 +41,6 @@ def test_a_step_waits_for_what_it_names_and_for_what_it_refers_to():
 
 
 @pytest.mark.req("S2-11")
-@settings(deadline=None)
 @given(acyclic())
 def test_every_step_stands_behind_what_it_waits_for(given):
     steps = steps_of(plan(*given))
@@ -70,7 +69,6 @@ def test_what_does_not_wait_keeps_its_place(steps, order):
     assert "".join(ids(in_plan_order(steps_of(plan(*steps))))) == order
 
 
-@settings(deadline=None)
 @given(acyclic(), st.randoms(use_true_random=False))
 def test_a_plan_is_the_same_under_other_ids_and_words_in_any_order(given, random):
     names = dict(zip("abcdefgh", random.sample("abcdefgh", 8), strict=True))
@@ -87,7 +85,6 @@ def test_a_plan_is_the_same_under_other_ids_and_words_in_any_order(given, random
     assert print_of(*given) == print_of(*other)
 
 
-@settings(deadline=None)
 @given(acyclic(), st.data())
 def test_a_plan_is_another_one_when_one_argument_changes(given, data):
     place = data.draw(st.integers(0, len(given) - 1))

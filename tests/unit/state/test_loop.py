@@ -3,7 +3,7 @@
 from copy import deepcopy
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from loopwright.state.calling import join_texts, keep_latest
 from loopwright.state.loop import last_list, last_text
@@ -22,7 +22,6 @@ tasks = st.lists(
 )
 
 
-@settings(max_examples=1_000, deadline=None)
 @given(mappings, mappings, mappings)
 def test_the_later_value_of_a_key_wins_in_any_grouping(a, b, c):
     joined = keep_latest(keep_latest(a, b), c)
@@ -31,7 +30,6 @@ def test_the_later_value_of_a_key_wins_in_any_grouping(a, b, c):
     assert keep_latest(a, {}) == keep_latest({}, a) == keep_latest(a, a) == a
 
 
-@settings(max_examples=1_000, deadline=None)
 @given(texts, texts, texts)
 def test_texts_are_joined_once_each_in_order_of_appearance_in_any_grouping(a, b, c):
     joined = join_texts(join_texts(a, b), c)
@@ -52,7 +50,6 @@ def test_texts_are_joined_once_each_in_order_of_appearance_in_any_grouping(a, b,
     ],
     ids=["last_text", "last_list", "merge_tasks"],
 )
-@settings(max_examples=1_000, deadline=None)
 @given(data=st.data())
 def test_a_batch_may_be_cut_anywhere(reducer, values, empty, data):
     before = reducer(empty, [data.draw(values)])
@@ -65,14 +62,12 @@ def test_a_batch_may_be_cut_anywhere(reducer, values, empty, data):
     assert (before, writes) == (given_before, given_writes), "what is given stays as it is"
 
 
-@settings(max_examples=1_000, deadline=None)
 @given(st.text(), st.lists(st.text(), min_size=1), lists, st.lists(lists, min_size=1))
 def test_the_newest_write_is_what_counts(text, texts, items, writes):
     assert last_text(text, texts) == texts[-1]
     assert last_list(items, writes) == writes[-1]
 
 
-@settings(max_examples=1_000, deadline=None)
 @given(tasks, st.lists(tasks, max_size=4))
 def test_each_task_is_there_once_with_the_newest_value_of_each_key(before, writes):
     every = [task for write in (before, *writes) for task in write]

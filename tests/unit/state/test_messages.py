@@ -1,4 +1,4 @@
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
@@ -16,7 +16,6 @@ one = st.one_of(
 writes = st.lists(st.lists(one, max_size=3), max_size=4)
 
 
-@settings(max_examples=1_000, deadline=None)
 @given(writes, writes)
 def test_merging_does_not_depend_on_batches(first, second):
     whole = merge_messages([], [*first, *second])

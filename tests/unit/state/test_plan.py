@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from loopwright.state.contracts import Todo
 from loopwright.state.evidence import merge_records
@@ -126,7 +126,6 @@ records = st.lists(
 )
 
 
-@settings(max_examples=1_000, deadline=None)
 @given(records, st.lists(records, max_size=4), st.lists(records, max_size=4))
 def test_merging_records_does_not_depend_on_batches(state, first, second):
     state = merge_records([], [state])

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from loopwright.state.messages import merge_messages
@@ -86,7 +86,6 @@ messages_of = st.lists(
 
 
 @pytest.mark.req("P-26")
-@settings(max_examples=1000, deadline=None)
 @given(messages_of, st.lists(st.sampled_from(CALLS)))
 def test_whatever_the_history_tool_pairs_are_whole(drawn, open_calls):
     talk = []

@@ -4,7 +4,7 @@ from dataclasses import MISSING, fields
 from typing import get_type_hints
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import StateGraph
@@ -95,7 +95,6 @@ spends = st.one_of(
 )
 
 
-@settings(max_examples=1_000, deadline=None)
 @given(spends, spends, spends)
 def test_spend_adds_up_in_any_grouping(a, b, c):
     assert add_spend(add_spend(a, b), c) == add_spend(a, add_spend(b, c))

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from loopwright.tools.arguments import check_arguments
 from loopwright.tools.schemas import sanitise
@@ -80,7 +80,6 @@ def test_an_integer_no_checkpoint_can_hold_is_refused():
     assert "beyond 64 bits" in check_arguments(SCHEMA, {"path": "a", "any": 10**40})[1]
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

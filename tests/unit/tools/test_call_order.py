@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from loopwright.state.canonical import hash_of
 from loopwright.tools.planning import (
@@ -76,7 +76,6 @@ flags = st.lists(st.tuples(kinds, st.booleans()), max_size=8)
 
 
 @pytest.mark.req("P-42", "S4-29")
-@settings(max_examples=1000, deadline=None)
 @given(flags, st.randoms(use_true_random=False))
 def test_every_list_of_calls_comes_to_its_end_and_no_write_passes_a_question(shapes, random):
     """Played as a graph does it; a call may turn out to be in doubt as it is about to run."""

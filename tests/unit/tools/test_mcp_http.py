@@ -18,51 +18,55 @@ async def run(box, name, args=None, **how) -> Any:
     return record
 
 
+@pytest.fixture(scope="module")
+def url() -> Any:
+    """One server for the tests that leave it in peace."""
+    with serving() as (_, url):
+        yield url
+
+
 @pytest.mark.req("P-16")
-async def test_two_users_in_parallel_are_seen_with_their_own_tokens():
-    with serving() as (_, url):
-        issued = {"ann": 0, "bob": 0}
+async def test_two_users_in_parallel_are_seen_with_their_own_tokens(url):
+    issued = {"ann": 0, "bob": 0}
 
-        async def headers(user) -> Any:
-            issued[user] = number = issued[user] + 1
-            await asyncio.sleep(0.01)
-            return {"Authorization": f"Bearer {user}-{number}"}
+    async def headers(user) -> Any:
+        issued[user] = number = issued[user] + 1
+        await asyncio.sleep(0.01)
+        return {"Authorization": f"Bearer {user}-{number}"}
 
-        box = Toolbox(mcp={"mcpServers": {"desk": {"url": url, "headers": headers}}})
-        users = ["ann", "bob"] * 10
-        records = await asyncio.gather(*(run(box, "whoami", user=user) for user in users))
-        seen = [record["result"] for record in records]
-        for user, token in zip(users, seen, strict=True):
-            assert token.startswith(f"Bearer {user}-")
-        assert len(set(seen)) == 20  # asked for anew with every request
-        later = (await run(box, "whoami", user="ann"))["result"]
-        assert int(later.rsplit("-")[-1]) > 10
-        assert "Bearer" not in str(await box.catalog("ann"))
-        await box.aclose()
-
-
-async def test_sync_headers_and_fixed_ones_work_too():
-    with serving() as (_, url):
-        servers = {
-            "each": {"url": url, "headers": lambda user: {"Authorization": f"of {user}"}},
-            "fixed": {"url": url, "headers": {"Authorization": "same"}, "type": "http"},
-        }
-        box = Toolbox(mcp={"mcpServers": servers})
-        assert (await run(box, "each_whoami", user="ann"))["result"] == "of ann"
-        assert (await run(box, "each_whoami"))["result"] == "of None"
-        assert (await run(box, "fixed_whoami", user="ann"))["result"] == "same"
-        await box.aclose()
+    box = Toolbox(mcp={"mcpServers": {"desk": {"url": url, "headers": headers}}})
+    users = ["ann", "bob"] * 10
+    records = await asyncio.gather(*(run(box, "whoami", user=user) for user in users))
+    seen = [record["result"] for record in records]
+    for user, token in zip(users, seen, strict=True):
+        assert token.startswith(f"Bearer {user}-")
+    assert len(set(seen)) == 20  # asked for anew with every request
+    later = (await run(box, "whoami", user="ann"))["result"]
+    assert int(later.rsplit("-")[-1]) > 10
+    assert "Bearer" not in str(await box.catalog("ann"))
+    await box.aclose()
 
 
-async def test_headers_that_cannot_be_had_cost_a_warning():
+async def test_sync_headers_and_fixed_ones_work_too(url):
+    servers = {
+        "each": {"url": url, "headers": lambda user: {"Authorization": f"of {user}"}},
+        "fixed": {"url": url, "headers": {"Authorization": "same"}, "type": "http"},
+    }
+    box = Toolbox(mcp={"mcpServers": servers})
+    assert (await run(box, "each_whoami", user="ann"))["result"] == "of ann"
+    assert (await run(box, "each_whoami"))["result"] == "of None"
+    assert (await run(box, "fixed_whoami", user="ann"))["result"] == "same"
+    await box.aclose()
+
+
+async def test_headers_that_cannot_be_had_cost_a_warning(url):
     def headers(user) -> Any:
         raise LookupError(f"no token for {user}")
 
-    with serving() as (_, url):
-        box = Toolbox(mcp={"mcpServers": {"desk": {"url": url, "headers": headers}}})
-        (warning,) = (await box.catalog("ann")).warnings
-        assert "no token for ann" in warning
-        await box.aclose()
+    box = Toolbox(mcp={"mcpServers": {"desk": {"url": url, "headers": headers}}})
+    (warning,) = (await box.catalog("ann")).warnings
+    assert "no token for ann" in warning
+    await box.aclose()
 
 
 @pytest.mark.req("P-10")

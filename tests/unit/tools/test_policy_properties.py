@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from loopwright.state.context import Context
 from loopwright.tools.catalog import CatalogTool, flags
@@ -72,7 +72,6 @@ def grants(draw) -> Any:
 
 
 @pytest.mark.req("P-42")
-@settings(max_examples=400, deadline=None)
 @given(
     POLICIES, tools(), ARGUMENTS, CONTEXTS, st.booleans(), AGENTS, st.lists(grants(), max_size=3)
 )
@@ -103,7 +102,6 @@ def test_every_call_is_decided_by_the_first_rule_that_fits(
 
 
 @pytest.mark.req("P-02")
-@settings(max_examples=200, deadline=None)
 @given(POLICIES, tools(), ARGUMENTS, AGENTS)
 def test_a_run_only_tightens_what_the_program_has_said(policy, tool, args, agent):
     given_policy = Policy(policy.rules, policy.default)
@@ -116,7 +114,6 @@ def test_a_run_only_tightens_what_the_program_has_said(policy, tool, args, agent
     assert all(LAXITY.index(action(word)) <= program for word in ("allow", "ask", "deny"))
 
 
-@settings(max_examples=200, deadline=None)
 @given(POLICIES, tools(), ARGUMENTS, CONTEXTS, AGENTS)
 def test_the_case_that_fits_first_is_the_decision(policy, tool, args, context, agent):
     wish = policy.decide(

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from langchain_core.messages import ToolMessage
 from langchain_core.messages.content import create_text_block
 from langgraph.types import Command
@@ -157,7 +157,6 @@ def test_a_tools_own_artifact_is_kept_as_json():
     assert normalise(message("x", artifact=Point(2))).artifact == {"own": {"x": 2}}
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text() | st.binary(),

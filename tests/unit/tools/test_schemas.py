@@ -3,7 +3,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp import Listing
@@ -110,7 +110,6 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
 @given(JSON)
 def test_no_schema_gets_through_bad(schema):
     clean = sanitise(schema)
