@@ -20,11 +20,12 @@ class State(TypedDict, total=False):
     done: dict[str, Any]
 
 
-def graph_over(waits, start, slots=4):
+def graph_over(waits, start, slots=4, ended=lambda _: None):
     async def work(state: State, runtime: Runtime) -> State:
         done = await run_ready(
-            list(waits), waits, start, slots=slots, drained=lambda: bool(runtime.drain_requested)
-        )
+            list(waits), waits, start, slots=slots, ended=ended,
+            drained=lambda: bool(runtime.drain_requested),
+        )  # fmt: skip
         return {"done": done}
 
     builder = LoopBuilder(State)
@@ -138,3 +139,39 @@ async def test_cancelling_the_run_cancels_its_tasks():
         await run
     await asyncio.sleep(0.05)
     assert not [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+
+
+MANY = [f"t{number}" for number in range(60)]
+
+
+async def test_after_a_failure_all_that_is_recorded_is_heard_of_before_anything_begins():
+    heard: list[str] = []
+    begun: list[tuple[str, int]] = []
+
+    async def start(name, results):
+        begun.append((name, len(heard)))
+        if name == "t0" and len(begun) <= len(MANY):
+            raise RuntimeError("no luck")
+        return name
+
+    graph = graph_over({name: [] for name in MANY}, start, slots=60, ended=heard.append)
+    with pytest.raises(RuntimeError, match="no luck"):
+        await graph.ainvoke({}, THREAD)
+    heard.clear()
+    assert list((await graph.ainvoke(None, THREAD))["done"]) == MANY
+    assert begun[len(MANY) :] == [("t0", 59)]
+
+
+@pytest.mark.parametrize("ticks", range(0, 40, 3))
+async def test_a_run_cancelled_while_tasks_are_created_leaves_none_behind(ticks, caplog):
+    _, start = recorder(lambda name, results: asyncio.sleep(5))
+    graph = graph_over({name: [] for name in MANY}, start)
+    run = asyncio.ensure_future(graph.ainvoke({}, THREAD))
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await asyncio.sleep(0.05)
+    assert not [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+    assert "never retrieved" not in caplog.text
