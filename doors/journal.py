@@ -7,6 +7,7 @@ say what ended, and what may have happened without anybody knowing how it ended.
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,11 +34,11 @@ _PRUNE: Final = (
 _KEPT_IN_MEMORY: Final = 10_000
 """Calls; a process that keeps its journal in memory must not grow with every call it makes."""
 
-_BETWEEN_LOOKS: Final = 0.05
-"""Seconds between two looks at what is under way."""
+_LONGEST_REST: Final = 5.0
+"""Seconds; a tool that is cancelled gets two to stop, and then its end is written down."""
 
-_MOST_LOOKS: Final = 100
-"""A cancelled call is left behind after two seconds."""
+_BETWEEN_LOOKS: Final = 0.05
+"""Seconds."""
 
 _TURNS_KNOWN: Final = 256
 """Turns whose counts are kept in memory, the newest."""
@@ -194,9 +195,13 @@ class Journal:
         return _row(found[0]) if found else None
 
     async def at_rest(self, thread: str, turn: str) -> None:
-        """Wait for the calls of a turn that outlive its run, but not for one that never ends."""
-        for _ in range(_MOST_LOOKS):
-            if not any((key.thread, key.turn) == (thread, turn) for key in self.at_work):
+        """Wait for calls of this process that outlive their run, but no longer than 5 s.
+
+        One that goes on even then counts as begun, with an end that nobody knows.
+        """
+        deadline = time.monotonic() + _LONGEST_REST
+        while any((key.thread, key.turn) == (thread, turn) for key in self.at_work):
+            if time.monotonic() > deadline:
                 return
             await asyncio.sleep(_BETWEEN_LOOKS)
 
@@ -204,8 +209,8 @@ class Journal:
         self, thread: str, *, turn: str | None = None, states: Collection[str] = ()
     ) -> list[CallRow]:
         """A thread's calls, oldest first; all of them, or those of one turn or in some states."""
-        if self._tables is None and not self.durable:  # to open one in memory takes a while
-            return []
+        if self._tables is None and not (self.durable or self._closed):
+            return []  # nothing was ever written here, and to open it takes a while
         sql, values = "SELECT * FROM loopwright_calls WHERE thread = ?", [storable(thread)]
         if turn is not None:
             sql, values = f"{sql} AND turn = ?", [*values, storable(turn)]

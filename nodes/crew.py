@@ -17,13 +17,14 @@ from ..state.events import Emit
 from ..state.flow import FlowState, FlowStep
 from ..state.references import references_in
 from ..state.spend import Spend, add_spend
+from ..tools.catalog import Catalog
 from ..tools.llm_call import asking
 from ..tools.planning import PlannedCall, deadline_of
-from .begun_writes import begun_writes
 from .calling import caller
 from .one_step import Bench, StepRun
 from .parts import Parts
 from .planned import planned_calls
+from .resumed_writes import resumed_writes
 from .run_facts import user_id
 from .spare_writes import SpareWrites
 from .step_ends import StepEnd, held, left_out
@@ -42,7 +43,7 @@ class Crew:
     open_: Sequence[PlannedCall]
     """The calls that a human must still decide on."""
     begun: Mapping[str, dict[str, Any]]
-    """What the writes were sent with that a run began which was cut off, by step."""
+    """By step id: the arguments its write was sent with, in a run that was cut off."""
     broken: bool = False
     """A step that the goal needs has failed: nothing more that may change the world is begun."""
     stopped: bool = False
@@ -78,11 +79,10 @@ class Crew:
         before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
         named = [*(step["depends_on"] or []), *(r.root for r in references_in(step["arguments"]))]
         inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
-        begun = None if approved else self.begun.get(name)
-        is_new = approved is None and begun is None
-        if is_new and (barred := self._barred(step, inputs, waited_for)):
+        run = StepRun(step=step, bench=self.bench, approved=approved, begun=self.begun.get(name))
+        # What was decided on or sent already goes on, whatever stands before it by now.
+        if run.is_new and (barred := self._barred(step, inputs, waited_for)):
             return barred
-        run = StepRun(step=step, bench=self.bench, approved=approved, begun=begun)
         with asking(partial(self._ask_model, run)):
             end = await run.run(inputs)
         self.wrote |= run.wrote
@@ -154,7 +154,28 @@ async def crew_of(
         emit: Takes the events of steps and calls.
         open_: The calls that a human must still decide on.
     """
-    context, catalog = context_of(runtime), await parts.toolbox.catalog(user_id())
+    catalog = await parts.toolbox.catalog(user_id())
+    return Crew(
+        state=state,
+        parts=parts,
+        context=context_of(runtime),
+        ledger=ledger,
+        bench=_bench(state, runtime, parts, catalog, ledger=ledger, emit=emit),
+        open_=open_,
+        begun=await resumed_writes(state, parts.journal, catalog),
+    )
+
+
+def _bench(
+    state: FlowState,
+    runtime: Runtime[Context],
+    parts: Parts,
+    catalog: Catalog,
+    *,
+    ledger: Ledger,
+    emit: Emit,
+) -> Bench:
+    context = context_of(runtime)
     call = caller(state, context, parts, store=runtime.store, ledger=ledger, emit=emit)
 
     async def plan(message: AIMessage, step: str, round_: int) -> list[Any]:
@@ -163,7 +184,7 @@ async def crew_of(
             parts=parts, emit=emit,
         )  # fmt: skip
 
-    bench = Bench(
+    return Bench(
         catalog=catalog,
         plan=plan,
         call=partial(call, plain=True),
@@ -174,7 +195,3 @@ async def crew_of(
         spent=lambda: ledger.exhausted is not None,
         emit=emit,
     )
-    return Crew(
-        state=state, parts=parts, context=context, ledger=ledger, bench=bench, open_=open_,
-        begun=await begun_writes(state, parts.journal, catalog),
-    )  # fmt: skip

@@ -34,7 +34,7 @@ _SHOWN: Final = 2_000
 _LEAST_SHOWN: Final = 300
 _MADE: Final = "{why} (its call gave {result}, and the same call is not made again)"
 _MAY_BE_LONG: Final = frozenset({"value", "stored"})
-_LONG_CHECK: Final = 500
+_LONG_CHECK: Final = 500  # characters of it as text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class StepRun:
     approved: Mapping[str, Any] | None = None
     """The call that a human has decided on."""
     begun: dict[str, Any] | None = None
-    """What the step's write was sent with by a run that was cut off."""
+    """The arguments that its write was sent with, in a run that was cut off."""
     records: list[CallRecord] = field(default_factory=list)
     wrote: bool = False
     spend: Spend = field(default_factory=Spend)
@@ -70,6 +70,11 @@ class StepRun:
     warnings: list[str] = field(default_factory=list)
     refused: str = ""
     """Why a hook kept a model from being asked by this step."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its call is still to be made from what other steps gave."""
+        return self.approved is None and self.begun is None
 
     async def run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         """Make the step's call, again while it fails and may be repeated.
@@ -92,9 +97,8 @@ class StepRun:
             return self._failed("execution_error", why, await self._left_by_call())
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
-        is_new = self.approved is None and self.begun is None
-        arguments = await self._filled(inputs) if is_new else self.begun or {}
-        if is_new and (made := self.bench.spares.take(self.step, arguments)):
+        arguments = await self._filled(inputs) if self.is_new else self.begun or {}
+        if self.is_new and (made := self.bench.spares.take(self.step, arguments)):
             return {**await self._judged(made), "took": made["id"]}
         tries = self.approved.get("tries", 0) if self.approved else 0
         end = CallEnd("budget")
@@ -155,6 +159,8 @@ class StepRun:
             about["deadline"] = self.step["timeout"]
         if tries:
             about["tries"] = tries
+        if self.begun is not None:  # a hook changed them before they were sent, not once more
+            about["args"] = self.begun
         return [{**one, **about} for one in calls]
 
     async def _read(self, record: CallRecord, call: Mapping[str, Any]) -> CallEnd:
@@ -178,13 +184,10 @@ class StepRun:
         return unexpected(data, expect)
 
     async def _left_by_call(self) -> Kept | None:
-        """What a call gave, where the step broke over its result: a store could not read it."""
+        """What a call gave, where the step broke over its result."""
         if not self.records or self.records[-1]["status"] != "success":
             return None
-        stored = str(self.records[-1]["message"].additional_kwargs.get("stored", ""))
-        if stored:
-            return Kept(None, "stored", stored)
-        return await self.bench.results.of(self.records[-1])
+        return await self.bench.results.unread(self.records[-1])
 
     def _tool(self) -> CatalogTool | None:
         return self.bench.catalog.find(self.step["tool"])

@@ -51,10 +51,15 @@ class StepResults:
 
     async def of(self, record: CallRecord) -> Kept:
         """The result of a call that succeeded."""
-        message = record["message"]
-        about = message.artifact if isinstance(message.artifact, Mapping) else {}
-        stored = str(message.additional_kwargs.get("stored", ""))
-        return await self.kept(record["result"], about.get("data"), stored)
+        artifact = record["message"].artifact
+        about = artifact if isinstance(artifact, Mapping) else {}
+        return await self.kept(record["result"], about.get("data"), _stored(record))
+
+    async def unread(self, record: CallRecord) -> Kept:
+        """The same, where the store could not be read just now: what of it can still be kept."""
+        if not (stored := _stored(record)):
+            return await self.of(record)
+        return Kept(None, "stored", stored) if self._lasts else Kept(record["result"], "text")
 
     async def kept(self, text: str, data: Any, stored: str) -> Kept:
         """A result as a step keeps it.
@@ -98,6 +103,11 @@ def results_of(runtime: Runtime[Context], parts: Parts) -> StepResults:
     """The results of a run's steps, in its own store or in the spare one of its tools."""
     store = runtime.store or parts.toolbox.spare_store(thread_id())
     return StepResults(ResultStore(store, thread_id()), lasts=lasting(runtime.store))
+
+
+def _stored(record: CallRecord) -> str:
+    """The id under which a store has the whole result; "" where none has."""
+    return str(record["message"].additional_kwargs.get("stored", ""))
 
 
 def _spelled(text: str) -> Any:

@@ -68,10 +68,11 @@ def adopt(
     before = prints(old, old_variables)
     now = prints(steps, variables, {s["id"]: before[s["id"]] for s in done if s["id"] not in ids})
     called = [step for step in old if step["status"] == "completed" or was_made(step)]
-    held = [step for step in called if step.get("evidence") or not step["changes"]]
-    pairs = _same_calls(steps, held, now, before)
+    # A write that has no call of its own any more gave its result to another step.
+    findable = [step for step in called if step.get("evidence") or not step["changes"]]
+    pairs = _same_calls(steps, findable, now, before)
     pairs |= same_when_sent(
-        steps, held, pairs, variables=variables, made=sent_before or {}, sent=sent
+        steps, findable, pairs, variables=variables, made=sent_before or {}, sent=sent
     )
     carried = _still_good(pairs, steps, reads)
     homes = {step["id"]: name for name, step in carried.items()}
@@ -194,8 +195,8 @@ def _same_calls(
     left: dict[tuple[str, frozenset[str]], dict[str, FlowStep]] = defaultdict(dict)
     known = {step["id"] for step in old}
     for step in old:
-        # What it was made from may be lost, where a crash came before that was saved: from "" too.
-        came_from = frozenset(root * (root in known) for root in _roots(step))
+        # A root that is gone, because a crash came before it was saved, is "" as well.
+        came_from = frozenset(root if root in known else "" for root in _roots(step))
         left[old_prints[step["id"]], came_from][step["id"]] = step
     pairs: dict[str, FlowStep] = {}
     for alike in (True, False):

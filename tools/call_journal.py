@@ -96,8 +96,8 @@ class Book:
 
     async def end(self, key: CallKey, result: ToolResult, stored: str, *, ambiguous: bool) -> None:
         """Record what a claimed call gave; `ambiguous` where it may have taken effect after all."""
-        state: EndWord = "failed" if result.is_error else "finished"
-        await self.journal.end(key, "uncertain" if ambiguous else state, _as_json(result, stored))
+        word = "uncertain" if ambiguous else _end_word(result)
+        await self.journal.end(key, word, _as_json(result, stored))
 
     async def doubt(self, key: CallKey, *, paused: bool) -> None:
         """Record that a claimed call was cut off; `paused` where its tool asked a question."""
@@ -106,24 +106,22 @@ class Book:
     async def settle(self, call: PlannedCall, tool: CatalogTool | None, result: ToolResult) -> None:
         """End this call and all like it that were in doubt: a human has said how they ended.
 
-        The doubt may be another call's: this one gets a line of its own, for whoever takes up the
-        turn if it is cut off now.
+        The doubt may be another call's. So that whoever takes up the turn knows of this one, too,
+        it gets a line of its own where it has none.
         """
-        state: EndWord = "failed" if result.is_error else "finished"
         key = self._key(call, call["args"])
         name, server = (tool.original, tool.server) if tool else (call["name"], call["server"])
         await self.journal.claim(key, tool=name, server=server, arguments=call["args"])
-        await self.journal.end(key, state, _as_json(result, ""))
+        await self.journal.end(key, _end_word(result), _as_json(result, ""))
         if tool is not None:
             await self._settle_twins(call["args"], tool, result)
 
     async def _settle_twins(
         self, args: dict[str, Any], tool: CatalogTool, result: ToolResult
     ) -> None:
-        state: EndWord = "failed" if result.is_error else "finished"
         for row in await self.journal.rows(self.thread, states=("uncertain",)):
-            if _is_same_call(row, args, tool):
-                await self.journal.end(row.key, state, _as_json(result, ""))
+            if is_same_call(row, args, tool):
+                await self.journal.end(row.key, _end_word(result), _as_json(result, ""))
 
     async def _twin(self, key: CallKey, ready: Ready) -> Recorded | Doubt | None:
         """What another call like this one means for it, where nobody knows how that one ended."""
@@ -162,8 +160,8 @@ class Book:
             await self.journal.end(row.key, "uncertain", None)
 
 
-def _is_same_call(row: CallRow, args: dict[str, Any], tool: CatalogTool) -> bool:
-    """Whether a row is a call of the same tool that is sent the same, however it is spelled."""
+def is_same_call(row: CallRow, args: dict[str, Any], tool: CatalogTool) -> bool:
+    """Whether a row is a call of this tool with these arguments, however they are spelled."""
     if (row.tool, row.server) != (tool.original, tool.server):
         return False
     return canonical(as_sent(row.arguments, tool)) == canonical(as_sent(args, tool))
@@ -171,7 +169,7 @@ def _is_same_call(row: CallRow, args: dict[str, Any], tool: CatalogTool) -> bool
 
 def _is_twin(row: CallRow, key: CallKey, ready: Ready) -> bool:
     """Whether a row is the same call as another one, and nobody knows how it ended."""
-    if not _is_same_call(row, ready.args, ready.tool):
+    if not is_same_call(row, ready.args, ready.tool):
         return False
     if row.state == "uncertain":
         return not paused(row)
@@ -197,6 +195,10 @@ def _doubt(row: CallRow) -> str:
 
 def _when(row: CallRow) -> str:
     return f"{row.claimed_at[:19].replace('T', ' ')} UTC"
+
+
+def _end_word(result: ToolResult) -> EndWord:
+    return "failed" if result.is_error else "finished"
 
 
 def _as_json(result: ToolResult, stored: str) -> dict[str, Any]:

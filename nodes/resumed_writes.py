@@ -1,27 +1,32 @@
-"""Writes that were begun in this turn before it was cut off: they go on as they were sent.
+"""Where a turn resumes that was cut off: writes that were begun go on as they were sent.
 
 What a step is made from may be another by then: a read whose end was not saved yet is made again,
 and may fail or say something else. A write of which the journal has a line is no new call for it.
+(Where a new message follows instead, see `cut_off_writes`; where a new plan does, `spare_writes`.)
 """
 
 from typing import Any
 
 from ..doors.journal import CallRow, Journal
-from ..state.canonical import canonical
 from ..state.flow import FlowState, FlowStep, was_made
 from ..state.references import references_in
-from ..tools.call_journal import paused
+from ..tools.call_journal import is_same_call, paused
 from ..tools.catalog import Catalog, CatalogTool
-from ..tools.spelling import as_sent
 from .run_facts import has_saver, place, thread_id
 
 
-async def begun_writes(
+async def resumed_writes(
     state: FlowState, journal: Journal, catalog: Catalog
 ) -> dict[str, dict[str, Any]]:
-    """What writes were sent with whose end is not in the state, by step id.
+    """The steps that are open though the journal has a line of the call they would make.
 
-    Those that surely failed, or may simply be sent again, are not among them.
+    Args:
+        state: Before the pass.
+        journal: Where writes are noted before they are sent.
+        catalog: What can be called now.
+
+    Returns:
+        By step id: the arguments its write was sent with.
     """
     open_ = [s for s in state.todos if s["changes"] and s["status"] != "completed"]
     open_ = [step for step in open_ if not was_made(step)]
@@ -33,21 +38,19 @@ async def begun_writes(
     for step in open_:
         row = newest.get(f"{step['id']}.{step['rounds'] + 1}.0")
         tool = catalog.find(step["tool"])
-        if row and tool and _is_under_way(row, tool) and _is_call_of(row, step, tool):
+        if row and tool and _stands(row, tool) and _is_call_of(row, step, tool):
             begun[step["id"]] = row.arguments
     return begun
 
 
-def _is_under_way(row: CallRow, tool: CatalogTool) -> bool:
+def _stands(row: CallRow, tool: CatalogTool) -> bool:
+    """Whether the call is not simply made anew: it has ended well, or nobody knows."""
     return row.state != "failed" and not paused(row) and not tool.resendable
 
 
 def _is_call_of(row: CallRow, step: FlowStep, tool: CatalogTool) -> bool:
     """Whether a step makes this call: in a fork of the thread its id may be another step's."""
-    if (row.tool, row.server) != (tool.original, tool.server):
-        return False
-    planned = _filled_like(step["arguments"], row.arguments)
-    return canonical(as_sent(planned, tool)) == canonical(as_sent(row.arguments, tool))
+    return is_same_call(row, _filled_like(step["arguments"], row.arguments), tool)
 
 
 def _filled_like(planned: Any, sent: Any) -> Any:

@@ -8,6 +8,7 @@ from loopwright.doors.journal import CallKey
 from loopwright.graphs.assembly import assemble
 from loopwright.nodes.run_flow import run_flow
 from loopwright.state.canonical import hash_of
+from loopwright.tools.call_journal import PAUSED
 from support.flow_nodes import Turn
 from support.flow_steps import steps
 from support.flows import World, step
@@ -22,13 +23,19 @@ RESULT: dict[str, Any] = {
 }
 
 
-async def after(planned, end="finished", *, tool="put", call="w.1.0", saved=True, sent=None):
+async def after(
+    planned, end="finished", *, tool="put", call="w.1.0", place="", saved=True, sent=None, **hints
+):
     """What `put` was called with, and the step, in a pass that finds this line in the journal."""
     world, args = World(), sent or SENT
-    parts = assemble(tools=world.tools())
-    key = CallKey("t", "", "1-a", call, hash_of(args))
+    tools = world.tools()
+    next(one for one in tools if one.name == "put").metadata = hints
+    parts = assemble(tools=tools)
+    key = CallKey("t", place, "1-a", call, hash_of(args))
     await parts.journal.claim(key, tool=tool, server=None, arguments=args)
-    if end != "claimed":
+    if end == "paused":
+        await parts.journal.end(key, "uncertain", {PAUSED: True})
+    elif end != "claimed":
         await parts.journal.end(key, end, RESULT)
     todos = [{**one, "changes": True} for one in steps(planned)]
     turn = await Turn(run_flow, parts, saved=saved).enter(
@@ -56,8 +63,11 @@ async def test_one_whose_end_is_not_known_is_asked_about_with_what_was_sent():
     assert w["status"] == "pending"
 
 
-async def test_one_that_surely_failed_is_made_with_what_is_known_now():
-    made, w = await after(REFERS, "failed")
+@pytest.mark.parametrize(
+    "how", [{"end": "failed"}, {"end": "paused"}, {"idempotentHint": True}], ids=repr
+)
+async def test_one_that_may_simply_be_made_is_made_with_what_is_known_now(how):
+    made, w = await after(REFERS, **how)
     assert made == [7]
     assert w["status"] == "completed"
 
@@ -71,9 +81,10 @@ async def test_one_that_surely_failed_is_made_with_what_is_known_now():
         {"planned": REFERS, "call": "w.2.0"},
         {"planned": REFERS, "call": "v.1.0"},
         {"planned": REFERS, "sent": {"what": 9, "where": "here"}},
+        {"planned": REFERS, "place": "outer"},
         {"planned": REFERS, "saved": False},
     ],
-    ids=["value", "shape", "tool", "round", "step", "field", "nothing is saved"],
+    ids=["value", "shape", "tool", "round", "step", "field", "place", "nothing is saved"],
 )
 async def test_the_line_of_another_call_is_none_of_this_step(other):
     made, w = await after(**other)
