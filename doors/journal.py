@@ -200,7 +200,8 @@ class Journal:
         One that goes on even then counts as begun, with an end that nobody knows.
         """
         deadline = time.monotonic() + _LONGEST_REST
-        while any((key.thread, key.turn) == (thread, turn) for key in self.at_work):
+        # A copy each time: other threads add to it and take from it.
+        while any((key.thread, key.turn) == (thread, turn) for key in tuple(self.at_work)):
             if time.monotonic() > deadline:
                 return
             await asyncio.sleep(_BETWEEN_LOOKS)
@@ -328,14 +329,21 @@ class Journal:
         try:
             return await asyncio.shield(working)
         except asyncio.CancelledError:
-            while not working.done():
-                with suppress(asyncio.CancelledError):  # again: nothing may be written after it
-                    await asyncio.wait([working])
+            await _over(working)
             if working.exception() is None and undo is not None:
                 result = working.result()
+                undoing = loop.run_in_executor(None, lambda: undo(self.tables(), result))
+                await _over(undoing)
                 with suppress(DatabaseError):
-                    await loop.run_in_executor(None, lambda: undo(self.tables(), result))
+                    undoing.result()
             raise
+
+
+async def _over(working: asyncio.Future[Any]) -> None:
+    """Wait for it, however often the caller is cancelled: nothing may be written after that."""
+    while not working.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([working])
 
 
 def memory_journal() -> Journal:

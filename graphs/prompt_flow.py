@@ -31,7 +31,7 @@ from ..state.context import Context
 from ..state.flow import FlowState, failed_steps
 from ..state.loop import LoopInput, LoopOutput
 from ..tools.llm_call import with_llm_call
-from ..tools.planning import next_step
+from ..tools.planning import next_step, undecided
 from ..tools.policy import PolicyLike
 from .assembly import assemble, kept_by, outer_builder, served_parts
 
@@ -79,7 +79,8 @@ def route_after_run(
     """
     if state.halt:
         return "answer_flow" if state.halt != "DENIED" and _has_results(state) else "finish"
-    if failed_steps(state.todos):
+    in_doubt = any(call.get("uncertain") for call in undecided(state.calls, state.decisions))
+    if failed_steps(state.todos) and not in_doubt:  # another plan would know nothing of a doubt
         return "recover"
     step = next_step(state.calls, state.decisions)
     if step == "done" and not _left(state):

@@ -14,7 +14,7 @@ from ..models.spend import Ledger
 from ..models.thoughts import spoken
 from ..state.context import Context, context_of
 from ..state.events import Emit
-from ..state.flow import FlowState, FlowStep
+from ..state.flow import FlowState, FlowStep, failed_steps
 from ..state.references import references_in
 from ..state.spend import Spend, add_spend
 from ..tools.catalog import Catalog
@@ -44,7 +44,7 @@ class Crew:
     """The calls that a human must still decide on."""
     begun: Mapping[str, dict[str, Any]]
     """By step id: the arguments its write was sent with, in a run that was cut off."""
-    broken: bool = False
+    broken: bool = field(init=False)
     """A step that the goal needs has failed: nothing more that may change the world is begun."""
     stopped: bool = False
     """A hook wants the run to end: nothing more is begun."""
@@ -56,6 +56,7 @@ class Crew:
     def __post_init__(self) -> None:
         """Sort the steps and their calls by what every start looks up."""
         self.steps = {step["id"]: step for step in self.state.todos}
+        self.broken = bool(failed_steps(self.state.todos))
         open_ = {call["id"] for call in self.open_}
         self.approved = {c["task"]: c for c in self.state.calls if c["id"] not in open_}
         self.writes = {name for name, step in self.steps.items() if step["changes"]}

@@ -98,14 +98,16 @@ class StepRun:
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = await self._filled(inputs) if self.is_new else self.begun or {}
-        if self.is_new and (made := self.bench.spares.take(self.step, arguments)):
-            return {**await self._judged(made), "took": made["id"]}
+        if taken := await self._taken(arguments):
+            return taken
         tries = self.approved.get("tries", 0) if self.approved else 0
         end = CallEnd("budget")
         for attempt in range(tries, self.step["retries"] + 1):
             calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
             if stopped := stopped_by(calls):
                 return self._at(CallEnd("refused", stopped, denied="denied", stopped=stopped))
+            if taken := await self._taken(calls[0]["args"]):  # hooks had made this of it then, too
+                return taken
             done = await self.bench.call(calls)
             self.wrote |= done.wrote
             if done.waiting:
@@ -116,9 +118,18 @@ class StepRun:
                 break
             if self.approved:  # it was good for one call
                 self.approved, arguments = None, await self._filled(inputs)
-            if attempt < self.step["retries"]:
-                await asyncio.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
+            await self._pause(attempt)
         return self._at(end)
+
+    async def _pause(self, attempt: int) -> None:
+        """Give what failed some time, if another try is left."""
+        if attempt < self.step["retries"]:
+            await asyncio.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
+
+    async def _taken(self, arguments: dict[str, Any]) -> StepEnd | None:
+        """The end of the step with the result of a write that was sent the same."""
+        made = self.bench.spares.take(self.step, arguments) if self.is_new else None
+        return {**await self._judged(made), "took": made["id"]} if made else None
 
     def _at(self, end: CallEnd) -> StepEnd:
         """The end of the step whose last call ended so; a hook may want the run to end with it."""

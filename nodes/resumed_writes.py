@@ -12,6 +12,7 @@ from ..state.flow import FlowState, FlowStep, was_made
 from ..state.references import references_in
 from ..tools.call_journal import is_same_call, paused
 from ..tools.catalog import Catalog, CatalogTool
+from ..tools.dedupe import asked_again
 from .run_facts import has_saver, place, thread_id
 
 
@@ -50,7 +51,8 @@ def _stands(row: CallRow, tool: CatalogTool) -> bool:
 
 def _is_call_of(row: CallRow, step: FlowStep, tool: CatalogTool) -> bool:
     """Whether a step makes this call: in a fork of the thread its id may be another step's."""
-    return is_same_call(row, _filled_like(step["arguments"], row.arguments), tool)
+    planned, _ = asked_again(tool.schema, step["arguments"])
+    return is_same_call(row, _filled_like(planned, row.arguments), tool)
 
 
 def _filled_like(planned: Any, sent: Any) -> Any:

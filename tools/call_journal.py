@@ -120,7 +120,7 @@ class Book:
         self, args: dict[str, Any], tool: CatalogTool, result: ToolResult
     ) -> None:
         for row in await self.journal.rows(self.thread, states=("uncertain",)):
-            if is_same_call(row, args, tool):
+            if not paused(row) and is_same_call(row, args, tool):
                 await self.journal.end(row.key, _end_word(result), _as_json(result, ""))
 
     async def _twin(self, key: CallKey, ready: Ready) -> Recorded | Doubt | None:

@@ -10,10 +10,9 @@ def as_sent(arguments: Any, tool: CatalogTool | None) -> Any:
     """Arguments in the one spelling that all ways to write them come to."""
     if tool is None:
         return arguments
-    arguments = _whole_numbers(arguments)
     fields = tool.schema.get("properties", {})
     usual = {name: field["default"] for name, field in fields.items() if "default" in field}
-    return usual | fit(arguments, tool.schema)
+    return _whole_numbers(usual | fit(arguments, tool.schema))
 
 
 def _whole_numbers(value: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from loopwright import Context, ModelCallFailed, open_durability
+from loopwright import Context, Hook, ModelCallFailed, open_durability
 from support.flows import (
     DOWN,
     REPLAN,
@@ -367,3 +367,20 @@ def test_a_write_whose_long_result_could_not_be_read_at_once_is_not_made_again()
     outcome = graph.invoke(said())["outcome"]
     assert ended(outcome) == ("complete", "GOAL")
     assert book == ["hi"]
+
+
+@pytest.mark.req("P-06", "S2-30")
+@pytest.mark.parametrize("then", ["w", "x"], ids=["same id", "other id"])
+async def test_a_write_that_a_hook_had_changed_is_known_again_by_the_next_plan(then):
+    def sign(fields):
+        return {"hookSpecificOutput": {"tool_input": {"what": f"{fields['tool_input']['what']}!"}}}
+
+    world = World(a={"n": 3}, down=DOWN)
+    first = flow(look("r", "a"), put("w", "{{r.n}}"), look("h", "down", ["w"]))
+    graph = world.graph(
+        planning(first, flow(put(then, 3), look("e", "e")), recovery=REPLAN),
+        hooks=[Hook(event="BeforeTool", run=sign, match="put")],
+    )
+    outcome = (await graph.ainvoke(said()))["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert world.done("put") == ["3!"]

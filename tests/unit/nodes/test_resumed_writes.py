@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from loopwright import hook
 from loopwright.doors.journal import CallKey
 from loopwright.graphs.assembly import assemble
 from loopwright.nodes.run_flow import run_flow
@@ -24,13 +25,14 @@ RESULT: dict[str, Any] = {
 
 
 async def after(
-    planned, end="finished", *, tool="put", call="w.1.0", place="", saved=True, sent=None, **hints
-):
+    planned, end="finished", *, tool="put", call="w.1.0", place="", saved=True, sent=None,
+    hooks=(), **hints,
+):  # fmt: skip
     """What `put` was called with, and the step, in a pass that finds this line in the journal."""
     world, args = World(), sent or SENT
     tools = world.tools()
     next(one for one in tools if one.name == "put").metadata = hints
-    parts = assemble(tools=tools)
+    parts = assemble(tools=tools, hooks=hooks)
     key = CallKey("t", place, "1-a", call, hash_of(args))
     await parts.journal.claim(key, tool=tool, server=None, arguments=args)
     if end == "paused":
@@ -46,12 +48,24 @@ async def after(
 
 REFERS = step("w", "put", arguments={"what": "{{global.n}}"})
 SAYS_SO = step("w", "put", arguments={"what": 9.0})
+AFRESH = step("w", "put", arguments={"what": "{{global.n}}", "refresh": True})
 
 
 @pytest.mark.req("P-04", "P-06")
-@pytest.mark.parametrize("planned", [REFERS, SAYS_SO], ids=["refers", "says so"])
+@pytest.mark.parametrize("planned", [REFERS, SAYS_SO, AFRESH], ids=["refers", "says so", "afresh"])
 async def test_a_write_that_has_ended_is_not_made_again_though_its_input_is_another(planned):
     made, w = await after(planned)
+    assert made == []
+    assert (w["status"], w["result"]) == ("completed", "kept")
+
+
+@pytest.mark.req("P-04")
+async def test_a_hook_that_changes_arguments_has_no_second_word_on_what_was_sent():
+    @hook("BeforeTool")
+    def sign(given):
+        return {"toolInput": {"what": f"{given['tool_input']['what']}, signed"}}
+
+    made, w = await after(REFERS, sent={"what": "7, signed"}, hooks=[sign])
     assert made == []
     assert (w["status"], w["result"]) == ("completed", "kept")
 

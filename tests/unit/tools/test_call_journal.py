@@ -98,6 +98,13 @@ async def test_a_human_who_knows_the_result_settles_call_and_twins(book):
     assert await book.claim({**CALL, "id": "1.2.0"}, ready()) is None
 
 
+async def test_nor_does_his_word_end_a_like_call_whose_tool_has_a_question_open(book):
+    await book.claim(CALL, ready())
+    await book.doubt(book.key(CALL, ready()), paused=True)
+    await book.settle({**DOUBTED, "id": "1.2.0"}, ready().tool, ToolResult("it ran"))
+    assert await book.claim(CALL, ready()) is None
+
+
 @pytest.mark.req("P-06", "P-05")
 @pytest.mark.parametrize(
     ("place", "turn", "doubtful"),

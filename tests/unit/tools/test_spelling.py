@@ -11,6 +11,7 @@ FIELDS: dict[str, Any] = {
     "currency": {"type": "string", "default": "EUR"},
     "lines": {"type": "array"},
     "urgent": {"type": "boolean"},
+    "copies": {"type": "number", "default": 1.0},
 }
 PAY = CatalogTool(
     name="pay",
@@ -28,6 +29,8 @@ def same(one, other, tool=PAY):
     [
         {"amount": 3.0},
         {"amount": "3"},
+        {"amount": "3.0"},
+        {"amount": 3, "copies": 1},
         {"amount": 3, "currency": "EUR"},
         {"currency": "EUR", "amount": 3},
         {"amount": 3, "urgent": None},
