@@ -3,7 +3,7 @@
 PYTHON ?= python3
 ROOMS := cli doors graphs hooks models nodes prompts servers state tools
 BIN := .venv/bin
-# The slow tests come first and stand together: who has nothing left takes over some of them.
+# The slow tests come first and stand together: a worker that has none left takes some from another.
 PARALLEL := -n auto --dist worksteal
 unexport GOAL
 

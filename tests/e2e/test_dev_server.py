@@ -260,37 +260,49 @@ async def test_a_server_elsewhere_follows_its_settings_and_a_question_survives_i
     folder = configured(tmp_path / "served", tmp_path / "shelf", repository)
     database = f"sqlite:///{tmp_path}/threads.db"
     with fake_openai(model_of) as provider:
-        settings = {"OPENAI_BASE_URL": provider.url, "LOOPWRIGHT_DATABASE_URL": database}
-        with serve(folder, **settings) as server:
-            thread = await asked_elsewhere(server, provider)
+        settings = {"OPENAI_BASE_URL": provider.url}
+        with serve(folder, LOOPWRIGHT_DATABASE_URL=database, **settings) as server:
+            seen = await seen_elsewhere(server)
             children = server.children()
-            assert [line.split()[-1] for line in children.values()] == [str(tmp_path / "shelf")]
             assert server.stop() == 0
         assert not alive(children)
-        assert saved(tmp_path / "threads.db") == set(), (
-            "threads are the server's, and nothing was written"
-        )
-        with serve(folder, **settings) as server:
+        with serve(folder, **settings) as server:  # no database named: it kept the thread itself
             async with get_client(url=server.url) as client:
-                ended = await answer(client, thread, "approve")
+                ended = await answer(client, seen["thread"], "approve")
+    assert seen["outcome"]["answer"] == "The shelf holds lamp.txt."
+    assert seen["outcome"]["status"] == "complete"
+    assert set(seen["outcome"]["models"].values()) == {"lamp-1"}
+    assert {request["model"] for request in provider.requests} == {"lamp-1"}
+    assert seen["questions"]
+    assert "BlockingError" not in seen["said"]
+    assert seen["blocked"] == "BlockingError", "the server is watching"
+    assert [line.split()[-1] for line in children.values()] == [str(tmp_path / "shelf")]
+    assert saved(tmp_path / "threads.db") == set(), (
+        "threads are the server's, and nothing was written"
+    )
     assert ended["outcome"]["status"] == "complete"
     assert (tmp_path / "shelf" / "label.txt").read_text() == "lamp"
 
 
-async def asked_elsewhere(server: Any, provider: Any) -> Any:
-    """What a server with settings of its own does; the thread on which it waits for an answer."""
+async def seen_elsewhere(server: Any) -> dict[str, Any]:
+    """What a server with settings of its own does with a goal, a question and a graph that blocks.
+
+    Returns:
+        The first one's `outcome`, the `questions` that wait on a `thread`, what the server has
+        `said` up to then, and the error of the run that `blocked`.
+    """
     async with get_client(url=server.url) as client:
         _, ended = await begin(client, "What is on the shelf?")
-        assert ended["outcome"]["answer"] == "The shelf holds lamp.txt."
-        assert ended["outcome"]["status"] == "complete"
-        assert set(ended["outcome"]["models"].values()) == {"lamp-1"}
-        assert {request["model"] for request in provider.requests} == {"lamp-1"}
         thread, paused = await begin(client, "Write a label for it")
-        assert paused["__interrupt__"]
-        assert "BlockingError" not in server.said()
+        said = server.said()
         _, blocked = await begin(client, "Block", graph="blocks")
-        assert blocked["__error__"]["error"] == "BlockingError", "the server is watching"
-    return thread
+    return {
+        "outcome": ended["outcome"],
+        "thread": thread,
+        "questions": paused["__interrupt__"],
+        "said": said,
+        "blocked": blocked["__error__"]["error"],
+    }
 
 
 def saved(database):

@@ -5,12 +5,10 @@ The process dies before the ends of steps are saved, so their reads are made aga
 
 import asyncio
 import threading
-import time
-from contextlib import contextmanager
 
 import pytest
 
-from loopwright import open_durability
+from loopwright import hook, open_durability
 from support import killed
 from support.flows import (
     REPLAN,
@@ -28,44 +26,21 @@ from support.flows import (
 )
 
 
-@contextmanager
-def no_end_is_saved(durability):
-    """What a kill leaves that comes before the database has heard of any step's end."""
-    saver = durability.checkpointer.inner
-    real = saver.put_writes
-
-    def put_writes(config, writes, *about):
-        kept = [write for write in writes if write[0] != "__return__"]
-        return real(config, kept, *about) if kept else None
-
-    saver.put_writes = put_writes
-    yield
-    saver.put_writes = real
-
-
-async def cut_off_behind_the_write(graph, world, reached):
-    run = asyncio.create_task(graph.ainvoke(said(), THREAD))
-    await asyncio.to_thread(reached.wait, 30)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
+async def cut_off_behind_the_write(graph, world, reached, durability):
+    with killed.no_end_is_saved(durability):
+        await killed.cut_off(graph, said(), reached)
     assert len(world.done("put")) == 1
 
 
-def until_written(world):
-    while not world.done("put"):
-        time.sleep(0.01)
-    time.sleep(0.1)  # the journal has its end
-
-
-def tools_of(world, reached, *, again):
+def tools_of(journal, reached, *, again):
     """`hang` waits for the write and for the kill; later on it fails, and `get` may."""
 
     async def hang() -> str:
         """Hang the first time, fail then."""
         if reached.is_set():
             raise ValueError("the line is down")
-        await asyncio.to_thread(until_written, world)
+        while not await journal.rows("t", states=["finished"]):  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
         reached.set()
         await asyncio.sleep(30)
         return ""
@@ -107,10 +82,9 @@ async def test_a_failure_after_a_crash_does_not_have_a_finished_write_made_again
     first = flow(step("r", "get"), put("w", what, ["r"]), step("h", "hang"))
     model = planning(first, flow(put(then, 3), look("e", "e")), recovery=REPLAN)
     with open_durability(killed.World(tmp_path).url) as durability:
-        tools = tools_of(world, reached, again=again)
+        tools = tools_of(durability.journal, reached, again=again)
         graph = world.graph(model, tools=tools, durability=durability)
-        with no_end_is_saved(durability):
-            await cut_off_behind_the_write(graph, world, reached)
+        await cut_off_behind_the_write(graph, world, reached, durability)
         outcome = (await graph.ainvoke(None, THREAD))["outcome"]
     assert ended(outcome) == ("complete", "GOAL")
     assert world.done("put") == [3]
@@ -119,22 +93,44 @@ async def test_a_failure_after_a_crash_does_not_have_a_finished_write_made_again
 
 @pytest.mark.req("P-04", "S2-30")
 @pytest.mark.parametrize("then", ["w", "x"], ids=["same id", "other id"])
-async def test_nor_does_a_new_message_where_its_read_says_something_else_by_then(then, tmp_path):
+async def test_a_new_message_does_not_have_a_write_made_again_whose_read_says_something_else_now(
+    then, tmp_path
+):
     """The plan is the same, only what the write was made from is lost."""
     world, reached = World(), threading.Event()
 
-    def plan(name):
-        return flow(step("r", "get"), put(name, "{{r.n}}"), look("e", "e", [name]), *hang)
+    def plan(name, *more):
+        return flow(step("r", "get"), put(name, "{{r.n}}"), look("e", "e", [name]), *more)
 
-    hang = [step("h", "hang")]
-    first = plan("w")
-    hang = []
-    model = planning(first, plan(then))
+    model = planning(plan("w", step("h", "hang")), plan(then))
     with open_durability(killed.World(tmp_path).url) as durability:
-        tools = tools_of(world, reached, again=other)
+        tools = tools_of(durability.journal, reached, again=other)
         graph = world.graph(model, tools=tools, durability=durability)
-        with no_end_is_saved(durability):
-            await cut_off_behind_the_write(graph, world, reached)
+        await cut_off_behind_the_write(graph, world, reached, durability)
         outcome = (await graph.ainvoke(said("Please go on."), THREAD))["outcome"]
     assert ended(outcome) == ("complete", "GOAL")
     assert world.done("put") == [3]
+
+
+@hook("BeforeTool", match="^put$")
+def louder(given):
+    return {"toolInput": {"what": f"{given['tool_input']['what']}!"}}
+
+
+@pytest.mark.req("P-04", "P-06")
+@pytest.mark.parametrize("what", ["3", "{{r.n}}"], ids=["as it stands", "refers"])
+async def test_a_write_whose_arguments_a_hook_has_changed_is_not_made_again_after_a_crash(
+    what, tmp_path
+):
+    """It was sent as no plan spells it."""
+    world, reached = World(), threading.Event()
+    steps = [step("r", "get"), put("w", what, ["r"]), step("h", "hang", optional=True)]
+    with open_durability(killed.World(tmp_path).url) as durability:
+        tools = tools_of(durability.journal, reached, again=same)
+        graph = world.graph(
+            planning(flow(*steps)), tools=tools, durability=durability, hooks=[louder]
+        )
+        await cut_off_behind_the_write(graph, world, reached, durability)
+        outcome = (await graph.ainvoke(None, THREAD))["outcome"]
+    assert world.done("put") == ["3!"]
+    assert steps_by_id(outcome)["w"]["result"] == '{"put": "3!"}'

@@ -10,7 +10,18 @@ from langgraph.types import Command
 
 from loopwright import Context, open_durability
 from support import killed
-from support.flows import REPLAN, THREAD, World, declared, ended, flow, planning, said, step
+from support.flows import (
+    REPLAN,
+    THREAD,
+    World,
+    declared,
+    ended,
+    flow,
+    look,
+    planning,
+    said,
+    step,
+)
 
 
 def paying(book):
@@ -67,17 +78,11 @@ async def test_what_a_human_says_of_a_call_in_doubt_holds_though_the_run_is_cut_
     after = flow(step(name, "pay", **pay), step("h", "hang", [name]))
     model = planning(flow(step("w", "pay", **pay)), after, after, recovery=REPLAN)
     with open_durability(killed.World(tmp_path).url) as durability:
-        saver = durability.checkpointer.inner
         tools = [paying(book), hanging_once(reached)]
         graph = World().graph(model, tools=tools, durability=durability)
         await graph.ainvoke(said(), THREAD, context=Context(tool_deadline=0.2))
-        real, saver.put_writes = saver.put_writes, lambda *_: None  # no end of a step is saved
-        run = asyncio.create_task(graph.ainvoke(Command(resume="respond: it was paid"), THREAD))
-        await asyncio.to_thread(reached.wait, 30)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
-        saver.put_writes = real
+        with killed.no_end_is_saved(durability):
+            await killed.cut_off(graph, Command(resume="respond: it was paid"), reached)
         outcome = (await graph.ainvoke(said("Please go on."), THREAD))["outcome"]
     assert ended(outcome) == ("complete", "GOAL")
     assert len(book) == 1
@@ -100,12 +105,42 @@ async def test_a_call_that_outlives_a_run_which_was_cancelled_twice_is_waited_fo
 
     plan = flow(step("w", "pay", arguments={"amount": 3}))
     graph = World().graph(planning(plan, plan), tools=[declared(pay)], checkpointer=InMemorySaver())
-    run = asyncio.create_task(graph.ainvoke(said(), THREAD))
-    await began.wait()
-    for _ in range(3):
-        run.cancel()
-        await asyncio.sleep(0.05)
-    assert run.cancelled()
+    await killed.cut_off_twice(graph, said(), began)
     result = await graph.ainvoke(said("Please go on."), THREAD)
     assert result["__interrupt__"][0].value["type"] == "uncertain_call"
     assert book == [3]
+
+
+@pytest.mark.req("P-06", "S2-30")
+async def test_a_doubt_is_settled_before_another_plan_pays_something_else_under_the_same_id(
+    tmp_path,
+):
+    book, reached = [], threading.Event()
+
+    async def pay(amount: int) -> str:
+        """Pay; the first answer never comes."""
+        book.append(amount)
+        if len(book) == 1:
+            reached.set()
+            await asyncio.sleep(30)
+        return f"paid {amount}"
+
+    async def down():
+        await asyncio.sleep(0.1 if reached.is_set() else 30)
+        raise ValueError("the line is down")
+
+    def paid_what(read, name, *more):
+        paid = step("w", "pay", arguments={"amount": f"{{{{{read}}}}}"})
+        return flow(look(read, name), paid, *more)
+
+    world = World(three=3, four=4, down=down)
+    first, second = paid_what("r", "three", look("h", "down")), paid_what("q", "four")
+    model = planning(first, second, recovery=REPLAN)
+    with open_durability(killed.World(tmp_path).url) as durability:
+        graph = world.graph(model, tools=[declared(pay)], durability=durability)
+        await killed.cut_off(graph, said(), reached)
+        result = await graph.ainvoke(None, THREAD)
+        assert result["__interrupt__"][0].value["action_requests"][0]["args"] == {"amount": 3}
+        outcome = (await graph.ainvoke(Command(resume="respond: it was paid"), THREAD))["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert book == [3, 4]

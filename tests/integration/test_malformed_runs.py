@@ -91,7 +91,7 @@ def ids(cases):
     return [f"{role}: {label}" for role, label, _ in cases]
 
 
-def ends_well(turns, caplog):
+def asks_of_a_run_that_ends_well(turns, caplog):
     """Run a model that gives each of these turns once; what it was asked."""
     model = spoiled(turns)
     with caplog.at_level(logging.ERROR):
@@ -109,13 +109,14 @@ def ends_well(turns, caplog):
 @pytest.mark.req("P-11")
 @pytest.mark.parametrize("turns", by_label(MENDED).values(), ids=by_label(MENDED))
 def test_what_can_be_read_after_all_costs_the_roles_no_repair(turns, caplog):
-    assert not any(_repairs(m) for a in ends_well(turns, caplog) for m in a.messages)
+    asked = asks_of_a_run_that_ends_well(turns, caplog)
+    assert not any(_repairs(m) for a in asked for m in a.messages)
 
 
 @pytest.mark.req("P-11")
 @pytest.mark.parametrize(("label", "turns"), by_label(REJECTED).items(), ids=by_label(REJECTED))
 def test_one_spoiled_answer_of_each_role_costs_asks_not_the_run(label, turns, caplog):
-    asked = ends_well(turns, caplog)
+    asked = asks_of_a_run_that_ends_well(turns, caplog)
     repaired = {a.role for a in asked if any(map(_repairs, a.messages))}
     # An executor may call tools: what it is told of an unknown one is that call's result.
     answered = {"executor"} if label == "a tool nobody offered" else set()

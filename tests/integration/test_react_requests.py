@@ -1,5 +1,6 @@
 """What the phases of the ReAct loop send to models, and what nobody else gets to see."""
 
+import asyncio
 import logging
 from itertools import pairwise
 
@@ -10,7 +11,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import Context, PromptManager, build_react, open_durability
 from loopwright.prompts.sections import read_json
+from support import killed
 from support.fake_openai import Reply, bad_request, call as openai_call, fake_openai
+from support.flows import declared
 from support.reacting import DONE, LOOK, THREAD, of, one_step, said, shelf
 from support.scripts import call, thought
 
@@ -216,3 +219,29 @@ def test_a_provider_that_wants_tools_defined_is_shown_the_calls_in_words(refusal
     shown = [m["content"] for m in server.requests[-1]["messages"]]
     assert 'I look it up.\n[Call of look with {"name": "owner"}]' in shown
     assert "[Result of look]\nAda" in shown
+
+
+@pytest.mark.req("P-06")
+async def test_no_model_is_asked_before_a_call_has_ended_that_outlives_a_run_cancelled_twice():
+    """It is told to check before it repeats that call: it must find what the call did."""
+    paid, known, began = [], [], asyncio.Event()
+
+    async def pay(amount: int) -> str:
+        """Pay, and take a while to stop."""
+        began.set()
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.5)
+        paid.append(amount)
+        return "paid"
+
+    def thinking(messages, offered):
+        known.append(list(paid))
+        return DONE if known[1:] else LOOK
+
+    model = one_step(thought=thinking, action=[[call("pay", amount=3)]])
+    graph = build_react(model=model, tools=[declared(pay)], checkpointer=InMemorySaver())
+    await killed.cut_off_twice(graph, said(), began)
+    await graph.ainvoke(said("Please go on."), THREAD)
+    assert known == [[], [3]]

@@ -74,7 +74,7 @@ def told_to(model: ScriptedModel, role: str, ask: int = 0) -> str:
     return str([asked for asked in model.asked if asked.role == role][ask].messages[-1].text)
 
 
-_SCHEMAS: dict[CodeType, Any] = {}
+_SCHEMAS: dict[tuple[CodeType, str, str], Any] = {}
 
 
 def declared(function: Any, *, name: str = "", **hints: Any) -> StructuredTool:
@@ -83,11 +83,12 @@ def declared(function: Any, *, name: str = "", **hints: Any) -> StructuredTool:
     Every world makes its functions anew; what they take is read off the first.
     """
     which = {"coroutine" if asyncio.iscoroutinefunction(function) else "func": function}
+    key = (function.__code__, str(function.__defaults__), str(function.__annotations__))
     made = StructuredTool.from_function(
         **which, name=name or function.__name__, description=function.__doc__, metadata=hints,
-        args_schema=_SCHEMAS.get(function.__code__),
+        args_schema=_SCHEMAS.get(key),
     )  # fmt: skip
-    _SCHEMAS.setdefault(function.__code__, made.args_schema)
+    _SCHEMAS.setdefault(key, made.args_schema)
     return made
 
 

@@ -12,9 +12,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import traceback
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,42 @@ class Killed(BaseCallbackHandler):
 
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def no_end_is_saved(durability: Any) -> Iterator[None]:
+    """What a kill leaves that comes before the database has heard of any step's end."""
+    saver = durability.checkpointer.inner
+    real = saver.put_writes
+
+    def put_writes(config: Any, writes: Any, *about: Any) -> Any:
+        kept = [write for write in writes if write[0] != "__return__"]
+        return real(config, kept, *about) if kept else None
+
+    saver.put_writes = put_writes
+    try:
+        yield
+    finally:
+        saver.put_writes = real
+
+
+async def cut_off(graph: Any, given: Any, reached: threading.Event) -> None:
+    """Cancel a run once something in it is reached."""
+    run = asyncio.create_task(graph.ainvoke(given, THREAD))
+    was_reached = await asyncio.to_thread(reached.wait, 30)
+    run.cancel()
+    await asyncio.wait([run])
+    assert (was_reached, run.cancelled()) == (True, True)
+
+
+async def cut_off_twice(graph: Any, given: Any, began: asyncio.Event) -> None:
+    """Cancel a run once a tool of it began, and again while that takes its time to stop."""
+    run = asyncio.create_task(graph.ainvoke(given, THREAD))
+    await began.wait()
+    for _ in range(3):
+        run.cancel()
+        await asyncio.sleep(0.05)
+    assert run.cancelled()
 
 
 class World:

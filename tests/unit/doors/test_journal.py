@@ -184,6 +184,70 @@ async def test_a_cancelled_claim_is_no_claim_and_a_cancelled_end_is_written(jour
     assert (await journal.find(key())).state == "finished"
 
 
+async def test_a_claim_is_undone_though_its_caller_is_cancelled_twice_while_the_database_is_slow(
+    journal, monkeypatch
+):
+    tables, begun, go = journal.tables(), threading.Event(), threading.Event()
+
+    class Slow:
+        def execute(self, *statement):
+            begun.set()
+            go.wait(10)
+            return tables.execute(*statement)
+
+    monkeypatch.setattr(journal, "tables", Slow)
+    claiming = asyncio.create_task(pay(journal))
+    await asyncio.to_thread(begun.wait, 10)
+    for _ in range(2):
+        claiming.cancel()
+        await asyncio.sleep(0.05)
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await claiming
+    assert await journal.find(key()) is None
+
+
+def test_what_has_nothing_under_way_is_at_rest_at_once():
+    journal = memory_journal()
+    journal.at_work |= {key(thread="another"), key(turn="another")}
+    with pytest.raises(StopIteration):  # it ends without once having waited
+        journal.at_rest("t", "u").send(None)
+
+
+async def test_a_turn_is_at_rest_once_its_calls_have_ended():
+    journal = memory_journal()
+    journal.at_work.add(key())
+    resting = asyncio.create_task(journal.at_rest("t", "u"))
+    await asyncio.sleep(0.2)
+    assert not resting.done()
+    journal.at_work.clear()
+    await asyncio.wait_for(resting, 10)
+
+
+async def test_other_threads_may_begin_calls_during_a_look_at_what_is_under_way():
+    journal = memory_journal()
+
+    class Busy(str):
+        """A name; while it is read, a call begins."""
+
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            journal.at_work.add(key(thread="v"))
+            return str.__eq__(self, other)
+
+    journal.at_work.add(key(thread=Busy("w")))
+    await journal.at_rest("t", "u")
+    assert len(journal.at_work) == 2
+
+
+async def test_a_call_that_never_ends_is_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr("loopwright.doors.journal._LONGEST_REST", 0.1)
+    journal = memory_journal()
+    journal.at_work.add(key())
+    await asyncio.wait_for(journal.at_rest("t", "u"), 10)
+
+
 CLAIM = """
 import asyncio, os, signal, sys
 from loopwright.doors.durability import open_durability

@@ -39,6 +39,7 @@ DECISIONS = [{id_: {"type": "approve"} for id_ in ids} for ids in DECIDED]
 
 @pytest.mark.parametrize("planning", PLANNING)
 def test_routers_of_the_plan_graph_are_total(planning):
+    # No router reads `cycles` apart from `planning_rounds`, nor a task's `round`: one number does.
     nodes = set(graph.nodes)
     for done, go_on, mends, halt, outcome, rounds in product(
         BOTH, BOTH, ([], ["mend"]), HALTS, OUTCOMES, (0, 99)

@@ -1,6 +1,7 @@
 """The scheduler on a graph of its own: order, slots, questions, failures, drains."""
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -130,17 +131,6 @@ async def test_a_drain_starts_nothing_new_and_the_resume_goes_on(caplog):
     assert "never retrieved" not in caplog.text
 
 
-async def test_cancelling_the_run_cancels_its_tasks():
-    _, start = recorder(lambda name, results: asyncio.sleep(5))
-    run = asyncio.ensure_future(graph_over({"a": [], "b": []}, start).ainvoke({}, THREAD))
-    await asyncio.sleep(0.2)
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    await asyncio.sleep(0.05)
-    assert not [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
-
-
 MANY = [f"t{number}" for number in range(60)]
 
 
@@ -162,8 +152,8 @@ async def test_after_a_failure_all_that_is_recorded_is_heard_of_before_anything_
     assert begun[len(MANY) :] == [("t0", 59)]
 
 
-@pytest.mark.parametrize("ticks", range(0, 40, 3))
-async def test_a_run_cancelled_while_tasks_are_created_leaves_none_behind(ticks, caplog):
+@pytest.mark.parametrize("ticks", [*range(0, 40, 3), 1_000], ids=lambda ticks: f"{ticks} ticks")
+async def test_a_run_cancelled_as_its_tasks_are_created_or_run_leaves_none_behind(ticks, caplog):
     _, start = recorder(lambda name, results: asyncio.sleep(5))
     graph = graph_over({name: [] for name in MANY}, start)
     run = asyncio.ensure_future(graph.ainvoke({}, THREAD))
@@ -174,4 +164,5 @@ async def test_a_run_cancelled_while_tasks_are_created_leaves_none_behind(ticks,
         await run
     await asyncio.sleep(0.05)
     assert not [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+    gc.collect()  # that an exception was not retrieved is told as its task goes
     assert "never retrieved" not in caplog.text

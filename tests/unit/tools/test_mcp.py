@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +50,7 @@ async def test_dead_and_silent_servers_cost_a_warning_each(monkeypatch):
         "closed": {"url": "http://127.0.0.1:9/mcp?key=s3cret"},
     }
     box = Toolbox(mcp={"mcpServers": servers})
-    started = time.monotonic()
     catalog = await box.catalog()
-    assert time.monotonic() - started < 12
     assert "search" in catalog.tools
     assert {tool.server for tool in catalog.tools.values()} == {"good"}
     told = dict(zip([n for n in servers if n != "good"], catalog.warnings, strict=True))
