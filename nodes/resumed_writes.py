@@ -29,12 +29,11 @@ async def resumed_writes(
     Returns:
         By step id: the arguments its write was sent with.
     """
-    open_ = [s for s in state.todos if s["changes"] and s["status"] != "completed"]
-    open_ = [step for step in open_ if not was_made(step)]
+    open_ = [step for step in state.todos if step["changes"] and _is_open(step)]
     if not (open_ and has_saver()):
         return {}
-    rows = await journal.rows(thread_id(), turn=state.turn_id)
-    newest = {row.key.call: row for row in rows if row.key.place == place()}
+    rows, here = await journal.rows(thread_id(), turn=state.turn_id), place()
+    newest = {row.key.call: row for row in rows if row.key.place == here}
     begun: dict[str, dict[str, Any]] = {}
     for step in open_:
         row = newest.get(f"{step['id']}.{step['rounds'] + 1}.0")
@@ -42,6 +41,10 @@ async def resumed_writes(
         if row and tool and _stands(row, tool) and _is_call_of(row, step, tool):
             begun[step["id"]] = row.arguments
     return begun
+
+
+def _is_open(step: FlowStep) -> bool:
+    return step["status"] != "completed" and not was_made(step)
 
 
 def _stands(row: CallRow, tool: CatalogTool) -> bool:

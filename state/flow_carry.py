@@ -68,7 +68,6 @@ def adopt(
     before = prints(old, old_variables)
     now = prints(steps, variables, {s["id"]: before[s["id"]] for s in done if s["id"] not in ids})
     called = [step for step in old if step["status"] == "completed" or was_made(step)]
-    # A write that has no call of its own any more gave its result to another step.
     findable = [step for step in called if step.get("evidence") or not step["changes"]]
     pairs = _same_calls(steps, findable, now, before)
     pairs |= same_when_sent(

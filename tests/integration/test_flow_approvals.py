@@ -16,6 +16,7 @@ from support.flows import (
     decide,
     declared,
     ended,
+    failing_once,
     flow,
     look,
     of_type,
@@ -169,23 +170,15 @@ def test_of_two_questions_a_rejection_ends_the_run_and_the_other_call_is_never_m
     assert graph.get_state(THREAD).next == ()
 
 
-def failing_once(tries):
+def sent_twice(tries):
     """A tool that may be called twice, and has to be."""
-
-    def send(text: str) -> str:
-        """Send something that may be sent twice."""
-        tries.append(text)
-        if len(tries) == 1:
-            raise ValueError("the line is down")
-        return "sent"
-
-    return declared(send, idempotentHint=True)
+    return declared(failing_once(tries, ValueError("the line is down")), idempotentHint=True)
 
 
 def test_a_step_that_is_asked_about_may_fail_and_the_next_try_is_asked_about_too():
     """An approval is good for one call, however often the plan would repeat it."""
     world, tries = World(), []
-    tool = failing_once(tries)
+    tool = sent_twice(tries)
     plan = flow(step("s", "send", arguments={"text": "hi"}, retryCount=1))
     model = planning(plan)
     graph = asking(world, model, [{"tool": "send", "action": "ask"}], tools=[tool])
@@ -201,7 +194,7 @@ def test_a_step_that_is_asked_about_may_fail_and_the_next_try_is_asked_about_too
 
 def test_a_step_that_recovery_has_tried_again_is_asked_about_again():
     world, tries = World(), []
-    tool = failing_once(tries)
+    tool = sent_twice(tries)
     model = planning(
         flow(step("s", "send", arguments={"text": "hi"})), recovery=[decide("retry_step")]
     )

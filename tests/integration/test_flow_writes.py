@@ -16,6 +16,7 @@ from support.flows import (
     decide,
     declared,
     ended,
+    failing_once,
     flow,
     look,
     planning,
@@ -190,14 +191,7 @@ def hangs_once(book):
 
 
 def refused_once(book):
-    def send(text: str) -> str:
-        """Send something."""
-        book.append(text)
-        if len(book) == 1:
-            raise ConnectionResetError("the line is down")
-        return "sent"
-
-    return send
+    return failing_once(book, ConnectionResetError("the line is down"))
 
 
 @pytest.mark.req("S2-15")

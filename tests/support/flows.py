@@ -74,6 +74,19 @@ def told_to(model: ScriptedModel, role: str, ask: int = 0) -> str:
     return str([asked for asked in model.asked if asked.role == role][ask].messages[-1].text)
 
 
+def failing_once(book: list[str], error: Exception) -> Any:
+    """A tool's function that notes what it sends, and fails the first time."""
+
+    def send(text: str) -> str:
+        """Send something."""
+        book.append(text)
+        if len(book) == 1:
+            raise error
+        return "sent"
+
+    return send
+
+
 _SCHEMAS: dict[tuple[CodeType, str, str], Any] = {}
 
 

@@ -246,6 +246,7 @@ async def test_a_call_that_never_ends_is_not_waited_for_for_ever(monkeypatch):
     journal = memory_journal()
     journal.at_work.add(key())
     await asyncio.wait_for(journal.at_rest("t", "u"), 10)
+    assert journal.at_work == {key()}, "it goes on"
 
 
 CLAIM = """
