@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from .calls.policy import Policy, Rule
     from .doors.durability import Durability, open_durability
     from .graphs.plan_execute_verify import build_plan_execute_verify
     from .graphs.prompt_flow import build_prompt_flow
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
         ToolServerError,
     )
     from .state.outcome import Outcome
-    from .tools.policy import Policy, Rule
 
 # Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.
 _HOMES: Final = {
@@ -45,9 +45,9 @@ _HOMES: Final = {
     "ModelUnavailable": "state.errors",
     "Outcome": "state.outcome",
     "PlannerResponse": "state.contracts",
-    "Policy": "tools.policy",
+    "Policy": "calls.policy",
     "PromptManager": "prompts.prompt_manager",
-    "Rule": "tools.policy",
+    "Rule": "calls.policy",
     "ScriptedModel": "models.scripted",
     "SettingsError": "state.errors",
     "StateKeyError": "state.errors",

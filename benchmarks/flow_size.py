@@ -25,9 +25,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from react_cost import thread
 
 from loopwright import build_prompt_flow, open_durability
+from loopwright.calls.toolbox import Toolbox
+from loopwright.flow.plan_check import plan_flaws
 from loopwright.state.flow_contracts import ExecutionPlan
-from loopwright.tools.plan_check import plan_flaws
-from loopwright.tools.toolbox import Toolbox
 
 SIZES = (1, 10, 100, 1_000)
 BESIDE = 10

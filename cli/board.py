@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..state.tool_status import TRANSITIONS
+from ..state.statuses import TRANSITIONS
 from .text import call_text, clean, short
 
 FINISHED: Final = frozenset({"completed", "skipped"})

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from ..calls.policy import Policy
+from ..calls.toolbox import Toolbox
 from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
 from ..graphs.assembly import default_mcp, default_policy
@@ -16,8 +18,6 @@ from ..state.context import Context
 from ..state.errors import SettingsError
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp_config import read_servers
-from ..tools.policy import Policy
-from ..tools.toolbox import Toolbox
 from .codes import Code
 from .output import Output
 from .settings import ROLES, Settings

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ..state.answers import Answer
 from ..state.errors import AnswerRejected
+from ..state.questions import Answer
 from .text import as_json, call_text, clean
 
 ASK_USER: Final = "ask_user"

@@ -12,9 +12,9 @@ from langgraph.graph import END
 from langgraph.types import Command, Interrupt, Send
 from pydantic import ValidationError
 
-from ..state.answers import Answer, Words
 from ..state.context import Context
 from ..state.errors import AnswerRejected, LoopwrightError, SettingsError, ThreadIncompatible
+from ..state.questions import Answer, Words
 
 NULL_TASK: Final = "00000000-0000-0000-0000-000000000000"
 """Task id of writes that belong to the checkpoint itself: LangGraph applies them first thing."""

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
-from ..state.canonical import hash_of
+from ..state.canonical import hash_of, storable, storable_json
 from ..state.errors import DatabaseError
-from ..state.storable import storable, storable_json
 from .journal_tables import Connect, Tables, in_memory
 
 T = TypeVar("T")

@@ -14,6 +14,8 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 from langgraph.typing import StateT
 
+from ..calls.policy import PolicyLike
+from ..calls.toolbox import Toolbox
 from ..doors.builder import LoopBuilder
 from ..doors.durability import Durability
 from ..doors.journal import Journal, memory_journal
@@ -28,9 +30,7 @@ from ..state.context import Context
 from ..state.errors import SettingsError
 from ..state.loop import LoopInput, LoopOutput
 from ..tools.catalog import Catalog
-from ..tools.policy import PolicyLike
 from ..tools.python_tools import PythonTool
-from ..tools.toolbox import Toolbox
 
 
 def _current_folder() -> str:

@@ -11,23 +11,23 @@ from langgraph.graph import START
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
+from ..calls.policy import PolicyLike
 from ..doors.builder import LoopBuilder
 from ..doors.durability import Durability
 from ..doors.graph import LoopGraph
 from ..doors.journal import Journal
 from ..hooks.contract import Hook
-from ..nodes.ask_user import ask_user
-from ..nodes.finish import finish
-from ..nodes.intake import intake
 from ..nodes.parts import Parts
-from ..nodes.planner import planner
-from ..nodes.review_plan import review_plan
-from ..nodes.verifier import verifier
-from ..nodes.work import work
+from ..nodes.plan.ask_user import ask_user
+from ..nodes.plan.finish import finish
+from ..nodes.plan.intake import intake
+from ..nodes.plan.planner import planner
+from ..nodes.plan.review_plan import review_plan
+from ..nodes.plan.verifier import verifier
+from ..nodes.plan.work import work
 from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
-from ..tools.policy import PolicyLike
 from .assembly import assemble, kept_by, outer_builder, served_parts
 from .task_execution import NAME as TASK_EXECUTION, task_builder
 

@@ -11,28 +11,28 @@ from langgraph.graph import START
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
+from ..calls.gate import next_step, undecided
+from ..calls.policy import PolicyLike
 from ..doors.builder import LoopBuilder
 from ..doors.durability import Durability
 from ..doors.graph import LoopGraph
 from ..doors.journal import Journal
 from ..hooks.contract import Hook
-from ..nodes.answer_flow import answer_flow
 from ..nodes.approve import approve
-from ..nodes.check_flow import check_flow
-from ..nodes.flow_finish import flow_finish
-from ..nodes.flow_intake import flow_intake
+from ..nodes.flow.answer_flow import answer_flow
+from ..nodes.flow.check_flow import check_flow
+from ..nodes.flow.finish import flow_finish
+from ..nodes.flow.intake import flow_intake
+from ..nodes.flow.plan_flow import plan_flow
+from ..nodes.flow.recover import recover
+from ..nodes.flow.review_flow import review_flow
+from ..nodes.flow.run_flow import run_flow
 from ..nodes.parts import Parts
-from ..nodes.plan_flow import plan_flow
-from ..nodes.recover import recover
-from ..nodes.review_flow import review_flow
-from ..nodes.run_flow import run_flow
 from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context
 from ..state.flow import FlowState, failed_steps
 from ..state.loop import LoopInput, LoopOutput
 from ..tools.llm_call import with_llm_call
-from ..tools.planning import next_step, undecided
-from ..tools.policy import PolicyLike
 from .assembly import assemble, kept_by, outer_builder, served_parts
 
 NAME = "prompt_flow"

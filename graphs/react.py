@@ -11,25 +11,25 @@ from langgraph.graph import START
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
+from ..calls.gate import next_step
+from ..calls.policy import PolicyLike
 from ..doors.builder import LoopBuilder
 from ..doors.durability import Durability
 from ..doors.graph import LoopGraph
 from ..doors.journal import Journal
 from ..hooks.contract import Hook
-from ..nodes.action import action
 from ..nodes.approve import approve
-from ..nodes.call_react_tools import call_react_tools
-from ..nodes.observation import observation
 from ..nodes.parts import Parts
-from ..nodes.react_finish import react_finish
-from ..nodes.react_intake import react_intake
-from ..nodes.thought import thought
+from ..nodes.react.action import action
+from ..nodes.react.call_react_tools import call_react_tools
+from ..nodes.react.finish import react_finish
+from ..nodes.react.intake import react_intake
+from ..nodes.react.observation import observation
+from ..nodes.react.thought import thought
 from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from ..state.react import Observe, ReactState
-from ..tools.planning import next_step
-from ..tools.policy import PolicyLike
 from .assembly import assemble, kept_by, outer_builder, served_parts
 
 NAME = "react"

@@ -8,14 +8,14 @@ from typing import Literal
 
 from langgraph.graph import START
 
+from ..calls.gate import next_step
 from ..doors.builder import LoopBuilder
 from ..nodes.approve import approve
-from ..nodes.call_task_tools import call_task_tools
-from ..nodes.executor import executor
 from ..nodes.parts import Parts
+from ..nodes.plan.call_task_tools import call_task_tools
+from ..nodes.plan.executor import executor
 from ..state.context import Context
 from ..state.loop import TaskInput, TaskState
-from ..tools.planning import next_step
 from .assembly import served_parts
 
 NAME = "task_execution"

@@ -13,11 +13,11 @@ from ..state.contracts import Contract
 from ..state.errors import ModelCallFailed
 from ..state.events import Emit
 from ..state.spend import Spend, add_spend, model_spend
+from ..turn.budget import Ledger, Limit, tokens_of
 from .choice import Chosen, Models
 from .model_hooks import Request, after_model, as_configured, before_model, restrained
 from .reading import Reading, read_answer
 from .retry import call_with_retries
-from .spend import Ledger, Limit, tokens_of
 from .structured import ask_once
 
 C = TypeVar("C", bound=Contract)

@@ -26,8 +26,8 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
+from ..turn.budget import tokens_of
 from .extract import extract
-from .spend import tokens_of
 
 _ROLE: Final = re.compile(r"\s*You are (?:the|an?) ([\w-]+)", re.IGNORECASE)
 _WORD: Final = re.compile(r"\s*\S+\s*")

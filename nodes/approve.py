@@ -8,15 +8,15 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
-from ..state.answers import Answer
+from ..calls.gate import Gate, PlannedCall, decision_key, undecided
+from ..calls.grants import Grant, grant
+from ..calls.opening import released
+from ..calls.question import decided, misplaced, objection_to, question
 from ..state.calling import CallState
 from ..state.context import Context, context_of
-from ..tools.grants import Grant, grant
-from ..tools.opening import released
-from ..tools.planning import Gate, PlannedCall, decision_key, undecided
-from ..tools.question import decided, misplaced, objection_to, question
+from ..state.questions import Answer
+from ..turn.scope import thread_id, user_id
 from .parts import Parts
-from .run_facts import thread_id, user_id
 
 
 class ApproveUpdate(TypedDict, total=False):

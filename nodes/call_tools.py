@@ -8,16 +8,16 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
+from ..calls.call_records import Pass
+from ..calls.gate import decision_key
 from ..state.calling import CallState
 from ..state.context import Context, context_of
 from ..state.evidence import Evidence
 from ..state.repetition import strikes_of
 from ..state.spend import Spend
-from ..tools.call_records import Pass
-from ..tools.planning import decision_key
-from .allowance import ledger_for, spent_since
+from ..turn.allowance import ledger_for, spent_since
+from ..turn.events import emitter, noting
 from .calling import as_evidence, caller, not_recorded
-from .events import emitter, noting
 from .parts import Parts
 
 

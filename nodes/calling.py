@@ -6,15 +6,15 @@ from typing import Any, Final, Protocol, cast
 
 from langgraph.store.base import BaseStore
 
-from ..models.spend import Ledger
+from ..calls.call_records import CallRecord, Pass
+from ..calls.path import run_calls
 from ..state.calling import CallState
 from ..state.context import Context
 from ..state.events import Emit
 from ..state.evidence import UNCERTAIN, Evidence
-from ..tools.call_records import CallRecord, Pass
-from ..tools.calls import run_calls
+from ..turn.budget import Ledger
+from ..turn.scope import can_ask, place, saved_durably, thread_id, user_id
 from .parts import Parts
-from .run_facts import can_ask, place, saved_durably, thread_id, user_id
 
 NOT_RECORDED: Final = (
     "Tool calls are recorded in memory only, so after a crash a call that changed something could "

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from ..calls.call_journal import paused
 from ..doors.journal import CallRow, Journal
 from ..state.evidence import UNCERTAIN, Evidence, merge_records
 from ..state.outcome import Outcome
 from ..state.plan import Task, merge_tasks
-from ..tools.call_journal import paused
 
 _BEFORE: Final = "Before the last run was cut off, it"
 _SHOWN: Final = 300

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
+from ..calls.toolbox import Toolbox
 from ..doors.journal import Journal, memory_journal
 from ..doors.locks import LockedBy
 from ..hooks.registry import Hooks
@@ -12,7 +13,6 @@ from ..models.choice import Models
 from ..prompts.prompt_manager import PromptManager
 from ..prompts.sections import sections
 from ..state.context import Context
-from ..tools.toolbox import Toolbox
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from langchain_core.messages import AIMessage
 
+from ..calls.gate import Gate, PlannedCall, plan_calls
+from ..calls.opening import open_calls
+from ..calls.tool_hooks import before_tools
 from ..state.context import Context
 from ..state.events import Emit
 from ..tools.catalog import Catalog
-from ..tools.opening import open_calls
-from ..tools.planning import Gate, PlannedCall, plan_calls
-from ..tools.tool_hooks import before_tools
+from ..turn.scope import can_ask, thread_id
 from .parts import Parts
-from .run_facts import can_ask, thread_id
 
 
 async def planned_calls(

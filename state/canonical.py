@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from typing import Any
+import re
+from typing import Any, Final
 
 
 def canonical(value: Any) -> str:
@@ -14,3 +15,39 @@ def hash_of(value: Any) -> str:
     """SHA-256 of the canonical JSON, 64 hexadecimal digits."""
     # Halves of surrogate pairs have no UTF-8, but two different ones are two different values.
     return hashlib.sha256(canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# NUL, and halves of surrogate pairs: no UTF-8, no text column, no JSON body takes them.
+_REFUSED: Final = re.compile("[\x00\ud800-\udfff]")
+# What MessagePack, the format of checkpoints, has integers for.
+_INTEGERS: Final = range(-(2**63), 2**64)
+# Far above what tools use; checkpoints give up at a few hundred.
+DEEPEST: Final = 64
+
+
+def storable(text: str) -> str:
+    """The text with a replacement character for each one that could not be stored or sent."""
+    return _REFUSED.sub("\ufffd", text)
+
+
+def storable_json(value: Any, depth: int = 0) -> Any:
+    """A JSON value that a checkpoint can hold.
+
+    Integers beyond 64 bits become text, and so does what is nested deeper than `DEEPEST`.
+    """
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if value in _INTEGERS else str(value)
+    if isinstance(value, dict | list) and depth >= DEEPEST:
+        return _as_text(value)
+    if isinstance(value, dict):
+        return {storable(str(k)): storable_json(v, depth + 1) for k, v in value.items()}
+    return [storable_json(v, depth + 1) for v in value] if isinstance(value, list) else value
+
+
+def _as_text(value: object) -> str:
+    try:
+        return storable(json.dumps(value, ensure_ascii=False, default=str))
+    except (RecursionError, ValueError):
+        return "…"

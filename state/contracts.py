@@ -20,8 +20,8 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from .canonical import storable
 from .statuses import TaskStatus, read_status
-from .storable import storable
 
 Role = Literal["planner", "executor", "verifier"]
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
+from .canonical import storable_json
 from .contracts import Contract, Id, Text, Texts, listed
-from .storable import storable_json
 
 Strategy = Literal["retry_step", "replan_from_failure", "complete_replan", "give_up"]
 

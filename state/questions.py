@@ -1,7 +1,13 @@
 """The payload of a question to a human, in the one shape both known front ends accept."""
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+
+from .canonical import storable
 
 Allowed = Literal["decide", "settle", "respond"]
 
@@ -48,3 +54,193 @@ def question(
         },
         "description": description,
     }
+
+
+AnswerKind = Literal["approve", "reject", "edit", "respond"]
+Remembered = Literal["", "call", "tool"] | dict[str, str]
+
+_KIND_WORDS: Final[dict[str, AnswerKind]] = {
+    "approve": "approve", "accept": "approve", "yes": "approve", "y": "approve",
+    "reject": "reject", "ignore": "reject", "no": "reject", "n": "reject",
+    "edit": "edit", "respond": "respond", "response": "respond",
+}  # fmt: skip
+_NEVER: Final = (None, False, "", "never", "no")
+_SESSION: Final = (True, "session")
+
+
+class Answer(BaseModel):
+    """One human answer: approve, reject with a reason, edited arguments, or words.
+
+    Accepted: `{"type": …}`, `{"decisions": [one]}`, `[{"type", "args"}]` with one element, the
+    bare words `approve`, `reject[: reason]`, `respond: text`, and JSON text of any of these.
+
+    Attributes:
+        type: What is decided.
+        message: The reason of a rejection, or the words of a response.
+        name: The tool of an edit, where the front end repeats it.
+        args: The new arguments of an edit.
+        tool_call_id: Which call the answer is for; "" where the front end does not say.
+        remember: What an approval covers for the rest of the thread: this call again (`call`),
+            every call of the tool (`tool`, `session` or true), or those whose arguments fit
+            `{argument path: regular expression}`; "" only this one call.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: AnswerKind
+    message: str = ""
+    name: str = ""
+    args: dict[str, Any] | None = None
+    tool_call_id: str = ""
+    remember: Remembered = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _any_shape(cls, value: object) -> object:
+        return _read(_decision(value))
+
+    @field_validator("remember", mode="before")
+    @classmethod
+    def _what_to_remember(cls, value: object) -> object:
+        return _remembered(value)
+
+    @model_validator(mode="after")
+    def _edit_has_arguments(self) -> "Answer":
+        if self.type == "edit" and self.args is None:
+            msg = "an edit needs the new arguments: {'type': 'edit', 'args': {…}}"
+            raise ValueError(msg)
+        return self
+
+
+def _decision(value: object) -> object:
+    """The one decision in whatever it is wrapped in."""
+    try:
+        return _unfold(value)
+    except RecursionError:
+        msg = "the answer is wrapped too deeply"
+        raise ValueError(msg) from None
+
+
+def _unfold(value: object) -> object:
+    if isinstance(value, Answer):
+        return value.model_dump()
+    if isinstance(value, str):
+        return _from_text(value)
+    if isinstance(value, dict) and isinstance(value.get("decisions"), list):
+        inner = _only(value["decisions"])
+        around = {key: value[key] for key in ("remember", "tool_call_id") if key in value}
+        return {**around, **inner} if isinstance(inner, dict) else inner
+    return _only(value) if isinstance(value, list) else value
+
+
+def _only(values: list[Any]) -> object:
+    if len(values) != 1:
+        msg = f"one answer is wanted, {len(values)} were given"
+        raise ValueError(msg)
+    return _unfold(values[0])
+
+
+def _from_text(text: str) -> object:
+    if text.lstrip()[:1] in {"{", "["}:
+        try:
+            return _unfold(json.loads(text))
+        except json.JSONDecodeError:
+            pass
+    word, _, rest = text.partition(":")
+    kind = _KIND_WORDS.get(word.strip().lower())
+    if kind in {"reject", "respond"} or (kind == "approve" and not rest.strip()):
+        return {"type": kind, "message": rest.strip()}
+    msg = (
+        "an answer is approve, reject[: reason], respond: text, or JSON such as "
+        '{"type": "edit", "args": {…}}'
+    )
+    raise ValueError(msg)
+
+
+def _read(value: object) -> object:
+    """A decision in any front end's words as the fields of an answer."""
+    if not isinstance(value, dict):
+        return value
+    kind = _KIND_WORDS.get(str(value.get("type", "")).strip().lower())
+    if kind is None:
+        msg = f"an answer's type is approve, reject, edit or respond, not {value.get('type')!r}"
+        raise ValueError(msg)
+    args = value.get("args")
+    read = {
+        "type": kind,
+        "name": value.get("name") or "",
+        "args": args if isinstance(args, dict) else None,
+        "message": _kept(value.get("message") or (args if isinstance(args, str) else "")),
+        "tool_call_id": str(value.get("tool_call_id") or value.get("id") or ""),
+        "remember": value.get("remember"),
+    }
+    return read | _edited_action(value.get("edited_action") or args)
+
+
+def _kept(words: object) -> object:
+    """Words go into messages, where half a character would break every later model call."""
+    return storable(words) if isinstance(words, str) else words
+
+
+def _edited_action(value: object) -> dict[str, Any]:
+    """Name and arguments as Chat UI (`name`, `args`) and Inbox (`action`, `args`) nest them."""
+    if isinstance(value, dict) and set(value) in ({"name", "args"}, {"action", "args"}):
+        return {"name": value.get("name") or value.get("action") or "", "args": value["args"]}
+    return {}
+
+
+def _remembered(value: object) -> object:
+    """What an approval covers.
+
+    Patterns must be regular expressions and at least one: none would cover every call.
+    """
+    if value in _NEVER:
+        return ""
+    if value in _SESSION:
+        return "tool"
+    if isinstance(value, Mapping):
+        if not value or not all(_is_pattern(pattern) for pattern in value.values()):
+            msg = "remember names argument paths and a regular expression for each"
+            raise ValueError(msg)
+    elif value not in ("call", "tool"):
+        msg = "remember is call, tool, session, or argument paths with regular expressions"
+        raise ValueError(msg)
+    return value
+
+
+def _is_pattern(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(re.compile(value))
+    except (re.error, OverflowError, RecursionError):
+        return False
+
+
+class Words(Answer):
+    """An answer to a question that asks for words: some words, or a refusal to answer."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _any_shape(cls, value: object) -> object:
+        return _read(_said(_decision(value)))
+
+    @model_validator(mode="after")
+    def _has_words(self) -> "Words":
+        if self.type != "reject" and not self.words:
+            msg = "this question wants words: respond: text, or reject to leave it unanswered"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def words(self) -> str:
+        """What was said: as a message, or as the edited argument `answer`."""
+        said = self.message if self.type == "respond" else (self.args or {}).get("answer")
+        return said.strip() if isinstance(said, str) else ""
+
+
+def _said(value: object) -> object:
+    """Agent Inbox sends what was typed as a rejection with text for `args`; it means the text."""
+    if isinstance(value, dict) and value.get("type") == "reject" and not value.get("message"):
+        args = value.get("args")
+        if isinstance(args, str) and args.strip():
+            return {**value, "type": "respond"}
+    return value

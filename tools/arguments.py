@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from ..state.storable import DEEPEST, storable_json
+from ..state.canonical import DEEPEST, storable_json
 from .schemas import Schema
 
 _SHOWN_SCHEMA: Final = 1_500

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ...state.references import references_in
+from ...flow.references import references_in
 from .answers import NO_MODEL, Picked
 from .arguments import refers_back
 from .handing_on import Source, handed_on

@@ -26,28 +26,27 @@ from loopwright import (
     build_prompt_flow,
     build_react,
 )
+from loopwright.calls.policy import Rule
 from loopwright.cli import app
 from loopwright.cli.codes import Code, code_of
+from loopwright.flow.expectations import flawed
+from loopwright.flow.order import steps_of
+from loopwright.flow.references import MissingValue, malformed_in, resolve
 from loopwright.hooks import contract
 from loopwright.hooks.contract import EVENTS, MATCHED
 from loopwright.models.choice import OPENAI_TIERS, Models
-from loopwright.nodes.failures import strategies_left
+from loopwright.nodes.flow.recover import strategies_left
 from loopwright.state import errors
-from loopwright.state.answers import Answer
 from loopwright.state.context import ROLES
 from loopwright.state.evidence import UNCERTAIN, Evidence, uncertain_calls
 from loopwright.state.flow import FlowState
 from loopwright.state.flow_contracts import ExecutionPlan, PlanStep, Strategy
-from loopwright.state.flow_plan import steps_of
 from loopwright.state.loop import PlanState
 from loopwright.state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
+from loopwright.state.questions import Answer
 from loopwright.state.react import ReactState
-from loopwright.state.references import MissingValue, malformed_in, resolve
-from loopwright.state.statuses import STATUSES
-from loopwright.state.tool_status import TRANSITIONS
-from loopwright.tools.expectations import flawed
+from loopwright.state.statuses import STATUSES, TRANSITIONS
 from loopwright.tools.mcp_config import read_servers
-from loopwright.tools.policy import Rule
 from loopwright.tools.python_tools import read_tools
 from support.flow_examples import module
 from support.forked import Command, server

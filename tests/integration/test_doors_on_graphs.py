@@ -87,7 +87,7 @@ def folder(tmp_path):
 @pytest.fixture
 def toolboxes(monkeypatch):
     """Closes, as a program would, the servers of the graphs a test built; none may be left."""
-    from loopwright.tools.toolbox import _close_all  # noqa: PLC0415 - what the interpreter calls at its end
+    from loopwright.calls.toolbox import _close_all  # noqa: PLC0415 - what the interpreter calls at its end
 
     _close_all()  # what earlier tests of this process left open
     yield

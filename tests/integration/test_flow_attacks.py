@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context
-from loopwright.nodes import one_step
+from loopwright.nodes.flow import one_step
 from support.flows import (
     DOWN,
     REPLAN,

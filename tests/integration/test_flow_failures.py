@@ -6,8 +6,8 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import Context, ModelCallFailed
-from loopwright.nodes import one_step
-from loopwright.tools import toolbox
+from loopwright.calls import toolbox
+from loopwright.nodes.flow import one_step
 from loopwright.tools.catalog import Catalog
 from support.flows import (
     DOWN,

@@ -12,7 +12,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from loopwright import Context, Hook, ScriptedModel, build_react, open_durability
-from loopwright.nodes.left_behind import IN_DOUBT, NOT_RUN
+from loopwright.nodes.react.left_behind import IN_DOUBT, NOT_RUN
 from support.scripts import call, thought
 
 THREAD = {"configurable": {"thread_id": "t"}}

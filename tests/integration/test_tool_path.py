@@ -25,7 +25,7 @@ from loopwright import (
 )
 from loopwright.nodes.calling import NOT_RECORDED
 from loopwright.prompts.sections import read_json
-from loopwright.state.tool_status import TRANSITIONS
+from loopwright.state.statuses import TRANSITIONS
 from support import paying
 from support.mcp_servers import stdio
 from support.scripts import call, failed, passed, plan, report, todo

@@ -27,7 +27,7 @@ COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name=
 PRELOADED = (
     "langchain_openai", "mcp.client.stdio", "rich.live", "rich.markdown",
     "loopwright.doors.durability", "loopwright.doors.graph", "loopwright.models.choice",
-    "loopwright.tools.calls", "loopwright.tools.toolbox", "loopwright.cli.app",
+    "loopwright.calls.path", "loopwright.calls.toolbox", "loopwright.cli.app",
 )  # fmt: skip
 ROOM = "loopwright.nodes"
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
+from loopwright.calls.gate import Gate, plan_calls
+from loopwright.calls.path import run_calls
 from loopwright.state.context import Context
-from loopwright.tools.calls import run_calls
-from loopwright.tools.planning import Gate, plan_calls
 
 
 async def run(box, *calls, deadline=20.0, user=None, **more) -> Any:

@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
+from loopwright.calls.policy import Policy
 from loopwright.cli.codes import Code
 from loopwright.cli.doctor import examine, outlook
 from loopwright.cli.output import Output
 from loopwright.cli.settings import Settings
 from loopwright.state.context import Context
 from loopwright.tools.catalog import CatalogTool, flags
-from loopwright.tools.policy import Policy
 
 
 def tool(name, **hints) -> Any:

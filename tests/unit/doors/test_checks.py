@@ -12,7 +12,6 @@ from pydantic import BaseModel, ValidationError
 from loopwright.doors.builder import LoopBuilder
 from loopwright.doors.durability import open_durability
 from loopwright.doors.savers import ThreadedSaver
-from loopwright.state.answers import Answer
 from loopwright.state.context import Context
 from loopwright.state.errors import (
     AnswerRejected,
@@ -22,6 +21,7 @@ from loopwright.state.errors import (
 )
 from loopwright.state.migrations import SCHEMA_VERSION
 from loopwright.state.outcome import RESUMABLE
+from loopwright.state.questions import Answer
 from support.toy_graphs import ToyInput, ToyState, ask, asker, end, greet, greeter, hello, on
 
 

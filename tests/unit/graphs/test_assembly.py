@@ -1,8 +1,8 @@
 import pytest
 
+from loopwright.calls.policy import Policy, Rule
 from loopwright.graphs.assembly import assemble, served_parts
 from loopwright.state.errors import SettingsError, ToolServerError
-from loopwright.tools.policy import Policy, Rule
 
 
 async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):

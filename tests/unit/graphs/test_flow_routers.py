@@ -5,6 +5,7 @@ from typing import get_args, get_type_hints
 import pytest
 from hypothesis import given, strategies as st
 
+from loopwright.calls.gate import undecided
 from loopwright.graphs.prompt_flow import (
     graph,
     route_after_approve,
@@ -18,7 +19,6 @@ from loopwright.graphs.prompt_flow import (
 )
 from loopwright.state.flow import FlowState, failed_steps
 from loopwright.state.outcome import Reason
-from loopwright.tools.planning import undecided
 
 ROUTERS = (
     route_after_intake,

@@ -6,6 +6,7 @@ from typing import get_args, get_type_hints
 import pytest
 from langchain_core.messages import AIMessage
 
+from loopwright.calls.gate import undecided
 from loopwright.graphs import react
 from loopwright.graphs.react import (
     route_after_action,
@@ -16,7 +17,6 @@ from loopwright.graphs.react import (
     route_after_thought,
 )
 from loopwright.state.react import ReactState
-from loopwright.tools.planning import undecided
 
 
 def planned(random, index):

@@ -10,10 +10,10 @@ from langgraph.graph import START, MessagesState, StateGraph
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
 from loopwright.models.scripted import ScriptedModel, Slow
-from loopwright.models.spend import Ledger
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse, PlannerResponse
 from loopwright.state.errors import ModelCallFailed
+from loopwright.turn.budget import Ledger
 from support.fake_openai import Reply, fake_openai
 
 MESSAGES = [SystemMessage("You are the executor."), HumanMessage("{go} {{now}} %s")]

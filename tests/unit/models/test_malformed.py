@@ -8,10 +8,10 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
 from loopwright.models.scripted import ScriptedModel
-from loopwright.models.spend import Ledger
 from loopwright.state.context import Context
 from loopwright.state.contracts import CONTRACTS, Contract, PlannerResponse
 from loopwright.state.plan import find_problems
+from loopwright.turn.budget import Ledger
 from support.malformed import CONTRACT_NAMES, GOOD, MALFORMED, MENDED, REJECTED
 
 OF_ROLE: dict[str, type[Contract]] = {str(role): kind for role, kind in CONTRACTS.items()}

@@ -8,7 +8,7 @@ from loopwright.hooks.registry import Hooks
 from loopwright.models.ask import ask
 from loopwright.models.choice import Chosen, Models
 from loopwright.models.model_hooks import as_configured, as_shown
-from loopwright.models.spend import Ledger
+from loopwright.turn.budget import Ledger
 
 PAY = {"type": "function", "function": {"name": "pay", "description": "", "parameters": {}}}
 TALK = [

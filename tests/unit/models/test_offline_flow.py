@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from loopwright.calls.toolbox import Toolbox
+from loopwright.flow.capabilities import capabilities
+from loopwright.flow.flaws import flaws
+from loopwright.flow.plan_check import plan_flaws
+from loopwright.flow.references import resolve
 from loopwright.models.offline.model import OfflineModel
 from loopwright.prompts.prompt_manager import PromptManager
 from loopwright.prompts.sections import sections
 from loopwright.state.contracts import Contract
 from loopwright.state.flow_contracts import ExecutionPlan, RecoveryDecision
-from loopwright.state.flow_flaws import flaws
-from loopwright.state.references import resolve
-from loopwright.tools.capabilities import capabilities
 from loopwright.tools.catalog import Catalog
 from loopwright.tools.llm_call import with_llm_call
-from loopwright.tools.plan_check import plan_flaws
-from loopwright.tools.toolbox import Toolbox
 from support.offline_tools import CUSTOMERS, DOCUMENTS, WEATHER, Tools, spec, text
 
 MODEL = OfflineModel()

@@ -15,10 +15,10 @@ from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
 from loopwright.models.retry import is_retryable, retry_after
 from loopwright.models.scripted import ScriptedModel, ScriptExhausted, Slow
-from loopwright.models.spend import Ledger
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse
 from loopwright.state.errors import ModelCallFailed
+from loopwright.turn.budget import Ledger
 from support.fake_openai import FakeOpenAI, Reply, fake_openai
 
 DONE = '{"taskCompleted": true, "summary": "42 apples"}'

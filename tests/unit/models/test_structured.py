@@ -11,10 +11,10 @@ from pydantic import SecretStr
 
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
-from loopwright.models.spend import Ledger
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse, PlannerResponse
 from loopwright.state.errors import ModelCallFailed
+from loopwright.turn.budget import Ledger
 from support.fake_openai import FakeOpenAI, Reply, bad_request, call, fake_openai
 
 DONE = '{"taskCompleted": true, "summary": "42 apples"}'

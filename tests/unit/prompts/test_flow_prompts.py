@@ -6,11 +6,11 @@ from typing import get_args
 
 import pytest
 
+from loopwright.flow.expectations import flawed
 from loopwright.prompts.core_templates import SLOT, core_template
 from loopwright.prompts.prompt_manager import PromptManager
 from loopwright.state.flow import Cause
 from loopwright.state.flow_contracts import ExecutionPlan, PlanStep, RecoveryDecision, Strategy
-from loopwright.tools.expectations import flawed
 
 ROLES = ("recovery", "answerer", "llm_call")
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from loopwright.state.answers import Answer, Words
+from loopwright.state.questions import Answer, Words
 
 
 def wrapped(times: int) -> Any:

@@ -3,7 +3,7 @@ import json
 from hypothesis import given, strategies as st
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from loopwright.state.storable import DEEPEST, storable, storable_json
+from loopwright.state.canonical import DEEPEST, storable, storable_json
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

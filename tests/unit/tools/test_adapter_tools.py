@@ -4,10 +4,10 @@ from langchain_core.messages import AIMessage
 from langchain_mcp_adapters.sessions import create_session
 from langchain_mcp_adapters.tools import load_mcp_tools
 
+from loopwright.calls.gate import Gate, plan_calls
+from loopwright.calls.path import run_calls
+from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
-from loopwright.tools.calls import run_calls
-from loopwright.tools.planning import Gate, plan_calls
-from loopwright.tools.toolbox import Toolbox
 from support.mcp_servers import stdio
 
 

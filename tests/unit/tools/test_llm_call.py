@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
 from loopwright.tools.llm_call import LLM_CALL, asking, llm_call, unfenced, with_llm_call
-from loopwright.tools.toolbox import Toolbox
 from support.flows import declared
 
 

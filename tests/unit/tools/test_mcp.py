@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from loopwright.tools.toolbox import Toolbox
+from loopwright.calls.toolbox import Toolbox
 from support.mcp_servers import children, gone, stdio
 from support.mcp_servers.calling import run, text
 from support.openai_rules import problems
@@ -244,7 +244,7 @@ async def test_what_a_server_declares_is_known(desk):
 LEAVES = """
 import asyncio, sys
 sys.path.insert(0, {tests!r})
-from loopwright.tools.toolbox import Toolbox
+from loopwright.calls.toolbox import Toolbox
 from support.mcp_servers import children, stdio
 box = Toolbox(mcp={{"mcpServers": {{"one": stdio("faulty"), "two": stdio("faulty")}}}})
 asyncio.run(box.catalog())
@@ -274,7 +274,7 @@ async def test_a_dropped_toolbox_ends_its_servers():
 
 def test_importing_the_package_does_not_import_the_mcp_client():
     code = (
-        "import sys, loopwright.tools.toolbox, loopwright.tools.calls; print('mcp' in sys.modules)"
+        "import sys, loopwright.calls.toolbox, loopwright.calls.path; print('mcp' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from loopwright.calls.toolbox import Toolbox
 from loopwright.doors.background import hop
 from loopwright.tools.mcp import Servers, ServerUnavailable
 from loopwright.tools.mcp_config import read_servers
-from loopwright.tools.toolbox import Toolbox
 from support.mcp_servers import free_port, refusing, serving
 from support.mcp_servers.calling import run as run_all
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from loopwright.calls.toolbox import Toolbox
 from loopwright.tools.mcp import ServerUnavailable
-from loopwright.tools.toolbox import Toolbox
 from support.mcp_servers.calling import failure, run, text
 from support.mcp_servers.faulty_http import serving_faults
 

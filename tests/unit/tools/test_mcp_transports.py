@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loopwright.tools.toolbox import Toolbox
+from loopwright.calls.toolbox import Toolbox
 from support.mcp_servers import serving as serving_http, stdio
 from support.mcp_servers.calling import failure, run, text
 

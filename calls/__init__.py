@@ -1,0 +1,1 @@
+"""The one path by which a tool call runs, file by file in reading order."""

@@ -1,0 +1,177 @@
+"""What is told of a call: an event for each of its states, a record and a message at its end."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NotRequired
+
+from langchain_core.messages import ToolMessage
+from typing_extensions import TypedDict
+
+from ..hooks.registry import Hooks
+from ..state.events import Emit
+from ..state.statuses import ToolStatus, advance
+from .gate import PlannedCall
+from .results import NOTHING, ToolResult
+
+_EVENT_TEXT: Final = 2_000
+
+
+class CallRecord(TypedDict):
+    """One call as it ended. `result` is the text the model is shown, `message` carries it.
+
+    `reason` says why a call was cancelled: `denied` by policy or a hook, `rejected` by the user,
+    `not_interactive`, `expired`, `gave_up` or `uncertain`; an `error` that may have taken effect
+    is `uncertain` too. `ran` is whether the tool was called now, `counts` whether this turn pays
+    for it: a call that a crash cut off from its count does not run again, but is paid for.
+    """
+
+    id: str
+    task: str
+    call_id: str
+    tool: str
+    server: str | None
+    arguments: dict[str, Any]
+    status: ToolStatus
+    reason: str
+    result: str
+    seconds: float
+    ran: bool
+    counts: bool
+    reused_from: NotRequired[str]
+    same_as: NotRequired[str]
+    message: ToolMessage
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass over the calls of a message came to.
+
+    Attributes:
+        records: The calls that are answered, in the order of the message.
+        waiting: The others, in the same order: they, or what stands before them, need a human.
+        wrote: Whether a tool that is not read-only was called.
+    """
+
+    records: list[CallRecord]
+    waiting: list[PlannedCall]
+    wrote: bool = False
+
+
+@dataclass(frozen=True)
+class Answered:
+    """How a call ended, before it is written down.
+
+    `status` None means that the tool was called, or its answer is recorded: the result decides.
+    """
+
+    result: ToolResult
+    status: ToolStatus | None = None
+    reason: str = ""
+    stored: str = ""
+    ran: bool = False
+    counts: bool = False
+    seconds: float = 0.0
+    reused_from: str = ""
+    same_as: str = ""
+
+    @property
+    def end(self) -> ToolStatus:
+        """The state the call ends in."""
+        return self.status or ("error" if self.result.is_error else "success")
+
+
+class Course:
+    """The states one call goes through; each step is checked and told as an event.
+
+    `returned` once the tool has given its result, which hooks may still look at.
+    """
+
+    def __init__(self, call: Mapping[str, Any], emit: Emit, status: ToolStatus) -> None:
+        """Go on from a state that was told before."""
+        self.status = status
+        self.returned = False
+        self._emit = emit
+        self._about: dict[str, Any] = {
+            "type": "tool_call",
+            "id": call["id"],
+            "task": call["task"],
+            "tool": call["name"],
+            "arguments": call["args"],
+        }
+
+    def tell(self, **more: object) -> None:
+        """Tell where the call stands."""
+        self._emit({**self._about, "status": self.status, **more})
+
+    def to(self, status: ToolStatus, **more: object) -> None:
+        """Go to another state, and tell it.
+
+        Raises:
+            ValueError: No call may go there from where it is.
+        """
+        self.status = advance(self.status, status)
+        self.tell(**more)
+
+    def run(self, args: Mapping[str, Any]) -> None:
+        """Begin to execute, with the arguments that are final now."""
+        self._about["arguments"] = dict(args)
+        self.to("executing")
+
+
+def ended(call: PlannedCall, args: dict[str, Any], answer: Answered, course: Course) -> CallRecord:
+    """Write down and tell how a call ended."""
+    seconds, status = round(answer.seconds, 3), answer.end
+    links = {"reused_from": answer.reused_from, "same_as": answer.same_as}
+    links = {name: value for name, value in links.items() if value}
+    why = {"reason": answer.reason} if answer.reason else {}
+    shown = answer.result.text[:_EVENT_TEXT]
+    course.to(status, result=shown, seconds=seconds, **why, **links)
+    record = CallRecord(
+        id=call["id"],
+        task=call["task"],
+        call_id=call["call_id"],
+        tool=call["name"],
+        server=call["server"],
+        arguments=args,
+        status=status,
+        reason=answer.reason,
+        result=answer.result.text,
+        seconds=seconds,
+        ran=answer.ran,
+        counts=answer.counts,
+        message=_message(call, answer),
+    )
+    record.update(links)  # type: ignore[typeddict-item]  # its own keys
+    return record
+
+
+def _message(call: PlannedCall, answer: Answered) -> ToolMessage:
+    """The answer to a call as the model and the state get it."""
+    result = answer.result
+    about = {"evidence": call["id"], "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
+    if answer.stored:
+        about["stored"] = answer.stored
+    artifact = {**result.artifact, **({} if result.data is None else {"data": result.data})}
+    return ToolMessage(
+        content=result.text or NOTHING,
+        id=str(uuid.uuid4()),
+        name=call["name"],
+        tool_call_id=call["call_id"],
+        status="success" if answer.end == "success" else "error",
+        artifact=artifact or None,
+        additional_kwargs=about,
+    )
+
+
+async def tell_waiting(call: PlannedCall, hooks: Hooks, emit: Emit, thread_id: str) -> None:
+    """Let `Notification` hooks know that a call waits for a human."""
+    if not hooks.listens("Notification"):
+        return
+    asked = "may have run already" if call.get("uncertain") else "needs an approval"
+    await hooks.fire(
+        "Notification", emit=emit, thread=thread_id, notification_type="ToolPermission",
+        message=f"The call of {call['name']} {asked}: {call['reason']}",
+        details={"id": call["id"], "tool_name": call["name"], "tool_input": call["args"]},
+    )  # fmt: skip

@@ -1,0 +1,221 @@
+"""Answers that are still good: an identical read of the same user turn is answered from memory.
+
+The call path uses it in two places. Before the arguments of a call are checked, `asked_again`
+takes out what the model added to ask for a fresh result. Around the call itself:
+
+    memory = toolbox.memory(thread_id, turn)
+    async with memory.use(tool, args, context=context, user_id=user_id, again=again) as use:
+        if use.known is not None:
+            result = use.known.reused()     # no call; the record's `reused_from` is use.known.id
+        else:
+            result = ...                    # claim, call, normalise, cap, as always
+            use.keep(evidence_id, result, stored)
+
+Every call goes through `use`, writes too: they end what is known about their server. A write that
+answered but may still be going on calls `use.unsettled()`; one that raises is taken for such a one.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from ..state.canonical import hash_of
+from ..state.context import Context
+from ..tools.catalog import CatalogTool
+from .results import ToolResult
+
+REFRESH: Final = "refresh"
+RETRY_REASON: Final = "retry_reason"
+
+_MOST: Final = 200
+"""Results kept for one user turn; the oldest go first."""
+
+_Key = tuple[str | None, str, str, str | None]
+
+
+def asked_again(schema: Mapping[str, Any], args: object) -> tuple[Any, bool]:
+    """Take out of the arguments what asks for a fresh result, unless the tool has such arguments.
+
+    Args:
+        schema: The tool's own parameters.
+        args: What the model sent; anything but an object is handed back as it is.
+
+    Returns:
+        The tool's own arguments, and whether `"refresh": true` or a `"retry_reason"` was there.
+    """
+    if not isinstance(args, dict):
+        return args, False
+    own = schema.get("properties") or {}
+    asked = {n: args[n] for n in (REFRESH, RETRY_REASON) if n in args and n not in own}
+    refresh, reason = asked.get(REFRESH), asked.get(RETRY_REASON)
+    again = refresh is True or str(refresh).lower() == "true" or bool(str(reason or "").strip())
+    return {name: value for name, value in args.items() if name not in asked}, again
+
+
+def reusable(tool: CatalogTool, context: Context) -> bool:
+    """Whether results of a tool may be reused: declared reads, or with `all` undeclared tools."""
+    if context.dedupe == "off" or not tool.cacheable or tool.polls:
+        return False
+    return tool.read_only or (context.dedupe == "all" and not tool.declared)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A result that was given before: under which evidence id, and how many seconds ago."""
+
+    id: str
+    result: ToolResult
+    stored: str
+    age: float
+
+    def reused(self) -> ToolResult:
+        """The result, its first line saying that it is reused and how to ask again."""
+        note = (
+            f"[reused from {self.id}, {self.age:.0f} s old: the same call was made before; "
+            'add "refresh": true to its arguments to make it again]'
+        )
+        artifact = {**self.result.artifact, "reused_from": self.id}
+        return replace(self.result, text=f"{note}\n{self.result.text}", artifact=artifact, media=())
+
+
+@dataclass
+class Use:
+    """One call's way through the memory: what is known, and where to put what it gives."""
+
+    known: Known | None = None
+    _put: Callable[[str, ToolResult, str], None] | None = None
+    _doubt: Callable[[], None] | None = None
+
+    def keep(self, id_: str, result: ToolResult, stored: str = "") -> None:
+        """Remember what the call gave, as it is shown; errors are never remembered.
+
+        Args:
+            id_: The call's evidence id.
+            result: The result after the size cap.
+            stored: Where the whole of a shortened result is kept.
+        """
+        if self._put is not None and not result.is_error:
+            self._put(id_, result, stored)
+
+    def unsettled(self) -> None:
+        """Say that a write may still be going on: what its server says is not kept this turn."""
+        if self._doubt is not None:
+            self._doubt()
+
+
+@dataclass
+class _Entry:
+    id: str
+    result: ToolResult
+    stored: str
+    at: float
+
+
+class Memory:
+    """What the reads of one user turn gave, for its tasks together."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Start empty.
+
+        Args:
+            clock: Seconds that only go forward.
+        """
+        self._clock = clock
+        self._entries: dict[_Key, _Entry] = {}
+        self._writes: dict[str | None, int] = {}
+        self._unsettled: set[str | None] = set()
+        self._running: dict[tuple[asyncio.AbstractEventLoop, _Key], asyncio.Event] = {}
+
+    @asynccontextmanager
+    async def use(
+        self,
+        tool: CatalogTool,
+        args: Mapping[str, Any],
+        *,
+        context: Context,
+        user_id: str | None = None,
+        again: bool = False,
+    ) -> AsyncIterator[Use]:
+        """Go through the memory with a call; to be held until its result is kept.
+
+        An identical call that runs now is waited for. A call that is no read, and may not be
+        reused like one, makes everything its server said out of date, before and after it.
+
+        Args:
+            tool: What is called.
+            args: Its own arguments, as it will get them.
+            context: The run's settings.
+            user_id: For whom; users never see each other's results.
+            again: The model asks for a fresh result.
+        """
+        if not reusable(tool, context):
+            with self._invalid(tool):
+                yield Use(_doubt=partial(self._unsettled.add, tool.server))
+            return
+        key = (tool.server, tool.original, hash_of(dict(args)), user_id)
+        async with self._after_twin(key, again=again):
+            known = None if again else self._find(key, context.dedupe_seconds)
+            writes = self._writes.get(tool.server, 0)
+
+            def put(id_: str, result: ToolResult, stored: str) -> None:
+                if self._writes.get(tool.server, 0) == writes:  # else a write came between
+                    self._keep(key, _Entry(id_, result, stored, self._clock()))
+
+            yield Use(known, None if known else put)
+
+    def written(self, server: str | None) -> None:
+        """Forget what a server said: something was written through it. Python tools are one."""
+        self._writes[server] = self._writes.get(server, 0) + 1
+        for key in [key for key in self._entries if key[0] == server]:
+            self._entries.pop(key, None)
+
+    @contextmanager
+    def _invalid(self, tool: CatalogTool) -> Iterator[None]:
+        """Around a call: if it may write, nothing may be reused before it, and after it neither."""
+        if tool.read_only:
+            yield
+            return
+        self.written(tool.server)
+        try:
+            yield
+        except BaseException:
+            self._unsettled.add(tool.server)
+            raise
+        finally:
+            self.written(tool.server)
+
+    def _find(self, key: _Key, most: float) -> Known | None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        age = self._clock() - entry.at
+        return Known(entry.id, entry.result, entry.stored, age) if age <= most else None
+
+    def _keep(self, key: _Key, entry: _Entry) -> None:
+        if key[0] in self._unsettled:
+            return
+        self._entries.pop(key, None)
+        self._entries[key] = entry
+        for oldest in list(self._entries)[:-_MOST]:
+            self._entries.pop(oldest, None)
+
+    @asynccontextmanager
+    async def _after_twin(self, key: _Key, *, again: bool) -> AsyncIterator[None]:
+        """Wait for an identical call that runs now; should it fail, those that waited all run."""
+        place = (asyncio.get_running_loop(), key)
+        twin = self._running.get(place)
+        if again or twin is not None:
+            if twin is not None and not again:
+                await twin.wait()
+            yield
+            return
+        self._running[place] = done = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._running[place]
+            done.set()

@@ -1,0 +1,160 @@
+"""Whether a planned call runs: the human's answer, and catalog and policy as they are by now."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ..doors.journal import Journal
+from ..hooks.registry import Hooks
+from ..state.events import Emit
+from ..state.statuses import ToolStatus
+from ..tools.catalog import CatalogTool
+from .advice import DO_WITHOUT, REPORT_DOUBT, REPORT_IT, SEND_ANEW
+from .dedupe import asked_again
+from .gate import Gate, PlannedCall, unknown_tool
+from .policy import NOT_INTERACTIVE
+from .question import EXPIRED
+from .results import NOTHING
+from .tool_hooks import check_edit
+
+_UNAPPROVED: Final = "nobody has approved it"
+_REJECTED: Final = "Not run: the user rejected this call{said}. " + DO_WITHOUT
+_GAVE_UP: Final = "This call may have run or not, and the user gave it up{said}. " + REPORT_DOUBT
+_TOO_LATE: Final = f"Not run: the approval came after the question had expired. {SEND_ANEW}"
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A call that may run, with its final arguments."""
+
+    tool: CatalogTool
+    args: dict[str, Any]
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A call that is answered without running; `args` are those of an edit that may not run."""
+
+    status: ToolStatus
+    text: str
+    reason: str = ""
+    args: dict[str, Any] | None = None
+
+
+Step = Ready | Settled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settling:
+    """Settles the calls of one message."""
+
+    gate: Gate
+    journal: Journal
+    thread_id: str
+    hooks: Hooks
+    emit: Emit
+
+    async def settle(self, call: PlannedCall, decision: Mapping[str, Any] | None) -> Step:
+        """Say whether a call runs. Catalog and policy may have changed since it was planned.
+
+        Args:
+            call: The planned call.
+            decision: The human's answer, if there is one.
+        """
+        if call["action"] == "error":
+            return Settled("error", call["reason"])
+        if call["action"] == "deny":
+            return denied(call["reason"])
+        answered = _answered(call, decision or {}) if call["action"] == "ask" else None
+        if answered is not None:
+            return answered
+        tool = self.gate.catalog.find(call["name"], call["server"])
+        if tool is None:
+            return Settled("error", unknown_tool(call["name"], self.gate.catalog))
+        if call["action"] == "ask":
+            return await self._approved(call, tool, decision or {})
+        step = self._judged(self.gate, call, tool, call["args"])
+        return step if isinstance(step, Ready) else await self._granted(call, tool, step)
+
+    async def settle_tail(self, call: PlannedCall) -> Step:
+        """Say whether a call runs that one hook asks for: all the others may still block it."""
+        step = await self.settle(call, None)
+        if isinstance(step, Settled):
+            return step
+        blocked = await check_edit(step.tool, step.args, self.hooks, emit=self.emit)
+        return denied(blocked) if blocked else step
+
+    async def _granted(self, call: PlannedCall, tool: CatalogTool, step: Settled) -> Step:
+        """A call that went without a question because the human had allowed it for the thread."""
+        if step not in (denied(_UNAPPROVED), denied(NOT_INTERACTIVE)):
+            return step
+        gate = replace(self.gate, grants=await self.journal.grants(self.thread_id))
+        return self._judged(gate, call, tool, call["args"])
+
+    async def _approved(
+        self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]
+    ) -> Step:
+        if decision.get("type") == "edit":
+            return await self._edited(call, tool, decision)
+        return self._judged(self.gate, call, tool, call["args"], asked=True)
+
+    async def _edited(
+        self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]
+    ) -> Step:
+        if decision.get("name") not in (None, "", call["name"]):
+            return denied("an edit may change the arguments of a call, not its tool")
+        args, again = asked_again(tool.schema, decision.get("args"))
+        step = self._judged(self.gate, call, tool, args, asked=True)
+        if isinstance(step, Settled):
+            return replace(step, args=args)
+        blocked = await check_edit(tool, step.args, self.hooks, emit=self.emit)
+        return replace(denied(blocked), args=step.args) if blocked else replace(step, again=again)
+
+    def _judged(
+        self,
+        gate: Gate,
+        call: PlannedCall,
+        tool: CatalogTool,
+        args: object,
+        *,
+        asked: bool = False,
+    ) -> Step:
+        """A call with its final arguments; the policy may be stricter by now than when planned."""
+        fitted, action, reason = gate.judge(tool, args)
+        if action == "error":
+            return Settled("error", reason)
+        if action == "ask" and not asked:
+            return denied(_UNAPPROVED)
+        if action == "deny" and not (asked and reason == NOT_INTERACTIVE):  # somebody has answered
+            return denied(reason)
+        return Ready(tool, fitted, bool(call.get("again")))
+
+
+def _answered(call: PlannedCall, decision: Mapping[str, Any]) -> Settled | None:
+    """What a human's word alone makes of a call, whatever became of its tool; None if it runs."""
+    words = str(decision.get("message") or "").strip()
+    said = f" and said: {words}" if words else ""
+    match decision.get("type"):
+        case "approve":
+            return None
+        case "edit" if not call.get("uncertain"):
+            return None
+        case "respond":
+            return Settled("success", words or NOTHING, "answered by the user")
+        case "reject" if call.get("uncertain"):
+            return Settled("cancelled", _GAVE_UP.format(said=said), "gave_up")
+        case "reject":
+            return Settled("cancelled", _REJECTED.format(said=said), "rejected")
+        case kind:
+            late = Settled("cancelled", _TOO_LATE, "expired")
+            return late if kind == EXPIRED else denied(_UNAPPROVED)
+
+
+def denied(why: str) -> Settled:
+    """The answer to a call that policy, a hook or the lack of a human forbids."""
+    code = NOT_INTERACTIVE if why == NOT_INTERACTIVE else "denied"
+    if why == NOT_INTERACTIVE:
+        why = f"{NOT_INTERACTIVE}: this call needs a human's approval, and nobody can be asked"
+    text = f"Not run: {why.rstrip('.')}. {REPORT_IT}"
+    return Settled("cancelled", text, code)

@@ -1,0 +1,377 @@
+"""The one path by which a tool call runs, from planned calls to their tool messages.
+
+settle (the human's answer, policy again) → loop guard → reuse → allowance → journal claim → call
+with deadline → hooks → size cap → journal end → record. `plan_calls` is what comes before it.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, Protocol, cast
+
+from langgraph.errors import GraphBubbleUp
+from langgraph.store.base import BaseStore
+
+from ..doors.journal import Journal, memory_journal
+from ..hooks.registry import Hooks
+from ..state.context import Context
+from ..state.events import Emit
+from ..state.evidence import GAVE_UP, Evidence
+from ..state.repetition import repeats
+from ..tools.catalog import READER
+from .advice import ANSWER_NOW, REPORT_DOUBT
+from .call_journal import Book, Doubt, Recorded
+from .call_records import Answered, CallRecord, Course, Pass, ended, tell_waiting
+from .dedupe import Memory
+from .gate import Gate, PlannedCall, deadline_of, decision_on, runnable
+from .last_check import Ready, Settled, Settling, Step
+from .one_call import Ended, call_python, run_once
+from .results import ToolResult, failure
+from .stored import ResultStore
+from .tool_hooks import TailCall, after_tool
+from .toolbox import Toolbox
+from .waiting import in_order
+
+_SPENT: Final = f"Not run: the run's allowance of tool calls is used up. {ANSWER_NOW}"
+_IN_DOUBT: Final = (
+    "This call may have taken effect already: {why}. It cannot be run again now: {bar} "
+    + REPORT_DOUBT
+)
+_UNCERTAIN: Final = (
+    "Not run again: this call may have taken effect already: {why}. Nobody can be asked, so it is "
+    "not repeated. " + REPORT_DOUBT
+)
+
+
+class ToolBudget(Protocol):
+    """What the run's ledger must offer."""
+
+    def reserve_tool_calls(self, n: int, /) -> int:
+        """Take up to n calls from the allowance; returns how many were granted."""
+
+
+async def run_calls(
+    calls: Sequence[Mapping[str, Any]],
+    *,
+    toolbox: Toolbox,
+    context: Context,
+    decisions: Mapping[str, Mapping[str, Any]] | None = None,
+    emit: Emit | None = None,
+    store: BaseStore | None = None,
+    thread_id: str = "",
+    user_id: str | None = None,
+    ledger: ToolBudget | None = None,
+    journal: Journal | None = None,
+    place: str = "",
+    turn: str = "",
+    agent: str = "",
+    history: Sequence[Evidence] = (),
+    hooks: Hooks | None = None,
+    can_ask: bool = True,
+    plain: bool = False,
+) -> Pass:
+    """Run those calls of a message that may run now, and answer those that can be answered.
+
+    Reads run side by side; a write waits for what stands before it, and what stands behind it
+    waits for the write. A call that a human must decide on holds back the writes behind it.
+    Whatever a tool does is data: a call cannot fail the run. A write is made at most once, also
+    after a crash; one that may have been made is asked about, or refused where nobody can be.
+
+    Args:
+        calls: What `plan_calls` gave, or an earlier pass left waiting.
+        toolbox: Where the tools are.
+        context: The run's settings.
+        decisions: The human's answers by `decision_key`: `{"type": "approve"}`, `{"type":
+            "reject", "message"?}`, `{"type": "edit", "args"}`, `{"type": "respond", "message"}`.
+        emit: Takes a `tool_call` event at each step of a call.
+        store: Keeps results that are too long to show; without one they stay in memory.
+        thread_id: The thread, told to the tools and used to keep results apart.
+        user_id: Whose headers MCP servers get.
+        ledger: Grants tool calls; what it does not grant is answered as not run.
+        journal: Records writes; without one they are recorded for this pass only.
+        place: The graph's checkpoint namespace without the node's own task.
+        turn: The user turn's name.
+        agent: The graph or sub-agent, as the policy's rules name it.
+        history: The calls of the task or turn so far, for the loop guard.
+        hooks: The graph's hooks.
+        can_ask: Whether a question can be put and the run resumed with its answer.
+        plain: Give a reused result as it was, for a program that reads it; without it the text
+            tells the model that it is not new.
+
+    Returns:
+        The records of the answered calls and what still waits, both in the order of `calls`.
+
+    Raises:
+        DatabaseError: The journal cannot be written; the call was not made, or is in doubt.
+    """
+    planned = [cast("PlannedCall", call) for call in calls]
+    decided, now = decisions or {}, runnable(planned, decisions or {})
+    journal = journal or memory_journal()
+    # What policy asks about by now was approved, or is refused as such: see `Settling`.
+    gate = Gate(await toolbox.catalog(user_id), toolbox.policy, context, can_ask=True, agent=agent)
+    run = _Run(
+        settling=Settling(
+            gate=gate, journal=journal, thread_id=thread_id, hooks=hooks or Hooks(),
+            emit=emit or _silent,
+        ),
+        book=Book(journal, thread_id or turn, place, turn),
+        toolbox=toolbox,
+        memory=toolbox.memory(thread_id, turn),
+        results=ResultStore(store or toolbox.spare_store(thread_id), thread_id),
+        history=_before(history, planned),
+        store=store, user_id=user_id, ledger=ledger, can_ask=can_ask, plain=plain,
+    )  # fmt: skip
+    pairs = [(c, await run.settling.settle(c, decision_on(c, decided))) for c in now]
+    ends = await in_order([(_is_write(step), partial(run.take, c, step)) for c, step in pairs])
+    return _passed(planned, dict(zip((c["id"] for c in now), ends, strict=True)), wrote=run.wrote)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A call that is not answered in this pass."""
+
+    call: PlannedCall
+
+
+def _passed(
+    planned: Sequence[PlannedCall], ends: Mapping[str, CallRecord | _Waiting], *, wrote: bool
+) -> Pass:
+    reached = [(call, ends.get(call["id"], _Waiting(call))) for call in planned]
+    records = [end for _, end in reached if not isinstance(end, _Waiting)]
+    return Pass(records, [end.call for _, end in reached if isinstance(end, _Waiting)], wrote)
+
+
+def _before(history: Sequence[Evidence], calls: Sequence[PlannedCall]) -> list[Evidence]:
+    """The calls before this message, of which earlier passes may have answered some."""
+    message = calls[0]["id"].rpartition(".")[0] if calls else ""
+    return [record for record in history if record["id"].rpartition(".")[0] != message]
+
+
+def _is_write(step: Step) -> bool:
+    return isinstance(step, Ready) and not step.tool.read_only
+
+
+def _may_have_run(call: PlannedCall, step: Settled) -> bool:
+    """Whether a call that is refused now may have been begun in a run that did not end."""
+    asked_for = call["action"] in ("allow", "ask") and not call["read_only"]
+    return asked_for and step.reason != GAVE_UP
+
+
+def _silent(_: dict[str, Any]) -> None:
+    """Where nobody listens."""
+
+
+@dataclass(kw_only=True)
+class _Run:
+    """What the calls of one pass share. `held` once one of them must wait for a human."""
+
+    settling: Settling
+    book: Book
+    toolbox: Toolbox
+    memory: Memory
+    results: ResultStore
+    history: list[Evidence]
+    store: BaseStore | None
+    user_id: str | None
+    ledger: ToolBudget | None
+    can_ask: bool
+    plain: bool
+    held: bool = field(default=False, init=False)
+    wrote: bool = field(default=False, init=False)
+
+    @property
+    def emit(self) -> Emit:
+        return self.settling.emit
+
+    @property
+    def context(self) -> Context:
+        return self.settling.gate.context
+
+    async def take(self, call: PlannedCall, step: Step) -> CallRecord | _Waiting:
+        """Take one call to its end, or to where it must wait."""
+        course = Course(call, self.emit, call.get("status", "validating"))
+        if isinstance(step, Settled):
+            return await self._answered(call, step, course)
+        if self.held and not step.tool.read_only:
+            return _Waiting(call)
+        if course.status != "scheduled":
+            course.to("scheduled")
+        answer = await self._once_allowed(call, step, course)
+        if isinstance(answer, Doubt):
+            return await self._in_doubt(call, step.args, answer, course)
+        return ended(call, step.args, answer, course)
+
+    async def _answered(
+        self, call: PlannedCall, step: Settled, course: Course
+    ) -> CallRecord | _Waiting:
+        args, result = step.args or call["args"], ToolResult(step.text, is_error=True)
+        if step.status == "success":
+            result = replace(result, is_error=False)
+            if call.get("uncertain"):
+                tool = self.settling.gate.catalog.find(call["name"], call["server"])
+                await self.book.settle(call, tool, result)
+        elif _may_have_run(call, step):
+            past = await self._unrunnable(call, args, step.text)
+            if isinstance(past, Doubt):
+                return await self._in_doubt(call, args, past, course)
+            if past is not None:
+                return ended(call, args, past, course)
+        return ended(call, call["args"], Answered(result, step.status, step.reason), course)
+
+    async def _unrunnable(
+        self, call: PlannedCall, args: dict[str, Any], bar: str
+    ) -> Answered | Doubt | None:
+        """What to say of a call that cannot run now, if a crash came after it was begun."""
+        found = await self.book.past(call, args)
+        if isinstance(found, Recorded):
+            return Answered(found.result, stored=found.stored, counts=True)
+        if found is None or not call.get("uncertain"):
+            return found
+        # A human had it run again, which cannot be done: to ask once more would bring no more.
+        told = ToolResult(_IN_DOUBT.format(why=found.why, bar=bar), is_error=True)
+        return Answered(told, "cancelled", "uncertain")
+
+    async def _in_doubt(
+        self, call: PlannedCall, args: dict[str, Any], doubt: Doubt, course: Course
+    ) -> CallRecord | _Waiting:
+        """A call that may have been made: a human decides, or nobody repeats it."""
+        if not self.can_ask:
+            text = _UNCERTAIN.format(why=doubt.why)
+            refused = Answered(ToolResult(text, is_error=True), "cancelled", "uncertain")
+            return ended(call, args, refused, course)
+        self.held = True
+        course.to("awaiting_approval", reason="uncertain")
+        asked = cast("PlannedCall", {
+            **call, "args": args, "action": "ask", "reason": "it may have run already",
+            "uncertain": doubt.why, "doubts": call.get("doubts", 0) + 1, "expires_at": None,
+            "status": course.status,
+        })  # fmt: skip
+        await tell_waiting(asked, self.settling.hooks, self.emit, self.settling.thread_id)
+        return _Waiting(asked)
+
+    async def _once_allowed(
+        self, call: PlannedCall, ready: Ready, course: Course
+    ) -> Answered | Doubt:
+        """Answer a call that goes round in circles or is known, make every other."""
+        exempt = ready.tool.polls or call.get("uncertain")
+        circle = None if exempt else repeats(
+            self.history, call["name"], ready.args, again=ready.again
+        )  # fmt: skip
+        if circle is not None:
+            told = ToolResult(circle.text, is_error=True)
+            return Answered(told, "error", circle.reason, same_as=circle.same_as)
+        async with self.memory.use(
+            ready.tool, ready.args, context=self.context, user_id=self.user_id, again=ready.again
+        ) as use:
+            if use.known is not None:
+                known = use.known
+                result = known.result if self.plain else known.reused()
+                return Answered(result, stored=known.stored, reused_from=known.id)
+            answer = await self._paid(call, ready, course)
+            if isinstance(answer, Answered):
+                use.keep(call["id"], answer.result, answer.stored)
+                if answer.reason == "uncertain":
+                    use.unsettled()
+            return answer
+
+    async def _paid(self, call: PlannedCall, ready: Ready, course: Course) -> Answered | Doubt:
+        if self.ledger is not None and not self.ledger.reserve_tool_calls(1):
+            spent = Answered(ToolResult(_SPENT, is_error=True), "error")
+            if ready.tool.read_only:
+                return spent
+            return await self._unrunnable(call, ready.args, _SPENT) or spent
+        if ready.tool.read_only:
+            return await self._made(call, ready, course)
+        return await self._written(call, ready, course)
+
+    async def _written(self, call: PlannedCall, ready: Ready, course: Course) -> Answered | Doubt:
+        """Make a write between its two lines in the journal."""
+        key = self.book.key(call, ready)
+        with self.book.under_way(key):
+            found = await self.book.claim(call, ready)
+            if isinstance(found, Doubt):
+                return found
+            if isinstance(found, Recorded):
+                return Answered(found.result, stored=found.stored, counts=True)
+            self.wrote = True
+            try:
+                answer = await self._made(call, ready, course)
+            except BaseException as error:  # whatever cuts it off, the call may have taken effect
+                # A pause by a hook comes after the tool has done its work: not begun anew.
+                asked = isinstance(error, GraphBubbleUp) and not course.returned
+                # A human's word on a call in doubt is good for one send: left as claimed, the row
+                # asks for another.
+                if asked or not call.get("uncertain"):
+                    await self.book.doubt(key, paused=asked)
+                raise
+            ambiguous = answer.reason == "uncertain"
+            await self.book.end(key, answer.result, answer.stored, ambiguous=ambiguous)
+            return answer
+
+    async def _made(self, call: PlannedCall, ready: Ready, course: Course) -> Answered:
+        """Call the tool; what it gave is shown to the hooks and cut to size."""
+        course.run(ready.args)
+        began, tool, cap = time.monotonic(), ready.tool, self.context.result_cap
+        deadline = deadline_of(call, tool, self.context)
+        if tool is READER:
+            made, stored = await run_once(tool, self.results.read(ready.args, cap), deadline), ""
+        else:
+            made = await run_once(tool, self._sent(call, ready), deadline)
+            course.returned = True
+            result = await self._hooked(call, ready, made)
+            result, stored = await self.results.shorten(result, cap)
+            made = replace(made, result=result)
+        return Answered(
+            made.result,
+            reason="uncertain" if made.ambiguous else "",
+            stored=stored,
+            ran=True,
+            counts=True,
+            seconds=time.monotonic() - began,
+        )
+
+    async def _sent(self, call: PlannedCall, ready: Ready) -> Any:
+        tool = ready.tool
+        about = {
+            "loopwright/thread": self.settling.thread_id,
+            "loopwright/task": call["task"],
+            "loopwright/call": call["id"],
+            "loopwright/idempotency_key": self.book.key(call, ready).idempotency_key,
+        }
+        if tool.tool is None:
+            return await self.toolbox.call_server(
+                tool, ready.args, user_id=self.user_id, meta=about
+            )
+        told = {"type": "tool_output", "id": call["id"], "task": call["task"], "tool": call["name"]}
+        return await call_python(
+            tool, ready.args, call_id=call["call_id"], about=about, context=self.context,
+            store=self.store, write=lambda value: self.emit({**told, "value": value}),
+        )  # fmt: skip
+
+    async def _hooked(self, call: PlannedCall, ready: Ready, made: Ended) -> ToolResult:
+        original = call.get("tail_of", "")
+        tail: TailCall | None = None if original else partial(self._tail, call)
+        return await after_tool(
+            ready.tool, ready.args, made.result, self.settling.hooks, emit=self.emit, tail=tail,
+            original=original,
+        )  # fmt: skip
+
+    async def _tail(self, call: PlannedCall, name: str, args: dict[str, Any]) -> ToolResult:
+        """The call a hook wants right after another one, if policy allows it without a question."""
+        tool = self.settling.gate.catalog.find(name)
+        tail = cast("PlannedCall", {
+            **call, "id": f"{call['id']}.tail", "name": name, "args": args, "action": "allow",
+            "server": tool.server if tool else None, "uncertain": "", "tail_of": call["name"],
+        })  # fmt: skip
+        step = await self.settling.settle_tail(tail)
+        if isinstance(step, Settled):
+            return failure(f"A hook asked for {name} after this call, but: {step.text}")
+        if not step.tool.read_only:
+            self.memory.written(step.tool.server)
+        course = Course(tail, self.emit, "scheduled")
+        answer = await self._paid(tail, step, course)
+        if isinstance(answer, Doubt):
+            return failure(f"A hook asked for {name} after this call, but {answer.why}")
+        ended(tail, step.args, answer, course)
+        return answer.result

@@ -1,0 +1,306 @@
+"""What may run: rules over tool calls, first match wins, with safe defaults for the rest."""
+
+import json
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from ..state.context import Context, PolicyWord
+from ..state.errors import SettingsError
+from ..tools.catalog import READ_RESULT, CatalogTool
+from .grants import found, is_granted
+
+Action = Literal["allow", "ask", "deny"]
+
+NOT_INTERACTIVE: Final = "not_interactive"
+"""The reason of a call that would be asked about, where nobody can answer."""
+
+GRANTED: Final = "allowed for this session"
+"""The reason of a call that needs no question, because the user has said so before."""
+
+_STRICTNESS: Final = ("allow", "ask", "deny")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What happens to a call, and why; a question may be answered for `expires_in` seconds."""
+
+    action: Action
+    reason: str
+    expires_in: float | None = None
+
+
+_BUILT_IN: Final = Decision("allow", "built in")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule. It speaks of a call if everything it names fits.
+
+    Attributes:
+        action: What happens then.
+        tool: Glob over the tool's name, as the model sees it or as its server calls it.
+        server: Glob over the server's name; tools of the program itself never fit.
+        agent: Glob over the name of the graph or sub-agent that wants the call.
+        annotations: Hints and their values, such as `{"readOnlyHint": true}`; undeclared ones
+            count as false.
+        arguments: Argument path (`a.b`) to a regular expression searched in its value.
+        expires_in: For how many seconds the question may be answered, where the action is ask;
+            None leaves it to the run's settings.
+        reason: Told to the model and the user.
+    """
+
+    action: Action
+    tool: str = "*"
+    server: str | None = None
+    agent: str | None = None
+    annotations: Mapping[str, bool] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    expires_in: float | None = None
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what would silently never match, or fail only once a call comes."""
+        if self.action not in _STRICTNESS:
+            msg = f"A policy rule's action is allow, ask or deny, not {self.action!r}."
+            raise SettingsError(msg)
+        for name in ("tool", "server", "agent", "reason"):
+            value = getattr(self, name)
+            optional = name in ("server", "agent") and value is None
+            _require(optional or isinstance(value, str), name, value, "text")
+        _require(
+            _maps(self.annotations, bool), "annotations", self.annotations, "hints to booleans"
+        )
+        _require(_maps(self.arguments, str), "arguments", self.arguments, "paths to patterns")
+        _require(_is_delay(self.expires_in), "expires_in", self.expires_in, "seconds above 0")
+        for name, pattern in self.arguments.items():
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                msg = f"The policy rule's pattern for {name!r} is no regular expression: {error}."
+                raise SettingsError(msg) from error
+
+    def fits(self, tool: CatalogTool, args: Mapping[str, Any], agent: str = "") -> bool:
+        """Whether the rule speaks of this call."""
+        if not self.may_fit(tool):
+            return False
+        if self.agent is not None and not fnmatchcase(agent, self.agent):
+            return False
+        return all(found(pattern, args, path) for path, pattern in self.arguments.items())
+
+    def may_fit(self, tool: CatalogTool) -> bool:
+        """Whether the rule speaks of calls of this tool, by some agent, with some arguments."""
+        if not (fnmatchcase(tool.name, self.tool) or fnmatchcase(tool.original, self.tool)):
+            return False
+        if self.server is not None and (
+            tool.server is None or not fnmatchcase(tool.server, self.server)
+        ):
+            return False
+        return all(tool.declared.get(hint, False) == v for hint, v in self.annotations.items())
+
+
+def _require(fits: bool, name: str, value: object, wanted: str) -> None:
+    if not fits:
+        msg = f"A policy rule's {name} is {wanted}, not {value!r}."
+        raise SettingsError(msg)
+
+
+def _maps(value: object, kind: type) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(key, str) and isinstance(item, kind) for key, item in value.items()
+    )
+
+
+def _is_delay(value: object) -> bool:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return 0 < value < math.inf
+    return value is None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A decision with what must hold for it: who calls (a glob), and patterns of arguments."""
+
+    decision: Decision
+    agent: str | None = None
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Rules in order, and the word for calls no rule speaks of.
+
+    `given` is false where the program that built the graph said nothing.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    default: PolicyWord = "default"
+    given: bool = True
+
+    @classmethod
+    def of(cls, value: "PolicyLike") -> "Policy":
+        """Read a policy.
+
+        Args:
+            value: A word (default, allow, ask, deny), rules, a policy, or the path of a JSON file
+                with a list of rules or `{"rules": […], "default": word}`.
+
+        Raises:
+            SettingsError: none of these, or a rule with an unknown key or value.
+        """
+        if value is None or isinstance(value, Policy):
+            return value or cls(given=False)
+        if isinstance(value, str) and value in get_args(PolicyWord):
+            return cls(default=_word(value))
+        content = _load(Path(value).expanduser()) if isinstance(value, str | Path) else value
+        default = "default"
+        if isinstance(content, Mapping):
+            if unknown := set(content) - {"rules", "default"}:
+                msg = f"A policy has the keys rules and default, not {sorted(unknown, key=str)}."
+                raise SettingsError(msg)
+            content, default = content.get("rules", []), content.get("default", "default")
+        if not isinstance(content, Sequence) or isinstance(content, str):
+            msg = "A policy is a list of rules, such as [{'tool': 'delete_*', 'action': 'deny'}]."
+            raise SettingsError(msg)
+        return cls(tuple(_rule(rule) for rule in content), _word(default))
+
+    def decide(
+        self,
+        tool: CatalogTool,
+        args: Mapping[str, Any],
+        *,
+        context: Context,
+        can_ask: bool,
+        agent: str = "",
+        grants: Collection[Mapping[str, Any]] = (),
+    ) -> Decision:
+        """Decide on one call. Pure.
+
+        Args:
+            tool: The tool.
+            args: Its checked arguments.
+            context: The run's settings. Its `policy` speaks of calls no rule speaks of: it may make
+                them stricter always, looser only where the program gave no policy.
+            can_ask: Whether a question can be put and the run resumed with its answer.
+            agent: The graph or sub-agent that wants the call.
+            grants: What the user has approved for the rest of the thread, see `grant`. They spare
+                a question, never lift a denial.
+        """
+        decision = self._wish(tool, args, context, agent)
+        if decision.action != "ask":
+            return decision
+        if any(is_granted(one, tool, args) for one in grants):
+            return Decision("allow", GRANTED)
+        if not (can_ask and context.interactive):
+            return Decision("deny", NOT_INTERACTIVE)
+        return decision
+
+    def cases(self, tool: CatalogTool, context: Context) -> list[Case]:
+        """Every way in which calls of a tool may be decided; the first case that fits counts."""
+        if _is_built_in(tool):
+            return [Case(_BUILT_IN)]
+        cases: list[Case] = []
+        for rule in self.rules:
+            if rule.may_fit(tool):
+                cases.append(Case(_ruled(rule, context), rule.agent, rule.arguments))
+                if rule.agent is None and not rule.arguments:
+                    return cases
+        return [*cases, Case(self._otherwise(tool, context))]
+
+    def _wish(
+        self, tool: CatalogTool, args: Mapping[str, Any], context: Context, agent: str
+    ) -> Decision:
+        if _is_built_in(tool):
+            return _BUILT_IN
+        for rule in self.rules:
+            if rule.fits(tool, args, agent):
+                return _ruled(rule, context)
+        return self._otherwise(tool, context)
+
+    def _otherwise(self, tool: CatalogTool, context: Context) -> Decision:
+        """The decision on calls no rule speaks of."""
+        decision = self._unruled(tool)
+        word = context.policy
+        if word != "default" and (_stricter(word, decision) or not self.given):
+            decision = Decision(_action(word), f"policy {word} of this run")
+        return _expiring(decision, context.question_expires_in)
+
+    def _unruled(self, tool: CatalogTool) -> Decision:
+        if tool.auto_approve:
+            return Decision("allow", "autoApprove in the MCP configuration")
+        if self.default in _STRICTNESS:
+            return Decision(_action(self.default), f"policy {self.default}")
+        return _by_nature(tool)
+
+
+def _is_built_in(tool: CatalogTool) -> bool:
+    return tool.name == READ_RESULT and tool.server is None
+
+
+def _ruled(rule: Rule, context: Context) -> Decision:
+    decision = Decision(rule.action, rule.reason or f"policy rule for {rule.tool}")
+    return _expiring(decision, rule.expires_in or context.question_expires_in)
+
+
+def _expiring(decision: Decision, seconds: float | None) -> Decision:
+    return replace(decision, expires_in=seconds) if decision.action == "ask" else decision
+
+
+def _stricter(word: str, decision: Decision) -> bool:
+    return _STRICTNESS.index(word) > _STRICTNESS.index(decision.action)
+
+
+def _by_nature(tool: CatalogTool) -> Decision:
+    """What a tool's own words mean where nobody else has spoken.
+
+    The program that gave a Python tool stands behind it; a server is a stranger.
+    """
+    if tool.read_only:
+        return Decision("allow", "read-only")
+    if tool.destructive:
+        return Decision("ask", "the tool declares itself destructive")
+    if tool.server is None:
+        return Decision("allow", "tool of the program")
+    return Decision("ask", "the tool does not declare itself read-only")
+
+
+def _action(word: str) -> Action:
+    return next(action for action in get_args(Action) if action == word)
+
+
+def _word(value: object) -> PolicyWord:
+    if value not in get_args(PolicyWord):
+        msg = f"A policy's default is one of {', '.join(get_args(PolicyWord))}, not {value!r}."
+        raise SettingsError(msg)
+    return next(word for word in get_args(PolicyWord) if word == value)
+
+
+def _rule(value: object) -> Rule:
+    if isinstance(value, Rule):
+        return value
+    known = {field.name for field in fields(Rule)}
+    if not isinstance(value, Mapping) or "action" not in value or set(value) - known:
+        msg = f"A policy rule has an action and keys of {sorted(known)}, but this one is {value!r}."
+        raise SettingsError(msg)
+    return Rule(**value)
+
+
+def _load(path: Path) -> object:
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        msg = (
+            f"The policy {str(path)!r} is neither a word (default, allow, ask, deny) nor a file "
+            f"that can be read: {error.strerror or error}."
+        )
+        raise SettingsError(msg) from error
+    except ValueError as error:
+        msg = f"The policy file {path} is no valid JSON: {error}."
+        raise SettingsError(msg) from error
+
+
+PolicyLike = None | str | Path | Sequence[Rule | Mapping[str, Any]] | Policy

@@ -1,0 +1,258 @@
+"""What a tool gave back, in one shape: text for the model, data for programs, nothing random.
+
+Long texts keep head and tail; the whole is stored once and can be read on with `read_result`.
+"""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from langchain_core.messages import ToolMessage
+from langgraph.types import Command
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from ..state.canonical import storable, storable_json
+from .advice import CORRECT_IT
+
+NOTHING: Final = "(no output)"
+
+_LEAVES: Final = 200
+
+
+@dataclass(frozen=True)
+class Media:
+    """An image, a sound or a file in a result; kept in the store, never in the state."""
+
+    kind: str
+    mime_type: str
+    base64: str
+
+    @property
+    def id(self) -> str:
+        """Under which id the store keeps it."""
+        return digest(self.base64)
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """A normalised result.
+
+    Attributes:
+        text: What the model reads.
+        data: The structured part as JSON, or None.
+        is_error: The tool failed.
+        artifact: What programs may want besides (`links`, `media`, the tool's own artifact).
+        media: Binary parts, not yet stored.
+    """
+
+    text: str
+    data: Any = None
+    is_error: bool = False
+    artifact: dict[str, Any] = field(default_factory=dict)
+    media: tuple[Media, ...] = ()
+
+
+def normalise(raw: object) -> ToolResult:
+    """Read whatever a tool returned: a message, an MCP answer, blocks, a text or any value."""
+    if isinstance(raw, ToolResult):
+        return raw
+    if isinstance(raw, Command) or _has_commands(raw):
+        msg = "the tool returned a graph command, which only works inside a graph's own tool node"
+        return failure(msg)
+    if isinstance(raw, ToolMessage):
+        return _from_message(raw)
+    if isinstance(raw, Mapping) and isinstance(raw.get("content"), list) and _is_answer(raw):
+        return _from_answer(raw)
+    if isinstance(raw, list) and raw and all(_is_block(block) for block in raw):
+        return _from_blocks(raw, None, is_error=False)
+    data = to_json(raw)
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    return ToolResult(storable(text), None if isinstance(data, str) else data)
+
+
+def failure(why: str) -> ToolResult:
+    """A failed call as a result: one sentence, and what the model can do."""
+    return ToolResult(storable(f"{why.rstrip('. ')}. {CORRECT_IT}"), is_error=True)
+
+
+def from_exception(name: str, error: BaseException) -> ToolResult:
+    """An exception as a result: its type and message, no traceback."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    words = told(error).strip()
+    kind = type(error).__name__
+    return failure(f"{name} failed: {kind}: {words}" if words else f"{name} failed: {kind}")
+
+
+def to_json(value: object) -> Any:
+    """A value as plain JSON; what has no JSON form becomes its text."""
+    try:
+        plain = to_jsonable_python(value, fallback=str)
+        # JSON has no NaN and no Infinity; every other constant is its own.
+        plain = json.loads(json.dumps(plain, ensure_ascii=False), parse_constant=str)
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError):
+        return storable(told(value))
+    return storable_json(plain)
+
+
+def told(value: object) -> str:
+    """A value in its own words, where it has any: a `__str__` may raise like all code of others."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - whatever it raises, there is a value to name
+        return f"<{type(value).__name__}>"
+
+
+def _from_message(message: ToolMessage) -> ToolResult:
+    is_error = message.status == "error"
+    own = message.artifact
+    if isinstance(own, Mapping) and "structured_content" in own:  # as LangChain's MCP adapter does
+        data, own = to_json(own["structured_content"]), None
+    else:
+        data = None
+    blocks = [message.content] if isinstance(message.content, str) else message.content
+    result = _from_blocks(blocks, data, is_error=is_error)
+    if own is None:
+        return result
+    return ToolResult(
+        result.text, result.data, is_error, {**result.artifact, "own": to_json(own)}, result.media
+    )
+
+
+def _from_answer(answer: Mapping[str, Any]) -> ToolResult:
+    data = answer.get("structuredContent")
+    is_error = answer.get("isError") is True
+    if (
+        isinstance(data, Mapping)
+        and set(data) == {"result"}
+        and not isinstance(data["result"], dict)
+    ):
+        data = data["result"]  # the wrapper that servers put around values that are no objects
+    result = _from_blocks(answer["content"], data, is_error=is_error)
+    if is_error and result.text == NOTHING:
+        return failure("the tool reported an error without saying which")
+    return result
+
+
+def _is_answer(raw: Mapping[str, Any]) -> bool:
+    return all(_is_block(block) for block in raw["content"]) and bool(
+        raw["content"] or {"isError", "structuredContent", "_meta", "meta"} & set(raw)
+    )
+
+
+def _is_block(value: object) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("type"), str)
+
+
+def _has_commands(raw: object) -> bool:
+    return isinstance(raw, list) and any(isinstance(item, Command) for item in raw)
+
+
+def _from_blocks(blocks: Iterable[Any], data: Any, *, is_error: bool) -> ToolResult:
+    texts: list[str] = []
+    media: list[Media] = []
+    links: list[dict[str, Any]] = []
+    for block in blocks:
+        shown = _shown(block, media, links)
+        if shown:
+            texts.append(shown)
+    text = "\n".join(texts)
+    plain = to_json(data) if data is not None else _parsed(text)
+    if data is not None and not _covers(text, plain):
+        text = "\n".join(filter(None, [text, json.dumps(plain, ensure_ascii=False)]))
+    artifact = {"links": links} if links else {}
+    return ToolResult(storable(text) or NOTHING, plain, is_error, artifact, tuple(media))
+
+
+def _shown(block: Any, media: list[Media], links: list[dict[str, Any]]) -> str:
+    """The words for one block; what is no text is put aside."""
+    if isinstance(block, str):
+        return block
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    if kind == "text":
+        return str(block.get("text") or "")
+    if kind == "resource_link":
+        link = {k: block[k] for k in ("uri", "name", "description", "mimeType") if block.get(k)}
+        links.append(to_json(link))
+        words = ": ".join(str(link[k]) for k in ("name", "description") if k in link)
+        return f"[link {link.get('uri', '')} {words}]".replace(" ]", "]")
+    if kind == "resource" and isinstance(block.get("resource"), Mapping):
+        return _resource(block["resource"], media)
+    found = _media(block, kind)
+    if found is None:
+        return json.dumps(to_json(_without_id(block)), ensure_ascii=False)
+    media.append(found)
+    return _placeholder(found)
+
+
+def _resource(resource: Mapping[str, Any], media: list[Media]) -> str:
+    uri = resource.get("uri", "")
+    if isinstance(resource.get("text"), str):
+        return f"[resource {uri}]\n{resource['text']}"
+    found = Media(
+        "file", str(resource.get("mimeType") or "unknown"), str(resource.get("blob") or "")
+    )
+    media.append(found)
+    return f"[resource {uri}] {_placeholder(found)}"
+
+
+def _media(block: Any, kind: object) -> Media | None:
+    """An image, audio or file block, in MCP's, LangChain's or OpenAI's spelling."""
+    if kind not in ("image", "audio", "file", "image_url", "video"):
+        return None
+    content = block.get("data") or block.get("base64")
+    mime = block.get("mimeType") or block.get("mime_type")
+    url = block.get("image_url", {})
+    url = url.get("url") if isinstance(url, Mapping) else url
+    if not content and isinstance(url, str) and url.startswith("data:") and "," in url:
+        head, content = url.split(",", 1)
+        mime = head[5:].split(";")[0]
+    if not isinstance(content, str):
+        return None
+    return Media(str(kind).removesuffix("_url"), str(mime or "unknown"), content)
+
+
+def _placeholder(media: Media) -> str:
+    size = len(media.base64) * 3 // 4
+    return f"[{media.kind}, {media.mime_type}, {size} bytes, kept as {media.id}]"
+
+
+def _without_id(block: Any) -> Any:
+    """Random ids make equal results look different."""
+    return {k: v for k, v in block.items() if k != "id"} if isinstance(block, Mapping) else block
+
+
+def _parsed(text: str) -> Any:
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return storable_json(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _covers(text: str, data: Any) -> bool:
+    """Whether the text already says what the structured part does."""
+    if not text:
+        return False
+    leaves = list(itertools.islice(_leaves(data), _LEAVES + 1))
+    if len(leaves) > _LEAVES:
+        return len(text) * 2 >= len(json.dumps(data, ensure_ascii=False))
+    lowered = text.lower()
+    return all(leaf.lower() in lowered for leaf in leaves)
+
+
+def _leaves(data: Any) -> Iterable[str]:
+    if isinstance(data, Mapping | list):
+        for item in data.values() if isinstance(data, Mapping) else data:
+            yield from _leaves(item)
+    elif data is not None:
+        yield data if isinstance(data, str) else json.dumps(data)
+
+
+def digest(text: str) -> str:
+    """A short name for a text, the same for equal texts."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]

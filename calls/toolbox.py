@@ -1,0 +1,227 @@
+"""The toolbox of one graph: its Python tools, its MCP servers and its policy."""
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import os
+import weakref
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from langgraph.store.memory import InMemoryStore
+
+from ..doors.background import hop, run_blocking
+from ..state.errors import SyncCallInLoop
+from ..tools.catalog import Catalog, CatalogTool, build_catalog
+from ..tools.mcp import Listing, Servers, ToolGone
+from ..tools.mcp_config import ServerConfig, read_servers
+from ..tools.python_tools import PythonTool, read_tools
+from .dedupe import Memory
+from .gate import unknown_tool
+from .policy import Policy, PolicyLike
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+_EXIT_DEADLINE: Final = 8.0
+_SPARE_THREADS: Final = 32
+
+
+class Toolbox:
+    """Everything a graph's models may call. Servers are opened at the first request for tools.
+
+    Usable from any event loop and thread; sessions live on the package's background loop.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[PythonTool] = (),
+        mcp: str | Path | Mapping[str, Any] | None = None,
+        policy: PolicyLike = None,
+    ) -> None:
+        """Read tools, configuration and policy; nothing is started yet.
+
+        Args:
+            tools: LangChain tools or functions.
+            mcp: Path or content of an `mcpServers` configuration. In a mapping, `headers` may be a
+                callable that gets the user id and returns the headers, asked for every request.
+            policy: What may run: a word, rules, a `Policy`, or the path of a JSON file of rules.
+
+        Raises:
+            SettingsError: a tool, the configuration or the policy cannot be used.
+        """
+        self.policy = Policy.of(policy)
+        self._spare: dict[str, InMemoryStore] = {}
+        self._memories: dict[tuple[str, str], Memory] = {}
+        self._in_use: weakref.WeakValueDictionary[tuple[str, str], Memory] = (
+            weakref.WeakValueDictionary()
+        )
+        self._python = read_tools(tools)
+        self._configs = read_servers(mcp)
+        self._home = _Home(self._configs)
+        self._named: dict[tuple[int, ...], tuple[Sequence[Listing], Catalog]] = {}
+        _homes.add(self._home)
+        weakref.finalize(self, self._home.abandon).atexit = False
+
+    async def catalog(self, user_id: str | None = None) -> Catalog:
+        """All tools, under unique names; within 20 seconds, whatever the servers do.
+
+        Args:
+            user_id: Whose headers servers with callable headers are asked with.
+        """
+        if not self._configs:
+            return self._name(())
+        listings = self._home.held(user_id)
+        if listings is None:
+            listings = await self._home.visit(lambda servers: servers.listings(user_id))
+        return self._name(listings)
+
+    def spare_store(self, thread_id: str) -> InMemoryStore:
+        """Where a run without a store keeps its long results: in memory, for the last threads."""
+        return _latest(self._spare, thread_id, InMemoryStore)
+
+    def memory(self, thread_id: str, turn: str) -> Memory:
+        """What the reads of a user turn gave, for the last turns; without a turn nothing is kept.
+
+        Args:
+            thread_id: The thread; "" where the graph runs without one.
+            turn: The user turn's name, never used twice.
+        """
+        if not turn:
+            return Memory()
+        key = (thread_id, turn)
+        # Many threads may push a memory out while a call still has it: they must not be two.
+        found = self._in_use.setdefault(key, Memory())
+        return _latest(self._memories, key, lambda: found)
+
+    def has_writes(self) -> bool:
+        """Whether a tool may change the world: true unless all are known to be read-only."""
+        if any(not tool.read_only for tool in self._python):
+            return True
+        if not self._configs:
+            return False
+        known = [*self._named.values()]
+        unknown = not known or any(entry.warning for entries, _ in known for entry in entries)
+        return unknown or any(not t.read_only for _, c in known for t in c.tools.values())
+
+    async def call_server(
+        self,
+        tool: CatalogTool,
+        args: Mapping[str, Any],
+        *,
+        user_id: str | None,
+        meta: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Call a tool of an MCP server; the answer as the server gave it.
+
+        A tool that the server no longer has is answered with the nearest ones there are.
+
+        Raises:
+            ServerUnavailable: the server cannot be reached.
+        """
+        try:
+            return await self._home.visit(
+                lambda servers: servers.call(
+                    str(tool.server),
+                    tool.original,
+                    dict(args),
+                    resendable=tool.resendable,
+                    user_id=user_id,
+                    meta=dict(meta),
+                )
+            )
+        except ToolGone:
+            said = unknown_tool(tool.name, await self.catalog(user_id))
+            return {"content": [{"type": "text", "text": said}], "isError": True}
+
+    async def aclose(self) -> None:
+        """End all sessions and server processes; the next request opens them again."""
+        if self._home.opened:
+            await self._home.visit(Servers.close)
+
+    def close(self) -> None:
+        """The sync twin of `aclose`."""
+        self._home.close()
+
+    def _name(self, listings: Sequence[Listing]) -> Catalog:
+        """The catalog of these listings; the same object as long as nothing changed."""
+        key = tuple(id(listing) for listing in listings)
+        if key not in self._named:
+            if len(self._named) > _KEPT:
+                self._named.clear()
+            self._named[key] = (listings, build_catalog(self._python, listings))
+        return self._named[key][1]
+
+
+_KEPT: Final = 256
+
+
+def _latest(kept: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    """The value of a key, now the newest; only the newest stay. Safe to call from any thread."""
+    value = kept.setdefault(key, kept.pop(key, None) or make())
+    for oldest in list(kept)[:-_SPARE_THREADS]:
+        kept.pop(oldest, None)
+    return value
+
+
+class _Home:
+    """Where the servers live: on the background loop, which a forked child has anew."""
+
+    def __init__(self, configs: list[ServerConfig]) -> None:
+        self._configs = configs
+        self._servers: Servers | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._left: list[Servers] = []
+        self._process = 0
+
+    def held(self, user_id: str | None) -> tuple[Listing, ...] | None:
+        """The servers' tools where they are known, without a visit."""
+        if self._servers is None or self._process != os.getpid():
+            return None
+        return self._servers.held(user_id)
+
+    @property
+    def opened(self) -> bool:
+        return self._servers is not None
+
+    async def visit(self, act: Callable[[Servers], Awaitable[T]]) -> T:
+        """Do something with the servers on their loop, from any loop."""
+        return await hop(self._visit(act))
+
+    async def _visit(self, act: Callable[[Servers], Awaitable[T]]) -> T:
+        loop = asyncio.get_running_loop()
+        if self._servers is None or self._loop is not loop:
+            if self._servers is not None:  # after a fork: those processes belong to the parent
+                self._left.append(self._servers)
+            self._servers, self._loop = Servers(self._configs), loop
+            self._process = os.getpid()
+        return await act(self._servers)
+
+    def close(self, deadline: float | None = None) -> None:
+        """End everything and wait for it, from sync code."""
+        if self.opened:
+            run_blocking(asyncio.wait_for(self._visit(Servers.close), deadline))
+
+    def abandon(self) -> None:
+        """End everything without waiting: the toolbox was dropped, perhaps on a loop's thread."""
+        loop, servers = self._loop, self._servers
+        if loop is None or servers is None:
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is gone, and the processes with it
+            loop.call_soon_threadsafe(servers.give_up)
+
+
+_homes: weakref.WeakSet[_Home] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Leave no server process behind when the interpreter ends."""
+    # The threads an HTTP goodbye needs are gone by now, which is nothing to warn about.
+    logging.getLogger("mcp.client.streamable_http").setLevel(logging.ERROR)
+    for home in list(_homes):
+        with contextlib.suppress(TimeoutError, SyncCallInLoop, RuntimeError):
+            home.close(_EXIT_DEADLINE)

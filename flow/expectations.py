@@ -1,0 +1,181 @@
+"""The machine check of a step's result: a JSON schema, or a condition (see `conditions`). Pure.
+
+A model writes these checks, and they run where nothing else may wait. So a schema has no `pattern`
+(some take years on some texts) and no `$ref` (a few lines of them stand for billions): `flawed`
+says so, and a condition with `contains` does instead.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
+
+from ..state.canonical import canonical
+from ..tools.arguments import depth_of, told
+from .conditions import Comparison, Malformed, read_condition, shown, unmet
+from .references import references_in
+
+Expectation = Mapping[str, Any] | str | None
+
+_MAX_PROBLEMS: Final = 3
+
+
+def unexpected(value: Any, expect: Expectation) -> str:
+    """What about a result is not as expected, in one sentence; '' where all of it is.
+
+    Args:
+        value: The result as references read it.
+        expect: A schema, a condition, or nothing. A check that is itself flawed is never met.
+    """
+    try:
+        check = _read(expect)
+        if isinstance(check, Mapping):
+            return _unfit(value, check)
+        return "; ".join(filter(None, (unmet(comparison, value) for comparison in check)))
+    except Malformed as flaw:
+        return str(flaw)
+    except RecursionError:
+        return "the result or its check is nested too deeply to be checked"
+
+
+def flawed(expect: Expectation) -> str:
+    """Why a check cannot be made, in one sentence; '' where it can."""
+    try:
+        check = _read(expect)
+        if not isinstance(check, Mapping):
+            return ""
+        if references := references_in(dict(check)):
+            return f"the schema in expect holds {{{{{references[0].text}}}}}, which is not expanded"
+        return _odd_schema(check, "")
+    except Malformed as flaw:
+        return str(flaw)
+    except RecursionError:
+        return "the schema in expect is nested too deeply"
+
+
+def _read(expect: Expectation) -> Mapping[str, Any] | tuple[Comparison, ...]:
+    """A check as it can be made: a schema, perhaps written as JSON text, or comparisons."""
+    if not isinstance(expect, str):
+        return expect or {}
+    text = expect.strip()
+    if text.startswith("{") and not text.startswith("{{"):
+        return _schema_in(text)
+    return read_condition(text) if text else ()
+
+
+def _schema_in(text: str) -> Mapping[str, Any]:
+    try:
+        schema = json.loads(text)
+    except ValueError as error:
+        msg = f"the schema {shown(text)} in expect is no JSON: {error}"
+        raise Malformed(msg) from error
+    return dict(schema)
+
+
+def _unfit(value: Any, schema: Mapping[str, Any]) -> str:
+    """Where a result does not fit a schema."""
+    if wrong := _odd_schema(schema, ""):
+        return wrong
+    try:
+        errors = list(islice(_Validator(schema).iter_errors(value), _MAX_PROBLEMS))
+    except (ArithmeticError, TypeError, ValueError) as error:
+        return f"the result cannot be compared with the schema in expect: {error}"
+    problems = "; ".join(told(error) for error in sorted(errors, key=depth_of))
+    return f"the result does not fit the schema in expect: {problems}" if problems else ""
+
+
+def _unique(_: Any, wanted: Any, value: Any, __: Any) -> Any:
+    """Like jsonschema's own, which takes minutes for ten thousand objects."""
+    if wanted and isinstance(value, list) and len(set(map(canonical, value))) < len(value):
+        yield jsonschema.ValidationError("the list holds equal items")
+
+
+_Validator: Final = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator, {"uniqueItems": _unique}
+)
+
+_TYPES: Final = ("object", "array", "string", "integer", "number", "boolean", "null")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_type(value: Any) -> bool:
+    names = value if isinstance(value, list) else [value]
+    return bool(names) and all(name in _TYPES for name in names)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, dict | bool)
+
+
+def _are_schemas(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_schema, value))
+
+
+def _are_fields(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_schema, value.values()))
+
+
+def _are(keywords: str, is_sound: Callable[[Any], bool], what: str) -> dict[str, Any]:
+    return dict.fromkeys(keywords.split(), (is_sound, what))
+
+
+_KEYWORDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
+    **_are("type", _is_type, f"one or more of {', '.join(_TYPES)}"),
+    **_are("enum", lambda value: isinstance(value, list), "a list"),
+    **_are("minimum maximum exclusiveMinimum exclusiveMaximum", _is_number, "a number"),
+    **_are("multipleOf", lambda value: _is_number(value) and value > 0, "a number above 0"),
+    **_are("minLength maxLength minItems maxItems", _is_count, "a whole number from 0 on"),
+    **_are("minProperties maxProperties", _is_count, "a whole number from 0 on"),
+    **_are("minContains maxContains", _is_count, "a whole number from 0 on"),
+    **_are("uniqueItems", lambda value: isinstance(value, bool), "true or false"),
+    **_are("required", _are_names, "a list of field names"),
+    **_are("items contains additionalProperties not if then else", _is_schema, "a schema"),
+    **_are("allOf anyOf oneOf prefixItems", _are_schemas, "a list of schemas"),
+    **_are("properties", _are_fields, "an object of schemas"),
+    **_are("const title description default examples", lambda _: True, "anything"),
+    **_are("format $schema $comment", lambda _: True, "anything"),
+}
+_REFUSED: Final = {
+    **dict.fromkeys(("pattern", "patternProperties"), "use a condition with 'contains' instead"),
+    **dict.fromkeys(("$ref", "$dynamicRef"), "write out the schema it stands for"),
+}
+
+
+def _odd_schema(schema: Mapping[str, Any], place: str) -> str:
+    """The first thing that keeps a schema from being a check; '' where nothing does."""
+    for key, value in schema.items():
+        here = f"{place}.{key}".lstrip(".")
+        if key in _REFUSED:
+            return f"the schema in expect may not use {here!r}: {_REFUSED[key]}"
+        if key not in _KEYWORDS:
+            return f"the schema in expect has no keyword {here!r}; fields stand in 'properties'"
+        is_sound, what = _KEYWORDS[key]
+        if not is_sound(value):
+            return f"{here!r} of the schema in expect must be {what}, not {shown(value)}"
+        inside = (_odd_schema(part, at) for at, part in _parts(key, value, here))
+        if wrong := next(filter(None, inside), ""):
+            return wrong
+    return ""
+
+
+def _parts(key: str, value: Any, place: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """The schemas inside a keyword's value, and where they are."""
+    if key in ("enum", "const", "default", "examples", "$comment"):
+        return []
+    if key == "properties":
+        return [(f"{place}.{name}", v) for name, v in value.items() if isinstance(v, dict)]
+    listed = value if isinstance(value, list) else [value]
+    return [(place, part) for part in listed if isinstance(part, dict)]

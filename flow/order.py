@@ -1,0 +1,169 @@
+"""A plan of tool calls as steps: what they wait for, their order, what makes two the same. Pure.
+
+What is wrong with a plan is found in `flow_flaws`; `flow_carry` puts a new one in place of another.
+"""
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ..state.canonical import hash_of
+from ..state.flow import FlowStep
+from ..state.flow_contracts import ExecutionPlan, PlanStep
+from ..state.plan import new_task
+from .references import GLOBAL, MissingValue, Reference, references_in, resolve
+
+# No text that is kept holds NUL: a plan cannot spell what stands for a reference.
+_MARK: Final = "\0"
+
+
+class Links(NamedTuple):
+    """What a planned step says of others.
+
+    Attributes:
+        id: Its id without white space around it.
+        place: Its index in the plan.
+        named: The dependencies it names, each once.
+        references: Those in its arguments, in order.
+    """
+
+    id: str
+    place: int
+    named: list[str]
+    references: list[Reference]
+
+    def waits_for(self) -> list[str]:
+        """The dependencies it names, then what it refers to, each once."""
+        roots = (r.root for r in self.references if r.root != GLOBAL)
+        return list(dict.fromkeys([*self.named, *roots]))
+
+
+def links_of(plan: ExecutionPlan) -> list[Links]:
+    """What each step of a plan says of others; an empty dependency is none."""
+    return [
+        Links(
+            step.id.strip(),
+            place,
+            list(dict.fromkeys(name.strip() for name in step.dependencies if name.strip())),
+            references_in(step.arguments),
+        )
+        for place, step in enumerate(plan.steps)
+    ]
+
+
+def steps_of(plan: ExecutionPlan) -> list[FlowStep]:
+    """The steps of a plan as state keeps them, none begun; the plan need not be sound.
+
+    A step depends on what it names, and on the steps of this plan that it refers to.
+    """
+    links = links_of(plan)
+    ids = {link.id for link in links}
+    return [
+        _step(step, link.id, [i for i in link.waits_for() if i in ids or i in link.named])
+        for step, link in zip(plan.steps, links, strict=True)
+    ]
+
+
+def _step(step: PlanStep, name: str, depends_on: list[str]) -> FlowStep:
+    return {
+        **new_task(name, step.description, depends_on),
+        "tool": step.tool.strip(),
+        "arguments": step.arguments,
+        "changes": True,
+        "optional": step.optional,
+        "retries": step.retry_count,
+        "expect": step.expect,
+        "timeout": step.timeout,
+        "expected_output": step.expected_output,
+        "spare": False,
+        "failure": "",
+        "shape": "",
+        "value": None,
+        "stored": "",
+        "made_of": "",
+    }
+
+
+def in_plan_order(steps: Iterable[FlowStep]) -> list[FlowStep]:
+    """The steps, each behind what it depends on, else in the order given; in O(n log n).
+
+    Unknown ids count for nothing. Steps in a circle, which no sound plan has, come last.
+    """
+    given = list(steps)
+    place = {step["id"]: n for n, step in enumerate(given)}
+    needs = [
+        {place[i] for i in s.get("depends_on") or [] if i in place} - {n}
+        for n, s in enumerate(given)
+    ]
+    followers: list[list[int]] = [[] for _ in given]
+    for n, before in enumerate(needs):
+        for other in before:
+            followers[other].append(n)
+    left = [len(before) for before in needs]
+    ready = [n for n, count in enumerate(left) if not count]
+    order: list[int] = []
+    while ready:
+        order.append(heapq.heappop(ready))
+        for n in followers[order[-1]]:
+            left[n] -= 1
+            if not left[n]:
+                heapq.heappush(ready, n)
+    return [given[n] for n in [*order, *(n for n, count in enumerate(left) if count)]]
+
+
+class _Symbol(dict[str, Any]):
+    """Stands for what a reference reads: every part of it is there, and spells where it is from."""
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __missing__(self, key: str) -> "_Symbol":
+        return _Symbol({_MARK: [*self[_MARK], key]})
+
+
+def prints(
+    steps: Iterable[FlowStep],
+    variables: Mapping[str, Any] | None,
+    known: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """What each step is made from, as one hash a step: equal where the same call would be made.
+
+    That is its tool and its arguments, with the values of variables and the prints of what it
+    refers to: ids do not matter, words neither, nor what it merely follows. A step that was taken
+    over keeps the print it was made with (`made_of`): its variables may be gone.
+
+    Args:
+        steps: Of one plan; an id that is not among them counts as itself.
+        variables: The plan's variables; None where each counts as itself.
+        known: Prints of further steps that may be named.
+    """
+    found = dict(known or {})
+    for step in in_plan_order(steps):
+        found[step["id"]] = step.get("made_of") or _print_of(step, found, variables)
+    return found
+
+
+def _print_of(step: FlowStep, known: Mapping[str, str], variables: Mapping[str, Any] | None) -> str:
+    references = references_in(step["arguments"])
+    roots = {reference.root for reference in references}
+    symbols = {root: _Symbol({_MARK: [known.get(root, root)]}) for root in roots}
+    if variables is None:
+        names = (str(r.path[0]) for r in references if r.root == GLOBAL and r.path)
+        variables = {name: _Symbol({_MARK: [GLOBAL, name]}) for name in names}
+    try:
+        filled = resolve(step["arguments"], symbols, variables)
+    except MissingValue:  # no sound plan
+        filled = step["arguments"]
+    return hash_of([step["tool"], filled])
+
+
+def fingerprint(steps: Sequence[FlowStep], variables: Mapping[str, Any]) -> str:
+    """What a whole plan does, as a hash: the same for any ids, words and order of its steps."""
+    found = prints(steps, variables)
+    return hash_of(sorted(hash_of([found[s["id"]], _follows(s, found)]) for s in steps))
+
+
+def _follows(step: FlowStep, known: Mapping[str, str]) -> list[str]:
+    """The prints of what a step comes after without referring to it."""
+    roots = {reference.root for reference in references_in(step["arguments"])}
+    return sorted(known.get(i, i) for i in step.get("depends_on") or [] if i not in roots)

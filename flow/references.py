@@ -1,0 +1,218 @@
+"""References of a plan to what its steps gave: found, renamed, replaced. Pure, linear time.
+
+How they are written is in `braces`. `{{s1.total}}` reads the result of step s1, `{{global.x}}` a
+variable of the plan, `{{global}}` all of them.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ..state.shortened import shortened
+from .braces import OPEN, Flaw, Piece, Reference as Reference, pieces
+
+GLOBAL: Final = "global"
+"""The root by which references read the plan's variables."""
+
+_INDEX: Final = re.compile(r"-?[0-9]{1,9}")
+# Paths that mean the result itself: on an object without such a key, and on anything else.
+_ALL_OF_OBJECT: Final = frozenset({("output",), ("result",)})
+_ALL_OF_OTHER: Final = _ALL_OF_OBJECT | {("text",), ("content",)}
+_NAMES_SHOWN: Final = 20
+_MANY: Final = 2
+_LONGEST: Final = 10_000_000
+
+
+class MissingValue(Exception):
+    """A reference to what is not there: which one, where, and what is there instead."""
+
+
+def references_in(value: Any) -> list[Reference]:
+    """All references in the texts of a JSON value, in order, repeated ones too.
+
+    Keys of objects are no place for them. What is malformed is left out: `malformed_in` names it.
+    """
+    return [p.means for p in _pieces_in(value) if isinstance(p.means, Reference)]
+
+
+def malformed_in(value: Any) -> list[str]:
+    """What looks like a reference and is none: one sentence each, none twice."""
+    told = [p.means.why for p in _pieces_in(value) if isinstance(p.means, Flaw)]
+    return list(dict.fromkeys(told))
+
+
+def is_whole(text: str) -> bool:
+    """Whether the text is exactly one reference: it then stands for a value of any type."""
+    found = pieces(text)
+    return len(found) == 1 and isinstance(found[0].means, Reference)
+
+
+def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
+    """A copy of the value with every reference replaced by what it stands for.
+
+    A text that is one reference becomes the value itself, whatever its type. Into a longer text,
+    text is inserted as it is and everything else as JSON. What was inserted is not read again:
+    braces in it stay. `output`, `result`, `text` and `content` as the whole path mean the result
+    itself where it is no object; so do `output` and `result` on an object without such a key.
+
+    Args:
+        value: A JSON value, such as the arguments of a step.
+        results: Step id to result, of the steps that are done.
+        variables: The plan's variables.
+
+    Raises:
+        MissingValue: A step, a key or an item is not there, or a reference is malformed. Nothing
+            is ever put in its place. Also where a few references would become more than can be
+            sent: what each step takes twice doubles from step to step.
+    """
+    _refuse_flood(references_in(value), results, variables)
+    return _mapped(value, lambda text: _resolved(text, results, variables))
+
+
+def renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """A copy of the value with references to other steps, old id to new; all else byte for byte."""
+    return _mapped(value, lambda text: "".join(_renamed(p, names) for p in pieces(text)))
+
+
+def _mapped(value: Any, change: Callable[[str], Any]) -> Any:
+    """A copy of a JSON value in which each text is changed, keys excepted."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _mapped(item, change) for key, item in value.items()}
+    return [_mapped(item, change) for item in value] if isinstance(value, list) else value
+
+
+def _pieces_in(value: Any) -> Iterator[Piece]:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            if OPEN in item:
+                yield from pieces(item)
+        elif isinstance(item, dict | list):
+            waiting.extend(reversed(item.values() if isinstance(item, dict) else item))
+
+
+def _renamed(piece: Piece, names: Mapping[str, str]) -> str:
+    if not isinstance(piece.means, Reference) or piece.means.root == GLOBAL:
+        return piece.raw
+    root = piece.means.root
+    return piece.raw.replace(root, names.get(root, root), 1)
+
+
+def _refuse_flood(
+    references: Sequence[Reference], results: Mapping[str, Any], variables: Mapping[str, Any]
+) -> None:
+    """Raise before more is put together than a machine can hold; one reference adds nothing."""
+    if len(references) < _MANY:
+        return
+    times = Counter(references)
+    size = sum(n * _length(_meaning_of(r, results, variables)) for r, n in times.items())
+    if size > _LONGEST:
+        msg = (
+            f"its references stand for {size:,} characters together, and at most {_LONGEST:,} can "
+            "be put into one call: refer to the parts that are needed"
+        )
+        raise MissingValue(msg)
+
+
+def _length(value: Any) -> int:
+    return len(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _resolved(text: str, results: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
+    if OPEN not in text:
+        return text
+    found = pieces(text)
+    values = [_meaning(piece, results, variables) for piece in found]
+    if len(found) == 1 and isinstance(found[0].means, Reference):
+        return _mapped(values[0], str)
+    return "".join(v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values)
+
+
+def _meaning(piece: Piece, results: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
+    if isinstance(piece.means, str):
+        return piece.means
+    if isinstance(piece.means, Flaw):
+        raise MissingValue(piece.means.why)
+    return _meaning_of(piece.means, results, variables)
+
+
+def _meaning_of(
+    reference: Reference, results: Mapping[str, Any], variables: Mapping[str, Any]
+) -> Any:
+    if reference.root == GLOBAL:
+        return _followed(reference, dict(variables))
+    return _of_step(reference, results)
+
+
+def _of_step(reference: Reference, results: Mapping[str, Any]) -> Any:
+    if reference.root not in results:
+        raise MissingValue(_no_result(reference, results))
+    result = results[reference.root]
+    return result if _means_all(result, reference.path) else _followed(reference, result)
+
+
+def _means_all(result: Any, path: tuple[str | int, ...]) -> bool:
+    if isinstance(result, dict):
+        return path in _ALL_OF_OBJECT and path[0] not in result
+    return path in _ALL_OF_OTHER
+
+
+def _followed(reference: Reference, value: Any) -> Any:
+    """What the reference's path leads to from this value."""
+    for place, part in enumerate(reference.path):
+        key = _key(value, part)
+        if key is None:
+            raise MissingValue(_no_entry(reference, place, value))
+        value = value[key]
+    return value
+
+
+def _key(value: Any, part: str | int) -> str | int | None:
+    """By which key or index the value holds this part; None where it does not."""
+    if isinstance(value, dict):
+        return str(part) if str(part) in value else None
+    if not isinstance(value, list) or not _INDEX.fullmatch(str(part)):
+        return None
+    return int(part) if -len(value) <= int(part) < len(value) else None
+
+
+def _no_result(reference: Reference, results: Mapping[str, Any]) -> str:
+    others = f"there are those of {_named(results)}" if results else "no step has one yet"
+    step = shortened(reference.root)
+    return f"{_braced(reference)}: there is no result of a step {step!r}; {others}"
+
+
+def _no_entry(reference: Reference, place: int, value: Any) -> str:
+    root, path, _ = reference
+    whole = "the plan's variables" if root == GLOBAL else f"the result of step {shortened(root)!r}"
+    way = "".join(f"[{json.dumps(part, ensure_ascii=False)}]" for part in path[:place])
+    where = f"{shortened(way)} in {whole}" if way else whole
+    part = path[place]
+    name = f"[{part}]" if isinstance(part, int) else repr(shortened(part))
+    return f"{_braced(reference)}: there is no {name} in {where}, which is {_kind(value)}"
+
+
+def _kind(value: Any) -> str:
+    """What a value is, in words: its keys, its length, its type."""
+    if isinstance(value, dict):
+        return f"an object with the keys {_named(value)}" if value else "an empty object"
+    if isinstance(value, list):
+        return f"a list of {len(value)} items" if value else "an empty list"
+    if isinstance(value, str):
+        return f"text of {len(value)} characters"
+    return f"the value {json.dumps(value)}"
+
+
+def _named(names: Mapping[str, Any]) -> str:
+    shown = [repr(shortened(str(name))) for name in list(names)[:_NAMES_SHOWN]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _braced(reference: Reference) -> str:
+    return f"{{{{{shortened(reference.text)}}}}}"

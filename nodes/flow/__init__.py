@@ -1,0 +1,1 @@
+"""The phases of prompt_flow."""

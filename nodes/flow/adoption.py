@@ -1,0 +1,88 @@
+"""A plan that a model or a human gives: whether it can run, and the state that follows it."""
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from langgraph.types import Overwrite
+
+from ...calls.spelling import as_sent
+from ...flow.carry import adopt
+from ...flow.order import fingerprint, steps_of
+from ...flow.plan_check import plan_flaws
+from ...state.canonical import canonical, hash_of, storable_json
+from ...state.context import Context
+from ...state.evidence import rounds_named
+from ...state.flow import FlowState, FlowStep, FlowUpdate
+from ...state.flow_contracts import ExecutionPlan
+from ...state.shortened import beginning_of
+from ...tools.catalog import Catalog
+from .views import finished
+
+_MOST_FINDINGS: Final = 200
+_LONGEST_FINDING: Final = 600
+
+
+def flaws_of(
+    plan: ExecutionPlan, state: FlowState, catalog: Catalog, context: Context
+) -> list[str]:
+    """What keeps a plan from running on what this turn has done, a sentence each.
+
+    That is everything, within the bounds of what a model or a human can read.
+    """
+    found = plan_flaws(plan, catalog, kept=finished(state.todos), limit=context.max_steps)
+    told = [beginning_of(text, _LONGEST_FINDING) for text in found[:_MOST_FINDINGS]]
+    return [*told, f"and {len(found) - len(told)} more"] if len(found) > len(told) else told
+
+
+def adopted(
+    plan: ExecutionPlan, state: FlowState, catalog: Catalog
+) -> tuple[list[FlowStep], FlowUpdate]:
+    """The steps of a sound plan with what is done already, and the state that holds them."""
+    variables = plan.global_variables
+    reads = {name for name, tool in catalog.tools.items() if tool.read_only}
+    planned = [_known(step, reads) for step in steps_of(plan)]
+    steps = adopt(
+        planned, state.todos, variables=variables,
+        old_variables=state.plan.get("global_variables", {}), rounds=rounds_named(state.evidence),
+        reads=reads, sent_before=sent_before(state),
+        sent=lambda name, arguments: as_sent(arguments, catalog.find(name)),
+    )  # fmt: skip
+    return steps, FlowUpdate(
+        todos=Overwrite(steps),
+        plan=storable_json(plan.model_dump(exclude={"steps"})),
+        prints=[*state.prints, _plan_print(steps, variables)],
+        drafts=[],
+    )
+
+
+def _known(step: FlowStep, reads: Collection[str]) -> FlowStep:
+    return {**step, "changes": step["tool"] not in reads}
+
+
+def sent_before(state: FlowState) -> dict[str, Any]:
+    """The arguments that the calls of this turn were made with, by the id of their step."""
+    sent = {record["id"]: record["arguments"] for record in state.evidence}
+    return {
+        step["id"]: sent[call]
+        for step in state.todos
+        for call in step.get("evidence", [])[-1:]
+        if call in sent
+    }
+
+
+def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:
+    """What makes two plans of a turn the same: their calls, and how these may fail.
+
+    A plan that only gives a step more time, or calls it optional, is another one: that may be
+    what was missing.
+    """
+    ways = sorted(
+        canonical([s["tool"], s["optional"], s["expect"], s["retries"], s["timeout"]])
+        for s in steps
+    )
+    return hash_of([fingerprint(steps, variables), ways])
+
+
+def repeats_a_plan(update: FlowUpdate) -> bool:
+    """Whether the plan taken last is one that this turn has followed before."""
+    return update["prints"][-1] in update["prints"][:-1]

@@ -1,0 +1,106 @@
+"""Answer flow: writes the final answer from what the steps brought, and cites them."""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from ...models.ask import Answer, ask
+from ...state.context import Context, context_of
+from ...state.flow import FlowState, FlowStep, FlowUpdate, step_of
+from ...state.loop import changes
+from ...state.shortened import beginning_of
+from ...turn.allowance import ledger_for, limit_reason, spent_since
+from ...turn.events import emitter
+from ...turn.hooks import hook_notes
+from ..conversation import answer_id, conversation_of, signature
+from ..parts import Parts
+from .citations import read_cited
+from .outcome import (
+    all_required_done,
+    everything_done,
+    known_answer,
+    last_of,
+    unmet_of_flow,
+)
+
+MOST_ASKS: Final = 2
+LEAST_SHOWN: Final = 300
+"""Characters shown of each result at least, unless there are hundreds of them."""
+_ALL_SHOWN: Final = 60_000
+
+AS_THEY_CAME: Final = "No usable answer was written ({why}): the results are shown as they came."
+
+
+async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
+    """Ask for the answer; one that cannot be used gives way to the results themselves.
+
+    Where a limit ended the turn the answer is still asked for, once, and told what is missing.
+    """
+    began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
+    emit({"type": "phase", "role": "answerer", "action": "answering",
+          "round": 1 + state.stop_hook_active})  # fmt: skip
+    ledger = await ledger_for(context, state, parts.journal)
+    if ledger.exhausted:
+        ledger.last_turn()
+    unmet = _unmet(state)
+    data = {
+        "request": state.request,
+        "conversation": conversation_of(state.messages),
+        "steps": _results(state.todos, context.result_cap),
+        "failures": unmet,
+        "improvements": state.improvements if state.stop_hook_active else [],
+        "additional_context": hook_notes(state.hook_context),
+    }
+    answer: Answer[Any] = await ask(
+        parts.models, "answerer", parts.opening("answerer", context, data), context=context,
+        ledger=ledger, read=partial(read_cited, steps=state.todos), emit=emit, hooks=parts.hooks,
+        most_asks=1 if ledger.exhausted else MOST_ASKS,
+    )  # fmt: skip
+    update = _answered(state, answer, unmet)
+    update["spend"] = spent_since(began, answer.spend)
+    return changes(state, update)
+
+
+def _unmet(state: FlowState) -> list[str]:
+    return [] if state.halt is None and everything_done(state) else unmet_of_flow(state)
+
+
+def _results(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
+    """What each step was for and what it brought; together about `cap` characters of results.
+
+    Of more steps than can be shown so, the results are left out that others were made from.
+    """
+    done = [step for step in steps if step["status"] == "completed"]
+    if len(done) * LEAST_SHOWN > cap:
+        done = last_of(done)
+    least = min(LEAST_SHOWN, _ALL_SHOWN // max(1, len(done)))
+    share = max(least, cap // max(1, len(done)))
+    whose = {step["id"] for step in done}
+    shown = []
+    for step in steps:
+        view = step_of(step, "id", "description", "tool", "status")
+        if step["id"] in whose:
+            view["result"] = beginning_of(step.get("result", ""), share)
+        shown.append(view)
+    return shown
+
+
+def _answered(state: FlowState, answer: Answer[Any], unmet: Sequence[str]) -> FlowUpdate:
+    """The answer as the final message; what a hook keeps back is replaced by nothing."""
+    if answer.refused == "hook":
+        why = [*state.unmet, answer.problems[-1]]
+        halt = state.halt or limit_reason(answer.refused)
+        return FlowUpdate(halt=halt, unmet=why, warnings=answer.notes)
+    text, notes = str(answer.message.text), answer.notes
+    if answer.problems:
+        text = known_answer(state.todos, unmet)
+        notes = [*notes, AS_THEY_CAME.format(why="; ".join(answer.problems))]
+    return FlowUpdate(
+        messages=[AIMessage(text, id=answer_id(state), additional_kwargs=signature("answerer"))],
+        task_completed=state.halt is None and all_required_done(state.todos),
+        warnings=notes,
+    )

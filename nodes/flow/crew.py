@@ -1,0 +1,198 @@
+"""The steps of one pass over a plan: which of them may run now, and what each is run with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.runtime import Runtime
+
+from ...calls.gate import PlannedCall, deadline_of
+from ...flow.references import references_in
+from ...models.ask import Answer, ask
+from ...models.choice import OFFLINE
+from ...models.thoughts import spoken
+from ...state.context import Context, context_of
+from ...state.events import Emit
+from ...state.flow import FlowState, FlowStep, failed_steps
+from ...state.spend import Spend, add_spend
+from ...tools.catalog import Catalog
+from ...tools.llm_call import asking
+from ...turn.budget import Ledger
+from ...turn.scope import user_id
+from ..calling import caller
+from ..parts import Parts
+from ..planned import planned_calls
+from .one_step import Bench, StepRun
+from .resumed_writes import resumed_writes
+from .spare_writes import SpareWrites
+from .step_ends import StepEnd, held, left_out
+from .step_values import results_of
+
+
+@dataclass(kw_only=True)
+class Crew:
+    """Runs single steps of one pass."""
+
+    state: FlowState
+    parts: Parts
+    context: Context
+    ledger: Ledger
+    bench: Bench
+    open_: Sequence[PlannedCall]
+    """The calls that a human must still decide on."""
+    begun: Mapping[str, dict[str, Any]]
+    """By step id: the arguments its write was sent with, in a run that was cut off."""
+    broken: bool = field(init=False)
+    """A step that the goal needs has failed: nothing more that may change the world is begun."""
+    stopped: bool = False
+    """A hook wants the run to end: nothing more is begun."""
+    wrote: bool = False
+    steps: dict[str, FlowStep] = field(init=False)
+    approved: dict[str, Any] = field(init=False)
+    writes: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Sort the steps and their calls by what every start looks up."""
+        self.steps = {step["id"]: step for step in self.state.todos}
+        self.broken = bool(failed_steps(self.state.todos))
+        open_ = {call["id"] for call in self.open_}
+        self.approved = {c["task"]: c for c in self.state.calls if c["id"] not in open_}
+        self.writes = {name for name, step in self.steps.items() if step["changes"]}
+
+    def hear(self, end: StepEnd) -> None:
+        """Take note of how a step ended, in this process or before a crash."""
+        self.ledger.recall(end["step"]["id"], end["spend"])
+        self.bench.spares.taken(end.get("took", ""))
+        self._heed(end)
+
+    def _heed(self, end: StepEnd) -> None:
+        step = end["step"]
+        self.stopped |= bool(end.get("stopped"))
+        optional = self.steps[step["id"]]["optional"]
+        self.broken |= step["status"] == "failed" and not optional
+
+    async def start(self, name: str, waited_for: dict[str, StepEnd]) -> StepEnd:
+        """Run one step, unless what stands before it keeps it from running."""
+        self.ledger.recall(name, Spend())
+        step, approved = self.steps[name], self.approved.get(name)
+        before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
+        named = [*(step["depends_on"] or []), *(r.root for r in references_in(step["arguments"]))]
+        inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
+        run = StepRun(step=step, bench=self.bench, approved=approved, begun=self.begun.get(name))
+        # What was decided on or sent already goes on, whatever stands before it by now.
+        if run.is_new and (barred := self._barred(step, inputs, waited_for)):
+            return barred
+        with asking(partial(self._ask_model, run)):
+            end = await run.run(inputs)
+        self.wrote |= run.wrote
+        self._heed(end)  # now: whoever waits for its slot begins before the end is heard of
+        return end
+
+    def _barred(
+        self, step: FlowStep, inputs: Mapping[str, FlowStep], waited_for: Mapping[str, StepEnd]
+    ) -> StepEnd | None:
+        """The end of a step that cannot run in this pass, or never will."""
+        name = step["id"]
+        unreached = any(end["held"] or end["waiting"] for end in waited_for.values())
+        if self.stopped or self.ledger.exhausted or unreached:
+            return held(name)
+        if self.broken and name in self.writes:
+            return held(name)
+        undone = {i: other for i, other in inputs.items() if other["status"] != "completed"}
+        if any(not _dispensable(other) for other in undone.values()):
+            return held(name)
+        lost = [r.root for r in references_in(step["arguments"]) if r.root in undone]
+        if not lost:
+            return None
+        why = f"it needs the result of {lost[0]!r}, which is optional and did not come"
+        return left_out(step, why, self.bench.emit)
+
+    async def _ask_model(self, run: StepRun, prompt: str) -> str:
+        """Answer an `llm_call`, out of the run's own budget."""
+        opening = self.parts.opening("llm_call", self.context, {})
+        answer: Answer[Any] = await ask(
+            self.parts.models, "llm_call", [opening[0], HumanMessage(prompt)],
+            context=self.context, ledger=self.ledger, emit=self.bench.emit, hooks=self.parts.hooks,
+        )  # fmt: skip
+        run.spend = add_spend(run.spend, answer.spend)
+        run.warnings += answer.notes
+        if answer.refused == "hook":
+            run.refused = answer.problems[-1]
+        if answer.problems:
+            raise RuntimeError("; ".join(answer.problems))
+        if answer.model == OFFLINE:  # its words say that it has no answer
+            raise RuntimeError(answer.message.text)
+        text = spoken(answer.message.text).strip()
+        if not text:
+            msg = "the model thought, and then gave no answer"
+            raise RuntimeError(msg)
+        return text
+
+
+def _dispensable(step: FlowStep) -> bool:
+    """Whether the plan goes on without this step."""
+    return step["status"] == "skipped" or (step["status"] == "failed" and step["optional"])
+
+
+async def crew_of(
+    state: FlowState,
+    runtime: Runtime[Context],
+    parts: Parts,
+    *,
+    ledger: Ledger,
+    emit: Emit,
+    open_: Sequence[PlannedCall],
+) -> Crew:
+    """The crew of a pass, with a bench that reaches what the graph was built with.
+
+    Args:
+        state: Before the pass.
+        runtime: Holds the run's settings and its store.
+        parts: The graph's tools, models, journal and hooks.
+        ledger: What the run may still use.
+        emit: Takes the events of steps and calls.
+        open_: The calls that a human must still decide on.
+    """
+    catalog = await parts.toolbox.catalog(user_id())
+    return Crew(
+        state=state,
+        parts=parts,
+        context=context_of(runtime),
+        ledger=ledger,
+        bench=_bench(state, runtime, parts, catalog, ledger=ledger, emit=emit),
+        open_=open_,
+        begun=await resumed_writes(state, parts.journal, catalog),
+    )
+
+
+def _bench(
+    state: FlowState,
+    runtime: Runtime[Context],
+    parts: Parts,
+    catalog: Catalog,
+    *,
+    ledger: Ledger,
+    emit: Emit,
+) -> Bench:
+    context = context_of(runtime)
+    call = caller(state, context, parts, store=runtime.store, ledger=ledger, emit=emit)
+
+    async def plan(message: AIMessage, step: str, round_: int) -> list[Any]:
+        return await planned_calls(
+            message, path=step, round_=round_, complete=True, catalog=catalog, context=context,
+            parts=parts, emit=emit,
+        )  # fmt: skip
+
+    return Bench(
+        catalog=catalog,
+        plan=plan,
+        call=partial(call, plain=True),
+        results=results_of(runtime, parts),
+        spares=SpareWrites(state, catalog),
+        variables=state.plan.get("global_variables", {}),
+        deadline=lambda call, tool: deadline_of(call, tool, context),
+        spent=lambda: ledger.exhausted is not None,
+        emit=emit,
+    )

@@ -1,0 +1,271 @@
+"""One step of a plan in one pass: its references, its call, its check, its repetitions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from langchain_core.messages import AIMessage
+from langgraph.errors import GraphBubbleUp
+
+from ...calls.call_records import CallRecord, Pass
+from ...calls.tool_hooks import stopped_after, stopped_by
+from ...flow.expectations import unexpected
+from ...flow.references import MissingValue, references_in, resolve
+from ...state.errors import LoopwrightError
+from ...state.events import Emit
+from ...state.evidence import Evidence
+from ...state.flow import Failure, FlowStep, was_made
+from ...state.shortened import shortened
+from ...state.spend import Spend, add_spend
+from ...tools.catalog import Catalog, CatalogTool
+from ..calling import as_evidence
+from .spare_writes import SpareWrites
+from .step_ends import CallEnd, StepEnd, failed_call
+from .step_values import Kept, StepResults
+
+Planner = Callable[[AIMessage, str, int], Awaitable[list[Any]]]
+"""Plans the call of a message: for a step's id, with the number of the call."""
+
+_FIRST_PAUSE: Final = 0.2
+_LONGEST_PAUSE: Final = 2.0
+_SHOWN: Final = 2_000
+_LEAST_SHOWN: Final = 300
+_MADE: Final = "{why} (its call gave {result}, and the same call is not made again)"
+_MAY_BE_LONG: Final = frozenset({"value", "stored"})
+_LONG_CHECK: Final = 500  # characters of it as text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What the steps of a pass work with."""
+
+    catalog: Catalog
+    plan: Planner
+    call: Callable[[Sequence[Any]], Awaitable[Pass]]
+    results: StepResults
+    spares: SpareWrites
+    variables: Mapping[str, Any]
+    deadline: Callable[[Mapping[str, Any], CatalogTool], float]
+    spent: Callable[[], bool]
+    """Whether the run's allowance is used up."""
+    emit: Emit
+
+
+@dataclass(kw_only=True)
+class StepRun:
+    """Takes one step to its end, or to the question it must wait for."""
+
+    step: FlowStep
+    bench: Bench
+    approved: Mapping[str, Any] | None = None
+    """The call that a human has decided on."""
+    begun: dict[str, Any] | None = None
+    """The arguments that its write was sent with, in a run that was cut off."""
+    records: list[CallRecord] = field(default_factory=list)
+    wrote: bool = False
+    spend: Spend = field(default_factory=Spend)
+    """What models used that the step asked."""
+    warnings: list[str] = field(default_factory=list)
+    refused: str = ""
+    """Why a hook kept a model from being asked by this step."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its call is still to be made from what other steps gave."""
+        return self.approved is None and self.begun is None
+
+    async def run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
+        """Make the step's call, again while it fails and may be repeated.
+
+        Args:
+            inputs: The finished steps it refers to, by id.
+
+        Raises:
+            GraphBubbleUp: Its tool asked a question of its own.
+            LoopwrightError: A database failed; what was recorded before stands.
+        """
+        try:
+            return await (self._judged(self.step) if was_made(self.step) else self._run(inputs))
+        except MissingValue as missing:
+            return self._failed("missing_input", str(missing))
+        except (GraphBubbleUp, LoopwrightError):
+            raise
+        except Exception as error:  # noqa: BLE001 - a step that breaks must not break its siblings
+            why = f"{type(error).__name__}: {error}"
+            return self._failed("execution_error", why, await self._left_by_call())
+
+    async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
+        arguments = await self._filled(inputs) if self.is_new else self.begun or {}
+        if taken := await self._taken(arguments):
+            return taken
+        tries = self.approved.get("tries", 0) if self.approved else 0
+        end = CallEnd("budget")
+        for attempt in range(tries, self.step["retries"] + 1):
+            calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
+            if stopped := stopped_by(calls):
+                return self._at(CallEnd("refused", stopped, denied="denied", stopped=stopped))
+            if taken := await self._taken(calls[0]["args"]):  # hooks had made this of it then, too
+                return taken
+            done = await self.bench.call(calls)
+            self.wrote |= done.wrote
+            if done.waiting:
+                return self._end(FlowStep(status="pending"), waiting=done.waiting)
+            self.records += done.records
+            end = await self._read(done.records[0], calls[0])
+            if not (end.may_pass and self._repeatable()):
+                break
+            if self.approved:  # it was good for one call
+                self.approved, arguments = None, await self._filled(inputs)
+            await self._pause(attempt)
+        return self._at(end)
+
+    async def _pause(self, attempt: int) -> None:
+        """Give what failed some time, if another try is left."""
+        if attempt < self.step["retries"]:
+            await asyncio.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
+
+    async def _taken(self, arguments: dict[str, Any]) -> StepEnd | None:
+        """The end of the step with the result of a write that was sent the same."""
+        made = self.bench.spares.take(self.step, arguments) if self.is_new else None
+        return {**await self._judged(made), "took": made["id"]} if made else None
+
+    def _at(self, end: CallEnd) -> StepEnd:
+        """The end of the step whose last call ended so; a hook may want the run to end with it."""
+        if end.failure is None:
+            changed = FlowStep(status="completed", feedback="", failure="", denied="")
+            ended = self._ended(changed | self._given(cast("Kept", end.kept)))
+        else:
+            ended = self._failed(end.failure, end.why, end.kept, denied=end.denied)
+        return {**ended, "stopped": end.stopped} if end.stopped else ended
+
+    async def _judged(self, made: FlowStep) -> StepEnd:
+        """Hold what a call of an earlier plan gave against the check of this one."""
+        wrong = await self._unexpected(await self.bench.results.data(made), made["shape"])
+        given = FlowStep(
+            result=made["result"], shape=made["shape"], value=made.get("value"),
+            stored=made.get("stored", ""), evidence=made.get("evidence", []), denied="",
+        )  # fmt: skip
+        if wrong:
+            given |= FlowStep(status="failed", failure="unexpected_result")
+            return self._ended(given | FlowStep(feedback=_made(wrong, made["result"])))
+        return self._ended(given | FlowStep(status="completed", failure="", feedback=""))
+
+    async def _filled(self, inputs: Mapping[str, FlowStep]) -> dict[str, Any]:
+        named = {reference.root for reference in references_in(self.step["arguments"])}
+        values = {i: await self.bench.results.data(inputs[i]) for i in inputs if i in named}
+        filled = resolve(self.step["arguments"], values, self.bench.variables)
+        return cast("dict[str, Any]", filled)
+
+    async def _planned(self, arguments: dict[str, Any], tries: int) -> list[Any]:
+        name, round_ = self.step["id"], self.step["rounds"] + len(self.records) + 1
+        self._tell("prompt_flow_step_start", description=self.step["description"],
+                   tool=self.step["tool"], attempt=self._attempts() + 1)  # fmt: skip
+        call = {"name": self.step["tool"], "args": arguments, "id": None}
+        calls = await self.bench.plan(AIMessage("", tool_calls=[call]), name, round_)
+        # Whoever repeats a step wants to know how things are now, not how they were.
+        about: dict[str, Any] = {"again": True} if round_ > 1 else {}
+        if self.step.get("timeout"):
+            about["deadline"] = self.step["timeout"]
+        if tries:
+            about["tries"] = tries
+        if self.begun is not None:  # a hook changed them before they were sent, not once more
+            about["args"] = self.begun
+        return [{**one, **about} for one in calls]
+
+    async def _read(self, record: CallRecord, call: Mapping[str, Any]) -> CallEnd:
+        """What came of a call, and whether its result is what the plan expects."""
+        stopped = stopped_after([record["message"]])
+        if self.refused:
+            return CallEnd("refused", self.refused, denied="denied", stopped=stopped)
+        if record["status"] != "success":
+            tool, spent = self._tool(), self.bench.spent()
+            limit = None if tool is None else self.bench.deadline(call, tool)
+            return failed_call(record, call, limit=limit, spent=spent, stopped=stopped)
+        kept = await self.bench.results.of(record)
+        wrong = await self._unexpected(kept.data, kept.shape)
+        return CallEnd("unexpected_result" if wrong else None, wrong, kept, stopped=stopped)
+
+    async def _unexpected(self, data: Any, shape: str) -> str:
+        expect = self.step.get("expect")
+        # A check of many rows takes seconds, and so does one with many cases.
+        if expect and (shape in _MAY_BE_LONG or len(str(expect)) > _LONG_CHECK):
+            return await asyncio.to_thread(unexpected, data, expect)
+        return unexpected(data, expect)
+
+    async def _left_by_call(self) -> Kept | None:
+        """What a call gave, where the step broke over its result."""
+        if not self.records or self.records[-1]["status"] != "success":
+            return None
+        return await self.bench.results.unread(self.records[-1])
+
+    def _tool(self) -> CatalogTool | None:
+        return self.bench.catalog.find(self.step["tool"])
+
+    def _repeatable(self) -> bool:
+        tool = self._tool()
+        return tool is not None and tool.resendable
+
+    def _attempts(self) -> int:
+        return self.step["attempts"] + sum(record["counts"] for record in self.records)
+
+    def _given(self, kept: Kept) -> FlowStep:
+        record = self.records[-1]
+        return FlowStep(
+            result=record["result"], shape=kept.shape, value=kept.value, stored=kept.stored,
+            evidence=[record["id"]],
+        )  # fmt: skip
+
+    def _failed(
+        self, failure: Failure, why: str, kept: Kept | None = None, *, denied: str = ""
+    ) -> StepEnd:
+        """The end of a step that failed; with what its call gave where it must not be repeated."""
+        changed = FlowStep(status="failed", failure=failure, feedback=why, denied=denied)
+        if kept is not None and not self._repeatable():
+            changed |= self._given(kept)
+            changed["feedback"] = _made(why, changed["result"])
+        return self._ended(changed)
+
+    def _ended(self, changed: FlowStep) -> StepEnd:
+        end = self._end(changed)
+        step, success = end["step"], changed["status"] == "completed"
+        self._tell(
+            "prompt_flow_step_result", success=success, status=step["status"],
+            output=(step["result"] if success else step["feedback"])[:_SHOWN],
+            seconds=step["seconds"], attempts=step["attempts"],
+        )  # fmt: skip
+        return end
+
+    def _end(self, changed: FlowStep, waiting: Sequence[Any] = ()) -> StepEnd:
+        used = round(sum(record["seconds"] for record in self.records), 3)
+        counted = FlowStep(
+            id=self.step["id"],
+            attempts=self._attempts(),
+            rounds=self.step["rounds"] + len(self.records),
+            seconds=round(self.step["seconds"] + used, 3),
+        )
+        calls = sum(record["counts"] for record in self.records)
+        return StepEnd(
+            step={**counted, **changed},
+            evidence=[_as_evidence(record) for record in self.records],
+            waiting=list(waiting),
+            held=False,
+            spend=add_spend(self.spend, Spend(tool_calls=calls, seconds=used)),
+            warnings=self.warnings,
+        )
+
+    def _tell(self, kind: str, **about: object) -> None:
+        self.bench.emit({"type": kind, "step_id": self.step["id"], **about})
+
+
+def _made(why: str, result: str) -> str:
+    """Why a step failed whose call has changed the world."""
+    return _MADE.format(why=why, result=shortened(result, _LEAST_SHOWN))
+
+
+def _as_evidence(record: CallRecord) -> Evidence:
+    """A call as the state keeps it; what succeeded is kept with its step in full."""
+    kept = as_evidence(record)
+    if record["status"] == "success":
+        kept["result"] = record["result"][:_SHOWN]
+    return kept

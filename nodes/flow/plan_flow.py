@@ -1,0 +1,113 @@
+"""Plan flow: asks for a plan of tool calls, or for a sound one in place of those that were not."""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langgraph.runtime import Runtime
+
+from ...flow.capabilities import capabilities
+from ...models.ask import Answer, ask
+from ...models.reading import Reading, read_answer
+from ...state.canonical import storable, storable_json
+from ...state.context import Context, context_of
+from ...state.flow import Draft, FlowState, FlowUpdate
+from ...state.flow_contracts import ExecutionPlan
+from ...state.loop import changes
+from ...tools.catalog import Catalog
+from ...turn.allowance import ledger_for, limit_reason, spent_since
+from ...turn.events import emitter
+from ...turn.hooks import hook_notes
+from ...turn.scope import user_id
+from ..conversation import conversation_of
+from ..parts import Parts
+from .views import steps_view
+
+_LONGEST_QUOTE: Final = 40_000
+_AGAIN: Final = (
+    "This plan cannot run, and nothing of it was run:\n{findings}\nMend every point. Answer with "
+    "the whole plan again: one JSON object that is a valid ExecutionPlan, and nothing else."
+)
+
+
+async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
+    """Ask once and keep the answer as a draft, whatever it is: `check_flow` judges it.
+
+    The round in its event numbers the asks for one plan, from 1.
+    """
+    began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
+    round_ = len(state.drafts) + 1
+    emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
+    catalog = await parts.toolbox.catalog(user_id())
+    said: list[str] = []
+    answer = await ask(
+        parts.models, "flow_planner", _messages(state, context, parts, catalog),
+        context=context, ledger=await ledger_for(context, state, parts.journal),
+        contract=ExecutionPlan, read=partial(_read, said), most_asks=1,
+        emit=emit, hooks=parts.hooks,
+    )  # fmt: skip
+    update = FlowUpdate(
+        spend=spent_since(began, answer.spend),
+        warnings=[*catalog.warnings, *answer.notes],
+    )
+    if answer.refused:
+        update |= FlowUpdate(
+            planning="blocked", halt=limit_reason(answer.refused), unmet=answer.problems[-1:]
+        )
+    else:
+        drafts = [*state.drafts, _draft(answer, "".join(said))]
+        update |= FlowUpdate(planning="check", drafts=drafts)
+    return changes(state, update)
+
+
+def _read(said: list[str], message: AIMessage) -> Reading[ExecutionPlan]:
+    """Read the plan, and note the words it was written in: the next ask begins with them."""
+    reading = read_answer(message, ExecutionPlan)
+    said.append(reading.text)
+    return reading
+
+
+def _draft(answer: Answer[ExecutionPlan], text: str) -> Draft:
+    plan = answer.parsed
+    return Draft(
+        text=storable(text[:_LONGEST_QUOTE]),
+        plan=None if plan is None else storable_json(plan.model_dump()),
+        findings=[storable(problem) for problem in answer.problems],
+    )
+
+
+def _messages(
+    state: FlowState, context: Context, parts: Parts, catalog: Catalog
+) -> list[BaseMessage]:
+    """The request; after an unsound draft it is the last one, the draft, and what is wrong."""
+    data = {
+        "request": state.request,
+        "conversation": conversation_of(state.messages),
+        "tools": capabilities(catalog),
+        "limits": {"steps": context.max_steps},
+        "previous_plan": _variables(state),
+        "steps": steps_view(state.todos),
+        "failures": state.causes,
+        "improvements": state.improvements,
+        "additional_context": hook_notes(state.hook_context),
+    }
+    return [*parts.opening("flow_planner", context, data), *_repairs(state.drafts)]
+
+
+def _variables(state: FlowState) -> dict[str, object]:
+    """The variables that steps of the last plan refer to."""
+    variables = state.plan.get("global_variables")
+    return {"globalVariables": variables} if variables and state.todos else {}
+
+
+def _repairs(drafts: Sequence[Draft]) -> list[BaseMessage]:
+    """Each draft as the model's own words, with everything that was found in it."""
+    talk: list[BaseMessage] = []
+    for draft in drafts:
+        findings = "\n".join(f"- {finding}" for finding in draft["findings"])
+        # Some providers refuse an empty message.
+        talk += [AIMessage(draft["text"] or "(no answer)")]
+        talk += [HumanMessage(_AGAIN.format(findings=findings))]
+    return talk

@@ -1,0 +1,225 @@
+"""Recover: find out why required steps failed, and choose what to do about it, or end the turn."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from langgraph.runtime import Runtime
+
+from ...models.ask import Answer, ask
+from ...state.canonical import hash_of
+from ...state.context import Context, context_of
+from ...state.events import Emit
+from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, failed_steps
+from ...state.flow_contracts import RecoveryDecision, Strategy
+from ...state.loop import changes
+from ...state.outcome import Reason, denial
+from ...tools.catalog import Catalog
+from ...turn.allowance import ledger_for, limit_reason, spent_since
+from ...turn.events import emitter
+from ...turn.hooks import hook_notes
+from ...turn.scope import user_id
+from ..conversation import conversation_of
+from ..parts import Parts
+from .outcome import told
+from .views import steps_view
+
+SAME_FAILURE: Final = "The same call failed in the same way before, so no other try is made."
+_MOST_CAUSES: Final = 20
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """What is done about the failure; with `halt` the turn ends, and `why` is told to the user."""
+
+    strategy: Strategy
+    why: str
+    halt: Reason | None = None
+    warnings: tuple[str, ...] = ()
+
+
+async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
+    """Decide about the required steps that failed.
+
+    No model is asked where nobody allowed the call, where the same call failed the same way before
+    in this turn, or where every strategy was taken as often as it may be.
+    """
+    began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
+    failed = failed_steps(state.todos)
+    catalog = await parts.toolbox.catalog(user_id())
+    causes = causes_of(failed, catalog)
+    left = strategies_left(state.recoveries, causes, context.max_recoveries)
+    answer: Answer[RecoveryDecision] | None = None
+    decision = _hopeless(state, failed, causes, left)
+    if decision is None:
+        answer = await _asked(state, causes, left, context, parts, emit)
+        decision = _chosen(answer, left)
+    update = _ended(state, failed, decision) if decision.halt else _goes_on(state, causes, decision)
+    update |= FlowUpdate(
+        strategy=decision.strategy,
+        failures_seen=[*state.failures_seen, *map(key_of, causes)],
+        calls=[],
+        spend=spent_since(began, answer.spend if answer else {}),
+        warnings=[*catalog.warnings, *(answer.notes if answer else []), *decision.warnings],
+    )
+    emit(
+        {
+            "type": "recovery",
+            "strategy": decision.strategy,
+            "reason": decision.why,
+            "steps": [step["id"] for step in failed],
+        }
+    )
+    return changes(state, update)
+
+
+def _hopeless(
+    state: FlowState, failed: Sequence[FlowStep], causes: Sequence[Cause], left: dict[str, int]
+) -> _Decision | None:
+    """The end of the turn where no other try could help; None where one might."""
+    refused = denial(failed)
+    if refused:
+        return _Decision("give_up", "It was refused, which no other plan could change.", refused)
+    if not set(state.failures_seen).isdisjoint(map(key_of, causes)):
+        return _Decision("give_up", SAME_FAILURE, "SAME_BLOCKERS")
+    if not left:
+        made = sum(state.recoveries.values())
+        return _Decision("give_up", f"No repair is left; {made} were made.", "MAX_ROUNDS")
+    return None
+
+
+async def _asked(
+    state: FlowState,
+    causes: Sequence[Cause],
+    left: dict[str, int],
+    context: Context,
+    parts: Parts,
+    emit: Emit,
+) -> Answer[RecoveryDecision]:
+    """Ask for a strategy that may still be taken."""
+    number = sum(state.recoveries.values()) + 1
+    emit({"type": "phase", "role": "recovery", "action": "recovering", "round": number})
+    data = {
+        "request": state.request,
+        "conversation": conversation_of(state.messages),
+        "steps": steps_view(state.todos),
+        "failures": list(causes),
+        "strategies": left,
+        "improvements": state.improvements,
+        "additional_context": hook_notes(state.hook_context),
+    }
+    return await ask(
+        parts.models, "recovery", parts.opening("recovery", context, data), context=context,
+        ledger=await ledger_for(context, state, parts.journal), contract=RecoveryDecision,
+        check=lambda decision: _problems(decision, left), emit=emit, hooks=parts.hooks,
+    )  # fmt: skip
+
+
+def _problems(decision: RecoveryDecision, left: dict[str, int]) -> list[str]:
+    allowed = [*left, "give_up"]
+    if decision.strategy in allowed:
+        return []
+    return [f"the strategy {decision.strategy} may not be taken now; choose one of {allowed}"]
+
+
+def _chosen(answer: Answer[RecoveryDecision], left: dict[str, int]) -> _Decision:
+    """What the model chose; where it chose nothing of use, another plan, if one is left."""
+    if answer.refused:
+        return _Decision("give_up", answer.problems[-1], limit_reason(answer.refused))
+    chosen = answer.parsed
+    if chosen is not None:
+        halt: Reason | None = "ERROR" if chosen.strategy == "give_up" else None
+        return _Decision(chosen.strategy, chosen.reason, halt)
+    why = f"The recovery gave no usable decision ({'; '.join(answer.problems)})"
+    if "replan_from_failure" in left:
+        return _Decision("replan_from_failure", "", warnings=(f"{why}: another plan is made.",))
+    return _Decision("give_up", f"{why}.", "ERROR")
+
+
+def _ended(state: FlowState, failed: Sequence[FlowStep], decision: _Decision) -> FlowUpdate:
+    """End the turn: what is not done are the failures in their own words, then why it ends."""
+    told_so = [f"{_before(state)}{told(step)}" for step in failed]
+    why = f"Given up: {decision.why}" if decision.halt == "ERROR" else decision.why
+    unmet = list(dict.fromkeys([*state.unmet, *told_so, why]))
+    return FlowUpdate(halt=decision.halt, unmet=unmet)
+
+
+def _before(state: FlowState) -> str:
+    """Says so where the failure came in spite of another plan."""
+    replanned_for = dict.fromkeys(cause["step"] for cause in state.causes)
+    return f"After replanning from {', '.join(replanned_for)}: " if replanned_for else ""
+
+
+def _goes_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> FlowUpdate:
+    """Run the failed steps again, or have another plan made that is told what failed and why."""
+    taken = state.recoveries.get(decision.strategy, 0) + 1
+    update = FlowUpdate(recoveries={**state.recoveries, decision.strategy: taken})
+    if decision.strategy == RETRY:
+        again = [FlowStep(id=c["step"], status="pending", failure="", shape="") for c in causes]
+        return update | FlowUpdate(todos=again)
+    known = [*state.causes, *(cause for cause in causes if cause not in state.causes)]
+    update |= FlowUpdate(causes=known[-_MOST_CAUSES:], drafts=[])
+    if decision.why:
+        ids = ", ".join(cause["step"] for cause in causes)
+        mend = f"{ids} failed, {decision.strategy} was chosen: {decision.why}"
+        update["improvements"] = [*state.improvements, mend]
+    return update
+
+
+RETRY: Final = "retry_step"
+_BOUNDS: Final[dict[str, int]] = {RETRY: 2, "replan_from_failure": 2, "complete_replan": 1}
+"""How often each strategy may be taken in a user turn."""
+
+# The same call would fail the same way: what it was made from does not change.
+_SAME_AGAIN: Final = frozenset({"bad_arguments", "missing_input"})
+# The call may have changed the world, so that only one that may be repeated is made again.
+_MAY_HAVE_RUN: Final = frozenset({"timeout", "uncertain", "unexpected_result", "execution_error"})
+
+
+def causes_of(failed: Sequence[FlowStep], catalog: Catalog) -> list[Cause]:
+    """What is known of each failure, as whoever repairs the plan is shown it."""
+    return [_cause(step, catalog) for step in failed]
+
+
+def _cause(step: FlowStep, catalog: Catalog) -> Cause:
+    tool = catalog.find(step["tool"])
+    return Cause(
+        step=step["id"],
+        description=step["description"],
+        tool=step["tool"],
+        arguments=step["arguments"],
+        failure=step.get("failure") or "execution_error",
+        error=step.get("feedback") or "no error was told",
+        attempts=step.get("attempts", 0),
+        safe_to_repeat=tool is not None and tool.resendable,
+    )
+
+
+def key_of(cause: Cause) -> str:
+    """What makes two failures the same: the call as planned and its error, under whatever id."""
+    return hash_of([cause["tool"], cause["arguments"], cause["failure"], cause["error"]])
+
+
+def strategies_left(taken: Mapping[str, int], causes: Sequence[Cause], most: int) -> dict[str, int]:
+    """The strategies that may still be taken, each with how often.
+
+    Retrying is none of them where one of the calls would fail the same way again, or may have
+    taken effect and must not be made twice.
+
+    Args:
+        taken: Strategy to how often it was taken this turn.
+        causes: What failed.
+        most: Bound for all strategies together.
+    """
+    total = most - sum(taken.values())
+    left = {name: min(bound - taken.get(name, 0), total) for name, bound in _BOUNDS.items()}
+    if not all(_may_be_retried(cause) for cause in causes):
+        del left[RETRY]
+    return {name: count for name, count in left.items() if count > 0}
+
+
+def _may_be_retried(cause: Cause) -> bool:
+    if cause["failure"] in _SAME_AGAIN:
+        return False
+    return cause["safe_to_repeat"] or cause["failure"] not in _MAY_HAVE_RUN

@@ -1,0 +1,119 @@
+"""Show the plan to the user before it runs. One interrupt, nothing before it."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+from pydantic.alias_generators import to_snake
+
+from ...flow.carry import difference
+from ...models.parse import read_object
+from ...state.context import Context, context_of
+from ...state.flow import FlowState, FlowStep, FlowUpdate, step_of
+from ...state.flow_contracts import ExecutionPlan
+from ...state.loop import changes
+from ...state.questions import Answer, question
+from ...state.shortened import shortened
+from ...turn.events import emitter
+from ...turn.scope import user_id
+from ..parts import Parts
+from .adoption import adopted, flaws_of
+from .views import as_planned, finished, unfinished, without_results
+
+NAME: Final = "review_flow"
+_SHOWN: Final = 200
+_REJECTED: Final = "The user rejected the plan: make a different one."
+
+
+async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
+    """Approve runs the plan, an edit replaces it, words send it back to the planner.
+
+    An edit that cannot run is asked about again, with all that is wrong with it.
+    """
+    changed = difference(state.reviewed, state.todos) if state.reviewed else []
+    answer = interrupt(
+        question(NAME, _shown(state, changed), _as_text(state, changed)), response_schema=Answer
+    )
+    if answer.type == "edit":
+        return changes(state, await _edited(answer.args or {}, state, runtime, parts))
+    update = FlowUpdate(planning="ready", objection=[], reviewed=without_results(state.todos))
+    if answer.type != "approve":
+        wish = f"The user says: {answer.message.strip() or _REJECTED}"
+        update |= FlowUpdate(planning="again", improvements=[*state.improvements, wish])
+    return changes(state, update)
+
+
+async def _edited(
+    args: dict[str, Any], state: FlowState, runtime: Runtime[Context], parts: Parts
+) -> FlowUpdate:
+    """Take an edited plan if it is sound; else put the question again.
+
+    Variables and whatever else an edit leaves out stay as they are.
+    """
+    catalog, context = await parts.toolbox.catalog(user_id()), context_of(runtime)
+    plan, problems = read_object(
+        _left_as_it_is(state, args) | _read(args),
+        ExecutionPlan,
+        lambda plan: flaws_of(plan, state, catalog, context),
+    )
+    if plan is None:
+        return FlowUpdate(planning="review", objection=problems)
+    steps, update = adopted(plan, state, catalog)
+    emitter(runtime)({"type": "plan", "round": len(update["prints"]), "todos": steps})
+    seen = FlowUpdate(planning="ready", objection=[], reviewed=without_results(steps))
+    return update | seen
+
+
+def _left_as_it_is(state: FlowState, args: dict[str, Any]) -> dict[str, Any]:
+    """The plan without its steps, and without the fields that an edit gives in either spelling."""
+    before = ExecutionPlan.model_validate(state.plan).model_dump(by_alias=True)
+    given = {to_snake(name) for name in args}
+    return {name: value for name, value in before.items() if to_snake(name) not in given}
+
+
+def _read(args: dict[str, Any]) -> dict[str, Any]:
+    """The edited plan; front ends that edit in text fields send the list of steps as JSON text."""
+    try:
+        return {**args, "steps": json.loads(args["steps"])}
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return args
+
+
+def _shown(state: FlowState, changed: Sequence[str]) -> dict[str, Any]:
+    """The plan as fields of the question; what is done cannot be edited, so it stands apart."""
+    shown = {
+        "goal": state.plan.get("goal") or state.request,
+        "steps": as_planned(unfinished(state.todos)),
+        "globalVariables": state.plan.get("global_variables"),
+        "leftOut": state.plan.get("left_out"),
+        "finished": [step_of(s, "id", "description", "tool") for s in finished(state.todos)],
+        "changes": list(changed),
+        "problems": state.objection,
+    }
+    always = ("goal", "steps")
+    return {key: value for key, value in shown.items() if value or key in always}
+
+
+def _as_text(state: FlowState, changed: Sequence[str]) -> str:
+    parts = [
+        _list(
+            "The plan as you edited it cannot run, so the one below still stands:", state.objection
+        ),
+        _list("Run this plan?", [_line(step) for step in unfinished(state.todos)]),
+        _list("It leaves out:", state.plan.get("left_out", [])),
+        _list("Changed since you saw it:", changed),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _list(heading: str, lines: Sequence[str]) -> str:
+    return "\n".join([heading, *lines]) if lines else ""
+
+
+def _line(step: FlowStep) -> str:
+    short = shortened(json.dumps(step["arguments"], ensure_ascii=False), _SHOWN)
+    needs = ", ".join(step["depends_on"] or [])
+    after = f" (after {needs})" if needs else ""
+    return f"{step['id']}. {step['description']}: {step['tool']}({short}){after}"

@@ -1,0 +1,1 @@
+"""The phases of plan_execute_verify."""

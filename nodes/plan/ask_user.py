@@ -1,0 +1,24 @@
+"""Ask the user what only the user can answer. One interrupt, nothing before it."""
+
+from langgraph.types import interrupt
+
+from ...state.loop import PlanState, PlanUpdate
+from ...state.questions import Words, question
+
+
+async def ask_user(state: PlanState) -> PlanUpdate:
+    """Wait for an answer; a refusal to answer ends the run as blocked."""
+    answer = interrupt(
+        question(
+            "ask_user", {"questions": state.missing}, " ".join(state.missing), answers="respond"
+        ),
+        response_schema=Words,
+    )
+    if answer.type == "reject":
+        return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)
+    given = {"question": " ".join(state.missing), "answer": answer.words}
+    return PlanUpdate(
+        planning="again",
+        missing=[],
+        answers=[*state.answers, given],
+    )

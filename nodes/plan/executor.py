@@ -1,0 +1,176 @@
+"""Executor: one model turn on one task; it calls tools or reports."""
+
+import time
+from collections.abc import Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.runtime import Runtime
+
+from ...calls.gate import settle_ids
+from ...calls.stored import has_stored
+from ...calls.tool_hooks import stopped_after, stopped_by
+from ...models.ask import Answer, ask
+from ...models.extract import extract
+from ...state.context import Context, context_of
+from ...state.contracts import ExecutorResponse, decide_task
+from ...state.events import Emit
+from ...state.loop import TaskState, TaskUpdate
+from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, repeated_text
+from ...turn.allowance import ledger_for, spent_since
+from ...turn.events import emitter, noting
+from ...turn.hooks import hook_notes
+from ...turn.scope import user_id
+from ..conversation import signature, task_view
+from ..parts import Parts
+from ..planned import planned_calls
+
+SHOWN = ("id", "description", "acceptance_criteria", "inputs", "feedback")
+NEXT_STEP = "Go on with the task: call a tool, or report."
+NO_REPORT = "no report within the allowed rounds"
+LAST_ROUND = "This is the last round, no tools are left: report what you have, honestly."
+NUDGE = (
+    "You have said the same again and again without getting on. Do something else now: call a "
+    "tool, or report what you have and what stands in the way."
+)
+_ENDS = {"complete": "completed", "skip": "skipped", "fail": "failed"}
+
+
+async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts) -> TaskUpdate:
+    """Ask for the next step of the task and read what it means."""
+    began, context = time.monotonic(), context_of(runtime)
+    emit, notes = noting(emitter(runtime))
+    ended = _ended_by_calls(state, emit)
+    if ended:
+        return ended
+    round_ = state.round + 1
+    number = state.task.get("rounds", 0) + round_
+    task = state.task["id"]
+    emit({"type": "phase", "role": "executor", "action": "thinking", "task": task, "round": number})
+    catalog = await parts.toolbox.catalog(user_id())
+    last = state.task.get("rounds_this_turn", 0) + round_ >= context.max_executor_rounds
+    answer = await ask(
+        parts.models, "executor", _messages(state, context, parts, last=last), context=context,
+        ledger=await ledger_for(context, state, parts.journal, branch=task),
+        contract=ExecutorResponse, bump=state.task.get("attempts", 0),
+        tools=() if last else catalog.specs(capped=has_stored(state.messages)), emit=emit,
+        hooks=parts.hooks,
+    )  # fmt: skip
+    update = TaskUpdate(
+        round=round_,
+        calls=[],
+        spend=spent_since(began, answer.spend),
+        warnings=answer.notes,
+        messages=[_own(answer.message, task, number)],
+    )
+    if not (answer.message.tool_calls or answer.message.invalid_tool_calls):
+        return update | _report(state, answer, emit, last=last)
+    if last:
+        return update | _ended("failed", answer.message.text, NO_REPORT)
+    calls = await planned_calls(
+        answer.message, path=task, round_=number, complete=answer.complete, catalog=catalog,
+        context=context, parts=parts, emit=emit,
+    )  # fmt: skip
+    update["warnings"] = [*answer.notes, *notes]
+    if stopped := stopped_by(calls):
+        return update | _stopped(stopped)
+    return update | TaskUpdate(
+        calls=calls, messages=[_own(settle_ids(answer.message, calls), task, number)]
+    )
+
+
+def _ended_by_calls(state: TaskState, emit: Emit) -> TaskUpdate | None:
+    """The end of a task whose last calls went round in circles, or after which a hook ended it."""
+    if state.strikes >= LAST_STRIKE:
+        return _stuck(state, loop_told(state.evidence), emit)
+    stopped = stopped_after(state.messages)
+    return _stopped(stopped) if stopped else None
+
+
+def _stopped(why: str) -> TaskUpdate:
+    """End the task because a hook does not let it go on."""
+    return _ended("failed", "", why) | TaskUpdate(denied="denied", calls=[])
+
+
+def _own(message: AIMessage, task: str, number: int) -> AIMessage:
+    """The message under an id of this turn: providers repeat ids, and a known id replaces."""
+    extra = message.additional_kwargs | signature("executor")
+    return message.model_copy(update={"id": f"{task}.{number}", "additional_kwargs": extra})
+
+
+def _messages(state: TaskState, context: Context, parts: Parts, *, last: bool) -> list[BaseMessage]:
+    """Role and task first, then this task's own scratch: each call extends the one before it."""
+    opening = parts.opening("executor", context, _data(state))
+    return [*opening, *state.messages, *([HumanMessage(LAST_ROUND)] if last else [])]
+
+
+def _data(state: TaskState) -> dict[str, object]:
+    return {
+        "request": state.request,
+        "task": task_view(state.task, *SHOWN),
+        "results_so_far": state.results_so_far,
+        "additional_context": hook_notes(state.hook_context),
+    }
+
+
+def _report(
+    state: TaskState, answer: Answer[ExecutorResponse], emit: Emit, *, last: bool
+) -> TaskUpdate:
+    """End the task, start it afresh or go on, by the report's flags; never by its words."""
+    report = answer.parsed
+    if answer.refused == "hook":
+        return _stopped("; ".join(answer.problems))
+    if report is None:
+        return _ended("failed", answer.message.text, "; ".join(answer.problems))
+    decision = decide_task(report, state.task["id"])
+    if decision in _ENDS:
+        why = "" if decision == "complete" else report.summary
+        ended = _ended(_ENDS[decision], report.summary, why)
+        wishes: dict[str, str] = {t.id: t.status for t in report.todos if t.id != state.task["id"]}
+        return ended | TaskUpdate(wishes=wishes)
+    if last:
+        return _ended("failed", report.summary, "not completed within the allowed rounds")
+    if decision == "retry":
+        note = HumanMessage(f"You chose to start afresh. Your last report: {report.summary}")
+        return TaskUpdate(messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), note])
+    spoken = AIMessage(answer.message.text or report.summary)
+    return _next_step(state, spoken, emit)
+
+
+def _next_step(state: TaskState, spoken: AIMessage, emit: Emit) -> TaskUpdate:
+    """Go on after a report that ends nothing, unless it says what was said over and over."""
+    chant = repeated_text([_said(message) for message in [*_unbroken(state.messages), spoken]])
+    if not chant:
+        return TaskUpdate(messages=[spoken, HumanMessage(NEXT_STEP)])
+    strikes = state.strikes + 1
+    if strikes >= LAST_STRIKE:
+        return _stuck(state, f"loop detected: the same words came again and again: {chant}", emit)
+    emit({"type": "loop", "task": state.task["id"], "strike": strikes, "what": chant})
+    return TaskUpdate(strikes=strikes, messages=[spoken, HumanMessage(NUDGE)])
+
+
+def _unbroken(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """What the executor said since its last call or nudge: whoever calls tools is not chanting."""
+    said: list[AnyMessage] = []
+    for message in reversed(messages):
+        if message.type == "tool" or message.text == NUDGE:
+            break
+        if message.type == "ai":
+            said.insert(0, message)
+    return said
+
+
+def _said(message: AnyMessage) -> str:
+    """The words of a report; the JSON around them is the same each time."""
+    summary = (extract(message.text).value or {}).get("summary")
+    return summary if isinstance(summary, str) else message.text
+
+
+def _stuck(state: TaskState, why: str, emit: Emit) -> TaskUpdate:
+    """End the task: warned once, it went round in circles again."""
+    emit({"type": "loop", "task": state.task["id"], "strike": LAST_STRIKE, "what": why})
+    return _ended("failed", "", why) | TaskUpdate(denied=LOOP_DETECTED, strikes=LAST_STRIKE)
+
+
+def _ended(status: str, result: str, feedback: str) -> TaskUpdate:
+    return TaskUpdate(status=status, result=result, feedback=feedback)

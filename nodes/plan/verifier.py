@@ -1,0 +1,125 @@
+"""Verifier: judges tasks and answer by the evidence; a verdict without proof is not believed."""
+
+import time
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from ...models.ask import Answer, ask
+from ...state.context import Context, context_of
+from ...state.contracts import VerifierResponse
+from ...state.evidence import (
+    Evidence,
+    admissible,
+    by_citation,
+    check_verdict,
+    clean_citation,
+    rejected_verdict,
+)
+from ...state.loop import PlanState, PlanUpdate, changes
+from ...state.outcome import denial
+from ...state.plan import Task, merge_tasks
+from ...turn.allowance import ledger_for, limit_reason, spent_since
+from ...turn.events import emitter
+from ...turn.hooks import hook_notes
+from ..conversation import answer_id, conversation_of, signature, task_view
+from ..parts import Parts
+
+JUDGED = ("id", "description", "acceptance_criteria", "status", "result", "feedback")
+
+
+async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
+    """Ask for a verdict, check its citations, and decide whether another cycle may run."""
+    began = time.monotonic()
+    context, emit = context_of(runtime), emitter(runtime)
+    emit({"type": "phase", "role": "verifier", "action": "verifying", "round": state.cycles + 1})
+    ledger = await ledger_for(context, state, parts.journal)
+    if ledger.exhausted:
+        ledger.last_turn()
+    data = {
+        "request": state.request,
+        "conversation": conversation_of(state.messages),
+        "tasks": [task_view(t, *JUDGED) for t in state.todos],
+        "evidence": [_shown(record) for record in admissible(state.evidence, state.todos)],
+        "additional_context": hook_notes(state.hook_context),
+    }
+    answer = await ask(
+        parts.models, "verifier", parts.opening("verifier", context, data), context=context,
+        ledger=ledger, contract=VerifierResponse, emit=emit, hooks=parts.hooks,
+        check=lambda verdict: check_verdict(verdict, state.todos, state.evidence),
+    )  # fmt: skip
+    update = _judged(state, answer, context)
+    update["spend"] = spent_since(began, answer.spend)
+    update["warnings"] = answer.notes
+    improvements = update.get("improvements", [])
+    emit({"type": "verdict", "passed": update["task_completed"], "improvements": improvements})
+    return changes(state, update)
+
+
+def _shown(record: Evidence) -> dict[str, object]:
+    keys = ("id", "task", "tool", "arguments", "status", "result")
+    return {key: record.get(key) for key in keys}
+
+
+def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context) -> PlanUpdate:
+    verdict = answer.parsed or rejected_verdict(answer.problems)
+    blockers = sorted(_blockers(state, verdict))
+    judged = _judged_tasks(state, verdict)
+    update = PlanUpdate(
+        cycles=state.cycles + 1,
+        task_completed=verdict.passed,
+        improvements=[] if verdict.passed else verdict.improvements,
+        blockers=blockers,
+        todos=judged,
+    )
+    if verdict.passed:
+        return update | PlanUpdate(messages=[_final(state, verdict.summary)])
+    if state.halt:
+        return update
+    if answer.refused:
+        return update | PlanUpdate(halt=limit_reason(answer.refused), should_continue=False)
+    tasks = merge_tasks(state.todos, [judged])
+    return update | _another_cycle(state, tasks, blockers, context)
+
+
+def _final(state: PlanState, answer: str) -> AIMessage:
+    """The answer as the conversation keeps it; the same id if the turn is taken up again."""
+    return AIMessage(answer, id=answer_id(state), additional_kwargs=signature("verifier"))
+
+
+def _another_cycle(
+    state: PlanState, tasks: list[Task], blockers: list[str], context: Context
+) -> PlanUpdate:
+    """Stop where another cycle cannot help: permission, no progress, no cycles left."""
+    refused = denial(tasks)
+    if refused:
+        return PlanUpdate(halt=refused, should_continue=False)
+    if blockers and blockers == state.blockers:
+        return PlanUpdate(halt="SAME_BLOCKERS", should_continue=False)
+    if state.cycles + 1 >= context.max_verify_cycles:
+        return PlanUpdate(halt="MAX_ROUNDS", should_continue=False)
+    return PlanUpdate(should_continue=True)
+
+
+def _blockers(state: PlanState, verdict: VerifierResponse) -> set[str]:
+    """What keeps the verdict from passing: the unproven tasks, else the improvements."""
+    if verdict.passed:
+        return set()
+    words = {t["id"]: t["description"] for t in state.todos}
+    unproven = {words[t.id] for t in verdict.tasks if not t.completed and t.id in words}
+    return unproven or set(verdict.improvements)
+
+
+def _judged_tasks(state: PlanState, verdict: VerifierResponse) -> list[Task]:
+    """Proven tasks get the evidence the verdict cites; rejected ones must be done again."""
+    known = by_citation(state.evidence, state.todos)
+    status = {t["id"]: t["status"] for t in state.todos}
+    changed = []
+    for judged in verdict.tasks:
+        if judged.completed:
+            cited = [known[c]["id"] for c in map(clean_citation, judged.evidence) if c in known]
+            changed.append(Task(id=judged.id, evidence=cited))
+        elif status.get(judged.id) == "completed":
+            why = judged.feedback or "not accepted"
+            changed.append(Task(id=judged.id, status="failed", feedback=why))
+    return changed

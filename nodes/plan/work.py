@@ -1,0 +1,110 @@
+"""Work: every unfinished task runs the executor graph as soon as its dependencies are done."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from ...doors.journal import Journal
+from ...state.context import Context, context_of
+from ...state.events import Emit
+from ...state.loop import PlanState, PlanUpdate, changes
+from ...state.plan import Task, in_order, waits_for
+from ...turn.allowance import ledger_for, limit_reason, sharing, spent_since
+from ...turn.budget import Ledger
+from ...turn.events import emitter, events_to
+from ...turn.schedule import run_ready
+from .task_ends import (
+    TaskEnd,
+    carried,
+    end_of,
+    gathered,
+    missing_for,
+    results_for,
+    seconds_before,
+    spent_by,
+)
+
+RunTask = Callable[[Any], Awaitable[Any]]
+
+
+async def work(
+    state: PlanState, runtime: Runtime[Context], *, run_task: RunTask, journal: Journal
+) -> PlanUpdate:
+    """Run the plan; failed tasks are data, a question or a drain leaves the rest to the resume."""
+    began = time.monotonic()
+    context, emit = context_of(runtime), emitter(runtime)
+    ledger = await ledger_for(context, state, journal)
+    crew = _Crew(state, run_task, ledger, emit)
+    order = [t["id"] for t in in_order(state.todos) if t["status"] == "pending"]
+    waits = {i: [w for w in ids if w in order] for i, ids in waits_for(state.todos).items()}
+    ledger.span = partial(seconds_before, waits)
+    with sharing(ledger), events_to(emit):
+        ends = await run_ready(
+            order,
+            waits,
+            crew.run,
+            slots=context.max_parallel_tasks,
+            drained=lambda: bool(runtime.drain_requested),
+            ended=lambda end: ledger.recall(end["id"], end["spend"]),
+        )
+    ended = list(ends.values())
+    update = gathered(state.todos, ended)
+    update["spend"] = spent_since(began - ledger.recalled_seconds, spent_by(ended))
+    unfinished = any(end["status"] != "completed" for end in ended)
+    return changes(state, update | _limit(ledger, unfinished=unfinished))
+
+
+def _limit(ledger: Ledger, *, unfinished: bool) -> PlanUpdate:
+    """End the run where a limit is reached; spent tool calls are no matter once all is done."""
+    spent = ledger.exhausted
+    if spent is None or (spent == "tool_calls" and not unfinished):
+        return PlanUpdate()
+    return PlanUpdate(halt=limit_reason(spent), should_continue=False)
+
+
+@dataclass(frozen=True)
+class _Crew:
+    """Runs single tasks of one pass."""
+
+    state: PlanState
+    run_task: RunTask
+    ledger: Ledger
+    emit: Emit
+
+    async def run(self, task_id: str, waited_for: dict[str, TaskEnd]) -> TaskEnd:
+        """Run one task, unless a dependency failed or the allowance is spent."""
+        task = next(t for t in self.state.todos if t["id"] == task_id)
+        done = [carried(t) for t in self.state.todos if t["status"] == "completed"]
+        known = [*done, *waited_for.values()]
+        stopped = self._cannot_start(task, known)
+        if stopped:
+            self._tell(task, "blocked")
+            return end_of(task, {"status": "blocked", "feedback": stopped})
+        self._tell(task, "in_progress")
+        began = time.monotonic()
+        final = await self.run_task(
+            {
+                "request": self.state.request,
+                "turn_id": self.state.turn_id,
+                "hook_context": self.state.hook_context,
+                "task": task,
+                "results_so_far": results_for(task, known),
+            }
+        )
+        end = end_of(task, final, time.monotonic() - began)
+        self._tell(task, end["status"])
+        return end
+
+    def _cannot_start(self, task: Task, known: list[TaskEnd]) -> str:
+        if self.ledger.exhausted:
+            return f"the allowance of {self.ledger.exhausted} is spent"
+        missing = missing_for(task, known)
+        return f"waits for {', '.join(missing)}, which did not complete" if missing else ""
+
+    def _tell(self, task: Task, status: str) -> None:
+        about = {"id": task["id"], "description": task["description"]}
+        self.emit({"type": "task", **about, "status": status, "attempt": task["attempts"] + 1})

@@ -1,0 +1,140 @@
+"""What the phases of the ReAct loop share: one history, shown so that requests only ever grow.
+
+Every request of a phase begins with the one before it, byte for byte, so that providers can reuse
+what they have read. None ends with words of the assistant: some providers take those for the
+beginning of the answer, some refuse them. So a cue follows them, always the same at the same
+place; it is shown, never stored.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile, zip_longest
+from typing import Any, Final
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+)
+
+from ...prompts.sections import section
+from ...state.canonical import storable
+from ...state.context import Context
+from ...state.react import ENDS, Phase, ReactState
+from ...turn.hooks import hook_notes
+from ..conversation import signature
+from ..parts import Parts
+
+ROLE: Final = "agent_type"
+REPEATS: Final = "repeats"
+"""Marks a message that says what was said again and again."""
+REJECTED: Final = "rejected"
+"""Holds why a hook did not accept such a message."""
+ACT: Final = "Take this step now."
+THINK: Final = "What is needed next: another step, or the complete answer?"
+ANSWER_NOW: Final = (
+    "No step is left. Write the complete answer from what is there, say plainly what is missing, "
+    "and set shouldContinue to false."
+)
+
+
+def opening(
+    role: Phase,
+    state: ReactState,
+    context: Context,
+    parts: Parts,
+    tools: Sequence[Mapping[str, Any]] = (),
+) -> list[BaseMessage]:
+    """The request of a phase: its system prompt and the shared history.
+
+    Args:
+        role: The phase.
+        state: Holds the history.
+        context: The run's settings.
+        parts: Holds the prompts.
+        tools: What a prompt that lists tools lists, each with `name` and `description`.
+    """
+    prompts = parts.prompts
+    build = {
+        "thought": prompts.get_thought_prompt,
+        "action": prompts.get_action_prompt,
+        "observation": prompts.get_observation_prompt,
+    }[role]
+    system = build(
+        context.resource_id,
+        context.task_id,
+        tools,
+        system_context=context.system_context,
+        business_context=context.business_context.get(role, ""),
+        language=context.language if context.language != "en" else "",
+    )
+    if notes := hook_notes(state.hook_context):
+        system = f"{system}\n\n{section('additional_context', notes)}"
+    return [SystemMessage(system), *shown(state.messages)]
+
+
+def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
+    """The history with a cue between words of the assistant and what the assistant says next."""
+    history: list[BaseMessage] = []
+    for message, follows in zip_longest(messages, messages[1:]):
+        history.append(message)
+        if is_words(message) and (follows is None or follows.type == "ai"):
+            history.append(_cue(message))
+    return history
+
+
+def _cue(message: AnyMessage) -> HumanMessage:
+    about = message.additional_kwargs
+    text = ACT if about.get(ROLE) == "thought" and not about.get(ENDS) else THINK
+    if about.get(REPEATS):
+        text = f"You have said the same again and again. Get on with something else. {text}"
+    if about.get(REJECTED):
+        text = f"This answer was rejected: {about[REJECTED]}\n{THINK}"
+    return _CUES.get(text) or _as_cue(text)
+
+
+def _as_cue(text: str) -> HumanMessage:
+    return HumanMessage(text, additional_kwargs={ROLE: "loopwright"})
+
+
+# Every request holds one for each earlier step: made once, not once a request.
+_CUES: Final = {text: _as_cue(text) for text in (ACT, THINK)}
+
+
+def is_words(message: AnyMessage) -> bool:
+    """Whether the assistant says something and calls nothing."""
+    return isinstance(message, AIMessage) and not (message.tool_calls or message.invalid_tool_calls)
+
+
+def said_since_call(messages: Sequence[AnyMessage]) -> list[str]:
+    """What the assistant said after the newest result or word of the user, oldest first."""
+    said = takewhile(
+        lambda m: m.type == "ai" and not m.additional_kwargs.get(REPEATS), messages[::-1]
+    )
+    return [str(message.text) for message in said][::-1]
+
+
+def own(message: AIMessage, state: ReactState, role: Phase, **marks: bool) -> AIMessage:
+    """The message as the history keeps it: signed, and under an id no other message has.
+
+    Args:
+        message: The model's.
+        state: Before the message.
+        role: The phase that asked for it.
+        marks: `ENDS` where it is the answer of the turn, `REPEATS` where it says what was said.
+    """
+    content = message.content
+    update = {
+        "content": storable(content) if isinstance(content, str) else content,
+        "id": message_id(state),
+        "additional_kwargs": message.additional_kwargs
+        | signature(role)
+        | {mark: True for mark, holds in marks.items() if holds},
+    }
+    return message.model_copy(update=update)
+
+
+def message_id(state: ReactState) -> str:
+    """The id of the next message of this turn."""
+    return f"{state.turn_id}.{len(state.messages)}"

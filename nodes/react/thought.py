@@ -1,0 +1,109 @@
+"""Thought: decides the next step, or writes the answer. It has no tools, only their names."""
+
+import time
+from functools import partial
+from typing import Final
+
+from langchain_core.messages import HumanMessage
+from langgraph.runtime import Runtime
+
+from ...models.ask import Answer, ask
+from ...models.thoughts import AgentMeta, read_thought
+from ...state.context import Context, context_of
+from ...state.events import Emit
+from ...state.loop import changes
+from ...state.outcome import Reason
+from ...state.react import ENDS, ReactState, ReactUpdate
+from ...state.repetition import LAST_STRIKE, repeated_text
+from ...turn.allowance import ledger_for, limit_reason, spent_since
+from ...turn.budget import Ledger
+from ...turn.events import emitter
+from ...turn.scope import user_id
+from ..parts import Parts
+from .phases import ANSWER_NOW, REPEATS, opening, own, said_since_call
+
+MOST_ASKS: Final = 2
+NO_FLAG: Final = "The thought phase did not say whether to go on; the action phase decided."
+
+
+async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
+    """Ask for the next step or the answer; where a limit is reached, for the answer alone."""
+    began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
+    ledger = await ledger_for(context, state, parts.journal)
+    halt = _limit(state, context, ledger)
+    iteration = state.iteration if halt else state.iteration + 1
+    emit({"type": "phase", "role": "thought", "action": "thinking", "iteration": iteration})
+    catalog = await parts.toolbox.catalog(user_id())
+    messages = opening("thought", state, context, parts, catalog.summaries())
+    if halt:
+        messages.append(HumanMessage(ANSWER_NOW))
+    answer = await ask(
+        parts.models, "thought", messages,
+        context=context, ledger=ledger, emit=emit, hooks=parts.hooks,
+        read=partial(read_thought, must_answer=halt is not None),
+        most_asks=1 if ledger.exhausted else MOST_ASKS,
+    )  # fmt: skip
+    update = _last(answer, halt) if halt else _next(answer)
+    if update.get("should_continue", True):
+        update |= _repeated(state, answer.message.text, emit)
+    if _kept(answer, halt):
+        ends = not update.get("should_continue", True)
+        marks = {ENDS: ends, REPEATS: "strikes" in update}
+        update["messages"] = [own(answer.message, state, "thought", **marks)]
+    update |= ReactUpdate(
+        phase="thought",
+        iteration=iteration,
+        spend=spent_since(began, answer.spend),
+        warnings=[*catalog.warnings, *answer.notes, *_notes(answer, halt)],
+    )
+    return changes(state, update)
+
+
+def _limit(state: ReactState, context: Context, ledger: Ledger) -> Reason | None:
+    """Why this must be the last turn. A spent budget still grants one call: this one."""
+    if ledger.exhausted:
+        ledger.last_turn()
+        return limit_reason(ledger.exhausted)
+    return "MAX_TURNS" if state.iteration >= context.max_iterations else None
+
+
+def _wants_more(answer: Answer[AgentMeta]) -> bool:
+    return answer.parsed is not None and answer.parsed.should_continue
+
+
+def _kept(answer: Answer[AgentMeta], halt: Reason | None) -> bool:
+    """Whether the text belongs into the history; a last thought of a further step does not."""
+    return bool(answer.message.text) and not (halt and _wants_more(answer))
+
+
+def _repeated(state: ReactState, text: str, emit: Emit) -> ReactUpdate:
+    """Warn a model that says the same again and again; the second time it ends the turn."""
+    chant = repeated_text([*said_since_call(state.messages), text])
+    if not chant:
+        return ReactUpdate()
+    strikes = state.strikes + 1
+    emit({"type": "loop", "task": state.path, "strike": strikes, "what": chant})
+    if strikes < LAST_STRIKE:
+        return ReactUpdate(strikes=strikes)
+    why = f"loop detected: the same words came again and again: {chant}"
+    return ReactUpdate(strikes=strikes, halt="LOOP_DETECTED", unmet=[why])
+
+
+def _notes(answer: Answer[AgentMeta], halt: Reason | None) -> list[str]:
+    return [] if halt or answer.refused or answer.parsed is not None else [NO_FLAG]
+
+
+def _last(answer: Answer[AgentMeta], halt: Reason) -> ReactUpdate:
+    unmet = [f"Not done: {answer.message.text}"] if _wants_more(answer) else []
+    return ReactUpdate(halt=halt, should_continue=False, demanded=False, unmet=unmet)
+
+
+def _next(answer: Answer[AgentMeta]) -> ReactUpdate:
+    """Go on to the action, or end with the text; a flag that cannot be read asks for nothing."""
+    if answer.refused:
+        halt, why = limit_reason(answer.refused), answer.problems[-1:]
+        return ReactUpdate(halt=halt, should_continue=False, unmet=why)
+    if answer.parsed is None:
+        return ReactUpdate(demanded=False)
+    go_on = answer.parsed.should_continue
+    return ReactUpdate(demanded=go_on, should_continue=go_on, task_completed=not go_on)

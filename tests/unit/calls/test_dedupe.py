@@ -1,0 +1,291 @@
+import asyncio
+
+import pytest
+
+from loopwright.calls.dedupe import Memory, asked_again, reusable
+from loopwright.calls.results import ToolResult
+from loopwright.calls.toolbox import Toolbox
+from loopwright.state.context import Context
+from loopwright.tools.catalog import CatalogTool, build_catalog
+from loopwright.tools.mcp import Listing
+from loopwright.tools.mcp_config import read_servers
+from loopwright.tools.python_tools import read_tools
+
+CONTEXT = Context()
+
+
+def tool(name="read", *, server=None, read_only=True, declared=None, **more):
+    hints = {"readOnlyHint": read_only} if declared is None else declared
+    return CatalogTool(
+        name=name, original=name, description="", schema={}, server=server, read_only=read_only,
+        declared=hints, **more,
+    )  # fmt: skip
+
+
+READ, WRITE = tool(), tool("write", read_only=False)
+UNDECLARED = tool("do", read_only=False, declared={})
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class World:
+    """Calls through one memory, as the call path makes them; counts those that really run."""
+
+    def __init__(self, context=CONTEXT):
+        self.clock = Clock()
+        self.memory = Memory(self.clock)
+        self.context = context
+        self.runs = 0
+
+    async def call(
+        self, what=READ, args=None, *, error=False, during=asyncio.sleep, doubt=False, **more
+    ):
+        async with self.memory.use(what, args or {}, context=self.context, **more) as use:
+            if use.known is not None:
+                return use.known.reused()
+            self.runs += 1
+            name = f"1.{self.runs}.0"
+            await during(0)
+            if doubt:
+                use.unsettled()
+            result = ToolResult(f"result {self.runs}", {"n": self.runs}, is_error=error)
+            use.keep(name, result)
+            return result
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.mark.req("S0-67", "S0-68", "S0-70", "S0-71", "S0-72", "S0-75")
+async def test_an_identical_read_is_answered_from_memory_and_says_so(world):
+    await world.call(args={"a": 1, "b": 2})
+    world.clock.now += 12.4
+    again = await world.call(args={"b": 2, "a": 1})
+    head, _, text = again.text.partition("\n")
+    assert head == (
+        "[reused from 1.1.0, 12 s old: the same call was made before; "
+        'add "refresh": true to its arguments to make it again]'
+    )
+    assert text == "result 1"
+    assert again.data == {"n": 1}
+    assert again.artifact == {"reused_from": "1.1.0"}
+    assert not again.is_error
+    await world.call(args={"a": 1})
+    await world.call(tool("read", server="s"), {"a": 1, "b": 2})
+    await world.call(tool("look"), {"a": 1, "b": 2})
+    assert world.runs == 4, "other arguments, another server, another tool"
+
+
+@pytest.mark.req("D3", "S1-34")
+async def test_a_result_gets_too_old(world):
+    await world.call()
+    world.clock.now += 59
+    assert (await world.call()).artifact
+    world.clock.now += 2
+    await world.call()
+    assert world.runs == 2, "being reused does not make a result younger"
+    quick = World(Context(dedupe_seconds=0.5))
+    await quick.call()
+    quick.clock.now += 1
+    await quick.call()
+    assert quick.runs == 2
+
+
+async def test_users_never_see_each_others_results(world):
+    await world.call(user_id="ada")
+    await world.call(user_id="bob")
+    await world.call()
+    assert world.runs == 3
+
+
+@pytest.mark.req("S0-73")
+async def test_errors_are_never_reused(world):
+    await world.call(error=True)
+    await world.call(error=True)
+    await world.call()
+    assert world.runs == 3
+
+
+@pytest.mark.req("D3", "S1-34")
+async def test_a_fresh_result_takes_the_place_of_the_old_one(world):
+    await world.call()
+    fresh = await world.call(again=True)
+    assert (fresh.text, world.runs) == ("result 2", 2)
+    assert (await world.call()).text.endswith("\nresult 2")
+
+
+@pytest.mark.req("P-48", "D3")
+async def test_a_write_through_the_same_server_makes_everything_out_of_date(world):
+    here, there = tool(server="here"), tool(server="there")
+    await world.call(here)
+    await world.call(there)
+    await world.call(tool("write", server="here", read_only=False))
+    assert (await world.call(here)).text == "result 4"
+    assert (await world.call(there)).artifact["reused_from"] == "1.2.0"
+
+
+async def test_a_write_that_fails_may_have_written(world):
+    await world.call()
+
+    async def broken(_):
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await world.call(WRITE, during=broken)
+    assert (await world.call()).text == "result 3"
+    assert (await world.call()).text == "result 4", "it may still be going on"
+
+
+async def test_what_was_read_while_a_write_ran_is_not_kept(world):
+    reading, written = asyncio.Event(), asyncio.Event()
+
+    async def slow(_):
+        reading.set()
+        await written.wait()
+
+    read = asyncio.create_task(world.call(during=slow))
+    await reading.wait()
+    await world.call(WRITE)
+    written.set()
+    await read
+    assert (await world.call()).text == "result 3"
+
+    async def read_meanwhile(_):
+        await world.call()
+
+    await world.call(WRITE, during=read_meanwhile)
+    runs = world.runs
+    await world.call()
+    assert world.runs == runs + 1
+
+
+async def test_after_a_write_of_unknown_end_its_server_is_always_asked(world):
+    await world.call(WRITE, doubt=True)
+    for _ in range(3):
+        await world.call()
+    await world.call(tool(server="s"))
+    await world.call(tool(server="s"))
+    assert world.runs == 5
+
+
+@pytest.mark.req("P-17")
+async def test_identical_reads_side_by_side_run_once(world):
+    results = await asyncio.gather(*(world.call() for _ in range(5)))
+    assert world.runs == 1
+    assert sum("reused_from" in result.artifact for result in results) == 4
+
+
+async def test_should_the_first_of_them_fail_the_others_run_side_by_side(world):
+    at_once = 0
+    most = 0
+
+    async def busy(_):
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0.01)
+        at_once -= 1
+
+    calls = (world.call(during=busy, error=True) for _ in range(5))
+    results = await asyncio.gather(*calls)
+    assert (world.runs, most) == (5, 4)
+    assert not any("reused_from" in result.artifact for result in results)
+
+
+async def test_a_cancelled_call_keeps_nobody_waiting(world):
+    first = asyncio.create_task(world.call(during=lambda _: asyncio.sleep(60)))
+    await asyncio.sleep(0)
+    second = asyncio.create_task(world.call())
+    await asyncio.sleep(0)
+    first.cancel()
+    assert (await second).text == "result 2"
+
+
+async def test_a_memory_stays_small(world):
+    for n in range(250):
+        await world.call(args={"n": n})
+    await world.call(args={"n": 249})
+    assert world.runs == 250
+    await world.call(args={"n": 0})
+    assert world.runs == 251
+
+
+@pytest.mark.req("D3")
+def test_whose_results_may_be_reused():
+    off, everything = Context(dedupe="off"), Context(dedupe="all")
+    risky = tool("x", read_only=False, declared={"destructiveHint": True}, destructive=True)
+    declared = [READ, WRITE, UNDECLARED, risky, tool(cacheable=False), tool(polls=True)]
+    assert [reusable(t, CONTEXT) for t in declared] == [True, *[False] * 5]
+    assert [reusable(t, everything) for t in declared] == [True, False, True, False, False, False]
+    assert not any(reusable(t, off) for t in declared)
+
+
+@pytest.mark.req("D3", "S0-73", "S1-34")
+@pytest.mark.parametrize(
+    ("sent", "again"),
+    [
+        ({}, False),
+        ({"refresh": True}, True),
+        ({"refresh": "true"}, True),
+        ({"refresh": False}, False),
+        ({"retry_reason": "the result was cut off"}, True),
+        ({"retry_reason": " "}, False),
+        ({"retry_reason": None, "refresh": None}, False),
+    ],
+)
+def test_asking_again_is_taken_out_of_the_arguments(sent, again):
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+    given = {"path": "a", **sent}
+    assert asked_again(schema, given) == ({"path": "a"}, again)
+    assert given == {"path": "a", **sent}
+
+
+def test_a_tools_own_arguments_are_its_own():
+    schema = {"properties": {"refresh": {"type": "boolean"}}}
+    assert asked_again(schema, {"refresh": True}) == ({"refresh": True}, False)
+    assert asked_again({}, "no object") == ("no object", False)
+
+
+def described(**metadata):
+    def probe() -> str:
+        """Look."""
+        return "x"
+
+    made = read_tools([probe])[0].tool
+    made.metadata = metadata
+    return read_tools([made])[0]
+
+
+@pytest.mark.req("P-21", "P-48")
+def test_a_tool_says_itself_that_it_is_to_be_called_again_and_again():
+    plain = described(readOnlyHint=True)
+    assert (plain.cacheable, plain.polls) == (True, False)
+    assert described(cacheable=False).cacheable is False
+    assert described(repeatable=True).polls is True
+    assert described(annotations={"repeatable": True}).polls is True
+    odd = described(cacheable="no", repeatable="yes")
+    assert (odd.cacheable, odd.polls) == (True, False)
+    assert reusable(plain, CONTEXT)
+    config = read_servers({"mcpServers": {"s": {"command": "x"}}})[0]
+    listed = {"name": "poll", "annotations": {"readOnlyHint": True, "cacheable": False}}
+    assert build_catalog([], [Listing(config, (listed,))]).tools["poll"].cacheable is False
+
+
+def test_a_toolbox_keeps_a_memory_for_each_user_turn_of_the_last_threads():
+    box = Toolbox()
+    first = box.memory("t", "turn 1")
+    assert box.memory("t", "turn 1") is first
+    assert box.memory("t", "turn 2") is not first
+    assert box.memory("u", "turn 1") is not first
+    assert box.memory("t", "") is not box.memory("t", "")
+    for n in range(100):
+        box.memory(f"{n}", "turn")
+    assert box.memory("t", "turn 1") is first, "somebody still holds it"
+    assert len(box._memories) == 32

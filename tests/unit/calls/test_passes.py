@@ -1,0 +1,281 @@
+"""Several passes over the calls of one message: doubt, questions, crashes, order."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import StructuredTool
+from langgraph.errors import GraphInterrupt
+
+from loopwright.calls.gate import Gate, decision_key, plan_calls
+from loopwright.calls.opening import open_calls
+from loopwright.calls.path import run_calls
+from loopwright.calls.toolbox import Toolbox
+from loopwright.doors.journal import memory_journal
+from loopwright.hooks.contract import Hook
+from loopwright.hooks.registry import Hooks
+from loopwright.state.context import Context
+
+
+@pytest.fixture
+def journal():
+    made = memory_journal()
+    yield made
+    made.close()
+
+
+class World:
+    """Tools that note what they did; `write` does what it is told to before it returns."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.before_answer: Any = None
+
+    def box(self, **more) -> Any:
+        async def write(n: int) -> str:
+            self.done.append(f"write {n}")
+            if self.before_answer:
+                await self.before_answer()
+            return f"wrote {n}"
+
+        async def look(n: int) -> str:
+            self.done.append(f"look {n}")
+            return f"saw {n}"
+
+        made = [
+            StructuredTool.from_function(coroutine=f, description="A tool.") for f in (write, look)
+        ]
+        made[1].metadata = {"readOnlyHint": True}
+        return Toolbox(made, **more)
+
+
+async def planned(box, *calls, round_=1) -> Any:
+    message = AIMessage(
+        "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
+    )
+    return plan_calls(
+        message, task="1", round_=round_,
+        gate=Gate(await box.catalog(), box.policy, Context(), can_ask=True),
+    )  # fmt: skip
+
+
+async def go(box, calls, journal, **more) -> Any:
+    context = more.pop("context", Context())
+    return await run_calls(
+        calls, toolbox=box, context=context, thread_id="t", turn="turn 1", journal=journal, **more
+    )
+
+
+async def cut_off(world, box, calls, journal) -> None:
+    """Cancel the run while the first write is at work."""
+    reached = asyncio.Event()
+
+    async def hang() -> None:
+        reached.set()
+        await asyncio.sleep(30)
+
+    world.before_answer = hang
+    task = asyncio.create_task(go(box, calls, journal))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    world.before_answer = None
+
+
+@pytest.mark.req("P-26", "P-06")
+async def test_a_cancelled_write_is_in_doubt_and_holds_back_the_writes_behind_it(journal):
+    world = World()
+    box = world.box()
+    calls = await planned(box, ("write", {"n": 1}), ("write", {"n": 2}), ("look", {"n": 3}))
+    await cut_off(world, box, calls, journal)
+    assert [row.state for row in await journal.rows("t")] == ["uncertain"]
+    first = await go(box, calls, journal)
+    assert [r["id"] for r in first.records] == ["1.1.2"]
+    assert world.done == ["write 1", "look 3"]
+    doubted, behind = first.waiting
+    assert (doubted["action"], doubted["doubts"], decision_key(doubted)) == ("ask", 1, "1.1.0?")
+    assert doubted["status"] == "awaiting_approval"
+    assert behind == calls[1]
+    again = {"1.1.0?": {"type": "approve"}}
+    second = await go(box, first.waiting, journal, decisions=again)
+    assert not second.waiting
+    assert world.done == ["write 1", "look 3", "write 1", "write 2"]
+    assert [r["result"] for r in second.records] == ["wrote 1", "wrote 2"]
+
+
+@pytest.mark.req("P-04", "P-06")
+async def test_what_had_ended_before_a_crash_is_not_made_again(journal):
+    world = World()
+    box = world.box()
+    calls = await planned(box, ("write", {"n": 1}), ("look", {"n": 2}))
+    first = await go(box, calls, journal)
+    events: list[dict[str, Any]] = []
+    second = await go(box, calls, journal, emit=events.append)
+    assert world.done == ["write 1", "look 2", "look 2"], "a read may run again"
+    assert first.records[0]["result"] == second.records[0]["result"] == "wrote 1"
+    assert [(r["ran"], r["counts"]) for r in second.records] == [(False, True), (True, True)]
+    assert [e["status"] for e in events][:2] == ["scheduled", "success"]
+
+
+async def test_a_tool_that_asks_a_question_itself_goes_on_with_the_answer(journal):
+    world = World()
+    box = world.box()
+
+    async def asks() -> None:
+        raise GraphInterrupt(())
+
+    world.before_answer = asks
+    calls = await planned(box, ("write", {"n": 1}))
+    with pytest.raises(GraphInterrupt):
+        await go(box, calls, journal)
+    world.before_answer = None
+    done = await go(box, calls, journal)
+    assert [r["result"] for r in done.records] == ["wrote 1"]
+
+
+@pytest.mark.req("P-06")
+async def test_what_may_be_repeated_runs_again_unasked_and_under_the_same_key(journal):
+    keys: list[str] = []
+    reached = asyncio.Event()
+
+    async def put(n: int, config: RunnableConfig) -> str:
+        keys.append(config["metadata"]["loopwright/idempotency_key"])
+        reached.set()
+        await asyncio.sleep(30 if len(keys) == 1 else 0)
+        return f"put {n}"
+
+    made = StructuredTool.from_function(coroutine=put, description="A tool.")
+    made.metadata = {"idempotentHint": True}
+    box = Toolbox([made])
+    calls = await planned(box, ("put", {"n": 1}))
+    task = asyncio.create_task(go(box, calls, journal))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    done = await go(box, calls, journal, can_ask=False)
+    assert [r["result"] for r in done.records] == ["put 1"]
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
+@pytest.mark.req("P-06")
+async def test_with_nobody_to_ask_a_call_in_doubt_is_cancelled(journal):
+    world = World()
+    box = world.box()
+    calls = await planned(box, ("write", {"n": 1}))
+    await cut_off(world, box, calls, journal)
+    done = await go(box, calls, journal, can_ask=False)
+    (record,) = done.records
+    assert (record["status"], record["reason"], record["ran"]) == ("cancelled", "uncertain", False)
+    assert "Do not send it again" in record["message"].text
+    assert world.done == ["write 1"]
+
+
+@pytest.mark.req("P-17", "S1-34")
+async def test_the_guard_answers_the_third_identical_call_with_what_is_known(journal):
+    world = World()
+    box = world.box()
+    history: list[Any] = []
+    for round_ in range(1, 4):
+        calls = await planned(box, ("write", {"n": 1}), round_=round_)
+        done = await go(box, calls, journal, history=history)
+        history += done.records
+    last = history[-1]
+    assert world.done == ["write 1", "write 1"]
+    assert (last["status"], last["reason"], last["same_as"]) == ("error", "repeated", "1.2.0")
+    assert "wrote 1" in last["result"]
+
+
+async def test_an_edited_call_passes_the_hooks_before_it_runs(journal):
+    world = World()
+    box = world.box(policy="ask")
+    calls = await planned(box, ("write", {"n": 1}))
+
+    def guard(given) -> Any:
+        return {"decision": "deny", "reason": "not 7"} if given["tool_input"]["n"] == 7 else None
+
+    hooks = Hooks([Hook(event="BeforeTool", run=guard)])
+    edit = {"1.1.0": {"type": "edit", "args": {"n": 7}}}
+    (record,) = (await go(box, calls, journal, decisions=edit, hooks=hooks)).records
+    assert (record["status"], record["reason"]) == ("cancelled", "denied")
+    assert "not 7" in record["result"]
+    fine = {"1.1.0": {"type": "edit", "args": {"n": 8}}}
+    (record,) = (await go(box, calls, journal, decisions=fine, hooks=hooks)).records
+    assert record["arguments"] == {"n": 8}
+    assert world.done == ["write 8"]
+
+
+@pytest.mark.req("P-42")
+async def test_what_the_thread_was_granted_is_opened_without_a_question(journal):
+    world = World()
+    box = world.box(policy="ask")
+    seen: list[Any] = []
+    hooks = Hooks([Hook(event="Notification", run=lambda given: seen.append(given["details"]))])
+    context = Context(question_expires_in=60)
+    gate = Gate(await box.catalog(), box.policy, context, can_ask=True)
+    calls = await planned(box, ("write", {"n": 1}), ("write", {"n": 2}), ("nope", {}))
+    granted = {"tool": "write", "server": None, "arguments": {"n": "^2$"}}
+    await journal.grant("t", granted)
+    events: list[dict[str, Any]] = []
+    opened = await open_calls(
+        calls, gate, journal=journal, thread_id="t", emit=events.append, hooks=hooks
+    )
+    assert [(c["action"], c["status"]) for c in opened] == [
+        ("ask", "awaiting_approval"), ("allow", "scheduled"), ("error", "validating"),
+    ]  # fmt: skip
+    assert "T" in opened[0]["expires_at"]
+    assert [given["id"] for given in seen] == ["1.1.0"]
+    assert [e["status"] for e in events if e["type"] == "tool_call"] == [
+        "validating", "awaiting_approval", "validating", "scheduled", "validating",
+    ]  # fmt: skip
+    done = await go(box, opened, journal)
+    assert [r["id"] for r in done.records] == ["1.1.2"], "the write waits behind the question"
+    done = await go(box, opened, journal, decisions={"1.1.0": {"type": "reject"}})
+    assert [r["status"] for r in done.records] == ["cancelled", "success", "error"]
+
+
+async def test_a_grant_counts_where_nobody_can_be_asked_and_only_while_it_lasts(journal):
+    world = World()
+    box = world.box(policy="ask")
+    alone = Gate(await box.catalog(), box.policy, Context(), can_ask=False)
+    calls = await planned(box, ("write", {"n": 1}), ("write", {"n": 2}))
+    calls = [{**call, "action": "deny", "reason": "not_interactive"} for call in calls]
+    await journal.grant("t", {"tool": "write", "server": None, "arguments": {"n": "^2$"}})
+    opened = await open_calls(calls, alone, journal=journal, thread_id="t", emit=lambda _: None)
+    assert [call["action"] for call in opened] == ["deny", "allow"]
+    headless = Context(interactive=False)
+    done = await go(box, opened, memory_journal(), context=headless)
+    assert done.records[1]["reason"] == "not_interactive", "that journal knows of no grant"
+    done = await go(box, opened, journal, context=headless)
+    assert [r["status"] for r in done.records] == ["cancelled", "success"]
+    assert world.done == ["write 2"]
+
+
+async def test_an_answer_given_before_counts_where_nobody_can_be_asked_now(journal):
+    world = World()
+    box = world.box(policy="ask")
+    calls = await planned(box, ("write", {"n": 1}))
+    approved = {"1.1.0": {"type": "approve"}}
+    context = Context(interactive=False)
+    (record,) = (
+        await go(box, calls, journal, decisions=approved, context=context, can_ask=False)
+    ).records
+    assert record["status"] == "success"
+
+
+async def test_a_result_is_in_the_order_of_its_calls_whatever_ends_first(journal):
+    async def slow(n: int) -> str:
+        await asyncio.sleep(0.05 / (n + 1))
+        return str(n)
+
+    made = StructuredTool.from_function(coroutine=slow, description="A tool.")
+    made.metadata = {"readOnlyHint": True}
+    box = Toolbox([made])
+    calls = await planned(box, *(("slow", {"n": n}) for n in range(8)))
+    done = await go(box, calls, journal)
+    assert [r["result"] for r in done.records] == [str(n) for n in range(8)]
+    assert [r["message"].tool_call_id for r in done.records] == [f"c{n}" for n in range(8)]

@@ -1,0 +1,184 @@
+import json
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.tools import InjectedToolArg, tool
+
+from loopwright.calls.gate import Gate, plan_calls, settle_ids, undecided
+from loopwright.calls.policy import Policy
+from loopwright.calls.question import question
+from loopwright.state.context import Context
+from loopwright.tools.catalog import build_catalog
+from loopwright.tools.mcp import Listing
+from loopwright.tools.mcp_config import ServerConfig
+from loopwright.tools.python_tools import read_tools
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+WRITE = {
+    "name": "write",
+    "description": "Write a text. " + "x" * 400,
+    "inputSchema": {"type": "object", "properties": {"t": {"type": "string"}}},
+}
+CATALOG = build_catalog(read_tools([add]), [Listing(ServerConfig(name="disk"), (WRITE,))])
+
+
+def plan(message, **more) -> Any:
+    complete = more.pop("complete", True)
+    how: dict[str, Any] = {
+        "catalog": CATALOG, "policy": Policy(), "context": Context(), "can_ask": True,
+    }  # fmt: skip
+    return plan_calls(message, task="2", round_=3, gate=Gate(**(how | more)), complete=complete)
+
+
+def calling(*calls) -> Any:
+    return AIMessage("", tool_calls=[{"name": n, "args": a, "id": i} for n, a, i in calls])
+
+
+@pytest.mark.req("S0-47", "S0-53", "S0-157")
+def test_a_call_is_looked_up_checked_and_decided_on():
+    one, two = plan(calling(("add", {"a": "1"}, "x"), ("write", {"t": "hi"}, "y")))
+    assert one == {
+        "id": "2.3.0", "task": "2", "call_id": "x", "name": "add", "server": None,
+        "about": "Add two numbers.", "args": {"a": 1}, "action": "allow",
+        "reason": "tool of the program", "read_only": False, "status": "validating",
+        "again": False,
+    }  # fmt: skip
+    assert (two["id"], two["server"], two["action"]) == ("2.3.1", "disk", "ask")
+    json.dumps([one, two])
+
+
+@pytest.mark.req("S0-55")
+def test_an_unknown_tool_is_answered_with_the_nearest_names():
+    (one,) = plan(calling(("ad", {"a": 1}, "x")))
+    assert one["action"] == "error"
+    assert "no tool 'ad'" in one["reason"]
+    assert "Use one of: add" in one["reason"]
+    (none,) = plan(calling(("ad", {}, "x")), catalog=build_catalog((), []))
+    assert "Answer without tools" in none["reason"]
+
+
+@pytest.mark.req("S0-130")
+def test_wrong_arguments_are_answered_before_anything_runs():
+    (one,) = plan(calling(("add", {"b": 1}, "x")))
+    assert one["action"] == "error"
+    assert "'a' is a required property" in one["reason"]
+
+
+@pytest.mark.req("S0-56")
+def test_arguments_that_are_no_json_never_become_empty_ones():
+    bad = {"type": "invalid_tool_call", "name": "add", "args": '{"a": 1', "id": "x", "error": None}
+    listed = {**bad, "args": "[1]", "id": None}
+    lost = {**bad, "args": None, "name": None, "id": "z"}
+    calls = plan(AIMessage("", invalid_tool_calls=[bad, listed, lost]))
+    assert [call["action"] for call in calls] == ["error"] * 3
+    assert "no complete JSON object" in calls[0]["reason"]
+    assert "it is a list" in calls[1]["reason"]
+    assert [call["args"] for call in calls] == [{}, {}, {}]
+    assert len({call["call_id"] for call in calls}) == 3
+
+
+def test_arguments_cut_by_a_stream_and_closed_by_its_parser_do_not_run():
+    chunk: Any = {"name": "write", "args": '{"t": "hel', "id": "x", "index": 0}
+    message = AIMessageChunk(content="", tool_call_chunks=[chunk])
+    assert message.tool_calls[0]["args"] == {"t": "hel"}
+    (one,) = plan(message)
+    assert one["action"] == "error"
+    function = {"name": "write", "arguments": '{"t": "hel'}
+    kept = AIMessage(
+        "",
+        tool_calls=[{"name": "write", "args": {"t": "hel"}, "id": "x"}],
+        additional_kwargs={"tool_calls": [{"id": "x", "function": function}]},
+    )
+    assert plan(kept)[0]["action"] == "error"
+
+
+def test_calls_of_an_incomplete_message_do_not_run():
+    (one,) = plan(calling(("add", {"a": 1}, "x")), complete=False)
+    assert (one["action"], one["args"]) == ("error", {})
+    assert "cut off" in one["reason"]
+
+
+def test_a_call_without_arguments_text_has_none():
+    chunk: Any = {"name": "write", "args": "", "id": "x", "index": 0}
+    (one,) = plan(AIMessageChunk(content="", tool_call_chunks=[chunk]))
+    assert (one["action"], one["args"]) == ("ask", {})
+
+
+def test_call_ids_are_unique_in_plan_and_message():
+    message = calling(("add", {"a": 1}, "x"), ("add", {"a": 2}, "x"), ("add", {"a": 3}, ""))
+    calls = plan(message)
+    ids = [call["call_id"] for call in calls]
+    assert ids == ["x", "call_2_3_1", "call_2_3_2"]
+    settled = settle_ids(message, calls)
+    assert [call["id"] for call in settled.tool_calls] == ids
+    assert [call["id"] for call in message.tool_calls] == ["x", "x", ""]
+
+
+def test_where_nobody_can_be_asked_a_write_is_denied():
+    (one,) = plan(calling(("write", {}, "x")), can_ask=False)
+    assert (one["action"], one["reason"]) == ("deny", "not_interactive")
+
+
+def test_what_a_human_still_has_to_decide():
+    calls = plan(calling(("write", {}, "x"), ("add", {"a": 1}, "y"), ("write", {}, "z")))
+    assert [c["id"] for c in undecided(calls, {"2.3.0": {"type": "approve"}})] == ["2.3.2"]
+
+
+def chat_ui_shows(value) -> Any:
+    """Agent Chat UI's guard, in Python."""
+    return (
+        isinstance(value.get("action_requests"), list)
+        and len(value["action_requests"]) > 0
+        and isinstance(value.get("review_configs"), list)
+        and len(value["review_configs"]) > 0
+    )
+
+
+def inbox_shows(value) -> Any:
+    """Agent Inbox's guard, in Python."""
+    config = value.get("config")
+    return (
+        isinstance(value.get("action_request"), dict)
+        and isinstance(value["action_request"].get("action"), str)
+        and isinstance(config, dict)
+        and {"allow_respond", "allow_accept", "allow_edit", "allow_ignore"} <= set(config)
+    )
+
+
+def test_a_question_is_understood_by_both_front_ends():
+    (call,) = plan(calling(("write", {"t": "hi"}, "x")))
+    value = question(call)
+    assert chat_ui_shows(value)
+    assert inbox_shows(value)
+    assert len(value["action_requests"]) == 1
+    assert value["tool_call_id"] == value["action_requests"][0]["tool_call_id"] == "x"
+    assert "of the MCP server 'disk'" in value["description"]
+    assert '"t": "hi"' in value["description"]
+    assert call["about"] in value["description"]
+    assert len(call["about"]) == 300
+    assert call["about"].startswith("Write a text. xxx")
+    json.dumps(value)
+
+
+def test_a_call_planned_by_an_earlier_version_can_still_be_asked_about():
+    (call,) = plan(calling(("write", {"t": "hi"}, "x")))
+    del call["about"]
+    assert inbox_shows(question(call))
+
+
+def test_forged_injected_arguments_are_not_heard():
+    @tool
+    def pay(amount: int, user: Annotated[str, InjectedToolArg] = "nobody") -> str:
+        """Pay."""
+        return f"{user} pays {amount}"
+
+    catalog = build_catalog(read_tools([pay]), [])
+    assert "user" not in catalog.tools["pay"].schema["properties"]
+    (one,) = plan(calling(("pay", {"amount": 1, "user": "root"}, "x")), catalog=catalog)
+    assert one["args"] == {"amount": 1}

@@ -1,0 +1,178 @@
+import dataclasses
+import datetime
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+from langchain_core.messages import ToolMessage
+from langchain_core.messages.content import create_text_block
+from langgraph.types import Command
+from pydantic import BaseModel
+
+from loopwright.calls.results import NOTHING, from_exception, normalise, to_json
+
+PNG = "iVBORw0KGgo="
+
+
+def answer(*content, **more) -> Any:
+    return {"content": list(content), **more}
+
+
+def text(words, **more) -> Any:
+    return {"type": "text", "text": words, **more}
+
+
+def message(content, **more) -> Any:
+    return ToolMessage(content, tool_call_id="1", **more)
+
+
+@pytest.mark.req("P-43")
+def test_every_shape_of_a_text_reads_the_same():
+    shapes = [
+        "hello",
+        answer(text("hello")),
+        answer(text("hello", id="lc_123")),
+        [create_text_block("hello")],
+        message("hello"),
+        message([create_text_block("hello")]),
+        message([{"type": "text", "text": "hello", "id": "lc_9"}]),
+        message(["hello"]),
+    ]
+    assert {normalise(shape).text for shape in shapes} == {"hello"}
+    assert {normalise(shape).data for shape in shapes} == {None}
+
+
+@pytest.mark.req("P-43")
+def test_data_is_found_wherever_it_is():
+    data = {"total": 41, "names": ["a", "b"]}
+    shapes = [
+        data,
+        answer(text(json.dumps(data)), structuredContent=data),
+        answer(text(json.dumps(data, indent=2))),
+        message(json.dumps(data)),
+        message("41 a b", artifact={"structured_content": data}),
+        answer(structuredContent=data),
+    ]
+    assert all(normalise(shape).data == data for shape in shapes)
+    assert normalise(
+        answer(text("a"), text("b"), structuredContent={"result": ["a", "b"]})
+    ).data == [
+        "a",
+        "b",
+    ]
+
+
+@pytest.mark.req("P-43")
+def test_structured_content_that_the_text_leaves_out_is_shown():
+    shown = normalise(answer(text("see data"), structuredContent={"total": 41})).text
+    assert shown == 'see data\n{"total": 41}'
+    said = normalise(answer(text("The total is 41."), structuredContent={"total": 41})).text
+    assert said == "The total is 41."
+
+
+@pytest.mark.req("P-43")
+def test_pictures_are_put_aside_and_named():
+    blocks = [
+        {"type": "image", "data": PNG, "mimeType": "image/png"},
+        {"type": "image", "base64": PNG, "mime_type": "image/png", "id": "lc_1"},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
+        {"type": "audio", "data": PNG, "mimeType": "audio/wav"},
+    ]
+    for block in blocks:
+        result = normalise(answer(text("look"), block))
+        (media,) = result.media
+        assert media.base64 == PNG
+        assert PNG not in result.text
+        assert f"kept as {media.id}" in result.text
+    assert "image/png, 9 bytes" in normalise(answer(blocks[0])).text
+    remote = normalise(answer({"type": "image_url", "image_url": {"url": "https://x/a.png"}}))
+    assert "https://x/a.png" in remote.text
+
+
+@pytest.mark.req("P-43")
+def test_links_and_resources_keep_their_address():
+    link = {"type": "resource_link", "uri": "file:///r.pdf", "name": "report"}
+    inside = {"type": "resource", "resource": {"uri": "file:///n.txt", "text": "words"}}
+    blob = {"type": "resource", "resource": {"uri": "file:///b", "blob": PNG}}
+    result = normalise(answer(link, inside, blob, {"type": "novel", "x": 1, "id": "lc_4"}))
+    assert result.text.splitlines()[:3] == [
+        "[link file:///r.pdf report]",
+        "[resource file:///n.txt]",
+        "words",
+    ]
+    assert "lc_4" not in result.text
+    assert result.artifact == {"links": [{"uri": "file:///r.pdf", "name": "report"}]}
+    assert len(result.media) == 1
+
+
+def test_errors_are_marked():
+    assert normalise(answer(text("no such order"), isError=True)).is_error
+    assert "without saying" in normalise(answer(isError=True)).text
+    assert normalise(message("bad", status="error")).is_error
+    assert normalise(Command(update={})).is_error
+    assert normalise([Command(update={})]).is_error
+
+
+def test_an_exception_is_one_sentence_and_a_next_step():
+    error = ExceptionGroup("many", [ValueError("no such order: 17")])
+    result = from_exception("lookup", error)
+    assert result.is_error
+    assert result.text.startswith("lookup failed: ValueError: no such order: 17. ")
+    assert "Traceback" not in result.text
+    assert from_exception("lookup", KeyError()).text.startswith("lookup failed: KeyError. ")
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+
+
+class Shop(BaseModel):
+    opened: datetime.date
+
+
+def test_values_of_every_kind_become_json():
+    assert to_json(Point(1)) == {"x": 1}
+    assert to_json(Shop(opened=datetime.date(2026, 1, 2))) == {"opened": "2026-01-02"}
+    assert to_json({1: {2, 3}}) == {"1": [2, 3]}
+    assert to_json(float("inf")) == "Infinity"
+    assert "object at" in to_json(object())
+    loop: list[Any] = []
+    loop.append(loop)
+    assert isinstance(to_json(loop), str)
+    assert normalise(None).text == "null"
+    assert normalise([]).text == "[]"
+    assert normalise("").text == ""
+    assert normalise(answer()).text == '{"content": []}'
+    assert normalise(answer(text(""))).text == NOTHING
+
+
+def test_what_databases_refuse_is_replaced():
+    assert normalise("a\x00b\ud83dc").text == "a\ufffdb\ufffdc"
+    json.dumps(normalise({"a": "\ud83d"}).data, ensure_ascii=False).encode()
+
+
+def test_a_tools_own_artifact_is_kept_as_json():
+    assert normalise(message("x", artifact=Point(2))).artifact == {"own": {"x": 2}}
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text() | st.binary(),
+        lambda i: (
+            st.lists(i, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["content", "type", "text", "resource", "isError", "data", "image_url"]
+                ),
+                i | st.sampled_from(["text", "image", "resource", "resource_link", "image_url"]),
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_no_result_raises(raw):
+    result = normalise(raw)
+    assert json.dumps([result.text, result.data, result.artifact], ensure_ascii=False).encode()
+    assert isinstance(result.text, str)

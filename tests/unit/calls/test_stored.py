@@ -1,0 +1,116 @@
+import re
+from typing import Any
+
+import pytest
+from langgraph.store.memory import InMemoryStore
+
+from loopwright.calls.results import Media, ToolResult
+from loopwright.calls.stored import ResultStore
+from loopwright.state.shortened import weigh
+
+CAP = 1_000
+
+
+async def read_all(results, key, cap=CAP) -> Any:
+    text, offset = "", 0
+    for _ in range(1_000):
+        page = (await results.read({"id": key, "offset": offset}, cap)).text
+        body, _, note = page.rpartition("\n")
+        assert weigh(page) <= cap
+        text += body
+        found = re.search(r"offset=(\d+)\)", note)
+        if found is None:
+            assert "this is the end" in note
+            return text
+        offset = int(found[1])
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"line {i}\n" for i in range(5_000)),
+        "表格数据很长。" * 2_000,
+        "a表" * 3_000,
+        "😀" * 5_000,
+    ],
+    ids=["latin", "cjk", "mixed", "emoji"],
+)
+async def test_a_long_text_keeps_head_and_tail_and_the_whole_is_readable(text):
+    results = ResultStore(InMemoryStore(), "thread.1")
+    shown, key = await results.shorten(ToolResult(text), CAP)
+    assert weigh(shown.text) <= CAP
+    assert text.startswith(shown.text.split("\n[…")[0])
+    assert text.endswith(shown.text.rsplit("…]\n")[-1])
+    assert f"read_result(id='{key}'" in shown.text
+    assert await read_all(results, key) == text
+
+
+async def test_reading_on_starts_where_the_head_ends():
+    results = ResultStore(InMemoryStore(), "t")
+    text = "x" * 700 + "y" * 5_000
+    shown, key = await results.shorten(ToolResult(text), CAP)
+    (found,) = re.findall(r"offset=(\d+)", shown.text)
+    offset = int(found)
+    page = (await results.read({"id": key, "offset": offset}, CAP)).text
+    assert shown.text[:offset] + page.split("\n[")[0] == text[: offset + len(page.split("\n[")[0])]
+
+
+async def test_the_whole_is_stored_once():
+    store = InMemoryStore()
+    results = ResultStore(store, "t")
+    keys = {(await results.shorten(ToolResult("z" * 9_000), CAP))[1] for _ in range(5)}
+    assert len(keys) == len(await store.asearch(("loopwright", "results", "t"))) == 1
+
+
+async def test_a_short_result_stays_as_it_is():
+    store = InMemoryStore()
+    result = ToolResult("short", {"a": 1})
+    assert await ResultStore(store, "t").shorten(result, CAP) == (result, "")
+    assert await store.asearch(()) == []
+
+
+async def test_long_data_does_not_get_into_the_state_by_the_back_door():
+    store = ResultStore(InMemoryStore(), "t")
+    shown, _ = await store.shorten(ToolResult("short", {"a": "b" * CAP}), CAP)
+    assert shown.data is None
+
+
+async def test_pictures_go_to_the_store():
+    store = InMemoryStore()
+    media = Media("image", "image/png", "iVBORw0KGgo=")
+    shown, key = await ResultStore(store, "").shorten(ToolResult("x", media=(media,)), CAP)
+    assert key == ""
+    (listed,) = shown.artifact["media"]
+    kept = await store.aget(("loopwright", "results", "-"), listed["id"])
+    assert kept is not None
+    assert kept.value["base64"] == media.base64
+
+
+async def test_threads_do_not_see_each_others_results():
+    store = InMemoryStore()
+    _, key = await ResultStore(store, "a").shorten(ToolResult("q" * 9_000), CAP)
+    answer = await ResultStore(store, "b").read({"id": key}, CAP)
+    assert answer.is_error
+    assert "No result is stored" in answer.text
+
+
+async def test_reading_past_the_end_or_a_picture_says_so():
+    results = ResultStore(InMemoryStore(), "t")
+    _, key = await results.shorten(ToolResult("q" * 9_000), CAP)
+    assert "has 9000 characters" in (await results.read({"id": key, "offset": 9_000}, CAP)).text
+    media = Media("image", "image/png", "AAAA")
+    await results.shorten(ToolResult("", media=(media,)), CAP)
+    assert "is a image" in (await results.read({"id": media.id}, CAP)).text
+
+
+class FullDisk(InMemoryStore):
+    async def abatch(self, ops) -> Any:
+        raise OSError("no space left on device")
+
+
+async def test_a_store_that_fails_costs_the_rest_of_the_text_only():
+    shown, key = await ResultStore(FullDisk(), "t").shorten(ToolResult("q" * 9_000), CAP)
+    assert key == ""
+    assert "could not be stored" in shown.text
+    assert weigh(shown.text) <= CAP

@@ -1,0 +1,358 @@
+import pytest
+from hypothesis import given, strategies as st
+
+from loopwright.flow.carry import adopt, difference
+from loopwright.flow.order import prints, steps_of
+from loopwright.flow.references import references_in
+from loopwright.state.flow_contracts import PlanStep
+from support.flow_steps import EVERY_FIELD, acyclic, call, called, plan
+
+
+def planned(*steps, **variables):
+    return steps_of(plan(*steps, **variables))
+
+
+def taken_over(
+    steps, old, *, variables=None, old_variables=None, rounds=None, reads=frozenset({"get"})
+):
+    return adopt(
+        steps, old, variables=variables or {}, old_variables=old_variables or {},
+        rounds=rounds or {}, reads=reads,
+    )  # fmt: skip
+
+
+def finished(*steps, only=None, **variables):
+    """The steps of a plan after its run: those in `only` done, the others failed."""
+    return [
+        called(s) if only is None or s["id"] in only else {**s, "status": "failed", "attempts": 2}
+        for s in planned(*steps, **variables)
+    ]
+
+
+def by_id(steps):
+    assert len({s["id"] for s in steps}) == len(steps)
+    return {s["id"]: s for s in steps}
+
+
+def statuses(steps):
+    return {name: s["status"] for name, s in by_id(steps).items()}
+
+
+A, B = call("a", q=1), call("b", q=2)
+SUM = call("sum", x="{{a.n}} and {{b.n}}")
+
+
+@pytest.mark.req("S2-30")
+def test_finished_steps_stay_finished_with_all_they_left_behind():
+    old = finished(A, B, SUM, only="ab")
+    old[0] |= {"value": {"n": 1}, "shape": "value", "stored": "r-1", "seconds": 2.0}
+    steps = by_id(taken_over(planned(A, B, call("sum", x="{{a.n}} + {{b.n}}")), old))
+    assert {n: s["status"] for n, s in steps.items()} == {
+        "a": "completed", "b": "completed", "sum": "pending",
+    }  # fmt: skip
+    for key in ("value", "shape", "stored", "seconds", "result", "evidence", "attempts", "rounds"):
+        assert steps["a"][key] == old[0][key]
+    assert steps["sum"]["attempts"] == 0
+
+
+@pytest.mark.req("S2-30")
+def test_a_finished_step_is_known_by_what_it_does_whatever_its_id():
+    old = finished(A, B, SUM)
+    new = planned(
+        call("one", q=1, description="in other words", optional=True),
+        call("two", q=2),
+        call("all", x="{{one.n}} and {{two.n}}"),
+    )
+    steps = by_id(taken_over(new, old))
+    assert {n: (s["status"], s["result"]) for n, s in steps.items()} == {
+        "one": ("completed", "result of a"),
+        "two": ("completed", "result of b"),
+        "all": ("completed", "result of sum"),
+    }
+    assert (steps["one"]["description"], steps["one"]["optional"]) == ("in other words", True)
+    assert steps["all"]["arguments"] == {"x": "{{one.n}} and {{two.n}}"}
+
+
+@pytest.mark.req("S2-30")
+def test_a_step_runs_again_when_anything_it_was_made_from_is_another():
+    old = finished(A, B, SUM, call("end", "b"))
+    new = planned(A, call("b", q="other"), SUM, call("end", "b"))
+    steps = statuses(taken_over(new, old))
+    assert steps["a"] == "completed"
+    assert {steps[name] for name in ("b", "sum", "end")} == {"pending"}
+    assert {n: s for n, s in steps.items() if n not in {"a", "b", "sum", "end"}} == {
+        "b-2": "completed", "sum-2": "completed",
+    }  # fmt: skip
+
+
+@pytest.mark.req("S2-30")
+def test_a_finished_write_is_never_made_again_because_it_is_listed_behind_another_step():
+    old = finished(call("mail", tool="send"), call("look", q=1))
+    new = planned(call("fix", tool="mend"), call("mail", "fix", tool="send"), call("x", "fix", q=1))
+    steps = statuses(taken_over(new, old))
+    assert (steps["mail"], steps["fix"]) == ("completed", "pending")
+    assert steps["x"] == "pending", "what was read before the repair may be another now"
+
+
+def test_a_write_that_gave_its_result_to_another_step_is_not_found_again():
+    """It has no call of its own any more: the other step stands for it."""
+    old = finished(call("w", tool="send", q=1), call("v", tool="send", q=1))
+    old[0]["evidence"] = []
+    new = planned(call("w", tool="send", q=1))
+    assert by_id(taken_over(new, old))["w"]["result"] == "result of v"
+    assert by_id(taken_over(new, old[:1]))["w"]["status"] == "pending"
+
+
+@pytest.mark.req("S2-30")
+def test_another_check_of_a_finished_step_is_made_before_it_counts():
+    old = finished(call("read", q=1), call("write", tool="send", q=1))
+    new = planned(call("read", q=1, expect="n > 0"), call("write", tool="send", q=1, expect="ok"))
+    steps = by_id(taken_over(new, old))
+    assert (steps["read"]["status"], steps["read"]["result"]) == ("pending", ""), "made again"
+    assert (steps["write"]["status"], steps["write"]["result"]) == ("pending", "result of write")
+
+
+def test_a_variable_counts_by_its_value():
+    old = finished(call("a", q="{{global.y}}"), y=1)
+    new = planned(call("a", q="{{global.z}}"))
+
+    def status(**variables):
+        steps = taken_over(new, old, variables=variables, old_variables={"y": 1})
+        return by_id(steps)["a"]["status"]
+
+    assert status(z=1) == "completed"
+    assert status(z=2) == "pending"
+
+
+@pytest.mark.req("S2-30")
+def test_what_a_new_plan_leaves_out_is_kept_in_front_and_may_be_referred_to():
+    old = finished(A, B, SUM, only="ab")
+    steps = taken_over(planned(call("mean", "b", x="{{a.n}}")), old)
+    assert [(s["id"], s["status"]) for s in steps] == [
+        ("a", "completed"), ("b", "completed"), ("mean", "pending"),
+    ]  # fmt: skip
+    assert steps[2]["arguments"] == {"x": "{{a.n}}"}
+    assert statuses(taken_over([], old)) == {"a": "completed", "b": "completed"}
+
+
+def test_a_kept_step_gives_its_id_to_the_new_plan_and_speaks_of_others_by_their_new_ids():
+    old = finished(A, call("use", "a", x="{{a.n}}"))
+    steps = taken_over(planned(call("a", q="other"), call("a-2", q=7)), old, rounds={"a-3": 1})
+    assert [(s["id"], s["status"]) for s in steps] == [
+        ("a-4", "completed"), ("use", "completed"), ("a", "pending"), ("a-2", "pending"),
+    ]  # fmt: skip
+    assert (steps[1]["arguments"], steps[1]["depends_on"]) == ({"x": "{{a-4.n}}"}, ["a-4"])
+
+
+def test_a_kept_step_is_not_taken_for_one_that_reads_its_successor():
+    old = finished(A, call("use", x="{{a.n}}"))
+    second = taken_over(planned(call("a", q="other")), old)
+    second = [called(s) if s["status"] == "pending" else s for s in second]
+    third = by_id(taken_over(planned(call("a", q="other"), call("use", x="{{a.n}}")), second))
+    assert third["a"]["status"] == "completed"
+    assert third["use"]["status"] == "pending", "the kept one read another a"
+
+
+def test_a_kept_step_is_not_taken_for_one_with_another_value_of_its_variable():
+    with_variable = call("a", q="{{global.y}}")
+    old = finished(with_variable, y=1)
+    second = taken_over(planned(B), old, variables={"y": 2}, old_variables={"y": 1})
+    for value, status in ((2, "pending"), (1, "completed")):
+        now = {"variables": {"y": value}, "old_variables": {"y": 2}}
+        assert by_id(taken_over(planned(with_variable), second, **now))["a"]["status"] == status
+
+
+def test_a_finished_step_may_be_called_by_its_old_id_beside_its_new_one():
+    old = finished(A, call("use", x="{{a.n}}"))
+    new = planned(call("one", q=1), call("more", "a", "one", x="{{a.m}} {{one.m}} {{use}}"))
+    steps = by_id(taken_over(new, old))
+    assert set(steps) == {"use", "one", "more"}
+    assert steps["more"]["arguments"] == {"x": "{{one.m}} {{one.m}} {{use}}"}
+    assert steps["more"]["depends_on"] == ["one"]
+    assert steps["use"]["arguments"] == {"x": "{{one.n}}"}
+
+
+def test_of_several_like_calls_each_is_carried_over_once():
+    twice = [call("a"), call("b"), call("of_a", x="{{a}}"), call("of_b", x="{{b}}")]
+    old = finished(*twice, only=["b", "of_b"])
+    assert statuses(taken_over(planned(*twice), old)) == {
+        "a": "pending", "b": "completed", "of_a": "pending", "of_b": "completed",
+    }  # fmt: skip
+    renamed = planned(call("x"), call("y"), call("of_y", x="{{y}}"), call("of_x", x="{{x}}"))
+    assert statuses(taken_over(renamed, old)) == {
+        "x": "completed", "y": "pending", "of_y": "pending", "of_x": "completed",
+    }  # fmt: skip
+
+
+def test_what_is_not_finished_goes():
+    old = finished(A, B, only="a")
+    for status in ("pending", "in_progress", "skipped", "blocked", "cancelled", "failed"):
+        old[1]["status"] = status
+        assert set(by_id(taken_over(planned(A), old))) == {"a"}
+
+
+def test_calls_are_counted_on_where_an_id_was_used_before():
+    old = finished(A, B, call("c"), only="c")
+    old[0] |= {"rounds": 4, "seconds": 3.0}
+    old[1] |= {"rounds": 2, "seconds": 5.0}
+    new = planned(A, call("b", q="other"), call("c", q="other"), call("d", q=4))
+    steps = by_id(taken_over(new, old, rounds={"b": 3, "c": 1, "d": 6}))
+    counts = {n: (s["rounds"], s["attempts"], s["seconds"]) for n, s in steps.items()}
+    assert counts == {
+        "a": (4, 2, 3.0), "b": (3, 0, 0.0), "c": (1, 0, 0.0), "d": (6, 0, 0.0), "c-2": (1, 1, 0.5),
+    }  # fmt: skip
+    assert by_id(taken_over(planned(A), [], rounds={"a": 3}))["a"]["rounds"] == 3
+    assert (
+        by_id(taken_over(planned(call("z")), finished(call("c")), rounds={"z": 3}))["z"]["rounds"]
+        == 3
+    )
+
+
+def finish_some(steps, names):
+    """Those steps done that may be: all they read is done."""
+    left, ended = list(steps), set()
+    while some := [s for s in left if s["id"] in names and roots(s) <= ended]:
+        left = [s for s in left if s not in some]
+        ended |= {s["id"] for s in some}
+    return [called(s) if s["id"] in ended else s for s in steps]
+
+
+def roots(given):
+    return {r.root for r in references_in(given["arguments"])}
+
+
+def made_from(steps):
+    """What each finished step gave, with what those gave that it read."""
+    results = {s["id"]: s["result"] for s in steps}
+    return {
+        s["result"]: {results[root] for root in roots(s)}
+        for s in steps
+        if s["status"] == "completed"
+    }
+
+
+@pytest.mark.req("S2-30")
+@given(acyclic(), acyclic(), st.sets(st.sampled_from("abcdefgh")))
+def test_no_finished_step_is_lost_or_runs_twice_or_forgets_what_it_read(first, second, names):
+    old = finish_some(planned(*first), names)
+    steps = taken_over(planned(*second), old, reads=())
+    assert made_from(steps) == made_from(old)
+    assert len([s for s in steps if s["status"] == "completed"]) == len(made_from(old))
+    assert {s["id"] for s in second} <= set(by_id(steps))
+    assert all(roots(s) | set(s["depends_on"]) <= set(by_id(steps)) for s in steps)
+    again = taken_over(planned(*second), steps, reads=())
+    assert made_from(again) == made_from(old)
+    assert statuses(again) == statuses(steps)
+
+
+@pytest.mark.req("S2-30")
+@given(acyclic(), acyclic(), st.sets(st.sampled_from("abcdefgh")))
+def test_no_write_is_lost_where_reads_are_made_again(first, second, names):
+    old = finish_some(planned(*first), names)
+    steps = taken_over(planned(*second), old)
+
+    def writes(some):
+        done = (s for s in some if s["status"] == "completed" and s["tool"] == "put")
+        return sorted(s["result"] for s in done)
+
+    assert writes(steps) == writes(old)
+    assert len(by_id(steps)) == len(steps)
+
+
+def test_a_write_whose_result_failed_its_check_is_found_again_after_another_plan():
+    old = finished(call("w", tool="send", q=1), call("x", q=1), only="x")
+    old[0] |= {"shape": "json", "result": "1", "feedback": "expected more", "evidence": ["w.1.0"]}
+    between = taken_over(planned(call("y", q=2)), old)
+    assert statuses(between) == {"w": "skipped", "x": "completed", "y": "pending"}
+    after = by_id(taken_over(planned(call("v", tool="send", q=1)), between))
+    assert (after["v"]["status"], after["v"]["shape"]) == ("pending", "json")
+
+
+def test_a_read_that_is_made_again_does_not_stay_beside_itself():
+    old = finished(call("r", q=1))
+    steps = taken_over(planned(call("w", tool="send"), call("r", "w", q=1)), old)
+    assert statuses(steps) == {"w": "pending", "r": "pending"}
+
+
+@pytest.mark.req("S2-30")
+def test_the_first_result_of_such_a_read_stays_for_a_step_that_refers_to_it():
+    before, after = call("w", tool="send", n="{{r.n}}"), call("again", "w", q=1)
+    steps = taken_over(planned(before, after), finished(call("r", q=1)))
+    assert statuses(steps) == {"r": "completed", "w": "pending", "again": "pending"}
+
+
+@given(acyclic(), st.sets(st.sampled_from("abcdefgh")))
+def test_the_same_plan_again_changes_nothing_that_is_done(given, names):
+    old = finish_some(planned(*given), names)
+    steps = taken_over(planned(*given), old, reads=())
+    assert statuses(steps) == statuses(old)
+    assert prints(steps, {}) == prints(old, {})
+    assert difference(old, steps) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines"),
+    [
+        ([A, B, SUM], [SUM, B, A], []),
+        ([A], [A, call("b", description="Count", tool="put")], ["+ b: put — Count"]),
+        ([A, call("b", tool="put")], [A], ["- b: put"]),
+        ([A], [call("a", q=2)], ['~ a: arguments {"q":1} → {"q":2}']),
+        ([A], [call("a", q=True)], ['~ a: arguments {"q":1} → {"q":true}']),
+        ([A], [call("a", q=1, limit=None)], ['~ a: arguments {} → {"limit":null}']),
+        ([call("a", q=1, same="x" * 500)], [call("a", q=2, same="x" * 500)],
+         ['~ a: arguments {"q":1} → {"q":2}']),
+        ([A], [A | {"tool": "put"}], ['~ a: tool "get" → "put"']),
+        ([A], [A | {"optional": True}], ["~ a: optional false → true"]),
+        ([A], [A | {"expect": "n > 0"}], ['~ a: expect null → "n > 0"']),
+        ([A], [A | {"retryCount": 2}], ["~ a: retries 0 → 2"]),
+        ([A | {"timeout": 5}], [A], ["~ a: timeout 5.0 → null"]),
+        ([A], [A | {"description": "Count"}], ['~ a: description "" → "Count"']),
+        ([A], [A | {"expectedOutput": "n"}], ['~ a: expected output "" → "n"']),
+        ([A, B], [A, call("b", "a", q=2)], ['~ b: dependencies [] → ["a"]']),
+        ([A, B, call("c", "a", "b")], [A, B, call("c", "b", "a")], []),
+        ([A, B, SUM], [call("one", q=1), B, call("sum", x="{{one.n}} and {{b.n}}")],
+         ["~ one: was a"]),
+        ([A, call("c", x="{{a}} {{global.y}}")],
+         [call("a2", q=1), call("d", x="{{a2}} {{global.y}}")], ["~ a2: was a", "~ d: was c"]),
+        ([A, B], [B | {"id": "a"}], ["~ a: was b", "- a: get"]),
+        ([A, call("c", x="{{a.n}}")], [call("a", q=3), call("c", x="{{a.n}}")],
+         ['~ a: arguments {"q":1} → {"q":3}']),
+        ([], [A, B], ["+ a: get", "+ b: get"]),
+        ([A, B], [], ["- a: get", "- b: get"]),
+    ],
+)  # fmt: skip
+def test_a_difference_is_told_in_lines(old, new, lines):
+    assert difference(planned(*old), planned(*new)) == lines
+
+
+BY_ALIAS = {field.alias or name: name for name, field in PlanStep.model_fields.items()}
+
+
+@pytest.mark.parametrize("field", sorted({*BY_ALIAS} - {"id"}))
+def test_a_change_of_any_field_of_a_step_is_told(field):
+    """A field that PlanStep gets is in EVERY_FIELD, or this does not know what to change."""
+    usual = PlanStep(id="s7", tool="put").model_dump(by_alias=True)
+    others = {key: value for key, value in EVERY_FIELD.items() if key != field}
+    (line,) = difference(
+        planned({**others, field: usual[field]}), planned({**others, field: EVERY_FIELD[field]})
+    )
+    assert line.startswith("~ s7: ")
+
+
+def test_a_kept_step_under_another_id_is_told_as_such():
+    old = finished(call("a", q="{{global.y}}"))
+    new = taken_over(planned(call("a", q="x")), old, variables={"y": 2}, old_variables={"y": 1})
+    assert difference(old, new) == ["~ a-2: was a", "+ a: get"]
+
+
+def test_long_values_are_cut_around_what_differs():
+    old, new = ("x" * 1_000 + end + "y" * 1_000 for end in ("old", "new"))
+    (line,) = difference(planned(call("a", q=old)), planned(call("a", q=new)))
+    before, now = line.removeprefix("~ a: arguments ").split(" → ")
+    assert (len(before), len(now)) == (200, 200)
+    assert "xold" in before
+    assert "xnew" in now
+    assert before[0] == before[-1] == "…"
+    (line,) = difference(planned(call("a", q="x" * 300)), planned(call("a", q="x" * 301)))
+    before, now = line.removeprefix("~ a: arguments ").split(" → ")
+    assert before != now

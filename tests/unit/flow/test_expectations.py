@@ -1,0 +1,280 @@
+"""What a plan expects of a result: conditions and schemas, sound ones and others."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from loopwright.flow.expectations import flawed, unexpected
+
+RESULT = {
+    "count": 3,
+    "rows": [{"name": "Ann", "total": 12.5}, {"name": "Bob", "total": 0}],
+    "Exchange Rate": "1.08",
+    "empty": [],
+    "blank": "  ",
+    "none": None,
+    "open": True,
+    "note": "salt and pepper",
+    "day": "2024-03-01",
+    "a.b": 1,
+    "value": {"deep": [1, 2]},
+    "Price (EUR)": 4,
+    "code": 17,
+}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "count == 3", "count==3", "count == 3.0", "count != 4", "count > 2", "count >= 3",
+        "count < 4", "count <= 3", "count > 0 and rows is not empty", "count > 0 && open == true",
+        "rows[0].total == 12.5", "rows[-1].name == Bob", 'rows[0].name == "Ann"',
+        "rows[0].name == 'Ann'", "Exchange Rate > 1", "Exchange Rate == 1.08",
+        "length(rows) == 2", "len(rows) > 1", "len(note) < 100", "length(result) > 5",
+        "empty is empty", "blank is empty", "none is empty", "none == null", "none == None",
+        "none exists", "open == True", "open != 1", "missing is missing", "rows[5] is missing",
+        "rows is  not  empty", "note contains pepper", "note contains 'salt and'",
+        'note == "salt and pepper"', "rows contains {\"name\": \"Bob\", \"total\": 0}",
+        "result contains count", "day > 2023-12-31", "day == '2024-03-01'", '["a.b"] == 1',
+        'result["a.b"] == 1', "result.count == 3", "output.rows is not empty",
+        "value.deep[1] == 2", "value is not empty", "Price (EUR) == 4", "code == '17' and x exists",
+        "value.deep == [1, 2]", "count is not empty",
+    ],
+)  # fmt: skip
+def test_conditions_that_hold(condition):
+    """All but the one that says itself what is wrong with it."""
+    told = unexpected(RESULT, condition)
+    if condition.startswith("code"):
+        assert "code is 17" in told
+        assert "no x" in told
+    else:
+        assert (flawed(condition), told) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("count == 4", "count is 3"),
+        ("count > 3", "count is 3"),
+        ("count == true", "count is 3"),
+        ("open == 1", "open is true"),
+        ("open > 0", "open is true"),
+        ("note > 3", "note is"),
+        ("count > many", "count is 3"),
+        ("none > 0", "none is null"),
+        ("rows is empty", "rows is [{"),
+        ("empty is not empty", "empty is []"),
+        ("blank is not empty", "blank is"),
+        ("none is not empty", "none is null"),
+        ("missing == 3", "there is no missing"),
+        ("missing is empty", "there is no missing"),
+        ("missing exists", "there is no missing"),
+        ("rows[2].name == x", "there is no rows[2].name"),
+        ("count.deep == 1", "there is no count.deep"),
+        ("count is missing", "count is 3"),
+        ("length(rows) > 2", "the length of rows is 2"),
+        ("len(count) > 2", "count is 3, which has no length"),
+        ("note contains sugar", "note is"),
+        ("count contains 3", "count is 3"),
+        ("empty contains 3", "empty is []"),
+        ("count == 3 and open == false", "'open == false': open is true"),
+    ],
+)
+def test_conditions_that_do_not_hold_say_what_is_there(condition, words):
+    assert flawed(condition) == ""
+    assert words in unexpected(RESULT, condition)
+
+
+@pytest.mark.parametrize(
+    ("result", "condition"),
+    [
+        ([1, 2], "len(result) == 2"),
+        ([1, 2], "result[0] == 1"),
+        ([1, 2], "[0] == 1"),
+        ([1, 2], "value contains 2"),
+        ([{"a": "7"}], "result[0].a == 7"),
+        ("all good", "result contains good"),
+        ("all good", "text == all good"),
+        (None, "result is empty"),
+        (0, "output == 0"),
+        (False, "value == false"),
+        ({"result": 5}, "result == 5"),
+        ({"result": {"rows": []}}, "result.rows is empty"),
+        ({"rows": []}, "result.rows is empty"),
+    ],
+)
+def test_the_whole_result_has_names(result, condition):
+    assert unexpected(result, condition) == ""
+
+
+def test_every_comparison_that_does_not_hold_is_told():
+    told = unexpected(RESULT, "count > 9 and open == false and code == 17")
+    assert "count is 3" in told
+    assert "open is true" in told
+    assert "code" not in told
+
+
+@pytest.mark.parametrize(
+    ("expect", "words"),
+    [
+        ("count", "is no comparison"),
+        ("count 5", "is no comparison"),
+        ("count = 5", "is no comparison"),
+        ("count is null", "is no comparison"),
+        ("count is", "is no comparison"),
+        ("the rows are there", "is no comparison"),
+        ("count == 5 and", "is no comparison"),
+        ("and count == 5", "is no comparison"),
+        ("a == 1 and and b == 2", "is no comparison"),
+        ("count ==", "no value after '=='"),
+        ("note contains", "is no comparison"),
+        ("== 5", "names no part"),
+        ("length() > 1", "names no part"),
+        ("count => 5", "cannot be read"),
+        ("count =< 5", "cannot be read"),
+        ("count === 5", "cannot be read"),
+        ("count > > 5", "cannot be read"),
+        ("! count == 5", "cannot be read"),
+        ("not count == 5", "cannot be read"),
+        ("note not contains x", "cannot be read"),
+        ("a == 1 or b == 2", "cannot have 'or'"),
+        ("a == 1 || b == 2", "cannot have 'or'"),
+        ("rows[0 > 1", "lacks a closing ]"),
+        ("rows[x] > 1", "is no path"),
+        ("a..b > 1", "is no path"),
+        ("a.b] > 1", "is no path"),
+        (".a > 1", "is no path"),
+        ("a}} == 1", "is no path"),
+        ("a == 'b", "lacks a closing '"),
+        ('a == "b', 'lacks a closing "'),
+        ("len(rows > 1", "lacks a closing )"),
+        ("count > [1]", "order numbers and texts only"),
+        ("count < true", "order numbers and texts only"),
+        ("count >= null", "order numbers and texts only"),
+        ("{{s1.count}} > 1", "without braces"),
+        ("count > {{s1.count}}", "without braces"),
+        ("a == 1" + " and a == 1" * 300, "at most 2000"),
+        ('{"type": "object"', "is no JSON"),
+        ({"type": "objekt"}, "'type' of the schema in expect must be one or more of object"),
+        ({"type": []}, "'type'"),
+        ({"rows": {"type": "array"}}, "no keyword 'rows'; fields stand in 'properties'"),
+        ('{"rows": {}}', "no keyword 'rows'"),
+        ({"properties": {"rows": {"count": 1}}}, "no keyword 'properties.rows.count'"),
+        ({"properties": ["rows"]}, "must be an object of schemas"),
+        ({"required": "rows"}, "must be a list of field names"),
+        ({"minItems": -1}, "must be a whole number"),
+        ({"minimum": "1"}, 'must be a number, not "1"'),
+        ({"multipleOf": 0}, "must be a number above 0"),
+        ({"items": [{"type": "string"}]}, "must be a schema"),
+        ({"anyOf": []}, "must be a list of schemas"),
+        ({"enum": "x"}, "must be a list"),
+        ({"pattern": "^(a+)+$"}, "use a condition with 'contains'"),
+        ({"properties": {"a": {"patternProperties": {}}}}, "may not use 'properties.a.pattern"),
+        ({"not": {"anyOf": [{"pattern": "a"}]}}, "may not use 'not.anyOf.pattern'"),
+        ({"$ref": "https://example.org/schema"}, "write out the schema"),
+        ({"$defs": {}, "items": {"$ref": "#/$defs/a"}}, "$defs"),
+        ({"const": "{{s1.total}}"}, "holds {{s1.total}}, which is not expanded"),
+    ],
+)
+def test_what_is_no_check_is_named(expect, words):
+    told = flawed(expect)
+    assert words in told
+    assert "\n" not in told
+    assert unexpected(RESULT, expect), "a check that cannot be made is never met"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "required": ["count"]},
+        {"properties": {"rows": {"minItems": 2, "items": {"required": ["name", "total"]}}}},
+        {"properties": {"pattern": {"type": "string"}, "$ref": True, "$defs": False}},
+        {"properties": {"count": {"enum": [1, 2, 3], "exclusiveMinimum": 2, "format": "int32"}}},
+        {"properties": {"rows": {"uniqueItems": True, "contains": {"required": ["name"]}}}},
+        {"properties": {"none": {"type": ["string", "null"]}}, "$schema": "http://x.example/s"},
+        {"not": {"required": ["error"]}},
+        {"const": RESULT},
+        '{"type": "object"}',
+        {},
+        None,
+        "",
+        "  ",
+    ],
+)
+def test_results_that_fit(schema):
+    assert (flawed(schema), unexpected(RESULT, schema)) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "array"}, "is not of type 'array'"),
+        ({"required": ["error"]}, "'error' is a required property"),
+        ({"properties": {"rows": {"maxItems": 1}}}, "rows: "),
+        ({"properties": {"rows": {"items": {"properties": {"total": {"minimum": 1}}}}}}, "1.total"),
+        ({"additionalProperties": False}, "Additional properties"),
+        ({"properties": {"value": {"properties": {"deep": {"prefixItems": [False]}}}}}, "deep"),
+    ],
+)
+def test_results_that_do_not_fit_say_where(schema, words):
+    assert words in unexpected(RESULT, schema)
+
+
+def test_what_is_wanted_is_told_of_a_long_result_too():
+    told = unexpected({"text": "x" * 5_000}, {"type": "array"})
+    assert told.endswith("… is not of type 'array'")
+    assert len(told) < 200
+
+
+def test_equal_items_are_found_among_very_many():
+    rows = [{"n": n} for n in range(5_000)]
+    assert unexpected(rows, {"uniqueItems": True}) == ""
+    assert "equal items" in unexpected([*rows, {"n": 7}], {"uniqueItems": True})
+
+
+def test_a_hostile_check_ends():
+    deep: Any = {}
+    for _ in range(5_000):
+        deep = {"not": deep}
+    assert "nested too deeply" in flawed(deep)
+    assert unexpected(1, deep)
+    assert flawed("[" * 1_000 + " > 1")
+    assert unexpected("a" * 40 + "!", {"pattern": "^(a+)+$"})
+    assert unexpected(10**400, {"multipleOf": 0.1})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+KEYWORDS = st.sampled_from(
+    ["type", "properties", "items", "enum", "const", "required", "minimum", "multipleOf", "anyOf",
+     "not", "if", "then", "contains", "uniqueItems", "maxItems", "$ref", "pattern", "format"]
+)  # fmt: skip
+SCHEMAS = st.recursive(
+    st.dictionaries(KEYWORDS, JSON | st.sampled_from(["object", "array", "string"]), max_size=3),
+    lambda inner: (
+        st.dictionaries(KEYWORDS, inner | st.lists(inner, max_size=2), max_size=3)
+        | st.fixed_dictionaries({"properties": st.dictionaries(st.text(max_size=3), inner)})
+    ),
+    max_leaves=5,
+)
+WORDS = st.lists(
+    st.sampled_from(
+        ["count", "rows[0]", "result", ".a", "==", ">", "contains", "is empty", "exists", "and",
+         "or", "3", "'x'", '"', "'", "[", "]", "(", ")", "len(rows)", "{{", "}}", "\\", " "]
+    ),
+    max_size=8,
+).map(" ".join)  # fmt: skip
+
+
+@given(JSON, SCHEMAS | WORDS | st.text(max_size=20))
+def test_no_check_ever_raises(value, expect):
+    told = unexpected(value, expect)
+    assert isinstance(told, str)
+    if flawed(expect):
+        assert told

@@ -1,0 +1,190 @@
+"""Arguments with references in them, against a tool's schema."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from loopwright.flow.open_arguments import open_problems
+from loopwright.tools.arguments import check_arguments
+from loopwright.tools.schemas import sanitise
+
+SCHEMA = sanitise(
+    {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 9},
+            "share": {"type": "number", "exclusiveMinimum": 0},
+            "mode": {"type": "string", "enum": ["fast", "slow"]},
+            "code": {"type": "string", "minLength": 3, "maxLength": 4},
+            "tags": {"type": "array", "items": {"type": "integer"}, "minItems": 1},
+            "deep": {
+                "type": "object",
+                "properties": {"on": {"type": "boolean"}, "names": {"type": "array"}},
+                "required": ["on"],
+                "additionalProperties": False,
+            },
+            "either": {"anyOf": [{"type": "integer"}, {"type": "array"}]},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "free": {},
+        },
+        "required": ["path"],
+        "additionalProperties": False,
+    }
+)
+
+
+@pytest.mark.req("S2-06")
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"path": "{{s1}}"},
+        {"path": " {{s1}} and \\{{ braces"},
+        {"path": "a", "limit": "{{s1.total}}", "share": "{{s1.a[0].b}}", "mode": "{{s2}}"},
+        {"path": "{{s1.Exchange Rate}}, {{s2}}", "tags": "{{s1}}"},
+        {"path": "a", "tags": ["{{s1}}", 2]},
+        {"path": "a", "tags": '["{{s1}}", 2]'},
+        {"path": "a", "deep": {"on": "{{s1.on}}", "names": ["x{{s1}}", "{{s2}}"]}},
+        {"path": "a", "deep": '{"on": true}'},
+        {"path": "a", "deep": "{{s1}}"},
+        {"path": "a", "mode": "fa{{s1}}"},
+        {"path": "a", "code": "{{s1}}-{{s2}}-far longer than four"},
+        {"path": "a", "code": "\\{{a"},
+        {"path": "a", "either": ["{{s1}}"]},
+        {"path": "a", "either": "{{s1}}"},
+        {"path": "a", "labels": {"a": "{{s1}}", "b": "x {{s1}}"}},
+        {"path": "a", "free": {"x": ["{{s1}}", None, 1.5]}},
+        {"path": "a", "limit": "5", "share": 0.5, "tags": None},
+        {"path": "{{never closed"},
+        {"path": "a", "mode": "{{never closed"},
+    ],
+)
+def test_what_may_fit_is_no_problem(args):
+    assert open_problems(SCHEMA, args) == []
+
+
+@pytest.mark.req("S2-06")
+@pytest.mark.parametrize(
+    ("args", "problems"),
+    [
+        ({}, ["'path' is a required property"]),
+        ({"path": 3}, ["path: 3 is not of type 'string'"]),
+        ({"path": "a", "limit": "5 {{s1}}"}, ["limit: '5 {{s1}}' is not of type 'integer'"]),
+        ({"path": "a", "limit": 10}, ["limit: 10 is greater than the maximum of 9"]),
+        ({"path": "a", "limit": True}, ["limit: True is not of type 'integer'"]),
+        ({"path": "a", "share": 0}, ["share: 0 is less than or equal to the minimum of 0"]),
+        ({"path": "a", "mode": "fats"}, ["mode: 'fats' is not one of ['fast', 'slow']"]),
+        ({"path": "a", "code": "\\{{"}, ["code: '{{' is too short"]),
+        ({"path": "a", "tags": []}, ["tags: [] should be non-empty"]),
+        ({"path": "a", "tags": ["x{{s1}}"]}, ["tags.0: 'x{{s1}}' is not of type 'integer'"]),
+        ({"path": "a", "tags": "[{{s1}}]"}, ["tags: '[{{s1}}]' is not of type 'array'"]),
+        ({"path": "a", "deep": {"names": "{{s1}}"}}, ["deep: 'on' is a required property"]),
+        (
+            {"path": "a", "either": {"x": "{{s1}}"}},
+            ["either: {'x': '{{s1}}'} is not valid under any of the given schemas"],
+        ),
+        ({"path": "a", "labels": {"a": ["{{s1}}"]}}, ["labels.a: ['{{s1}}'] is not of type 'str"]),
+        ({"path": "\ud83d"}, ["half of a surrogate pair"]),
+        ({"path": "a", "free": float("nan")}, ["NaN"]),
+        ({"path": "a", "free": {"x": 2**70}}, ["beyond 64 bits"]),
+        (["a"], ["must be a JSON object, not list"]),
+    ],
+)
+def test_what_can_never_fit_is_named(args, problems):
+    found = open_problems(SCHEMA, args)
+    assert len(found) == len(problems)
+    for words, sentence in zip(problems, found, strict=True):
+        assert words in sentence
+
+
+def test_all_problems_are_named_outer_ones_first():
+    args = {"limit": "x", "share": "y", "mode": 1, "tags": [[]], "deep": {"off": 1}, "far": 1}
+    found = open_problems(SCHEMA, args)
+    assert len(found) == 9
+    assert ("'path' is a required" in found[0]) != ("'path' is a required" in found[1])
+    assert "tags.0" in found[-1]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"const": [1, 2]}}},
+        {"properties": {"a": {"enum": [[1, 2]]}}},
+        {"properties": {"a": {"not": {"type": "array"}}}},
+        {"properties": {"a": {"type": "array", "uniqueItems": True}}},
+        {"properties": {"a": {"type": "array", "contains": {"const": 2}}}},
+        {"properties": {"a": {"oneOf": [{"type": "array"}, {"items": {"type": "string"}}]}}},
+        {"properties": {"a": {"if": {"minItems": 1}, "then": {"type": "string"}}}},
+    ],
+)
+def test_keywords_that_look_at_the_whole_wait_for_the_value(schema):
+    """These do not survive the rewriting of tool schemas; a schema that has them is no trap."""
+    assert open_problems(schema, {"a": ["{{s1}}", "{{s1}}"]}) == []
+    assert open_problems(schema | {"required": ["b"]}, {"a": ["{{s1}}"]}) != []
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"minimum": 3}, 2),
+        ({"items": {"type": "string"}}, [1]),
+        ({"properties": {"b": {"type": "string"}}}, {"b": 1}),
+        ({"enum": [1]}, True),
+        ({"const": 1}, 2),
+        ({"type": "object", "properties": {}, "anyOf": [{"required": ["b"]}]}, {}),
+    ],
+)
+def test_a_schema_that_was_not_rewritten_is_obeyed_too(schema, value):
+    assert len(open_problems({"type": "object", "properties": {"a": schema}}, {"a": value})) == 1
+
+
+LEAVES = st.none() | st.booleans() | st.integers(-3, 12) | st.floats(-2, 2) | st.text(max_size=4)
+VALUES = st.recursive(
+    LEAVES | st.sampled_from(["fast", "5", "[1]", "abc", "\x00", "\ud83d", float("nan"), 2**64]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["on", "names", "x"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+ARGUMENTS = st.dictionaries(
+    st.sampled_from([*SCHEMA["properties"], "unknown"]), VALUES, max_size=5
+).map(lambda args: {"path": "a", **args})
+
+
+@given(ARGUMENTS)
+def test_without_references_it_says_what_the_check_before_a_call_says(args):
+    _, problem = check_arguments(SCHEMA, args)
+    assert bool(open_problems(SCHEMA, args)) == bool(problem)
+
+
+def fitting(schema: Any) -> Any:
+    """Values that fit a schema of this test."""
+    if "anyOf" in schema:
+        return st.integers(0, 3) | st.lists(st.integers(-9, 9), max_size=2)
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    return {
+        "string": st.sampled_from(["abc", "abcd"]),
+        "integer": st.integers(1, 9),
+        "number": st.floats(0.5, 9.5),
+        "boolean": st.booleans(),
+        "array": st.lists(st.integers(0, 9), min_size=1, max_size=3),
+        "object": st.just({"on": True}) if schema.get("properties") else st.just({"a": "b"}),
+    }.get(schema.get("type"), st.none() | st.text("ab", max_size=4))
+
+
+FITTING = st.fixed_dictionaries(
+    {"path": st.just("a")},
+    optional={
+        name: fitting(schema) for name, schema in SCHEMA["properties"].items() if name != "path"
+    },
+)
+
+
+@given(FITTING, st.data())
+def test_any_argument_may_be_left_to_a_reference(args, data):
+    assert open_problems(SCHEMA, args) == []
+    name = data.draw(st.sampled_from(sorted(args)))
+    assert open_problems(SCHEMA, {**args, name: "{{s1.some field[0]}}"}) == []

@@ -1,0 +1,166 @@
+import pytest
+from hypothesis import given, strategies as st
+
+from loopwright.flow.order import fingerprint, in_plan_order, prints, steps_of
+from loopwright.flow.references import renamed
+from loopwright.state.flow import FlowStep
+from support.flow_steps import acyclic, call, called, plan
+
+
+def ids(steps):
+    return [s["id"] for s in steps]
+
+
+def print_of(*steps, **variables):
+    return fingerprint(steps_of(plan(*steps, **variables)), variables)
+
+
+@pytest.mark.req("S2-08", "S2-10", "S2-11")
+def test_a_step_waits_for_what_it_names_and_for_what_it_refers_to():
+    given = plan(
+        call(" s1 ", description="Read", expectedOutput="rows", retryCount=2, optional=True),
+        call("s2", "s1", " s1", "", "old", timeout=5, expect="n > 0"),
+        call("s3", "s2", rows="{{ s1.rows[0] }}{{s2}}", also=["{{kept.x}} {{global.y}}"]),
+    )
+    first, second, third = steps_of(given)
+    assert (first["id"], first["description"], first["depends_on"]) == ("s1", "Read", [])
+    assert (first["retries"], first["optional"], first["expected_output"]) == (2, True, "rows")
+    assert (second["depends_on"], second["timeout"], second["expect"]) == (
+        ["s1", "old"],
+        5,
+        "n > 0",
+    )
+    assert third["depends_on"] == ["s2", "s1"]
+    assert third["arguments"] == {
+        "rows": "{{ s1.rows[0] }}{{s2}}",
+        "also": given.steps[2].arguments["also"],
+    }
+    assert {s["status"] for s in (first, second, third)} == {"pending"}
+    assert {(s["attempts"], s["rounds"], s["result"]) for s in (first, second)} == {(0, 0, "")}
+    assert set(first) == set(FlowStep.__annotations__)
+
+
+@pytest.mark.req("S2-11")
+@given(acyclic())
+def test_every_step_stands_behind_what_it_waits_for(given):
+    steps = steps_of(plan(*given))
+    ordered = in_plan_order(steps)
+    assert sorted(ids(ordered)) == sorted(ids(steps))
+    place = {name: n for n, name in enumerate(ids(ordered))}
+    assert all(place[i] < place[s["id"]] for s in steps for i in s["depends_on"])
+    assert in_plan_order(ordered) == ordered
+
+
+@pytest.mark.req("S2-11")
+@pytest.mark.parametrize(
+    ("steps", "order"),
+    [
+        ([call("c"), call("a"), call("b")], "cab"),
+        ([call("c", "a"), call("b"), call("a")], "bac"),
+        ([call("c", "a"), call("a"), call("b")], "acb"),
+        ([call("d", "b", "c"), call("c", "a"), call("b", "a"), call("a")], "acbd"),
+        ([call("b", x="{{a.rows}}"), call("a")], "ab"),
+        ([call("a", "gone"), call("b", "a", "a")], "ab"),
+        ([call("a", "b"), call("b", "a"), call("c", "b"), call("d")], "dabc"),
+        ([], ""),
+    ],
+)
+def test_what_does_not_wait_keeps_its_place(steps, order):
+    assert "".join(ids(in_plan_order(steps_of(plan(*steps))))) == order
+
+
+@given(acyclic(), st.randoms(use_true_random=False))
+def test_a_plan_is_the_same_under_other_ids_and_words_in_any_order(given, random):
+    names = dict(zip("abcdefgh", random.sample("abcdefgh", 8), strict=True))
+    other = [
+        {
+            **s,
+            "id": f"new-{names[s['id']]}",
+            "description": "in other words",
+            "dependencies": [f"new-{names[i]}" for i in s["dependencies"]],
+            "arguments": renamed(s["arguments"], {a: f"new-{b}" for a, b in names.items()}),
+        }
+        for s in random.sample(given, len(given))
+    ]
+    assert print_of(*given) == print_of(*other)
+
+
+@given(acyclic(), st.data())
+def test_a_plan_is_another_one_when_one_argument_changes(given, data):
+    place = data.draw(st.integers(0, len(given) - 1))
+    changed = [dict(s) for s in given]
+    changed[place]["arguments"] = {**changed[place]["arguments"], "q": "other"}
+    assert print_of(*given) != print_of(*changed)
+
+
+A, B = call("a", q=1), call("b", q=2)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([A, call("c", x="{{a.rows[0]}}")], [A, call("c", x="{{ a.rows[0] }}")]),
+        ([A, call("c", x="{{a.0}}")], [A, call("c", x="{{a[0]}}")]),
+        (
+            [A, call("c", x="{{a.n}} of {{a.m}}")],
+            [call("z", q=1), call("c", x="{{z.n}} of {{z.m}}")],
+        ),
+        ([A, call("c", "a", x="{{a.n}}")], [A, call("c", x="{{a.n}}")]),
+        ([call("c", x=1, y=2)], [call("c", y=2, x=1)]),
+        ([A, A | {"id": "b"}], [A | {"id": "b"}, A]),
+        ([call("c", x="in {{global.year}}")], [call("c", x="in 2024")]),
+        ([call("c", x="{{global.year}}")], [call("c", x=2024)]),
+        ([call("c", x="{{global.year}}")], [call("c", x="{{global.when}}")]),
+    ],
+)
+def test_two_ways_to_write_the_same_plan(one, other):
+    assert print_of(*one, year=2024, when=2024) == print_of(*other, year=2024, when=2024)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([A, B, call("c", x="{{a.n}}")], [A, B, call("c", x="{{b.n}}")]),
+        ([A, call("c", x="{{a.n}}")], [A, call("c", x="{{a.m}}")]),
+        ([A, call("c", x="{{a}}")], [A, call("c", x="a")]),
+        ([A, call("c", x="{{a}}")], [A, call("c", x=r"\{{a}}")]),
+        ([A, call("c", x="{{a}}")], [A, call("c", x=" {{a}}")]),
+        ([A, call("c", x="{{a}}{{a}}")], [A, call("c", x="{{a}}")]),
+        ([A, call("c", "a")], [A, call("c")]),
+        ([A, B, call("c", "a")], [A, B, call("c", "b")]),
+        ([A], [A, A | {"id": "b"}]),
+        ([A], [A | {"tool": "put"}]),
+        ([A], [call("a", q="1")]),
+        ([call("c", x="{{global.year}}")], [call("c", x="{{global.when}}")]),
+    ],
+)
+def test_two_plans_that_do_something_else(one, other):
+    assert print_of(*one, year=2024, when=2025) != print_of(*other, year=2024, when=2025)
+
+
+def test_how_a_step_may_fail_is_not_what_it_is_made_from():
+    assert print_of(A) == print_of(
+        A | {"optional": True, "retryCount": 3, "timeout": 9, "expect": "n > 0"}
+    )
+
+
+def test_another_value_of_a_variable_makes_another_plan():
+    steps = steps_of(plan(call("a", x="{{global.y}}")))
+    assert fingerprint(steps, {"y": 1}) != fingerprint(steps, {"y": 2})
+    assert fingerprint(steps, {"y": 1}) == fingerprint(steps, {"y": 1, "z": 3})
+    assert prints(steps, {}) == prints(steps, {}), "a variable that is missing is no accident"
+
+
+def test_a_step_that_was_taken_over_stays_what_it_was_made_from():
+    steps = steps_of(plan(call("a", x="{{global.y}}"), call("b", x="{{a.n}}")))
+    before = prints(steps, {"y": 1})
+    kept = [called(steps[0], made_of=before["a"]), steps[1]]
+    assert prints(kept, {"y": 2}) == before
+
+
+def test_plans_of_any_length_have_an_order_and_a_fingerprint():
+    chain = [call("s0"), *(call(f"s{n}", x=f"{{{{s{n - 1}.x}}}}") for n in range(1, 5_000))]
+    steps = steps_of(plan(*reversed(chain)))
+    assert ids(in_plan_order(steps)) == [s["id"] for s in chain]
+    assert fingerprint(steps, {}) == print_of(*chain)
+    assert fingerprint(steps[1:], {}) != fingerprint(steps, {})

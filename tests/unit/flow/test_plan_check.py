@@ -1,0 +1,294 @@
+"""Plans against a catalog: what is sound, and every way not to be."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from loopwright.flow.plan_check import plan_flaws
+from loopwright.state.flow_contracts import ExecutionPlan
+from loopwright.tools.catalog import build_catalog
+from loopwright.tools.mcp import Listing
+from loopwright.tools.mcp_config import ServerConfig
+
+ROW = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "Total Sales": {"type": "number"}},
+}
+TABLE = {
+    "type": "object",
+    "properties": {
+        "rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}},
+        "row_count": {"type": "integer"},
+        "meta": {"type": "object", "properties": {"took": {}}, "additionalProperties": True},
+        "linked": {"$ref": 5},
+        "open": True,
+        "either": {"anyOf": [{"type": "object", "properties": {"a": {}}}, {"type": "null"}]},
+    },
+    "required": ["rows"],
+    "$defs": {"Row": ROW},
+}
+
+
+def tool(name: str, *required: str, output: Any = None, **properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    return {
+        "name": name,
+        "inputSchema": schema | {"additionalProperties": False},
+        "outputSchema": output,
+    }
+
+
+TEXT, NUMBER = {"type": "string"}, {"type": "integer", "minimum": 0}
+TOOLS = (
+    tool("query_sales", "sql", sql=TEXT, limit=NUMBER, output=TABLE),
+    tool("search", "query", query=TEXT),
+    tool("write_file", "path", "text", path=TEXT, text=TEXT),
+    tool("draw", "kind", "points", kind={"type": "string", "enum": ["bar", "line"]},
+         points={"type": "array", "items": {"type": "number"}}),
+    tool("llm_call", "prompt", prompt=TEXT),
+    tool("convert", "amount", amount={"type": "number"}, output={
+        "type": "object", "properties": {"result": {"type": "number"}}}),
+)  # fmt: skip
+CATALOG = build_catalog([], [Listing(ServerConfig(name="sales"), TOOLS, "")])
+
+
+def step(name: str, tool: str = "search", /, **more: Any) -> dict[str, Any]:
+    arguments = {"query": "x"} if tool == "search" else {}
+    return {"id": name, "tool": tool, "arguments": arguments, **more}
+
+
+def asks(name: str, query: str, **more: Any) -> dict[str, Any]:
+    return step(name, arguments={"query": query}, **more)
+
+
+def finished(name: str, **more: Any) -> Any:
+    return {"id": name, "status": "completed", "shape": "value", "value": None, **more}
+
+
+def told(*steps: dict[str, Any], kept: Any = (), limit: int = 30, **plan: Any) -> list[str]:
+    read = ExecutionPlan.model_validate({"goal": "g", "steps": list(steps), **plan})
+    return plan_flaws(read, CATALOG, kept=kept, limit=limit)
+
+
+SALES = step("s1", "query_sales", arguments={"sql": "select 1"})
+
+BAD: list[Any] = [
+    # Shape of the plan.
+    ([], "no steps"),
+    ([step(f"s{i}") for i in range(31)], "at most 30"),
+    ([step("a"), step("a")], "'a' is used 2 times"),
+    ([step("")], "no id"),
+    ([step("a b")], "white space"),
+    ([step("a.b")], "'.'"),
+    ([step("a[0]")], "'['"),
+    ([step("{a}")], "'{'"),
+    ([step("global")], "'global' stands for the plan's variables"),
+    ([step("x" * 61)], "at most 60"),
+    ([step("a", "")], "names no tool"),
+    ([step("a", dependencies=["b"])], "unknown ids ['b']"),
+    ([step("a", dependencies=["a"])], "depends on itself"),
+    ([step("a", dependencies=["b"]), step("b", dependencies=["a"])], "in a circle"),
+    ([asks("a", "{{b}}"), asks("b", "{{a}}")], "in a circle"),
+    ([asks("a", "{{c}}"), step("b", dependencies=["a"]), step("c", dependencies=["b"])],
+     "refers to {{c}}, but 'c' runs after it"),
+    ([asks("a", "{{nothing.x}}")], "no step 'nothing'"),
+    ([step("first_step"), asks("b", "{{frist_step}}")], "did you mean 'first_step'?"),
+    ([asks("a", "{{a.x}}")], "its own result"),
+    ([asks("a", "{{s1")], "never closed"),
+    ([asks("a", "{{}}")], "no reference"),
+    ([step("s1"), asks("a", "{{s1..x}}")], "a name is missing"),
+    ([step("s1"), asks("a", "{{s1[x]}}")], "no reference"),
+    ([asks("a", "{{global.x}}")], "no 'x' in the plan's variables"),
+    # Tools.
+    ([step("a", "query_sale")], "there is no tool 'query_sale'; use one of: query_sales"),
+    ([step("a", "Write File")], "there is no tool 'Write File'; use one of: write_file"),
+    ([step("a", "teleport")], "there is no tool 'teleport'; use one of: query_sales, search"),
+    # Arguments.
+    ([step("a", arguments={})], "step 'a': the arguments do not fit 'search': 'query' is"),
+    ([step("a", arguments={"query": 5})], "query: 5 is not of type 'string'"),
+    ([step("a", arguments={"query": "x", "page": 2})], "('page' was unexpected)"),
+    ([step("a", "query_sales", arguments={"sql": "x", "limit": -1})], "less than the minimum of 0"),
+    ([step("a", "query_sales", arguments={"sql": "x", "limit": "ten"})], "'ten' is not of type"),
+    ([step("a", "draw", arguments={"kind": "pie", "points": []})], "'pie' is not one of"),
+    ([step("a", "draw", arguments={"kind": "bar", "points": ["one"]})], "points.0: 'one' is not"),
+    ([SALES, step("a", "draw", arguments={"kind": "bar", "points": "sum of {{s1.rows}}"})],
+     "'sum of {{s1.rows}}' is not of type 'array'"),
+    ([SALES, step("a", "draw", arguments={"kind": "bar", "points": [["{{s1.row_count}}"]]})],
+     "points.0: ['{{s1.row_count}}'] is not of type 'number'"),
+    ([step("a", arguments={"query": None})], "query: None is not of type 'string'"),
+    # Fields of results.
+    ([SALES, asks("a", "{{s1.rowcount}}")], "no field 'rowcount' there; did you mean 'row_count'"),
+    ([SALES, asks("a", "{{s1.rows[0].total}}")], "{{s1.rows[0].total}}: the result of 's1' has no"),
+    ([SALES, asks("a", "see {{s1.rows[0].names}}, {{s1.rows}}")], "did you mean 'name'?"),
+    ([SALES, asks("a", "{{s1.columns[0]}}")], "it has 'rows', 'row_count', 'meta', 'linked'"),
+    ([SALES, step("a", "llm_call", arguments={"prompt": "{{ s1.data }}"})], "no field 'data'"),
+    ([SALES, step("a", arguments={"query": {"deep": ["{{s1.nope}}"]}})], "no field 'nope'"),
+    # Checks of results.
+    ([step("a", expect="count >")], "step 'a': the condition \"count >\" in expect has no value"),
+    ([step("a", expect="there are rows")], "is no comparison"),
+    ([step("a", expect="a == 1 or b == 2")], "cannot have 'or'"),
+    ([step("a", expect={"type": "rows"})], "'type' of the schema in expect"),
+    ([step("a", expect={"rows": {}})], "no keyword 'rows'"),
+    ([step("a", expect={"pattern": "x"})], "may not use 'pattern'"),
+    ([step("a", expect="{{a.count}} > 1")], "without braces"),
+]  # fmt: skip
+
+
+@pytest.mark.req("S2-06", "S2-24", "P-30")
+@pytest.mark.parametrize(("steps", "words"), BAD)
+def test_a_bad_plan_is_found_before_anything_runs(steps, words):
+    found = told(*steps)
+    assert any(words in flaw for flaw in found), found
+    assert all("\n" not in flaw for flaw in found)
+
+
+def test_there_are_many_ways_to_be_bad():
+    assert len(BAD) >= 40
+
+
+@pytest.mark.parametrize(
+    ("variables", "query", "words"),
+    [
+        ({"n": 5}, "{{global.n}}", "query: 5 is not of type 'string'"),
+        ({"n": {"a": 1}}, "{{global.n.b}}", "no 'b'"),
+        ({"n": "{{s1}}"}, "x", "not expanded there"),
+    ],
+)
+def test_variables_are_known_and_checked(variables, query, words):
+    found = told(step("s1"), asks("a", query), globalVariables=variables)
+    assert any(words in flaw for flaw in found), found
+
+
+def test_variables_that_fit_are_sound():
+    variables = {"n": 5, "deep": {"names": ["x"]}}
+    query = step(
+        "a",
+        "query_sales",
+        arguments={"sql": "{{global.deep.names[0]}}", "limit": " {{ global.n }}"},
+    )
+    assert told(query, globalVariables=variables) != []
+    query["arguments"]["limit"] = "{{ global.n }}"
+    assert told(query, globalVariables=variables) == []
+    points = ["{{global.n}}", "{{global.deep.names[0]}}"]
+    (found,) = told(step("a", "draw", arguments={"kind": "bar", "points": points}),
+                    globalVariables=variables)  # fmt: skip
+    assert "points.1: 'x' is not of type 'number'" in found
+
+
+@pytest.mark.req("S2-06")
+def test_every_flaw_is_told_at_once_structure_first():
+    found = told(
+        step("a", dependencies=["zz"], arguments={}), step("b", "nope"), step("c", expect="x")
+    )
+    assert len(found) == 4
+    assert [flaw.split(" ")[1].strip(":") for flaw in found] == ["'a'", "'a'", "'b'", "'c'"]
+    assert "depends on unknown ids" in found[0]
+
+
+@pytest.mark.req("S2-24")
+def test_without_any_tool_the_plan_is_told_so():
+    plan = ExecutionPlan.model_validate({"steps": [step("a")]})
+    found = plan_flaws(plan, build_catalog([], []), limit=5)
+    assert found == ["step 'a': there is no tool 'search'; there are none"]
+
+
+@pytest.mark.req("S2-24")
+def test_every_unknown_tool_is_named_the_first_ones_with_others():
+    found = told(*(step(f"s{i}", f"searching{i}") for i in range(25)))
+    assert all(f"no tool 'searching{i}'" in flaw for i, flaw in enumerate(found))
+    assert "use one of: search" in found[0]
+    assert "use one of" not in found[-1]
+
+
+# Results that are there already.
+
+
+@pytest.mark.parametrize(
+    ("done", "query", "words"),
+    [
+        (finished("k", value={"total": 3}), "{{k.totals}}", "no 'totals' in the result of"),
+        (finished("k", value=[1, 2]), "{{k[2]}}", "a list of 2 items"),
+        (finished("k", shape="text", result="hello"), "{{k.total}}", "text of 5 characters"),
+        (finished("k", shape="json", result='{"a": {}}'), "{{k.a.b}}", "no 'b'"),
+    ],
+)  # fmt: skip
+def test_finished_results_are_looked_into(done, query, words):
+    (found,) = told(asks("a", query), kept=[done])
+    assert words in found
+
+
+@pytest.mark.parametrize(
+    ("done", "query"),
+    [
+        (finished("k", value={"total": None}), "{{k.total}}"),
+        (finished("k", value=[{"a": 1}]), "{{k[-1].a}} and {{k}}"),
+        (finished("k", shape="text", result="hello"), "{{k.output}}"),
+        (finished("k", shape="stored", stored="abc", result="head … tail"), "{{k.rows[0].x}}"),
+    ],
+)
+def test_finished_results_may_be_read(done, query):
+    assert told(asks("a", query), kept=[done]) == []
+
+
+def test_a_new_step_hides_a_finished_one_of_the_same_id():
+    assert told(step("k"), asks("a", "{{k.x}}"), kept=[finished("k", value={"y": 1})]) == []
+
+
+# Sound plans.
+
+
+@pytest.mark.req("S2-06", "S2-43")
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [SALES, {**SALES, "id": "s2"}, {**SALES, "id": "s3", "dependencies": ["s1", "s2"]}],
+        [SALES, asks("a", "{{s1.rows[0].Total Sales}} of {{s1.rows[-1].name}}")],
+        [SALES, asks("a", "{{s1.rows.0.name}}, {{s1['rows'][0][\"name\"]}}, {{s1.row_count}}")],
+        [SALES, asks("a", "{{s1.output}} or {{s1.result}}, {{s1}}")],
+        [SALES, asks("a", "{{s1.meta.anything[0].deep}} {{s1.either.b}}")],
+        [SALES, asks("a", "{{s1.linked.x}} {{s1.rows.name}} {{s1.open.y}} {{s1.meta[0]}}")],
+        [step("s1"), asks("a", "{{s1.author[0].id}} {{s1.Exchange Rate}} {{s1.text}}")],
+        [step("s1"), step("a", "draw", arguments={"kind": "{{s1.k}}", "points": "{{s1.p}}"})],
+        [step("s1"), step("a", "draw", arguments={"kind": "bar", "points": ["{{s1.a}}", 2]})],
+        [asks("later", "{{s1}}"), step("s1")],
+        [step("s1", "convert", arguments={"amount": 3}), asks("a", "{{s1.value}} {{s1.result}}")],
+        [asks("a", "\\{{not a reference}} and a lone }}")],
+        [asks("a", "$var1.field$ is text")],
+        [step("a", expect="rows is not empty and Exchange Rate > 1")],
+        [step("a", expect={"type": "object", "required": ["rows"]})],
+        [step("schritt-1_ü")],
+        [{"id": "s1", "toolName": "query_sales", "params": {"sql": "x"}, "dependsOn": []},
+         {"id": "s2", "tool_name": "write_file", "args": '{"path": "a", "text": "{{s1}}"}'}],
+    ],
+)  # fmt: skip
+def test_a_sound_plan_has_no_flaws(steps):
+    assert told(*steps) == []
+
+
+LITERALS: dict[str, Any] = {
+    "sql": st.text("abc {}", max_size=5).filter(lambda text: "{{" not in text),
+    "limit": st.integers(0, 9),
+    "kind": st.sampled_from(["bar", "line"]),
+    "points": st.lists(st.floats(0, 9) | st.just("{{a.rows[0].Total Sales}}"), max_size=3),
+    "amount": st.integers(-9, 9) | st.floats(0, 1),
+}
+CALLS = st.sampled_from([("query_sales", ["sql", "limit"]), ("draw", ["kind", "points"]),
+                         ("convert", ["amount"])]).flatmap(
+    lambda call: st.tuples(
+        st.just(call[0]), st.fixed_dictionaries({name: LITERALS[name] for name in call[1]})
+    )
+)  # fmt: skip
+READS = st.sampled_from(["{{a}}", "{{ a.rows }}", "{{a.rows[0].Total Sales}}", "{{b.x.y[0]}}"])
+
+
+@pytest.mark.req("S2-06", "P-30")
+@given(st.lists(CALLS, min_size=1, max_size=4), READS, st.data())
+def test_any_argument_of_a_sound_plan_may_be_an_earlier_result(calls, reference, data):
+    steps = [{**SALES, "id": "a"}, step("b")]
+    steps += [step(f"c{i}", name, arguments=args) for i, (name, args) in enumerate(calls)]
+    assert told(*steps) == []
+    changed = data.draw(st.integers(2, len(steps) - 1))
+    name = data.draw(st.sampled_from(sorted(steps[changed]["arguments"])))
+    steps[changed]["arguments"] = {**steps[changed]["arguments"], name: reference}
+    assert told(*steps) == []

@@ -1,0 +1,94 @@
+"""The end of a turn: its outcome, the message with the answer, and hooks that want another."""
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from loopwright import Hook
+from loopwright.nodes.flow.finish import flow_finish
+from support.flow_nodes import run_node
+from support.flow_steps import broken, flow_step
+from support.flows import GOAL, ended
+
+ANSWER = AIMessage("7 euro [s1].", id="answer-1-r", additional_kwargs={"agent_type": "answerer"})
+TALK = [HumanMessage(GOAL, id="m1"), ANSWER]
+
+
+async def finished(*steps, messages=TALK, **more):
+    return await run_node(flow_finish, *steps, messages=messages, **more)
+
+
+def rejecting(reason="name the shop", **more):
+    seen = []
+
+    def judge(given):
+        seen.append((given["prompt_response"], given["stop_hook_active"]))
+        return {"decision": "deny", "reason": reason, **more}
+
+    return Hook(event="AfterAgent", run=judge), seen
+
+
+async def test_an_answer_that_was_written_is_the_outcomes_answer():
+    ran = await finished(flow_step("s1"), task_completed=True)
+    assert ended(ran.state.outcome) == ("complete", "GOAL")
+    assert ran.state.outcome["answer"] == "7 euro [s1]."
+    assert ran.state.messages == TALK
+    assert ran.events == [{"type": "outcome", "status": "complete", "reason": "GOAL"}]
+
+
+@pytest.mark.req("S2-32")
+async def test_where_none_was_written_what_is_there_and_what_is_missing_becomes_the_last_message():
+    steps = [flow_step("s1"), broken("s2", "404")]
+    ran = await finished(*steps, messages=TALK[:1], halt="ERROR", unmet=["s2 (do s2) failed: 404"])
+    assert ended(ran.state.outcome) == ("failed", "ERROR")
+    last = ran.state.messages[-1]
+    assert last.text == ran.state.outcome["answer"]
+    assert last.text == "**do s1** [s1]\n\nresult of s1\n\nNot done:\n- s2 (do s2) failed: 404"
+    assert last.additional_kwargs["agent_type"] == "loopwright"
+
+
+async def test_an_answer_of_an_earlier_turn_is_not_this_turns_answer():
+    ran = await finished(broken("s1"), turn=2, halt="ERROR")
+    assert "no such part" in ran.state.outcome["answer"]
+    assert [m.text for m in ran.state.messages[:2]] == [GOAL, "7 euro [s1]."]
+    assert len(ran.state.messages) == 3
+
+
+async def test_a_turn_that_is_not_complete_says_how_it_goes_on():
+    unsaved = await finished(broken("s1"), messages=TALK[:1], halt="ERROR")
+    assert "not saved" in unsaved.state.outcome["resume"]["how"]
+    saved = await finished(broken("s1"), messages=TALK[:1], halt="ERROR", saved=True)
+    assert saved.state.outcome["resume"]["thread_id"] == "t"
+    assert "finished steps are kept" in saved.state.outcome["resume"]["how"]
+    done = await finished(flow_step("s1"), saved=True)
+    assert done.state.outcome["resume"] is None
+
+
+async def test_a_rejected_answer_goes_back_once_with_the_reason():
+    hook, seen = rejecting(hookSpecificOutput={"additionalContext": "The shop is Ada's."})
+    ran = await finished(flow_step("s1"), hooks=[hook], task_completed=True)
+    assert (ran.state.outcome, ran.state.halt, ran.state.task_completed) == (None, None, False)
+    assert ran.state.improvements == ["The answer was rejected by a hook: name the shop"]
+    assert ran.state.hook_context == ["The shop is Ada's."]
+    assert ran.state.messages == TALK[:1], "a rejected answer is no part of the conversation"
+    assert [s["status"] for s in ran.state.todos] == ["completed"]
+    assert seen == [("7 euro [s1].", False)]
+
+
+async def test_rejected_again_the_turn_ends_as_denied_and_does_not_give_the_answer():
+    hook, seen = rejecting()
+    ran = await finished(flow_step("s1"), hooks=[hook], task_completed=True, stop_hook_active=True)
+    assert ended(ran.state.outcome) == ("blocked", "DENIED")
+    why = "The answer was rejected by a hook: name the shop"
+    assert ran.state.outcome["answer"] == ran.state.messages[-1].text == why
+    assert ran.state.outcome["unmet"] == ran.state.unmet == [why]
+    assert (ran.state.halt, ran.state.task_completed) == ("DENIED", False)
+    assert "7 euro" not in str(ran.state.messages)
+    assert seen == [("7 euro [s1].", True)]
+
+
+async def test_a_turn_that_was_halted_is_not_made_again_for_a_hook():
+    hook, _ = rejecting()
+    steps = [flow_step("s1"), flow_step("s2", "pending")]
+    ran = await finished(*steps, hooks=[hook], halt="BUDGET")
+    assert ended(ran.state.outcome) == ("partial", "BUDGET")
+    assert ran.state.outcome["answer"].endswith("name the shop")

@@ -1,0 +1,166 @@
+"""The start of a turn of prompt_flow: what is reset, what is kept, what ends it at once."""
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from loopwright import Hook
+from loopwright.doors.journal import CallKey
+from loopwright.nodes.flow.intake import flow_intake
+from loopwright.state.flow import value_of
+from loopwright.turn.begin import request_name
+from support.flow_nodes import Turn, parts_with
+from support.flow_steps import steps
+from support.flows import GOAL, said, step
+
+PLANNED = (step("a", arguments={"what": "a"}), step("b", "put", arguments={"what": "{{a}}"}))
+REQUEST = HumanMessage(GOAL, id="m1")
+OUTCOME = {"status": "failed", "reason": "ERROR"}
+
+
+def left_behind(**state):
+    """A thread whose last turn finished step a of two."""
+    todos = steps(*PLANNED, done={"a": "found"})
+    todos[1] |= {"status": "failed", "failure": "tool_error", "feedback": "no", "denied": "denied"}
+    return {
+        "messages": [REQUEST],
+        "request_id": request_name([REQUEST]),
+        "turn": 1,
+        "turn_id": "1-a",
+        "allowance": 1,
+        "todos": todos,
+        "plan": {"global_variables": {"x": 1}},
+        "outcome": OUTCOME,
+        **state,
+    }
+
+
+async def entered(parts=None, **state):
+    return (await Turn(flow_intake, parts or parts_with()).enter(**state)).state
+
+
+async def test_a_first_turn_begins_with_nothing_but_its_request():
+    state = await entered(turn=0, turn_id="")
+    assert (state["turn"], state["allowance"]) == (1, 1)
+    assert state["turn_id"].startswith("1-")
+    assert state["request_id"].endswith(request_name([HumanMessage(GOAL)]).split("-")[-1])
+    assert (state["todos"], state["halt"]) == ([], None)
+
+
+async def test_the_same_request_goes_on_with_what_is_finished():
+    used = {
+        "prints": ["p"], "recoveries": {"retry_step": 1}, "failures_seen": ["f"], "causes": [{}],
+        "drafts": [{"text": "", "plan": None, "findings": []}], "strategy": "give_up",
+        "unmet": ["b"], "objection": ["o"], "reviewed": [{"id": "a"}], "calls": [{"id": "b.1.0"}],
+        "decisions": {"k": {"type": "approve"}}, "objections": {"k": "no"}, "halt": "ERROR",
+        "improvements": ["The user says: shorter"], "warnings": ["old"], "denied": "denied",
+    }  # fmt: skip
+    state = await entered(**left_behind(**used))
+    a, b = state["todos"]
+    assert (a["status"], a["result"]) == ("completed", "found")
+    assert (b["status"], b["failure"], b["denied"], b["feedback"]) == ("pending", "", "", "no")
+    assert (state["turn"], state["allowance"], state["outcome"]) == (2, 2, None)
+    assert state["plan"] == {"global_variables": {"x": 1}}
+    assert state["improvements"] == ["The user says: shorter"], "a wish holds for the request"
+    fresh = ("prints", "failures_seen", "causes", "drafts", "unmet", "objection", "reviewed",
+             "calls", "decisions", "objections", "recoveries", "warnings")  # fmt: skip
+    assert {key: state[key] for key in fresh if state[key]} == {}
+    assert (state["strategy"], state["halt"], state["denied"]) == ("", None, "")
+
+
+async def test_another_request_begins_anew():
+    other = HumanMessage("Something else.", id="m2")
+    evidence = [{"id": "a.1.0", "task": "a", "tool": "look", "arguments": {}, "status": "success"}]
+    state = await entered(**left_behind(messages=[REQUEST, other], evidence=evidence))
+    assert (state["todos"], state["evidence"], state["plan"]) == ([], [], {})
+    assert state["allowance"] == 1
+
+
+async def test_another_request_after_a_turn_that_was_cut_off_knows_what_was_done():
+    """Step b ended inside the pass under way: only its recorded end says so."""
+    record = {"id": "b.1.0", "task": "b", "tool": "put", "arguments": {}, "status": "success"}
+    end = {
+        "step": {"id": "b", "status": "completed", "result": "put", "shape": "text"},
+        "evidence": [record], "waiting": [], "held": False, "spend": {}, "warnings": [],
+    }  # fmt: skip
+    other = HumanMessage("And now?", id="m2")
+    state = await entered(
+        **left_behind(messages=[REQUEST, AIMessage("…"), other], outcome=None, cut_off=[end])
+    )
+    assert [(s["id"], s["status"], s["result"]) for s in state["todos"]] == [
+        ("a", "completed", "found"),
+        ("b", "completed", "put"),
+    ]
+    assert [r["id"] for r in state["evidence"]] == ["b.1.0"]
+    assert (state["cut_off"], state["allowance"]) == ([], 1)
+    assert state["plan"] == {"global_variables": {"x": 1}}, "kept steps refer to its variables"
+
+
+@pytest.mark.req("P-06")
+async def test_a_step_says_which_call_was_begun_for_it_before_a_crash():
+    parts = parts_with()
+    key = CallKey("t", "", "1-a", "b.1.0", "hash")
+    await parts.journal.claim(key, tool="put", server=None, arguments={"what": "found"})
+    other = HumanMessage("And now?", id="m2")
+    state = await entered(parts, **left_behind(messages=[REQUEST, other], outcome=None))
+    b = state["todos"][1]
+    assert b["status"] == "pending"
+    assert "began put(" in b["feedback"]
+    assert "may have taken effect: check before you repeat it" in b["feedback"]
+    (record,) = state["evidence"]
+    assert (record["id"], record["reason"]) == ("b.1.0", "uncertain")
+
+
+async def test_nothing_is_kept_of_a_cut_off_turn_that_had_done_nothing():
+    other = HumanMessage("And now?", id="m2")
+    state = await entered(
+        **left_behind(messages=[REQUEST, other], outcome=None, todos=steps(*PLANNED))
+    )
+    assert (state["todos"], state["plan"]) == ([], {})
+
+
+@pytest.mark.parametrize("words", ["", " \n"])
+async def test_an_empty_request_ends_the_turn(words):
+    state = await entered(**said(words))
+    assert (state["halt"], state["unmet"]) == ("MISSING_INFORMATION", ["The request is empty."])
+
+
+async def test_a_hook_may_refuse_a_turn_or_add_to_its_prompts():
+    def before_agent(given):
+        if "refuse" in given["prompt"]:
+            return {"decision": "deny", "reason": "not here"}
+        return {"hookSpecificOutput": {"additionalContext": "It is Monday."}}
+
+    parts = parts_with(hooks=[Hook(event="BeforeAgent", run=before_agent)])
+    assert (await entered(parts))["hook_context"] == ["It is Monday."]
+    state = await entered(parts, **left_behind(messages=[REQUEST, HumanMessage("refuse", id="2")]))
+    assert (state["halt"], state["unmet"], state["todos"]) == ("DENIED", ["not here"], [])
+
+
+@pytest.mark.req("P-06")
+async def test_a_write_that_was_made_before_a_crash_completes_its_step_with_what_it_gave():
+    """The process died between the call and the record of its step's end."""
+    result = {"text": "put", "data": {"put": 7}, "is_error": False, "artifact": {}, "stored": ""}
+    other = HumanMessage("And now?", id="m2")
+    for expect, status in ((None, "completed"), ("put == 8", "pending")):
+        parts = parts_with()
+        key = CallKey("t", "", "1-a", "b.1.0", "hash")
+        await parts.journal.claim(key, tool="put", server=None, arguments={"what": "found"})
+        await parts.journal.end(key, "finished", result)
+        given = left_behind(messages=[REQUEST, other], outcome=None)
+        given["todos"][1] |= {"expect": expect, "status": "pending"}
+        b = (await entered(parts, **given))["todos"][1]
+        assert b["status"] == status
+        if status == "completed":
+            assert (value_of(b), b["evidence"], b["rounds"]) == ({"put": 7}, ["b.1.0"], 1)
+        else:
+            assert "called put(" in b["feedback"], "what it gave is not what was expected"
+
+
+async def test_a_call_whose_end_the_state_knows_changes_nothing():
+    parts = parts_with()
+    key = CallKey("t", "", "1-a", "b.1.0", "hash")
+    await parts.journal.claim(key, tool="put", server=None, arguments={"what": "found"})
+    await parts.journal.end(key, "finished", {"text": "put"})
+    known = [{"id": "b.1.0", "task": "b", "tool": "put", "arguments": {}, "status": "success"}]
+    b = (await entered(parts, **left_behind(outcome=None, evidence=known)))["todos"][1]
+    assert b["status"] == "pending", "it failed for another reason than its call"

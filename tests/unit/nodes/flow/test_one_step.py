@@ -1,0 +1,138 @@
+"""One step in one pass: its call is made as often as it may be, and its end says what came."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from loopwright.flow.expectations import unexpected
+from loopwright.nodes.flow import one_step
+from loopwright.nodes.flow.run_flow import run_flow
+from loopwright.nodes.flow.step_ends import CallEnd, failed_call
+from loopwright.state.flow import was_made
+from support.flow_nodes import Turn, parts_with, run_node
+from support.flow_steps import steps
+from support.flows import World, of_type, raising, step
+
+REFUSED = {"status": "cancelled", "reason": "denied"}
+
+TABLE: list[tuple[dict[str, Any], dict[str, Any], str, bool]] = [
+    # the call as it ended, what else is known, the failure, whether another try may do better
+    (REFUSED, {}, "refused", False),
+    ({"status": "cancelled", "reason": "uncertain"}, {}, "uncertain", False),
+    ({"status": "cancelled", "reason": "gave_up"}, {}, "uncertain", False),
+    ({"ran": False}, {"limit": None}, "tool_not_found", False),
+    ({"ran": False}, {"action": "error"}, "bad_arguments", False),
+    ({"reason": "uncertain"}, {}, "uncertain", True),
+    ({"reason": "uncertain", "seconds": 9.0}, {}, "uncertain", True),
+    ({"ran": False}, {"spent": True}, "budget", False),
+    ({"ran": False}, {}, "tool_error", True),
+    ({}, {"spent": True}, "tool_error", True),
+    ({"seconds": 5.0}, {}, "timeout", True),
+    ({"seconds": 4.9}, {}, "tool_error", True),
+    ({}, {"stopped": "enough"}, "tool_error", False),
+]
+
+
+@pytest.mark.req("S2-24", "S2-25")
+@pytest.mark.parametrize(("record", "known", "failure", "may_pass"), TABLE)
+def test_what_a_failed_call_means_for_its_step(record, known, failure, may_pass):
+    about: Any = {"status": "error", "reason": "", "result": "no\n good", "seconds": 0.1}
+    about |= {"ran": True} | record
+    given: dict[str, Any] = {"limit": 5.0, "spent": False, "stopped": ""} | known
+    call = {"action": given.pop("action", "run")}
+    end = failed_call(about, call, **given)
+    denied = record["reason"] if record.get("status") == "cancelled" else ""
+    assert end == CallEnd(failure, "no good", None, denied, given["stopped"])
+    assert end.may_pass == may_pass
+
+
+async def ran(planned, world, *others, **more):
+    """A pass over one step behind finished ones."""
+    todos = [*others, *steps(planned)]
+    return await run_node(run_flow, *todos, tools=world.tools(), **more)
+
+
+@pytest.mark.req("S2-15", "S2-35", "S2-36")
+async def test_a_read_that_fails_is_made_again_as_often_as_the_plan_says():
+    world = World(x=[raising(ValueError("not now")), lambda: {"n": 1}])
+    after = await ran(step("a", arguments={"what": "x"}, retryCount=1), world)
+    (a,) = after.state.todos
+    assert (a["status"], a["result"], a["failure"]) == ("completed", '{"n": 1}', "")
+    assert (a["attempts"], a["rounds"], a["evidence"]) == (2, 2, ["a.2.0"])
+    assert [(r["id"], r["status"]) for r in after.state.evidence] == [
+        ("a.1.0", "error"), ("a.2.0", "success"),
+    ]  # fmt: skip
+    assert [e["attempt"] for e in after.of_type("prompt_flow_step_start")] == [1, 2]
+    (told,) = after.of_type("prompt_flow_step_result")
+    assert (told["success"], told["attempts"]) == (True, 2)
+
+
+@pytest.mark.req("P-06")
+async def test_a_write_is_made_once_however_often_the_plan_would_repeat_it():
+    world = World()
+    planned = step("a", "put", arguments={"what": 7}, retryCount=3, expect="put == 8")
+    after = await ran(planned, world)
+    (a,) = after.state.todos
+    assert world.done("put") == [7]
+    assert (a["status"], a["failure"], a["attempts"]) == ("failed", "unexpected_result", 1)
+    assert was_made(a), "what it gave is kept"
+    assert '{"put": 7}' in a["feedback"]
+    assert "not made again" in a["feedback"]
+
+
+@pytest.mark.parametrize(("expect", "status"), [("put == 7", "completed"), ("put > 7", "failed")])
+async def test_what_an_earlier_plan_s_call_gave_is_held_against_the_new_check(expect, status):
+    (made,) = steps(step("a", "put", arguments={"what": 7}, expect=expect))
+    made |= {"result": '{"put": 7}', "shape": "json", "attempts": 1, "rounds": 1}
+    world = World()
+    after = await run_node(run_flow, made, tools=world.tools())
+    (a,) = after.state.todos
+    assert (a["status"], a["attempts"], a["result"]) == (status, 1, '{"put": 7}')
+    assert (world.calls, after.state.evidence) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "cases", "elsewhere"),
+    [(1, 1, False), (100_000, 1, True), (1, 100, True)],
+    ids=["short", "many rows", "many cases"],
+)
+async def test_a_check_that_may_take_long_does_not_hold_up_the_loop(
+    rows, cases, elsewhere, monkeypatch
+):
+    checked_by = []
+
+    def noting(*given):
+        checked_by.append(threading.current_thread())
+        return unexpected(*given)
+
+    monkeypatch.setattr(one_step, "unexpected", noting)
+    expect = {"items": {"anyOf": [{"const": number} for number in range(cases)]}}
+    after = await ran(step("a", arguments={"what": "x"}, expect=expect), World(x=[0] * rows))
+    assert [s["status"] for s in after.state.todos] == ["completed"]
+    (thread,) = checked_by
+    assert (thread is not threading.current_thread()) == elsewhere
+
+
+@pytest.mark.req("S2-22")
+async def test_a_step_without_what_it_refers_to_is_never_called():
+    world = World()
+    (found,) = steps(step("a"), done={"a": '{"n": 1}'})
+    found["shape"] = "json"
+    after = await ran(step("b", arguments={"what": "{{a.name}}"}), world, found)
+    b = after.state.todos[1]
+    assert (b["status"], b["failure"], b["attempts"]) == ("failed", "missing_input", 0)
+    assert "a.name" in b["feedback"]
+    assert world.calls == []
+    assert after.of_type("prompt_flow_step_start") == []
+
+
+async def test_a_step_that_a_human_must_allow_waits_with_its_call_and_has_not_failed():
+    todos = steps(step("a", "put", arguments={"what": 7}))
+    after = await Turn(run_flow, parts_with(policy="ask")).enter(todos=todos)
+    (a,) = after.state["todos"]
+    assert (a["status"], a["attempts"]) == ("pending", 0)
+    (call,) = after.state["calls"]
+    assert (call["id"], call["task"], call["args"]) == ("a.1.0", "a", {"what": 7})
+    assert after.state["evidence"] == []
+    assert of_type(after.events, "prompt_flow_step_result") == []

@@ -1,0 +1,275 @@
+"""What is done about steps that failed: by whom it is decided, how often, and how it is told."""
+
+import pytest
+from langchain_core.tools import StructuredTool
+
+from loopwright import Hook, ScriptedModel
+from loopwright.nodes.flow.outcome import outcome_of
+from loopwright.nodes.flow.recover import SAME_FAILURE, recover
+from support.flow_nodes import run_node
+from support.flow_steps import broken, flow_step
+from support.flows import GOAL
+
+
+def look(what: str) -> str:
+    """Look something up."""
+    return what
+
+
+READ = StructuredTool.from_function(look, metadata={"readOnlyHint": True})
+
+
+def deciding(*turns):
+    return ScriptedModel({"recovery": list(turns)})
+
+
+def to(strategy, reason="the shop is closed"):
+    return {"strategy": strategy, "reason": reason}
+
+
+async def after(*decisions, steps, **more):
+    """Recover on these steps with these answers of the model."""
+    return await run_node(recover, *steps, model=deciding(*decisions), tools=[READ], **more)
+
+
+def decided(ran):
+    state = ran.state
+    return state.strategy, state.halt, len(ran.asked)
+
+
+@pytest.mark.req("S2-27")
+async def test_the_model_is_shown_what_failed_why_and_what_may_still_be_done():
+    steps = [
+        flow_step("s1", result="x" * 5_000),
+        broken("s2", "the shop did not answer", failure="timeout", attempts=3, depends_on=["s1"],
+               arguments={"what": "{{s1.name}}"}),
+        flow_step("s3", "pending", depends_on=["s2"]),
+    ]  # fmt: skip
+    ran = await after(to("retry_step"), steps=steps, hook_context=["Prices are in euro."])
+    assert ran.shown("failures") == [
+        {
+            "step": "s2", "description": "do s2", "tool": "look",
+            "arguments": {"what": "{{s1.name}}"}, "failure": "timeout",
+            "error": "the shop did not answer", "attempts": 3, "safe_to_repeat": True,
+        }
+    ]  # fmt: skip
+    assert ran.shown("strategies") == {
+        "retry_step": 2, "replan_from_failure": 2, "complete_replan": 1
+    }  # fmt: skip
+    assert [(s["id"], s["status"]) for s in ran.shown("steps")] == [
+        ("s1", "completed"), ("s2", "failed"), ("s3", "pending")
+    ]  # fmt: skip
+    assert len(ran.shown("steps")[0]["result"]) < 600
+    assert ran.shown("request") == GOAL
+    assert ran.shown("additional_context") == "Prices are in euro."
+    assert ran.asked[0].messages[0].text.startswith("You are the recovery ")
+
+
+@pytest.mark.req("S2-28", "S2-29")
+async def test_a_retry_makes_the_failed_steps_due_again_and_nothing_else():
+    steps = [flow_step("s1"), broken("s2"), broken("s3", "busy", optional=True)]
+    ran = await after(to("retry_step"), steps=steps, calls=[{"id": "s9.1.0"}])
+    assert [s["status"] for s in ran.state.todos] == ["completed", "pending", "failed"]
+    assert ran.state.todos[1]["failure"] == ""
+    assert ran.state.recoveries == {"retry_step": 1}
+    assert ran.state.strategy == "retry_step"
+    assert (ran.state.calls, ran.state.causes, ran.state.halt) == ([], [], None)
+    assert [s["feedback"] for s in ran.state.todos] == ["", "no such part", "busy"]
+
+
+@pytest.mark.req("S2-28")
+@pytest.mark.parametrize("strategy", ["replan_from_failure", "complete_replan"])
+async def test_a_new_plan_is_told_every_cause_so_far_and_keeps_what_is_done(strategy):
+    first = {
+        "step": "s1", "description": "", "tool": "look", "arguments": {}, "failure": "timeout",
+        "error": "slow", "attempts": 1, "safe_to_repeat": True,
+    }  # fmt: skip
+    draft = {"text": "", "plan": None, "findings": ["no plan"]}
+    ran = await after(
+        to(strategy, "the part has another name"), steps=[flow_step("s1"), broken("s2")],
+        causes=[first], recoveries={"replan_from_failure": 1}, drafts=[draft],
+        improvements=["The user says: quickly"],
+    )  # fmt: skip
+    assert [(c["step"], c["error"]) for c in ran.state.causes] == [
+        ("s1", "slow"), ("s2", "no such part")
+    ]  # fmt: skip
+    assert ran.state.strategy == strategy
+    assert ran.state.drafts == []
+    assert ran.state.improvements[0] == "The user says: quickly"
+    assert "the part has another name" in ran.state.improvements[1]
+    assert sum(ran.state.recoveries.values()) == 2
+    assert [s["status"] for s in ran.state.todos] == ["completed", "failed"]
+
+
+@pytest.mark.req("S2-28", "S2-32")
+async def test_giving_up_tells_the_original_error_and_the_reason():
+    ran = await after(to("give_up", "the part was never made"), steps=[broken("s2", "404: s2")])
+    assert decided(ran) == ("give_up", "ERROR", 1)
+    assert ran.state.unmet == ["s2 (do s2) failed: 404: s2", "Given up: the part was never made"]
+    assert ran.of_type("recovery") == [
+        {
+            "type": "recovery", "strategy": "give_up", "reason": "the part was never made",
+            "steps": ["s2"],
+        }
+    ]  # fmt: skip
+    assert outcome_of(ran.state, None)["status"] == "failed"
+    assert outcome_of(ran.state, None)["unmet"] == ran.state.unmet, "and tells it once"
+
+
+@pytest.mark.req("S2-33")
+async def test_a_failure_after_a_new_plan_says_that_it_came_after_one():
+    replanned = await after(to("replan_from_failure"), steps=[broken("s2", "404")])
+    ran = await after(
+        to("give_up", "no other shop"), steps=[broken("s5", "410")],
+        causes=replanned.state.causes, recoveries=replanned.state.recoveries,
+        failures_seen=replanned.state.failures_seen,
+    )  # fmt: skip
+    assert ran.state.unmet[0] == "After replanning from s2: s5 (do s5) failed: 410"
+    assert outcome_of(ran.state, None)["unmet"] == ran.state.unmet, "and tells it once"
+
+
+@pytest.mark.parametrize(
+    ("denied", "halt"),
+    [("rejected", "DENIED"), ("denied", "DENIED"), ("not_interactive", "NOT_INTERACTIVE"),
+     ("expired", "DENIED"), ("uncertain", "NOT_INTERACTIVE")],
+)  # fmt: skip
+async def test_what_nobody_allows_no_model_can_repair(denied, halt):
+    steps = [broken("s1", "the user said no", failure="refused", denied=denied)]
+    ran = await after(steps=steps)
+    assert decided(ran) == ("give_up", halt, 0)
+    assert ran.state.unmet[0] == "s1 (do s1) failed: the user said no"
+    assert ran.of_type("phase") == []
+
+
+async def test_an_optional_step_that_was_refused_does_not_end_the_turn():
+    refused = broken("s1", "no", optional=True, failure="refused", denied="rejected")
+    ran = await after(to("retry_step"), steps=[refused, broken("s2")])
+    assert decided(ran) == ("retry_step", None, 1)
+
+
+@pytest.mark.req("P-31")
+async def test_the_same_call_failing_the_same_way_again_ends_as_stuck_without_a_model():
+    first = await after(to("replan_from_failure"), steps=[broken("s2")])
+    renamed = broken("other", arguments={"what": "s2"})
+    again = await after(steps=[renamed], failures_seen=first.state.failures_seen)
+    assert decided(again) == ("give_up", "SAME_BLOCKERS", 0)
+    assert again.state.unmet == ["other (do other) failed: no such part", SAME_FAILURE]
+    assert outcome_of(again.state, None)["status"] == "stuck"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"feedback": "another error"}, {"arguments": {"what": "b"}}, {"tool": "put"},
+     {"failure": "timeout"}],
+)  # fmt: skip
+async def test_another_call_or_another_error_is_another_failure(other):
+    first = await after(to("retry_step"), steps=[broken("s2")])
+    ran = await after(
+        to("replan_from_failure"),
+        steps=[broken("s2") | other],
+        failures_seen=first.state.failures_seen,
+    )
+    assert decided(ran) == ("replan_from_failure", None, 1)
+
+
+@pytest.mark.req("P-31")
+@pytest.mark.parametrize(
+    ("taken", "most", "left"),
+    [
+        ({"retry_step": 2}, 4, {"replan_from_failure": 2, "complete_replan": 1}),
+        ({"replan_from_failure": 2}, 4, {"retry_step": 2, "complete_replan": 1}),
+        ({"complete_replan": 1}, 4, {"retry_step": 2, "replan_from_failure": 2}),
+        ({"retry_step": 1}, 2, dict.fromkeys(
+            ["retry_step", "replan_from_failure", "complete_replan"], 1)),
+    ],
+)  # fmt: skip
+async def test_each_strategy_and_all_together_are_bounded(taken, most, left):
+    ran = await after(
+        to("give_up"), steps=[broken("s1")], recoveries=taken, settings={"max_recoveries": most}
+    )
+    assert ran.shown("strategies") == left
+
+
+@pytest.mark.req("P-31")
+@pytest.mark.parametrize(("taken", "most"), [({"retry_step": 1, "complete_replan": 1}, 2), ({}, 0)])
+async def test_with_no_repair_left_the_turn_ends_without_a_model(taken, most):
+    ran = await after(steps=[broken("s1")], recoveries=taken, settings={"max_recoveries": most})
+    assert decided(ran) == ("give_up", "MAX_ROUNDS", 0)
+    assert ran.state.unmet[0] == "s1 (do s1) failed: no such part"
+
+
+@pytest.mark.parametrize(
+    ("tool", "failure", "offered"),
+    [
+        ("look", "timeout", True),
+        ("look", "unexpected_result", True),
+        ("look", "missing_input", False),
+        ("look", "bad_arguments", False),
+        ("put", "tool_error", True),
+        ("put", "tool_not_found", True),
+        ("put", "timeout", False),
+        ("put", "uncertain", False),
+        ("put", "unexpected_result", False),
+        ("put", "execution_error", False),
+    ],
+)
+async def test_a_retry_is_offered_only_where_it_may_help_and_repeats_no_write(
+    tool, failure, offered
+):
+    steps = [broken("s1", tool=tool, failure=failure), broken("s2")]
+    ran = await after(to("give_up"), steps=steps)
+    assert ("retry_step" in ran.shown("strategies")) == offered
+
+
+@pytest.mark.req("S2-28")
+async def test_a_strategy_that_may_not_be_taken_is_asked_about_again():
+    ran = await after(
+        to("retry_step"), to("complete_replan"), steps=[broken("s1")], recoveries={"retry_step": 2}
+    )
+    assert decided(ran) == ("complete_replan", None, 2)
+    said = ran.asked[1].messages[-1].text
+    assert "retry_step may not be taken now" in said
+    assert "complete_replan" in said
+
+
+@pytest.mark.parametrize(
+    ("taken", "strategy", "halt"),
+    [({}, "replan_from_failure", None), ({"replan_from_failure": 2}, "give_up", "ERROR")],
+)
+async def test_where_no_answer_is_of_use_another_plan_is_made_while_that_may_be(
+    taken, strategy, halt
+):
+    ran = await after("What?", "No.", "{}", steps=[broken("s1")], recoveries=taken)
+    assert (ran.state.strategy, ran.state.halt) == (strategy, halt)
+    if halt:
+        assert ran.state.unmet[0] == "s1 (do s1) failed: no such part"
+        assert "no usable decision" in ran.state.unmet[1]
+    else:
+        assert [c["step"] for c in ran.state.causes] == ["s1"]
+        assert "no usable decision" in ran.state.warnings[0]
+
+
+@pytest.mark.req("S2-32")
+async def test_a_spent_allowance_ends_the_turn_with_the_original_error():
+    spent = {"model_calls": 5}
+    ran = await after(steps=[broken("s1")], spend=spent, settings={"max_model_calls": 5})
+    assert decided(ran) == ("give_up", "BUDGET", 0)
+    assert ran.state.unmet[0] == "s1 (do s1) failed: no such part"
+    assert outcome_of(ran.state, None)["status"] == "exhausted"
+
+
+async def test_a_hook_that_refuses_the_call_of_the_model_ends_the_turn_as_denied():
+    no = Hook(event="BeforeModel", run=lambda _: {"decision": "deny", "reason": "not now"})
+    ran = await after(steps=[broken("s1")], hooks=[no])
+    assert decided(ran) == ("give_up", "DENIED", 0)
+    assert "not now" in ran.state.unmet[1]
+
+
+async def test_what_recovery_costs_is_counted_and_what_it_decides_is_told():
+    ran = await after(to("retry_step"), steps=[broken("s1"), broken("s2", "late")])
+    assert ran.state.spend["by_role"]["recovery"]["model_calls"] == 1
+    assert ran.of_type("phase")[0] == {
+        "type": "phase", "role": "recovery", "action": "recovering", "round": 1
+    }  # fmt: skip
+    assert ran.of_type("recovery")[0]["steps"] == ["s1", "s2"]
+    assert len(ran.state.failures_seen) == 2

@@ -1,0 +1,129 @@
+import threading
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+
+from loopwright.state.context import Context
+from loopwright.state.spend import Spend, model_spend
+from loopwright.turn.budget import Ledger, tokens_of
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_calls_are_counted_when_reserved_and_not_again_when_added() -> None:
+    ledger = Ledger(Context(max_model_calls=3))
+    assert ledger.reserve_model_call()
+    assert ledger.spent["model_calls"] == 1
+    ledger.add(model_spend("planner", "m", 10, 5))
+    assert ledger.spent["model_calls"] == 1
+    assert (ledger.spent["input_tokens"], ledger.spent["output_tokens"]) == (10, 5)
+    assert ledger.reserve_model_call()
+    assert ledger.reserve_model_call()
+    assert not ledger.reserve_model_call()
+    assert ledger.exhausted == "model_calls"
+
+
+@pytest.mark.req("S0-152")
+def test_what_was_spent_before_a_resume_counts() -> None:
+    before = model_spend("planner", "m", 600, 300)
+    ledger = Ledger(Context(max_tokens=1_000), before)
+    assert ledger.exhausted is None
+    assert ledger.reserve_model_call()
+    ledger.add(model_spend("planner", "m", 90, 10))
+    assert ledger.exhausted == "tokens"
+    assert not ledger.reserve_model_call()
+    assert before["input_tokens"] == 600
+
+
+def test_seconds_are_those_before_and_those_since() -> None:
+    clock = Clock()
+    ledger = Ledger(Context(max_seconds=60), Spend(seconds=40.0), clock=clock)
+    clock.now += 15
+    assert ledger.seconds == 55
+    assert ledger.spent["seconds"] == 55
+    assert ledger.reserve_model_call()
+    ledger.add(Spend(seconds=30.0))
+    assert ledger.exhausted is None
+    clock.now += 5
+    assert ledger.exhausted == "seconds"
+    assert not ledger.reserve_model_call()
+    assert ledger.reserve_tool_calls(1) == 0
+
+
+def test_tool_calls_are_granted_as_far_as_they_reach_and_leave_the_model_its_say() -> None:
+    ledger = Ledger(Context(max_tool_calls=5))
+    assert ledger.reserve_tool_calls(3) == 3
+    ledger.add(Spend(tool_calls=3))
+    assert ledger.reserve_tool_calls(4) == 2
+    assert ledger.reserve_tool_calls(1) == 0
+    assert ledger.spent["tool_calls"] == 5
+    assert ledger.exhausted == "tool_calls"
+    assert ledger.reserve_model_call()
+
+
+def test_one_last_turn_is_granted_once() -> None:
+    ledger = Ledger(Context(max_model_calls=1))
+    assert ledger.reserve_model_call()
+    assert not ledger.reserve_model_call()
+    assert ledger.last_turn()
+    assert not ledger.last_turn()
+    assert ledger.reserve_model_call()
+    assert not ledger.reserve_model_call()
+
+
+def test_each_limit_warns_once_at_four_fifths() -> None:
+    ledger = Ledger(Context(max_model_calls=5))
+    for _ in range(3):
+        ledger.reserve_model_call()
+    assert ledger.near() == []
+    ledger.reserve_model_call()
+    assert ledger.near() == [{"type": "budget", "limit": "model_calls", "used": 4, "of": 5}]
+    ledger.reserve_model_call()
+    assert ledger.near() == []
+    assert Ledger(Context(max_model_calls=5), Spend(model_calls=4)).near() == []
+
+
+def test_seconds_that_branches_used_before_a_resume_count_as_long_as_these_branches_took() -> None:
+    ledger = Ledger(Context(max_seconds=10), clock=Clock())
+    ledger.span = lambda known: sum(known.values())
+    assert ledger.recalled_seconds == 0
+    ledger.recall("a", Spend(seconds=4, tool_calls=1))
+    assert ledger.recalled_seconds == 4
+    ledger.recall("b", Spend(seconds=5))
+    ledger.recall("c", Spend())
+    ledger.recall("c", Spend(seconds=3))  # only what is told first of a branch counts
+    assert (ledger.recalled_seconds, ledger.exhausted) == (9, None)
+    ledger.recall("d", Spend(seconds=1))
+    assert ledger.exhausted == "seconds"
+
+
+def test_branches_cannot_overrun_a_limit_together() -> None:
+    ledger = Ledger(Context(max_model_calls=100))
+    granted: list[bool] = []
+
+    def branch() -> None:
+        granted.extend(ledger.reserve_model_call() for _ in range(50))
+
+    threads = [threading.Thread(target=branch) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(granted) == 100
+
+
+def test_the_providers_count_goes_before_the_estimate() -> None:
+    asked = [HumanMessage("a" * 40)]
+    counted = AIMessage(
+        "b" * 40, usage_metadata={"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
+    )
+    assert tokens_of(asked, counted) == (3, 2)
+    assert tokens_of(asked, AIMessage("b" * 40)) == (10, 10)
+    called = AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "c"}])
+    assert tokens_of(asked, called)[1] > 0

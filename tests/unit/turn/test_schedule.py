@@ -1,0 +1,168 @@
+"""The scheduler on a graph of its own: order, slots, questions, failures, drains."""
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl, Runtime
+from langgraph.types import Command, interrupt
+from typing_extensions import TypedDict
+
+from loopwright.doors.builder import LoopBuilder
+from loopwright.turn.schedule import run_ready
+
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+class State(TypedDict, total=False):
+    done: dict[str, Any]
+
+
+def graph_over(waits, start, slots=4, ended=lambda _: None):
+    async def work(state: State, runtime: Runtime) -> State:
+        done = await run_ready(
+            list(waits), waits, start, slots=slots, ended=ended,
+            drained=lambda: bool(runtime.drain_requested),
+        )  # fmt: skip
+        return {"done": done}
+
+    builder = LoopBuilder(State)
+    builder.add_node("work", work)
+    builder.add_edge("__start__", "work")
+    return builder.compile(InMemorySaver())
+
+
+def recorder(act=None):
+    log: list[str] = []
+
+    async def start(name, results):
+        log.append(f"+{name}")
+        await asyncio.sleep(0.02)
+        value = await act(name, results) if act else name
+        log.append(f"-{name}")
+        return value
+
+    return log, start
+
+
+async def test_a_task_starts_as_soon_as_what_it_waits_for_is_done():
+    log, start = recorder(
+        lambda name, results: asyncio.sleep(0.15 if name == "slow" else 0, results)
+    )
+    waits = {"a": [], "slow": [], "b": ["a"], "c": ["b"], "z": ["c", "slow"]}
+    done = (await graph_over(waits, start).ainvoke({}, THREAD))["done"]
+    assert log.index("-c") < log.index("-slow"), "no barrier holds c back"
+    assert set(done["z"]) == {"c", "slow"}
+    for name, others in waits.items():
+        assert all(log.index(f"-{other}") < log.index(f"+{name}") for other in others)
+
+
+async def test_slots_bound_what_runs_at_once_and_go_by_place():
+    log, start = recorder()
+    waits = {name: [] for name in "abcdef"}
+    await graph_over(waits, start, slots=2).ainvoke({}, THREAD)
+    running, most = 0, 0
+    for entry in log:
+        running += 1 if entry[0] == "+" else -1
+        most = max(most, running)
+    assert most == 2
+    assert [entry[1:] for entry in log if entry[0] == "+"] == list("abcdef")
+
+
+@pytest.mark.req("P-13")
+async def test_a_failure_cancels_nobody_and_finished_tasks_do_not_run_again():
+    broken = [True]
+
+    async def act(name, results):
+        if name == "bad" and broken:
+            raise RuntimeError("no luck")
+        await asyncio.sleep(0.1)
+        return name
+
+    log, start = recorder(act)
+    graph = graph_over({"bad": [], "good": [], "after": ["bad"]}, start)
+    with pytest.raises(RuntimeError, match="no luck"):
+        await graph.ainvoke({}, THREAD)
+    assert log.count("-good") == 1
+    assert "+after" not in log
+    broken.clear()
+    done = (await graph.ainvoke(None, THREAD))["done"]
+    assert done == {"bad": "bad", "good": "good", "after": "after"}
+    assert log.count("+good") == 1
+
+
+async def test_questions_wait_their_turn_and_everything_else_runs_on():
+    async def act(name, results):
+        return interrupt(f"{name}?") if name.startswith("ask") else name
+
+    log, start = recorder(act)
+    waits = {"ask1": [], "ask2": [], "free": [], "then": ["ask1"]}
+    graph = graph_over(waits, start)
+    first = await graph.ainvoke({}, THREAD)
+    assert [i.value for i in first["__interrupt__"]] == ["ask1?"]
+    assert "-free" in log
+    second = await graph.ainvoke(Command(resume="yes"), THREAD)
+    assert [i.value for i in second["__interrupt__"]] == ["ask2?"]
+    assert "-then" in log
+    done = (await graph.ainvoke(Command(resume="no"), THREAD))["done"]
+    assert done == {"ask1": "yes", "ask2": "no", "free": "free", "then": "then"}
+    assert log.count("-free") == log.count("-then") == 1
+
+
+@pytest.mark.req("S0-22", "S0-104")
+async def test_a_drain_starts_nothing_new_and_the_resume_goes_on(caplog):
+    control = RunControl()
+
+    async def act(name, results):
+        if name == "a":
+            control.request_drain("stop")
+        return name
+
+    log, start = recorder(act)
+    graph = graph_over({"a": [], "b": ["a"], "c": ["b"]}, start)
+    with pytest.raises(GraphDrained):
+        await graph.ainvoke({}, THREAD, control=control)
+    assert log == ["+a", "-a"]
+    assert (await graph.ainvoke(None, THREAD))["done"] == {"a": "a", "b": "b", "c": "c"}
+    assert log.count("+a") == 1
+    assert "never retrieved" not in caplog.text
+
+
+MANY = [f"t{number}" for number in range(60)]
+
+
+async def test_after_a_failure_all_that_is_recorded_is_heard_of_before_anything_begins():
+    heard: list[str] = []
+    begun: list[tuple[str, int]] = []
+
+    async def start(name, results):
+        begun.append((name, len(heard)))
+        if name == "t0" and len(begun) <= len(MANY):
+            raise RuntimeError("no luck")
+        return name
+
+    graph = graph_over({name: [] for name in MANY}, start, slots=60, ended=heard.append)
+    with pytest.raises(RuntimeError, match="no luck"):
+        await graph.ainvoke({}, THREAD)
+    heard.clear()
+    assert list((await graph.ainvoke(None, THREAD))["done"]) == MANY
+    assert begun[len(MANY) :] == [("t0", 59)]
+
+
+@pytest.mark.parametrize("ticks", [*range(0, 40, 3), 1_000], ids=lambda ticks: f"{ticks} ticks")
+async def test_a_run_cancelled_as_its_tasks_are_created_or_run_leaves_none_behind(ticks, caplog):
+    _, start = recorder(lambda name, results: asyncio.sleep(5))
+    graph = graph_over({name: [] for name in MANY}, start)
+    run = asyncio.ensure_future(graph.ainvoke({}, THREAD))
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await asyncio.sleep(0.05)
+    assert not [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+    gc.collect()  # that an exception was not retrieved is told as its task goes
+    assert "never retrieved" not in caplog.text

@@ -1,0 +1,1 @@
+"""How a user turn begins and ends, once for all graphs."""

@@ -1,0 +1,96 @@
+"""What every user turn begins and ends with, in whatever graph."""
+
+import hashlib
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from langchain_core.messages import AnyMessage
+from langgraph.types import Overwrite
+
+from ..state.loop import LoopState, LoopUpdate
+from ..state.migrations import SCHEMA_VERSION
+from .scope import has_saver
+
+# Begins the request id of a turn whose prompt a hook dropped; the newest prompt that is left
+# follows it, which must not be taken for a request that is still to be done.
+DROPPED: Final = "dropped "
+EMPTY_REQUEST: Final = "The request is empty."
+NOTHING_NEW: Final = "The last message was dropped by a hook; send another one."
+
+
+def newest_prompt(messages: Sequence[AnyMessage]) -> AnyMessage | None:
+    """The newest human message."""
+    return next((m for m in reversed(messages) if m.type == "human"), None)
+
+
+def request_name(messages: Sequence[AnyMessage]) -> str:
+    """The newest human message, by its id and its words: clients may reuse an id."""
+    newest = newest_prompt(messages)
+    if newest is None:
+        return ""
+    words = hashlib.sha256(newest.text.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{newest.id}-{words}"
+
+
+def turn_name(turn: int) -> str:
+    """A name for a user turn that no other turn has, on whatever thread."""
+    return f"{turn}-{uuid.uuid4().hex[:12]}"
+
+
+def same_request(state: LoopState) -> bool:
+    """Whether a turn that begins takes up the request of the one before."""
+    request = request_name(state.messages)
+    return bool(request) and request == state.request_id
+
+
+def nothing_new(state: LoopState) -> bool:
+    """Whether a hook dropped the newest prompt, and none has come since."""
+    return state.request_id == f"{DROPPED}{request_name(state.messages)}"
+
+
+def fresh_turn(state: LoopState) -> LoopUpdate:
+    """What begins anew with a user turn, in whatever graph.
+
+    Args:
+        state: As the turn before left it; where there is nothing new its request stays dropped.
+    """
+    turn = state.turn + 1
+    update = LoopUpdate(
+        schema_version=SCHEMA_VERSION,
+        turn=turn,
+        turn_id=turn_name(turn),
+        outcome=None,
+        task_completed=False,
+        should_continue=True,
+        improvements=[],
+        halt=None,
+        spend=Overwrite({}),
+        warnings=Overwrite([]),
+        hook_context=[],
+        stop_hook_active=False,
+    )
+    if not nothing_new(state):
+        update["request_id"] = request_name(state.messages)
+        update["allowance"] = state.allowance + 1 if same_request(state) else 1
+    return update
+
+
+def how_to_resume(request_id: str, thread: str, kept: str) -> dict[str, Any] | None:
+    """What an outcome says about going on; nothing where the prompt itself is gone.
+
+    Args:
+        request_id: The turn's, as the state holds it.
+        thread: The thread.
+        kept: What a resume does not do again, in words.
+    """
+    if request_id.startswith(DROPPED):
+        return None
+    if not has_saver():
+        how = "This run was not saved; give the graph a checkpointer to be able to resume."
+        return {"thread_id": thread, "how": how}
+    return {
+        "thread_id": thread,
+        "how": "Invoke the graph with input None on this thread, or run `loopwright resume`: "
+        f"{kept}, the allowance starts afresh.",
+    }
