@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run dev test lint format typecheck coverage check readme build
+.PHONY: help run dev test lint format typecheck coverage check readme house build
 PYTHON ?= python3
 ROOMS := calls cli doors flow graphs hooks models nodes prompts servers state tools turn
 BIN := .venv/bin
@@ -49,6 +49,9 @@ check: lint typecheck test ## Everything to run before a commit
 
 readme: .venv/.installed ## Refresh the README's drawings and settings table from the code
 	PYTHONPATH=tests $(BIN)/python -m support.readme_parts README.md
+
+house: .venv/.installed ## Weigh the house: lines, modules, and the files that the smallest goal enters
+	$(BIN)/python benchmarks/house.py
 
 build: .venv/.installed ## Build the wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .

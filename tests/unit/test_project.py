@@ -15,7 +15,12 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 ROOMS = {path.parent.name for path in ROOT.glob("*/__init__.py")}
 # Import names that are not the name of what installs them.
-COMES_WITH = {"pydantic_core": "pydantic", "psycopg": "psycopg", "psycopg_pool": "psycopg"}
+COMES_WITH = {
+    "pydantic_core": "pydantic",
+    "psycopg": "psycopg",
+    "psycopg_pool": "psycopg",
+    "grimp": "import-linter",
+}
 OURS = {"loopwright", "support", "unit", "conftest"}
 
 
