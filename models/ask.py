@@ -178,7 +178,7 @@ class _Caller:
             took_tools = chosen.quirks.takes_tools
             message = await ask_once(
                 chosen.model, chosen.quirks, request.messages,
-                tools=request.tools, contract=self.contract,
+                role=self.role, tools=request.tools, contract=self.contract,
             )  # fmt: skip
             if took_tools and not chosen.quirks.takes_tools:
                 text = f"The model {chosen.name} takes no tools: it answers without them."

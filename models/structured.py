@@ -14,11 +14,12 @@ from typing import Any, Final, Literal, get_args
 from langchain_core.exceptions import OutputParserException
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 from pydantic import ValidationError
 
 from ..state.contracts import Contract
+from ..state.roles import ROLE_METADATA
 from .spelled import spelled_out, wants_tools
 
 Mode = Literal["native", "tool", "prompt"]
@@ -61,6 +62,7 @@ async def ask_once(
     quirks: Quirks,
     messages: Sequence[BaseMessage],
     *,
+    role: str = "",
     tools: Sequence[dict[str, Any]] = (),
     contract: type[Contract] | None = None,
 ) -> AIMessage:
@@ -72,18 +74,20 @@ async def ask_once(
         model: The model itself.
         quirks: What is known about it; what this call learns is added.
         messages: The conversation.
+        role: Who asks; it travels in the metadata of the call's config.
         tools: Tools in OpenAI's format.
         contract: What the answer must be, where there are no tools.
 
     Raises:
         Exception: What the provider raises for a call that failed.
     """
+    config: RunnableConfig = {"tags": [TAG_NOSTREAM], "metadata": {ROLE_METADATA: role}}
     for _ in range(_MOST_QUIRKS):
         asked = _prepare(model, quirks, tools, contract)
         known = replace(quirks, dropped=set(quirks.dropped))
         try:
             sent = list(messages) if tools or not quirks.spells_out else spelled_out(messages)
-            return _message(await asked.ainvoke(sent, {"tags": [TAG_NOSTREAM]}))
+            return _message(await asked.ainvoke(sent, config))
         except Exception as error:
             broken = _broken_answer(error)
             if broken is not None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -14,6 +15,7 @@ from loopwright.models.choice import Models
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse, PlannerResponse
 from loopwright.state.errors import ModelCallFailed
+from loopwright.state.roles import ROLE_METADATA
 from loopwright.turn.budget import Ledger
 from support.fake_openai import FakeOpenAI, Reply, bad_request, call, fake_openai
 
@@ -70,6 +72,38 @@ async def test_a_contract_is_asked_for_with_the_providers_own_schema() -> None:
     assert answer.spend["by_model"] == {
         "openai:m": {"model_calls": 1, "input_tokens": 11, "output_tokens": 7}
     }
+
+
+class Heard(AsyncCallbackHandler):
+    """Notes the role in the metadata of each model call."""
+
+    def __init__(self) -> None:
+        self.roles: list[Any] = []
+
+    async def on_chat_model_start(self, *_: Any, **known: Any) -> None:
+        self.roles.append((known.get("metadata") or {}).get(ROLE_METADATA))
+
+
+@pytest.mark.req("W-62")
+@pytest.mark.parametrize("refused", [(), ("response_format",), ("response_format", "tools")])
+async def test_the_role_travels_in_the_metadata_in_each_mode(refused: tuple[str, ...]) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        found = next((name for name in refused if name in request), "")
+        return bad_request(f"m does not support {found}") if found else Reply(DONE)
+
+    heard = Heard()
+    with fake_openai(script) as server:
+        answer = await asked(Models(client(server, callbacks=[heard])))
+    assert answer.parsed is not None
+    assert heard.roles == ["executor"] * (len(refused) + 1)
+
+
+@pytest.mark.req("W-62")
+async def test_the_role_travels_in_the_metadata_beside_tools() -> None:
+    heard = Heard()
+    with fake_openai([Reply(None, [call("add", "{}")], "tool_calls")]) as server:
+        await asked(Models(client(server, callbacks=[heard])), tools=[ADD])
+    assert heard.roles == ["executor"]
 
 
 @pytest.mark.req("P-47")
