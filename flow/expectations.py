@@ -6,7 +6,8 @@ says so, and a condition with `contains` does instead.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -48,7 +49,7 @@ def flawed(expect: Expectation) -> str:
             return ""
         if references := references_in(dict(check)):
             return f"the schema in expect holds {{{{{references[0].text}}}}}, which is not expanded"
-        return _odd_schema(check, "")
+        return _flaw_of_schema(json.dumps(check, default=str))
     except Malformed as flaw:
         return str(flaw)
     except RecursionError:
@@ -76,7 +77,7 @@ def _schema_in(text: str) -> Mapping[str, Any]:
 
 def _unfit(value: Any, schema: Mapping[str, Any]) -> str:
     """Where a result does not fit a schema."""
-    if wrong := _odd_schema(schema, ""):
+    if wrong := _flaw_of_schema(json.dumps(schema, default=str)):
         return wrong
     try:
         errors = list(islice(_Validator(schema).iter_errors(value), _MAX_PROBLEMS))
@@ -96,76 +97,36 @@ _Validator: Final = jsonschema.validators.extend(
     jsonschema.Draft202012Validator, {"uniqueItems": _unique}
 )
 
-_TYPES: Final = ("object", "array", "string", "integer", "number", "boolean", "null")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_type(value: Any) -> bool:
-    names = value if isinstance(value, list) else [value]
-    return bool(names) and all(name in _TYPES for name in names)
-
-
-def _are_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
-def _is_schema(value: Any) -> bool:
-    return isinstance(value, dict | bool)
-
-
-def _are_schemas(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_schema, value))
-
-
-def _are_fields(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_schema, value.values()))
-
-
-def _are(keywords: str, is_sound: Callable[[Any], bool], what: str) -> dict[str, Any]:
-    return dict.fromkeys(keywords.split(), (is_sound, what))
-
-
-_KEYWORDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
-    **_are("type", _is_type, f"one or more of {', '.join(_TYPES)}"),
-    **_are("enum", lambda value: isinstance(value, list), "a list"),
-    **_are("minimum maximum exclusiveMinimum exclusiveMaximum", _is_number, "a number"),
-    **_are("multipleOf", lambda value: _is_number(value) and value > 0, "a number above 0"),
-    **_are("minLength maxLength minItems maxItems", _is_count, "a whole number from 0 on"),
-    **_are("minProperties maxProperties", _is_count, "a whole number from 0 on"),
-    **_are("minContains maxContains", _is_count, "a whole number from 0 on"),
-    **_are("uniqueItems", lambda value: isinstance(value, bool), "true or false"),
-    **_are("required", _are_names, "a list of field names"),
-    **_are("items contains additionalProperties not if then else", _is_schema, "a schema"),
-    **_are("allOf anyOf oneOf prefixItems", _are_schemas, "a list of schemas"),
-    **_are("properties", _are_fields, "an object of schemas"),
-    **_are("const title description default examples", lambda _: True, "anything"),
-    **_are("format $schema $comment", lambda _: True, "anything"),
-}
 _REFUSED: Final = {
     **dict.fromkeys(("pattern", "patternProperties"), "use a condition with 'contains' instead"),
     **dict.fromkeys(("$ref", "$dynamicRef"), "write out the schema it stands for"),
 }
+_KEYWORDS: Final = frozenset(jsonschema.Draft202012Validator.VALIDATORS) | {
+    *("title", "description", "default", "examples", "format", "$schema", "$comment"),
+    *("then", "else"),
+}
+_Meta: Final = jsonschema.Draft202012Validator(jsonschema.Draft202012Validator.META_SCHEMA)
 
 
-def _odd_schema(schema: Mapping[str, Any], place: str) -> str:
-    """The first thing that keeps a schema from being a check; '' where nothing does."""
+@lru_cache(maxsize=256)
+def _flaw_of_schema(text: str) -> str:
+    """The first thing that keeps a schema, as JSON, from being a check; '' where nothing does."""
+    schema = json.loads(text)
+    errors = sorted(_Meta.iter_errors(schema), key=depth_of)
+    if errors:
+        return f"the schema in expect is none: {told(errors[0])}"
+    return _odd_keyword(schema, "")
+
+
+def _odd_keyword(schema: Mapping[str, Any], place: str) -> str:
+    """The first keyword that is unknown or refused; the meta-schema lets both pass."""
     for key, value in schema.items():
         here = f"{place}.{key}".lstrip(".")
         if key in _REFUSED:
             return f"the schema in expect may not use {here!r}: {_REFUSED[key]}"
         if key not in _KEYWORDS:
             return f"the schema in expect has no keyword {here!r}; fields stand in 'properties'"
-        is_sound, what = _KEYWORDS[key]
-        if not is_sound(value):
-            return f"{here!r} of the schema in expect must be {what}, not {shown(value)}"
-        inside = (_odd_schema(part, at) for at, part in _parts(key, value, here))
+        inside = (_odd_keyword(part, at) for at, part in _parts(key, value, here))
         if wrong := next(filter(None, inside), ""):
             return wrong
     return ""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ..state.shortened import shortened
-from .braces import OPEN, Flaw, Piece, Reference as Reference, pieces
+from .braces import OPEN as OPEN, Flaw, Piece, Reference as Reference, pieces
 
 GLOBAL: Final = "global"
 """The root by which references read the plan's variables."""
