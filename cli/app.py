@@ -1,14 +1,16 @@
-"""The commands and their options. Everything heavy is imported when a command needs it."""
+"""The commands. Everything heavy is imported when a command needs it: `--help` must not wait."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from inspect import Signature, signature
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from .codes import Code
-from .failures import guarded
+from ..state.errors import SettingsError
+from .failures import Code, guarded
 from .output import Output
 from .settings import DEFAULT_GRAPH, Settings
 
@@ -42,143 +44,105 @@ app = typer.Typer(
     "130 paused by Ctrl-C.",
 )
 
-Graph = Annotated[
-    str | None, typer.Option("--graph", help=f"Which graph runs; {DEFAULT_GRAPH} by default.")
-]
-Mcp = Annotated[
-    str | None,
-    typer.Option("--mcp", help="File with mcpServers; LOOPWRIGHT_MCP, else this folder's files."),
-]
-Policy = Annotated[
-    str | None,
-    typer.Option("--policy", help="File with rules, or allow, ask, deny; LOOPWRIGHT_POLICY."),
-]
-Model = Annotated[
-    str | None,
-    typer.Option("--model", help="provider:name; LOOPWRIGHT_MODEL, an OpenAI key, else offline."),
-]
-Yes = Annotated[
-    bool, typer.Option("--yes", help="Approve what the policy asks; never what it denies.")
-]
-Review = Annotated[bool, typer.Option("--review", help="Show each plan before it runs.")]
-MaxParallel = Annotated[
-    int | None, typer.Option("--max-parallel", min=1, max=64, help="Tasks or steps side by side.")
-]
-Database = Annotated[
-    str | None,
-    typer.Option(
-        "--db", help="Database URL; LOOPWRIGHT_DATABASE_URL, else .loopwright/threads.db."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"loopwright {version('loopwright')}")
+        raise typer.Exit
 
 
-@app.command()
+@app.callback()
+def loopwright(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="And leave.")
+    ] = False,
+) -> None:
+    """Take what stands before the command."""
+
+
+Body = Callable[..., int]
+
+
+def _command(*options: str) -> Callable[[Body], Body]:
+    """Make a command of a function, which takes its own arguments and these of the settings."""
+
+    def register(body: Body) -> Body:
+        def command(**given: Any) -> None:
+            settings = Settings(**{name: given.pop(name) for name in options})
+            output = Output(json=settings.json)
+            raise typer.Exit(guarded(output, lambda: body(settings, output, **given)))
+
+        own = list(signature(body).parameters.values())[2:]
+        shared = [signature(Settings).parameters[name] for name in options]
+        command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads it
+        app.command(body.__name__, help=body.__doc__)(command)
+        return body
+
+    return register
+
+
+_RUN = ("graph", "mcp", "policy", "model", "yes", "review", "max_parallel", "database", "json")
+
+
+@_command(*_RUN)
 def run(
+    settings: Settings,
+    output: Output,
     goal: Annotated[str, typer.Argument(help="What you want done; - reads standard input.")],
-    graph: Graph = None,
-    mcp: Mcp = None,
-    policy: Policy = None,
-    model: Model = None,
     thread: Annotated[
         str | None, typer.Option("--thread", help="A new message on this thread.")
     ] = None,
-    yes: Yes = False,
-    review: Review = False,
-    max_parallel: MaxParallel = None,
-    db: Database = None,
-    json: Json = False,
-) -> None:
+) -> int:
     """Run a goal to its end, asking before anything is changed."""
-    settings = Settings(
-        graph=graph, mcp=mcp, policy=policy, model=model, database=db, yes=yes,
-        review=review, max_parallel=max_parallel,
-    )  # fmt: skip
-    output = Output(json=json)
+    from .run import run_goal  # noqa: PLC0415 - see the module
 
-    def action() -> int:
-        from .run import run_goal  # noqa: PLC0415 - `--help` must not wait for the graphs
-
-        return run_goal(settings, output, goal, thread)
-
-    raise typer.Exit(guarded(output, action))
+    return run_goal(settings, output, goal, thread)
 
 
-@app.command()
+@_command(*_RUN)
 def resume(
+    settings: Settings,
+    output: Output,
     thread: Annotated[str, typer.Argument(help="The thread to go on with.")],
     answer: Annotated[
         str | None,
         typer.Argument(help="approve, reject[: reason], respond: text, or JSON. None: be asked."),
     ] = None,
-    graph: Graph = None,
-    mcp: Mcp = None,
-    policy: Policy = None,
-    model: Model = None,
-    yes: Yes = False,
-    review: Review = False,
-    max_parallel: MaxParallel = None,
-    db: Database = None,
-    json: Json = False,
-) -> None:
+) -> int:
     """Go on with a thread that paused, waits for an answer or did not reach its goal."""
-    settings = Settings(
-        graph=graph, mcp=mcp, policy=policy, model=model, database=db, yes=yes,
-        review=review, max_parallel=max_parallel,
-    )  # fmt: skip
-    output = Output(json=json)
+    from .run import resume_thread  # noqa: PLC0415 - see the module
 
-    def action() -> int:
-        from .run import resume_thread  # noqa: PLC0415 - `--help` must not wait for the graphs
-
-        return resume_thread(settings, output, thread, answer)
-
-    raise typer.Exit(guarded(output, action))
+    return resume_thread(settings, output, thread, answer)
 
 
-@app.command()
-def threads(db: Database = None) -> None:
+@_command("database")
+def threads(settings: Settings, output: Output) -> int:
     """List the saved threads, newest first."""
-    output = Output()
+    from .show import show_threads  # noqa: PLC0415 - see the module
 
-    def action() -> int:
-        from .threads import show_threads  # noqa: PLC0415 - `--help` must not wait for the savers
-
-        return show_threads(Settings(database=db), output)
-
-    raise typer.Exit(guarded(output, action))
+    return show_threads(settings, output)
 
 
-@app.command()
+@_command()
 def graph(
+    settings: Settings,  # noqa: ARG001 - every command is given them
+    output: Output,
     name: Annotated[str, typer.Argument(help="The graph's name.")] = DEFAULT_GRAPH,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As Mermaid text (default).")] = False,
     ascii_: Annotated[bool, typer.Option("--ascii", help="As plain text.")] = False,
-) -> None:
+) -> int:
     """Draw a graph."""
     if mermaid and ascii_:
-        msg = "choose one of --mermaid and --ascii."
-        raise typer.BadParameter(msg)
-    output = Output()
+        msg = "Choose one of --mermaid and --ascii."
+        raise SettingsError(msg)
+    from .show import show_graph  # noqa: PLC0415 - see the module
 
-    def action() -> int:
-        from .drawing import show_graph  # noqa: PLC0415 - `--help` must not wait for the graphs
-
-        return show_graph(output, name, ascii_=ascii_)
-
-    raise typer.Exit(guarded(output, action))
+    return show_graph(output, name, ascii_=ascii_)
 
 
-@app.command()
-def doctor(
-    mcp: Mcp = None, policy: Policy = None, model: Model = None, db: Database = None
-) -> None:
+@_command("mcp", "policy", "model", "database")
+def doctor(settings: Settings, output: Output) -> int:
     """Say whether a run would work here: model, MCP servers, database, langgraph dev."""
-    output = Output()
+    from .doctor import examine  # noqa: PLC0415 - see the module
 
-    def action() -> int:
-        from .doctor import examine  # noqa: PLC0415 - `--help` must not wait for the graphs
-
-        return examine(Settings(mcp=mcp, policy=policy, model=model, database=db), output)
-
-    raise typer.Exit(guarded(output, action))
+    return examine(settings, output)

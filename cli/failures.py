@@ -2,9 +2,12 @@
 
 import logging
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,10 +18,8 @@ from ..state.errors import (
     ThreadBusy,
     ThreadError,
 )
-from .codes import Code
-from .output import Output
-from .signals import terminated_like_ctrl_c
-from .text import short
+from .output import Output, short
+from .terminal import signals_to
 
 LOG_FILE: Final = Path(".loopwright") / "loopwright.log"
 _LONGEST: Final = 1_000
@@ -26,28 +27,55 @@ _LONGEST: Final = 1_000
 log = logging.getLogger("loopwright")
 
 
+class Code(IntEnum):
+    """How the command ended: what a script learns without reading."""
+
+    COMPLETE = 0
+    USAGE = 2
+    """A wrong argument, setting, file or thread, or a thread in use; nothing was run."""
+    UNFINISHED = 3
+    """The run ended honestly without reaching the goal."""
+    FAILED = 4
+    WAITING = 5
+    """A human must answer first."""
+    PAUSED = 130
+    """Stopped by a signal; 128 + SIGINT, as shells have it."""
+
+
+_UNFINISHED: Final = frozenset({"partial", "blocked", "exhausted", "stuck", "cancelled"})
+
+
+def code_of(status: str) -> Code:
+    """The exit code that goes with an outcome's status."""
+    if status in _UNFINISHED:
+        return Code.UNFINISHED
+    return Code.COMPLETE if status == "complete" else Code.FAILED
+
+
 def guarded(output: Output, action: Callable[[], int]) -> int:
     """Run a command's action; whatever it raises becomes a sentence and an exit code."""
     _log_to_file()
     try:
-        with terminated_like_ctrl_c():
+        with signals_to(signal.default_int_handler):
             return action()
     except KeyboardInterrupt:
-        return paused(output)
+        return _paused(output)
     except ThreadBusy as error:
         # No word on how to go on: the thread goes on as it is, in the run that holds it.
-        return _told(output, Code.USAGE, "error", str(error), hint=False)
+        return _told(output, Code.USAGE, str(error), hint=False)
     except (SettingsError, ThreadError, AnswerRejected) as error:
-        return _told(output, Code.USAGE, "error", str(error))
+        return _told(output, Code.USAGE, str(error))
     except ModelCallFailed as error:
         _record(error)
-        return _told(output, Code.FAILED, "failed", str(error))
+        return _told(output, Code.FAILED, str(error))
     except Exception as error:  # noqa: BLE001 - the last line of defence of a process
         _record(error)
-        return _told(output, Code.FAILED, "failed", _unexpected(error))
+        told = f"{type(error).__name__}: {error}".rstrip(": .")
+        told += f". The details are in {LOG_FILE}; LOOPWRIGHT_DEBUG=1 shows them here."
+        return _told(output, Code.FAILED, told)
 
 
-def paused(output: Output) -> int:
+def _paused(output: Output) -> int:
     """Say that the user stopped the run, and how it goes on."""
     if output.json:
         output.result({"status": "paused", "thread": output.thread, "resume": output.resume})
@@ -58,21 +86,17 @@ def paused(output: Output) -> int:
     return Code.PAUSED
 
 
-def _told(output: Output, code: Code, status: str, sentence: str, *, hint: bool = True) -> int:
+def _told(output: Output, code: Code, sentence: str, *, hint: bool = True) -> int:
     sentence = short(sentence, _LONGEST)
-    where = {"thread": output.thread, "resume": output.resume} if output.thread else {}
     if output.json:
+        status = "failed" if code == Code.FAILED else "error"
+        where = {"thread": output.thread, "resume": output.resume} if output.thread else {}
         output.result({"status": status, "error": sentence} | where)
         return code
     output.error(sentence)
     if output.resume and hint:
         output.error(f"the thread is saved; go on with: {output.resume}")
     return code
-
-
-def _unexpected(error: Exception) -> str:
-    told = f"{type(error).__name__}: {error}".rstrip(": .")
-    return f"{told}. The details are in {LOG_FILE}; LOOPWRIGHT_DEBUG=1 shows them here."
 
 
 def _record(error: Exception) -> None:
@@ -89,10 +113,8 @@ class _LogFile(logging.FileHandler):
         return super()._open()
 
     def emit(self, record: logging.LogRecord) -> None:
-        try:
+        with suppress(OSError):
             super().emit(record)
-        except OSError:
-            logging.getLogger().removeHandler(self)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         """Stay silent: a full disk must not write over the view."""

@@ -1,17 +1,22 @@
-"""Where the command's words go: a terminal, a pipe, or one JSON object on standard output."""
+"""Where the command's words go, and foreign text made safe and short on its way there."""
 
+import json as json_
 import os
 import sys
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
-from .text import as_json
+_SPARE: Final = 20
+_KEPT: Final = frozenset("\n\t")
+# Joiners belong to emoji and scripts; the other format characters can disguise what is shown.
+_JOINERS: Final = frozenset("\u200c\u200d")
 
 
 @dataclass
 class Output:
-    """The command's voice.
+    """The command's voice: a terminal, a pipe, or one JSON object on standard output.
 
     Attributes:
         json: Standard output carries exactly one JSON object; progress goes to standard error.
@@ -40,30 +45,20 @@ class Output:
         """Whether standard input is a terminal: a human started this."""
         return _is_terminal(sys.stdin)
 
-    @property
-    def asks(self) -> bool:
-        """Whether questions can be put here and now."""
-        return self.reads and not self.json
-
-    @property
-    def progress(self) -> TextIO:
-        """The stream that progress is written to."""
-        return sys.stderr if self.json else sys.stdout
-
     def line(self, text: str) -> None:
         """Write a line of progress or of the report."""
-        write(self.progress, text)
+        _write(sys.stderr if self.json else sys.stdout, text)
 
     def error(self, sentence: str) -> None:
         """Write what went wrong."""
-        write(sys.stderr, f"loopwright: {sentence}")
+        _write(sys.stderr, f"loopwright: {sentence}")
 
     def result(self, content: Mapping[str, Any]) -> None:
         """Write the one JSON object."""
-        write(sys.stdout, as_json(content, indent=2))
+        _write(sys.stdout, as_json(content, indent=2))
 
 
-def write(stream: TextIO | None, text: str) -> None:
+def _write(stream: TextIO | None, text: str) -> None:
     """Write a line; a reader that has gone away (`| head`) or a full disk does not end the run."""
     if stream is None:  # closed before the process began
         return
@@ -76,3 +71,38 @@ def write(stream: TextIO | None, text: str) -> None:
 
 def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and not stream.closed and stream.isatty()
+
+
+def clean(text: object) -> str:
+    """Replace what could steer a terminal (escape codes, text direction) by a visible mark."""
+    return "".join(c if _is_harmless(c) else "\ufffd" for c in str(text).replace("\r\n", "\n"))
+
+
+def _is_harmless(character: str) -> bool:
+    if character in _KEPT or character in _JOINERS:
+        return True
+    return unicodedata.category(character) not in {"Cc", "Cf", "Cs"}
+
+
+def short(text: object, limit: int = 100) -> str:
+    """One line of at most `limit` characters."""
+    # Cut before cleaning: a goal may have a million characters, and every event shows it.
+    line = " ".join(clean(str(text)[: limit * _SPARE]).split())
+    whole = len(line) <= limit and len(str(text)) <= limit * _SPARE
+    return line if whole else f"{line[: limit - 1].rstrip()}…"
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON in which foreign scripts stay readable."""
+    return json_.dumps(value, ensure_ascii=False, indent=indent, default=str)
+
+
+def call_text(tool: object, arguments: object, limit: int = 100) -> str:
+    """A tool call as one short line."""
+    shown = as_json(arguments) if arguments else ""
+    return short(f"{tool} {shown}", limit)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,26 +1,38 @@
-"""`run` and `resume`: open the database, build the graph, run the session."""
+"""`run` and `resume`: a graph on a thread, from its first event to its end, with the questions."""
 
 import atexit
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+from langgraph.types import Command
 from rich.console import Console
 
+from ..doors.checks import RETURN
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
 from ..graphs.assembly import default_mcp, default_policy
 from ..graphs.registry import builder_of
 from ..models.choice import Models
 from ..state.context import Context
-from .approvals import Asker
+from ..state.errors import ThreadNotFound
+from .approvals import Answers, Asker, Question, read_answers
+from .failures import Code, code_of
 from .output import Output
-from .session import Session
+from .progress import Event
 from .settings import DEFAULT_GRAPH, ROLES, Settings, new_thread_id, read_goal, thread_named
-from .view import LiveView, PlainView, View
+from .terminal import signals_to
+from .view import LiveView, PlainView
 
 GRAPH_KEY: Final = "loopwright_graph"
 """Checkpoint metadata that says which graph a thread belongs to."""
+
+Graph = LoopGraph[Any, Any, Any, Any]
 
 
 def run_goal(settings: Settings, output: Output, goal: str, thread: str | None) -> int:
@@ -32,8 +44,7 @@ def run_goal(settings: Settings, output: Output, goal: str, thread: str | None) 
     builder_of(settings.graph or DEFAULT_GRAPH)
     given = thread_named(thread) if thread is not None else new_thread_id()
     words = read_goal(goal)
-    with _opened(settings.database_url(DEFAULT_URL)) as durability:
-        session = _session(settings, output, durability, given, answered=False)
+    with _session(settings, output, given) as session:
         return session.run(words)
 
 
@@ -45,63 +56,54 @@ def resume_thread(settings: Settings, output: Output, thread: str, answer: str |
         ThreadNotFound: There is no such thread.
         AnswerRejected: The answer fits no open question.
     """
-    with _opened(settings.database_url(DEFAULT_URL)) as durability:
-        session = _session(
-            settings, output, durability, thread_named(thread), answered=answer is not None
-        )
+    # Whoever answered a question before the run can answer another.
+    with _session(settings, output, thread_named(thread), human=answer is not None) as session:
         return session.resume(answer)
 
 
 @contextmanager
-def _opened(url: str) -> Iterator[Durability]:
-    """The database, closed once nothing uses it any more.
+def _session(
+    settings: Settings, output: Output, thread: str, *, human: bool = False
+) -> Iterator["Session"]:
+    """Everything a run needs, on a database that is closed once nothing uses it any more.
 
     A run that was cut off may leave a write under way in a worker thread. SQLite crashes the
     process if its connection is closed meanwhile, so that is left to the end of the process,
     which waits for those threads first.
     """
-    durability = open_durability(url)
+    durability = open_durability(settings.database_url(DEFAULT_URL))
     try:
-        yield durability
+        name = settings.graph or graph_of(durability, thread) or DEFAULT_GRAPH
+        human = human or settings.yes or output.reads
+        context = Context(interactive=human, review_plan=settings.review)
+        if settings.max_parallel:
+            context = context.model_copy(update={"max_parallel_tasks": settings.max_parallel})
+        # Questions go to standard error where standard output is a pipe.
+        console = Console(highlight=False, stderr=not output.live)
+        yield Session(
+            graph=_graph(settings, name, context, durability),
+            thread=thread,
+            context=context,
+            resume_command=settings.resume_command(thread, durability.url),
+            output=output,
+            view=LiveView(output, console) if output.live else PlainView(output),
+            asker=Asker(console) if output.reads and not output.json else None,
+            yes=settings.yes,
+            metadata={GRAPH_KEY: name},
+        )
     except BaseException:
         atexit.register(durability.close)
         raise
     durability.close()
 
 
-def _session(
-    settings: Settings, output: Output, durability: Durability, thread: str, *, answered: bool
-) -> Session:
-    """Everything a run needs. Whoever answered a question before the run can answer another."""
-    context = Context(interactive=output.reads or settings.yes or answered, **settings.limits())
-    name = settings.graph or graph_of(durability, thread) or DEFAULT_GRAPH
-    graph = _graph(settings, name, context, durability)
-    # Questions go to standard error where standard output is a pipe.
-    console = Console(highlight=False, stderr=not output.live)
-    view: View = LiveView(console) if output.live else PlainView(output)
-    return Session(
-        graph=graph,
-        thread=thread,
-        context=context,
-        resume_command=settings.resume_command(thread, durability.url),
-        output=output,
-        console=console,
-        view=view,
-        asker=Asker(console) if output.asks else None,
-        yes=settings.yes,
-        metadata={GRAPH_KEY: name},
-    )
-
-
-def _graph(
-    settings: Settings, name: str, context: Context, durability: Durability
-) -> LoopGraph[Any, Any, Any, Any]:
+def _graph(settings: Settings, name: str, context: Context, durability: Durability) -> Graph:
     build = builder_of(name)
     # Asked here, so that a wrong model is told before a thread is begun.
     models = Models(settings.model, environ=settings.environ)
     for role in ROLES[name]:
         models.choose(role, context)
-    graph: LoopGraph[Any, Any, Any, Any] = build(
+    graph: Graph = build(
         model=settings.model,
         mcp=settings.mcp or default_mcp(settings.environ),
         policy=settings.policy or default_policy(settings.environ),
@@ -112,7 +114,195 @@ def _graph(
 
 def graph_of(durability: Durability, thread: str) -> str | None:
     """The graph that saved a thread, if it was this command."""
-    place = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-    saved = durability.checkpointer.get_tuple(place)  # type: ignore[arg-type]  # a RunnableConfig
+    place: RunnableConfig = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+    saved = durability.checkpointer.get_tuple(place)
     found = saved.metadata.get(GRAPH_KEY) if saved else None
     return str(found) if found else None
+
+
+@dataclass(kw_only=True)
+class Session:
+    """A graph on a thread, and the people around it.
+
+    Attributes:
+        graph: Compiled, with a checkpointer.
+        thread: The thread's id.
+        context: The run's settings.
+        resume_command: What the user types to go on with the thread.
+        output: What is told outside of the view.
+        view: Where progress and the end are told.
+        asker: Who puts questions to the user; None where nobody can answer.
+        yes: Approve every tool call that policy asks about; never one that may have run already.
+        metadata: Kept with the thread's checkpoints.
+    """
+
+    graph: Graph
+    thread: str
+    context: Context
+    resume_command: str
+    output: Output
+    view: PlainView
+    asker: Asker | None = None
+    yes: bool = False
+    metadata: dict[str, Any] = field(default_factory=dict)
+    _warned: set[str] = field(default_factory=set)
+
+    @property
+    def _config(self) -> RunnableConfig:
+        return {"configurable": {"thread_id": self.thread}, "metadata": self.metadata}
+
+    def _state(self) -> Any:
+        return self.graph.get_state(self._config)
+
+    def _pending(self) -> list[Question]:
+        return [Question.of(interrupt) for interrupt in self._state().interrupts]
+
+    def run(self, goal: str) -> int:
+        """Send a message to the thread and run to the end; the exit code."""
+        self._there_is_a_thread()
+        self._leg({"messages": [{"role": "user", "content": goal}]})
+        return self._settle()
+
+    def resume(self, answer: str | None) -> int:
+        """Go on with the thread, with an answer to what it asks; the exit code.
+
+        Raises:
+            ThreadNotFound: There is no such thread.
+            AnswerRejected: The answer fits no open question.
+        """
+        state = self._state()
+        if state.created_at is None:
+            msg = f"No thread {self.thread!r} is saved here; see `loopwright threads`."
+            raise ThreadNotFound(msg)
+        self._there_is_a_thread()
+        complete = (state.values.get("outcome") or {}).get("status") == "complete"
+        if answer is not None:
+            self._leg(Command(resume=read_answers(answer, self._pending(), self.thread)))
+        elif not state.interrupts and (state.next or not complete):
+            self._leg(None)
+        return self._settle()
+
+    def _there_is_a_thread(self) -> None:
+        """From here on whatever ends the command says how to go on."""
+        self.output.thread, self.output.resume = self.thread, self.resume_command
+
+    def _leg(self, given: Any) -> None:
+        """Run until the graph rests.
+
+        Raises:
+            KeyboardInterrupt: The user stopped it; what was done is saved.
+        """
+        control = RunControl()
+
+        def stop(*_: object) -> None:
+            """Pause at the first signal, which may only set flags; stop at once at the second."""
+            if control.drain_requested:
+                raise KeyboardInterrupt
+            control.request_drain("signal")
+            self.view.stopping()
+
+        with signals_to(stop), self.view.running(self._state().values):
+            self._tell({"type": "tasks", "todos": self._done_before()})
+            try:
+                self._stream(given, control)
+            except GraphDrained:
+                # The one way to say "stopped by the user", whichever signal it was.
+                raise KeyboardInterrupt from None
+        if control.drain_requested and self._state().next:
+            raise KeyboardInterrupt
+
+    def _done_before(self) -> list[Any]:
+        """Tasks that ended in a phase which was cut off: recorded, but not in the state yet."""
+        saver = self.graph.checkpointer
+        if not isinstance(saver, BaseCheckpointSaver):
+            return []
+        place: RunnableConfig = {"configurable": {"thread_id": self.thread, "checkpoint_ns": ""}}
+        saved = saver.get_tuple(place)
+        writes = (saved.pending_writes if saved else None) or []
+        ends = [value for _, channel, value in writes if channel == RETURN]
+        return [end.get("step", end) for end in ends if isinstance(end, Mapping)]
+
+    def _stream(self, given: Any, control: RunControl) -> None:
+        chunks = self.graph.stream(
+            given,
+            self._config,
+            context=self.context,
+            stream_mode=["custom", "updates"],
+            control=control,
+        )
+        for mode, chunk in chunks:
+            for event in [chunk] if mode == "custom" else _events_of(chunk):
+                self._tell(event)
+
+    def _tell(self, event: Any) -> None:
+        """Tell each warning once: nodes keep in state what they may have told before."""
+        if not isinstance(event, Mapping):
+            return
+        if event.get("type") == "warning":
+            text = str(event.get("text", ""))
+            if text in self._warned:
+                return
+            self._warned.add(text)
+        self.view.event(event)
+
+    def _settle(self) -> int:
+        """Answer what is asked until nothing is; then tell the end."""
+        while pending := self._pending():
+            answers, quits = self._answers(pending)
+            if not answers:
+                return self._tell_waiting(pending)
+            self._leg(Command(resume=answers))
+            if quits and (pending := self._pending()):
+                return self._tell_waiting(pending)
+        return self._tell_end()
+
+    def _answers(self, pending: Sequence[Question]) -> tuple[Answers, bool]:
+        """Answers by question id, and whether the user left the rest open."""
+        answers: Answers = {}
+        for place, question in enumerate(pending, 1):
+            if self.yes and question.is_call and not question.is_uncertain:
+                answers[question.id] = {"type": "approve"}
+            elif self.asker is not None:
+                of = f"{place} of {len(pending)}" if len(pending) > 1 else ""
+                reply = self.asker.ask(question, of)
+                if reply is None:
+                    return answers, True
+                answers[question.id] = reply
+        return answers, False
+
+    def _tell_waiting(self, pending: Sequence[Question]) -> int:
+        if self.output.json:
+            asked = [{"id": question.id, "value": question.value} for question in pending]
+            told = {"status": "waiting", "thread": self.output.thread, "interrupts": asked}
+            self.output.result(told)
+            return Code.WAITING
+        for question in pending:
+            self.output.line(f"Waiting for an answer: {question.text()}")
+        self.output.line(f"Answer with: {self.output.resume} ANSWER  ({pending[0].how})")
+        return Code.WAITING
+
+    def _tell_end(self) -> int:
+        values = self._state().values
+        outcome = values.get("outcome")
+        if not outcome:
+            msg = f"The thread {self.thread!r} rests without an outcome"
+            raise RuntimeError(msg)
+        self.view.end(outcome, values.get("evidence") or ())
+        return code_of(outcome["status"])
+
+
+def _events_of(updates: Mapping[str, Any]) -> Iterator[Event]:
+    """What nodes have put into the state, as far as no event of theirs tells it."""
+    for update in updates.values():
+        if not isinstance(update, Mapping):
+            continue
+        yield {"type": "tasks", "todos": _list(update.get("todos"))}
+        for text in _list(update.get("warnings")):
+            yield {"type": "warning", "text": text}
+        for message in _list(update.get("messages")):
+            if getattr(message, "additional_kwargs", {}).get("agent_type") == "observation":
+                yield {"type": "observation", "text": message.text}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -6,7 +6,9 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Final
+
+from typer import Option
 
 from ..state.errors import SettingsError
 
@@ -17,45 +19,52 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt_flow": ("flow_planner", "recovery", "answerer", "llm_call"),
 }
 """Who asks a model, by graph."""
+NO_MODEL: Final = (
+    "No language model is configured: the built-in offline model stands in, which only matches"
+    " words. Set OPENAI_API_KEY or LOOPWRIGHT_MODEL (and OPENAI_BASE_URL for a server of your own)"
+    " to use a real one."
+)
 # No vowels and nothing that looks alike: ids are read aloud and typed.
 _ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The options that `run`, `resume` and `doctor` share; None is "not given".
+    """The options of the commands, as they were given; `environ` is where else to look."""
 
-    Attributes:
-        graph: Name of the graph.
-        mcp: MCP configuration file.
-        policy: File with rules, or a policy's word.
-        model: `provider:name` for every role.
-        database: Database URL.
-        yes: Approve what policy asks.
-        review: Show each plan before it runs.
-        max_parallel: Tasks or steps side by side.
-        environ: Where LOOPWRIGHT_MODEL, LOOPWRIGHT_MCP, LOOPWRIGHT_POLICY and
-            LOOPWRIGHT_DATABASE_URL are looked up.
-    """
-
-    graph: str | None = None
-    mcp: str | None = None
-    policy: str | None = None
-    model: str | None = None
-    database: str | None = None
-    yes: bool = False
-    review: bool = False
-    max_parallel: int | None = None
+    graph: Annotated[
+        str | None,
+        Option("--graph", help=f"One of {', '.join(ROLES)}. Else the thread's, or the first."),
+    ] = None
+    mcp: Annotated[
+        str | None,
+        Option("--mcp", help="File with mcpServers; LOOPWRIGHT_MCP, else this folder's files."),
+    ] = None
+    policy: Annotated[
+        str | None,
+        Option("--policy", help="File with rules, or allow, ask, deny; LOOPWRIGHT_POLICY."),
+    ] = None
+    model: Annotated[
+        str | None,
+        Option("--model", help="provider:name; LOOPWRIGHT_MODEL, an OpenAI key, else offline."),
+    ] = None
+    yes: Annotated[
+        bool, Option("--yes", help="Approve what the policy asks; never what it denies.")
+    ] = False
+    review: Annotated[bool, Option("--review", help="Show each plan before it runs.")] = False
+    max_parallel: Annotated[
+        int | None, Option("--max-parallel", min=1, max=64, help="Tasks or steps side by side.")
+    ] = None
+    database: Annotated[
+        str | None,
+        Option("--db", help="Database URL; LOOPWRIGHT_DATABASE_URL, else .loopwright/threads.db."),
+    ] = None
+    json: Annotated[bool, Option("--json", help="One JSON object on standard output.")] = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def database_url(self, default: str) -> str:
         """The database to open."""
         return self.database or self.environ.get("LOOPWRIGHT_DATABASE_URL") or default
-
-    def limits(self) -> dict[str, Any]:
-        """Fields of the run's Context that were given."""
-        given = {"max_parallel_tasks": self.max_parallel, "review_plan": self.review or None}
-        return {name: value for name, value in given.items() if value is not None}
 
     def resume_command(self, thread: str, database: str) -> str:
         """The command that goes on with a thread, with the options that were given.

@@ -1,24 +1,24 @@
-"""The views a run writes to: a live task list on a terminal, plain lines anywhere else."""
+"""What a run shows: a live task list on a terminal, plain lines anywhere else, then its end."""
 
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markdown import Markdown
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from .board import ENDED, FINISHED, Board, StepLine, TaskLine
-from .keyboard import Keyboard
-from .output import Output
-from .plain import line_of
-from .text import plural, short
+from .output import Output, call_text, clean, plural, short
+from .progress import ENDED, FINISHED, Board, Event, Step, Task, line_of, spend_text
+from .settings import NO_MODEL
+from .terminal import without_echo
 
 STOPPING: Final = (
     "Stopping after what is running now; the thread stays saved. Ctrl-C again stops at once."
@@ -33,109 +33,96 @@ _ICONS: Final = {
     "skipped": ("↷", "dim"),
     "cancelled": ("⊘", "yellow"),
     "blocked": ("■", "yellow"),
+    "executing": ("→", "cyan"),
+    "awaiting_approval": ("?", "yellow"),
 }
-_ASKS: Final = ("?", "yellow")
 _OTHER_ROWS: Final = 14
 """Screen rows kept for everything but the tasks."""
 _SHOWN_CALLS: Final = 4
 _SHOWN_WARNINGS: Final = 3
 
-
-class View(Protocol):
-    """What a run tells its progress to."""
-
-    def start(self, values: Mapping[str, Any]) -> None:
-        """Show that a leg of the run begins; `values` is the thread's saved state."""
-
-    def event(self, event: Mapping[str, Any]) -> None:
-        """Show one progress event."""
-
-    def tasks(self, todos: Iterable[Any]) -> None:
-        """Show tasks as the state now has them."""
-
-    def stopping(self) -> None:
-        """Show that a stop was asked for. Called in a signal handler: it may not write buffered."""
-
-    def stop(self) -> None:
-        """The leg is over: leave the terminal to questions and the report."""
+Outcome = Mapping[str, Any]
+Records = Sequence[Mapping[str, Any]]
 
 
 class PlainView:
-    """One line an event."""
+    """One line an event, or with `--json` one object at the end."""
 
     def __init__(self, output: Output) -> None:
-        """Write progress where `output` has it."""
+        """Write where `output` has it."""
         self._output = output
 
-    def start(self, values: Mapping[str, Any]) -> None:
-        """Nothing to prepare."""
+    def running(self, values: Mapping[str, Any]) -> AbstractContextManager[None]:  # noqa: ARG002 - the live view's
+        """Show a leg of the run; `values` is the thread's saved state before it."""
+        return nullcontext()
 
-    def event(self, event: Mapping[str, Any]) -> None:
-        """Write the event's line, if it has one."""
+    def event(self, event: Event) -> None:
+        """Show one progress event, if it has a line."""
         line = line_of(event)
         if line is not None:
             self._output.line(line)
 
-    def tasks(self, todos: Iterable[Any]) -> None:
-        """Task events have told it already."""
-
     def stopping(self) -> None:
-        """Say so, past the buffers."""
+        """Show that a stop was asked for, past the buffers: this runs in a signal handler."""
         with suppress(OSError):
             os.write(2, f"{STOPPING}\n".encode())
 
-    def stop(self) -> None:
-        """Nothing to give back."""
+    def end(self, outcome: Outcome, evidence: Records) -> None:
+        """Tell the end: the answer, what proves it, what is missing and how to go on."""
+        if self._output.json:
+            self._output.result({**outcome, "thread": self._output.thread})
+            return
+        self._output.line(f"\n{clean(outcome['answer'])}\n")
+        for line in closing_lines(self._output, outcome, evidence):
+            self._output.line(line)
 
 
-class LiveView:
+class LiveView(PlainView):
     """The task list with icons, the running calls, the spend and the warnings, redrawn in place."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, output: Output, console: Console) -> None:
         """Draw on this console."""
+        super().__init__(output)
         self._console = console
         self._board = Board()
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._spinner = Spinner("dots", style="cyan")
-        self._live: Live | None = None
         self._known = False
-        self._keyboard = Keyboard()
 
-    def start(self, values: Mapping[str, Any]) -> None:
-        """Begin to draw."""
+    @contextmanager
+    def running(self, values: Mapping[str, Any]) -> Iterator[None]:
+        """Redraw during a leg of the run; its tasks and warnings stay on the screen."""
         if not self._known:
             self._known = True
             self._board.begin(values)
-        self._keyboard.hush()
-        self._live = Live(
+        live = Live(
             get_renderable=self._drawn, console=self._console, refresh_per_second=8, transient=True
         )
-        self._live.start()
+        try:
+            with without_echo(), live:
+                yield
+        finally:
+            warnings = [Text(f"! {text}", style="yellow") for text in self._board.warnings]
+            self._console.print(Group(*_work_rows(self._board), *warnings))
 
-    def event(self, event: Mapping[str, Any]) -> None:
+    def event(self, event: Event) -> None:
         """Take the event in; the next redraw shows it."""
         with self._lock:
             self._board.apply(event)
-
-    def tasks(self, todos: Iterable[Any]) -> None:
-        """Take the tasks in; the next redraw shows them."""
-        with self._lock:
-            self._board.put_tasks(todos)
 
     def stopping(self) -> None:
         """The next redraw shows it."""
         self._board.stopping = True
 
-    def stop(self) -> None:
-        """Stop redrawing; the tasks and warnings stay on the screen as they are."""
-        if self._live is None:
-            return
-        self._live.stop()
-        self._live = None
-        self._keyboard.wake()
-        rows = [*work_rows(self._board), *warning_rows(self._board, all_=True)]
-        self._console.print(Group(*rows))
+    def end(self, outcome: Outcome, evidence: Records) -> None:
+        """Tell the end, with the answer as Markdown."""
+        self._console.print()
+        # Addresses are spelled out: a link must not hide where it leads.
+        self._console.print(Markdown(clean(outcome["answer"]), hyperlinks=False))
+        self._console.print()
+        for line in closing_lines(self._output, outcome, evidence):
+            self._console.print(Text(line), soft_wrap=True)
 
     def _drawn(self) -> RenderableType:
         with self._lock:
@@ -146,132 +133,151 @@ class LiveView:
 def draw(board: Board, seconds: float, spinner: RenderableType, rows: int = 1_000) -> Group:
     """The whole view, with at most `rows` rows of tasks or steps."""
     head = Table.grid(padding=(0, 1))
-    words = Text(board.phase, style="bold")
-    head.add_row(spinner, words, Text(f"{seconds:.0f} s", style="dim"))
-    stopping = [Text(STOPPING, style="yellow")] if board.stopping else []
+    head.add_row(spinner, Text(board.phase, style="bold"), Text(f"{seconds:.0f} s", style="dim"))
+    calls = list(board.calls.values())
     return Group(
-        *work_rows(board, rows),
+        *_work_rows(board, rows),
         head,
-        *_call_rows(board),
-        Text(spend_text(board.spend), style="dim", no_wrap=True, overflow="ellipsis"),
-        *warning_rows(board),
-        *stopping,
+        *map(_call_row, calls[:_SHOWN_CALLS]),
+        *_cut(len(calls) - _SHOWN_CALLS, "more"),
+        _row(spend_text(board.spend), style="dim"),
+        *(_row(f"! {text}", style="yellow") for text in board.warnings[-_SHOWN_WARNINGS:]),
+        *([Text(STOPPING, style="yellow")] if board.stopping else []),
     )
 
 
-def work_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
-    """The tasks; in a graph without any, the latest steps: calls and what was seen in them."""
-    if board.tasks:
-        return task_rows(board, rows)
-    left = len(board.steps) - rows
-    above = [Text(f"  … {left} above", style="dim")] if left > 0 else []
-    return [*above, *map(_step_row, board.steps[-rows:])]
+def _row(text: str, style: str) -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
-def _step_row(step: StepLine) -> Text:
-    icon, style = _ICONS.get(step.status, (" ", ""))
-    row = Text(f"  {icon} ", style=style, no_wrap=True, overflow="ellipsis")
-    return row.append(step.text, style="" if step.status else "dim")
+def _call_row(call: Step) -> Text:
+    icon, style = _ICONS.get(call.status, _ICONS["executing"])
+    return _row(f"  {icon} {call.text}", style)
 
 
-def task_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
-    """The tasks or steps under their percentage; a long list is cut to where the work is."""
+def _work_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
+    """The tasks or steps under their percentage; a long list is cut to where the work is.
+
+    In a graph without any, the latest calls and what was seen in them.
+    """
     if not board.tasks:
-        return []
-    done = sum(task.status in FINISHED for task in board.tasks.values())
-    title = f"{board.percent:3d} %  {done} of {plural(len(board.tasks), board.noun)} done"
-    first, last = _window(board, rows)
-    shown = list(islice(board.tasks.items(), first, last))
-    lines: list[RenderableType] = [_task_row(name, task) for name, task in shown]
-    if board.noun == "step":
-        lines = [_step_table(board, shown)]
-    above = [Text(f"  … {first} above", style="dim")] if first else []
-    left = len(board.tasks) - last
-    below = [Text(f"  … {left} more", style="dim")] if left else []
-    return [Text(title, style="bold"), *above, *lines, *below]
-
-
-def _window(board: Board, rows: int) -> tuple[int, int]:
-    """Which tasks to show: from one before the first that has not ended."""
+        left = len(board.steps) - rows
+        return [*_cut(left, "above"), *map(_step_row, board.steps[-rows:])]
     tasks = list(board.tasks.values())
-    if len(tasks) <= rows:
-        return 0, len(tasks)
-    current = next((i for i, t in enumerate(tasks) if t.status not in ENDED), len(tasks))
+    done = sum(task.status in FINISHED for task in tasks)
+    noun = "step" if any(task.tool for task in tasks) else "task"
+    title = f"{100 * done // len(tasks):3d} %  {done} of {plural(len(tasks), noun)} done"
+    current = next((i for i, task in enumerate(tasks) if task.status not in ENDED), len(tasks))
     first = max(0, min(current - 1, len(tasks) - rows))
-    return first, first + rows
-
-
-def _task_row(name: str, task: TaskLine) -> Text:
-    icon, style = _ICONS.get(task.status, ("?", ""))
-    row = Text(f"  {icon} ", style=style, no_wrap=True, overflow="ellipsis")
-    row.append(short(f"{name}  {task.description}", 200), style="" if style == "cyan" else style)
-    if task.note and task.status in ENDED:
-        row.append(f"  {task.status}: {short(task.note, 200)}", style="red")
-    return row
-
-
-def _step_table(board: Board, steps: Iterable[tuple[str, TaskLine]]) -> Table:
-    """Steps of a plan of tool calls in columns: id, tool, what it is for, how far it is."""
     table = Table.grid(padding=(0, 1), expand=True)
     for longest in (None, 16, 18):
         table.add_column(no_wrap=True, overflow="ellipsis", max_width=longest)
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=28)
-    for name, step in steps:
-        icon, style = _ASKS if step.asks else _ICONS.get(step.status, ("?", ""))
-        plain = "" if style == "cyan" else style
-        words = step.note if step.note and step.status in ENDED else step.description
-        table.add_row(
-            Text(f"  {icon}", style=style),
-            Text(short(name, 40), style=plain),
-            Text(short(step.tool, 40), style="dim"),
-            Text(short(words, 200), style=plain),
-            Text(_progress(board, step), style="dim"),
+    for name, task in islice(board.tasks.items(), first, first + rows):
+        table.add_row(*_task_cells(board, name, task))
+    below = _cut(len(tasks) - first - rows, "more")
+    return [Text(title, style="bold"), *_cut(first, "above"), table, *below]
+
+
+def _cut(count: int, where: str) -> list[Text]:
+    """Says how many rows are not shown, if any."""
+    return [Text(f"  … {count} {where}", style="dim")] if count > 0 else []
+
+
+def _step_row(step: Step) -> Text:
+    icon, style = _ICONS.get(step.status, (" ", ""))
+    row = Text(f"  {icon} ", style=style, no_wrap=True, overflow="ellipsis")
+    return row.append(step.text, style="" if step.status else "dim")
+
+
+def _task_cells(board: Board, name: str, task: Task) -> list[Text]:
+    """Icon, id, a step's tool, what it is for, how far it is."""
+    icon, style = _ICONS.get("awaiting_approval" if task.asks else task.status, ("?", ""))
+    plain = "" if style == "cyan" else style
+    words = short(task.description, 200)
+    if task.note and task.status in ENDED:
+        words = (
+            short(task.note, 200)
+            if task.tool
+            else f"{words}  {task.status}: {short(task.note, 200)}"
         )
-    return table
+    return [
+        Text(f"  {icon}", style=style),
+        Text(short(name, 40), style=plain),
+        Text(short(task.tool, 40), style="dim"),
+        Text(words, style=plain),
+        Text(_how_far(board, task), style="dim"),
+    ]
 
 
-def _progress(board: Board, step: TaskLine) -> str:
+def _how_far(board: Board, task: Task) -> str:
     """What a step waits for, or what it has taken."""
-    if step.asks:
+    if task.asks:
         return "waits for your approval"
-    if step.status == "pending":
-        waits = ", ".join(board.waits_for(step))
-        return short(f"waits for {waits or 'its turn'}", 60) if waits or board.working else ""
-    attempts = plural(step.attempts, "attempt") if step.attempts > 1 else ""
-    seconds = f"{step.seconds:.1f} s" if step.attempts and step.status in ENDED else ""
+    if not task.tool:
+        return ""
+    if task.status == "pending":
+        known = [name for name in task.after if name in board.tasks]
+        waits = ", ".join(name for name in known if board.tasks[name].status not in FINISHED)
+        # One that could begin waits for a step that runs, or for a slot.
+        running = any(other.status == "in_progress" for other in board.tasks.values())
+        return short(f"waits for {waits or 'its turn'}", 60) if waits or running else ""
+    attempts = plural(task.attempts, "attempt") if task.attempts > 1 else ""
+    seconds = f"{task.seconds:.1f} s" if task.attempts and task.status in ENDED else ""
     return ", ".join(filter(None, (attempts, seconds)))
 
 
-def _call_rows(board: Board) -> list[Text]:
-    calls = list(board.calls.values())
-    shown = [_call_row(call) for call in calls[:_SHOWN_CALLS]]
-    rest = len(calls) - _SHOWN_CALLS
-    return [*shown, Text(f"  … {rest} more", style="dim")] if rest > 0 else shown
-
-
-def _call_row(call: StepLine) -> Text:
-    if call.status == "awaiting_approval":
-        return Text(f"  ? {call.text}", style="yellow", no_wrap=True, overflow="ellipsis")
-    return Text(f"  → {call.text}", style="cyan", no_wrap=True, overflow="ellipsis")
-
-
-def warning_rows(board: Board, *, all_: bool = False) -> list[Text]:
-    """The latest warnings, cut to a row each; or all of them, whole."""
-    if all_:
-        return [Text(f"! {text}", style="yellow") for text in board.warnings]
-    return [
-        Text(f"! {text}", style="yellow", no_wrap=True, overflow="ellipsis")
-        for text in board.warnings[-_SHOWN_WARNINGS:]
+def closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[str]:
+    """Everything after the answer, line by line."""
+    # A partial answer lists what is missing in its own words: not twice.
+    unmet = [text for text in outcome["unmet"] if f"- {text}" not in outcome["answer"]]
+    roles: dict[str, list[str]] = {}
+    for role, model in outcome["models"].items():
+        roles.setdefault(model, []).append(role)
+    models = "; ".join(f"{model} ({', '.join(roles[model])})" for model in roles)
+    lines = [
+        f"Outcome: {outcome['status']} ({outcome['reason']})",
+        *_section("Unmet", [f"- {short(text, 300)}" for text in unmet]),
+        *_section("Uncertain", [_uncertain(call) for call in outcome["uncertain_calls"]]),
+        *_section("Evidence", _proof(outcome, evidence)),
+        f"Models: {models or 'none'}",
+        f"Spend: {spend_text(outcome['spend'])}",
+        f"Thread: {output.thread}",
     ]
+    if outcome.get("resume"):
+        lines.append(f"Go on with: {output.resume}")
+    if "offline" in roles:
+        lines.append(NO_MODEL)
+    return lines
 
 
-def spend_text(spend: Mapping[str, Any]) -> str:
-    """What a run has used, in words."""
-    tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
-    parts = [
-        plural(spend.get("model_calls", 0), "model call"),
-        plural(spend.get("tool_calls", 0), "tool call"),
-        plural(tokens, "token"),
-    ]
-    return " · ".join(parts)
+def _section(title: str, lines: list[str]) -> list[str]:
+    return [f"{title}:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def _uncertain(call: Mapping[str, Any]) -> str:
+    called = call_text(call.get("tool"), call.get("arguments"), 80)
+    return f"? {called}: {short(call.get('why', ''), 200)}".rstrip(": ")
+
+
+def _proof(outcome: Outcome, evidence: Records) -> list[str]:
+    """Per task the calls that prove it, or its report where it made none.
+
+    Of a graph without tasks: every call.
+    """
+    records = {record["id"]: record for record in evidence}
+    if not outcome["tasks"]:
+        return [_record(name, record) for name, record in records.items()]
+    lines: list[str] = []
+    for task in outcome["tasks"]:
+        lines.append(f"{task['id']}  {short(task['description'], 80)} ({task['status']})")
+        lines += [f"   {_record(name, records.get(name, {}))}" for name in task["evidence"]]
+    return lines
+
+
+def _record(name: str, record: Mapping[str, Any]) -> str:
+    mark, _ = _ICONS.get(str(record.get("status")), ("·", ""))
+    tool = record.get("tool")
+    told = call_text(tool, record.get("arguments"), 80) if tool else "the task's own report"
+    return f"{mark} [{name}] {told}"
