@@ -19,8 +19,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..state.questions import Answer
 from ..state.errors import AnswerRejected
+from ..state.questions import Answer
 from .output import as_json, call_text, clean
 from .terminal import typed_line
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ..calls.policy import Policy
+from ..calls.toolbox import Toolbox
 from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
 from ..graphs.assembly import default_mcp, default_policy
@@ -14,8 +16,6 @@ from ..state.context import Context
 from ..state.errors import SettingsError
 from ..tools.catalog import CatalogTool
 from ..tools.mcp_config import read_servers
-from ..calls.policy import Policy
-from ..calls.toolbox import Toolbox
 from .failures import Code
 from .output import Output, plural, short
 from .settings import NO_MODEL, ROLES, Settings

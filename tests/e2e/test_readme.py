@@ -28,7 +28,7 @@ from loopwright import (
 )
 from loopwright.calls.policy import Rule
 from loopwright.cli import app
-from loopwright.cli.codes import Code, code_of
+from loopwright.cli.failures import Code, code_of
 from loopwright.flow.expectations import flawed
 from loopwright.flow.order import steps_of
 from loopwright.flow.references import MissingValue, malformed_in, resolve

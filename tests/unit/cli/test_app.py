@@ -4,17 +4,19 @@ import json
 import os
 import signal
 import threading
+from importlib.metadata import version
 
 import pytest
 from typer.testing import CliRunner
 
 from loopwright.cli import app
-from loopwright.cli.signals import Stopping, terminated_like_ctrl_c
-from loopwright.cli.text import NO_MODEL
+from loopwright.cli.settings import NO_MODEL
+from loopwright.cli.terminal import signals_to
+from loopwright.graphs.registry import BUILDERS
 
 
-def invoked(*args, stdin=""):
-    return CliRunner().invoke(app, list(args), input=stdin)
+def invoked(*args, **more):
+    return CliRunner().invoke(app, list(args), **more)
 
 
 @pytest.fixture
@@ -36,6 +38,17 @@ def test_a_run_and_its_thread(no_servers):
     listed = invoked("threads").stdout.split("\t")
     assert (listed[0], listed[2]) == ("t", told["status"])
     assert invoked("resume", "t", "approve").exit_code == 2
+
+
+def test_the_version():
+    shown = invoked("--version")
+    assert (shown.exit_code, shown.stdout) == (0, f"loopwright {version('loopwright')}\n")
+
+
+def test_the_option_names_the_graphs():
+    for command in ("run", "resume"):
+        words = " ".join(invoked(command, "--help", terminal_width=200).output.split())
+        assert all(name in words for name in BUILDERS), words
 
 
 def test_no_threads():
@@ -87,32 +100,24 @@ def test_the_doctor_without_servers(no_servers):
     assert "the models have no tools" in shown.stdout
 
 
-@pytest.mark.req("S0-22")
-def test_the_first_signal_pauses_and_the_second_stops():
-    paused = []
+def test_signals_are_heard_meanwhile_and_given_back():
+    heard = []
     before = signal.getsignal(signal.SIGINT)
-    with Stopping(lambda: paused.append(1)) as stopping:
+    with signals_to(lambda number, _: heard.append(number)):
         os.kill(os.getpid(), signal.SIGINT)
-        assert stopping.asked
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGTERM)
-    assert paused == [1]
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_termination_is_an_interrupt():
-    with pytest.raises(KeyboardInterrupt), terminated_like_ctrl_c():
         os.kill(os.getpid(), signal.SIGTERM)
+    assert heard == [signal.SIGINT, signal.SIGTERM]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_signals_are_left_alone_outside_the_main_thread():
     seen = []
 
     def other():
-        with terminated_like_ctrl_c(), Stopping(lambda: None) as stopping:
-            seen.append(stopping.asked)
+        with signals_to(signal.default_int_handler):
+            seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=other)
     thread.start()
     thread.join()
-    assert seen == [False]
+    assert seen == [signal.getsignal(signal.SIGTERM)]

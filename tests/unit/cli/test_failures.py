@@ -1,6 +1,8 @@
 """From exceptions to sentences and exit codes."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,14 @@ def test_a_busy_thread_is_one_sentence(capsys):
     told = capsys.readouterr()
     assert (told.out, told.err.count("\n")) == ("", 1)
     assert "It is busy." in told.err
+
+
+def test_a_termination_is_an_interrupt(capsys):
+    def action():
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+
+    assert guarded(Output(), action) == 130
 
 
 def test_an_action_that_ends_gives_its_code():

@@ -6,9 +6,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from loopwright.cli.board import Board
 from loopwright.cli.output import Output
-from loopwright.cli.plain import line_of
+from loopwright.cli.progress import Board, line_of
 from loopwright.cli.view import LiveView, PlainView, draw
 
 PLAN = {
@@ -46,18 +45,18 @@ def drawn(board, rows=1_000, height=30):
 def test_tasks_have_an_icon_each_a_percentage_and_the_reason_of_a_failure():
     failed = {"id": "2", "status": "failed", "feedback": "disk full"}
     board = board_after(PLAN, {"type": "task", "id": "3", "status": "in_progress"})
-    board.put_tasks([failed])
+    board.apply({"type": "tasks", "todos": [failed]})
     shown = drawn(board)
     assert " 33 %  1 of 3 tasks done" in shown
-    assert "✓ 1 read" in shown
-    assert "✗ 2 write  failed: disk full" in shown
-    assert "▶ 3 check" in shown
+    assert "✓ 1  read" in shown
+    assert "✗ 2  write  failed: disk full" in shown
+    assert "▶ 3  check" in shown
 
 
 def test_a_new_plan_replaces_the_old_one():
     board = board_after(PLAN, {"type": "plan", "todos": [{"id": "9", "description": "again"}]})
     assert list(board.tasks) == ["9"]
-    assert board.percent == 0
+    assert "  0 %" in drawn(board)
 
 
 def test_a_running_call_is_shown_until_it_ends():
@@ -167,7 +166,7 @@ def test_a_step_that_runs_shows_its_attempt_and_one_that_ended_its_time():
 def test_a_step_that_could_begin_waits_for_its_turn_while_another_runs():
     board = board_after(FLOW, ENDED)
     assert rows_of(board)["b"] == ("○", "find")
-    board.put_tasks([{"id": "c", "status": "in_progress"}])
+    board.apply({"type": "task", "id": "c", "status": "in_progress"})
     assert rows_of(board)["b"] == ("○", "find waits for its turn")
 
 
@@ -175,7 +174,7 @@ def test_a_failed_step_says_why_and_what_is_done_about_it():
     board = board_after(FLOW, ENDED, FAILED, RECOVERY)
     assert rows_of(board)["b"] == ("✗", "find disk full 0.1 s")
     assert "! b failed, retry_step: it was busy" in drawn(board)
-    board.put_tasks([{"id": "b", "status": "pending"}])
+    board.apply({"type": "task", "id": "b", "status": "pending"})
     assert rows_of(board)["b"] == ("○", "find")
 
 
@@ -189,7 +188,7 @@ def test_a_step_that_is_left_out_says_why():
 def test_a_step_whose_call_awaits_approval_says_so_until_it_runs():
     asking = {**CALL, "id": "a.1.0", "task": "a", "tool": "find", "status": "awaiting_approval"}
     board = board_after(FLOW, BEGUN, asking)
-    board.put_tasks([{"id": "a", "status": "pending"}])
+    board.apply({"type": "task", "id": "a", "status": "pending"})
     assert rows_of(board)["a"] == ("?", "find look waits for your approval")
     board.apply({**asking, "status": "executing"})
     assert rows_of(board)["a"][0] == "○"
@@ -243,7 +242,7 @@ def test_a_long_plan_is_cut_to_where_the_work_is():
 def test_a_resumed_thread_starts_from_what_is_done():
     board = Board()
     board.begin({"todos": PLAN["todos"], "spend": {"model_calls": 7}})
-    assert board.percent == 33
+    assert " 33 %" in drawn(board)
     assert "7 model calls" in drawn(board)
 
 
@@ -268,7 +267,7 @@ def test_unknown_and_odd_events_change_nothing():
 def test_markup_and_escape_codes_in_a_plan_are_text():
     todo = {"id": "[bold]", "description": "x \x1b[2J [red]y[/red]", "status": "pending"}
     shown = drawn(board_after({"type": "plan", "todos": [todo]}))
-    assert "[bold] x \ufffd[2J [red]y[/red]" in shown
+    assert "[bold]  x \ufffd[2J [red]y[/red]" in shown
 
 
 @pytest.mark.parametrize(
@@ -344,11 +343,10 @@ def test_a_million_characters_are_still_one_short_line():
 
 def test_the_plain_view_writes_lines(capsys):
     view = PlainView(Output())
-    view.start({})
-    view.event(PLAN)
-    view.event({"type": "unheard"})
-    view.tasks([])
-    view.stop()
+    with view.running({}):
+        view.event(PLAN)
+        view.event({"type": "unheard"})
+        view.event({"type": "tasks", "todos": [{"id": "1", "status": "completed"}]})
     assert capsys.readouterr().out == "plan: 3 tasks: 1 read; 2 write; 3 check\n"
 
 
@@ -362,13 +360,11 @@ def test_with_json_progress_goes_to_standard_error(capsys):
 def test_the_live_view_leaves_its_tasks_on_the_screen():
     shown = io.StringIO()
     console = Console(file=shown, width=80, height=30, force_terminal=True)
-    view = LiveView(console)
-    view.start({})
-    view.event(PLAN)
-    view.event({"type": "warning", "text": "careful"})
-    view.stopping()
-    view.stop()
-    view.stop()
+    view = LiveView(Output(), console)
+    with view.running({}):
+        view.event(PLAN)
+        view.event({"type": "warning", "text": "careful"})
+        view.stopping()
     left = shown.getvalue().rpartition("\x1b[?25h")[2]
     assert "1 of 3 tasks done" in left
     assert "careful" in left

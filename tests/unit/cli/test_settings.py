@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from loopwright.cli.codes import Code
+from loopwright.cli.failures import Code
 from loopwright.cli.output import Output
 from loopwright.cli.run import graph_of, resume_thread, run_goal
 from loopwright.cli.settings import (
@@ -46,13 +46,6 @@ def test_the_resume_command_carries_what_was_given_but_no_consent():
         "loopwright resume t --mcp 'my servers.json' --policy rules.json --model openai:x"
         " --max-parallel 2 --review"
     )
-
-
-def test_limits_that_were_given_are_settings_of_the_run():
-    assert Settings().limits() == {}
-    given = Settings(max_parallel=2, review=True).limits()
-    assert given == {"max_parallel_tasks": 2, "review_plan": True}
-    context.Context(**given)
 
 
 def test_the_resume_command_names_the_database_without_its_password():

@@ -13,7 +13,7 @@ from rich.console import Console
 from loopwright import ScriptedModel, build_plan_execute_verify
 from loopwright.cli.approvals import Asker
 from loopwright.cli.output import Output
-from loopwright.cli.session import Session
+from loopwright.cli.run import Session
 from loopwright.cli.view import PlainView
 from loopwright.doors.checks import RETURN
 from loopwright.state.context import Context
@@ -52,7 +52,6 @@ def session(turns, *lines, yes=False, saver=None, context=None, json_=False, thr
         context=context or Context(),
         resume_command=f"loopwright resume {thread}",
         output=output,
-        console=console,
         view=PlainView(output),
         asker=Asker(console, lambda: next(typed)) if lines else None,
         yes=yes,
@@ -204,8 +203,9 @@ class Recorder(PlainView):
         super().__init__(output)
         self.told = []
 
-    def tasks(self, todos):
-        self.told += [(todo["id"], todo["status"]) for todo in todos]
+    def event(self, event):
+        if event["type"] == "tasks":
+            self.told += [(todo["id"], todo["status"]) for todo in event["todos"]]
 
 
 def test_what_ended_in_a_phase_that_was_cut_off_is_shown_at_once():

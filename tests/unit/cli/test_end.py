@@ -1,16 +1,14 @@
 """The end of a run as it is told."""
 
-import io
 import json
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from loopwright.cli.codes import Code, code_of
+from loopwright.cli.failures import Code, code_of
 from loopwright.cli.output import Output
-from loopwright.cli.report import closing_lines, tell_end
-from loopwright.cli.text import NO_MODEL
+from loopwright.cli.settings import NO_MODEL
+from loopwright.cli.view import PlainView, closing_lines
 
 EVIDENCE: list[dict[str, Any]] = [
     {
@@ -94,12 +92,12 @@ def test_what_the_answer_lists_as_missing_is_not_listed_twice():
 
 
 def test_json_is_the_outcome_and_the_thread(capsys):
-    tell_end(Output(json=True, thread="t"), Console(file=io.StringIO()), outcome(), EVIDENCE)
+    PlainView(Output(json=True, thread="t")).end(outcome(), EVIDENCE)
     assert json.loads(capsys.readouterr().out) == outcome(thread="t")
 
 
 def test_plain_text_stays_as_it_is(capsys):
-    tell_end(Output(thread="t"), Console(file=io.StringIO()), outcome(), EVIDENCE)
+    PlainView(Output(thread="t")).end(outcome(), EVIDENCE)
     assert "# Half\n\nof it" in capsys.readouterr().out
 
 

@@ -8,8 +8,7 @@ import pytest
 from langgraph.types import Interrupt
 from rich.console import Console
 
-from loopwright.cli.approvals import Asker, accepted
-from loopwright.cli.questions import Question, read_answer, read_answers
+from loopwright.cli.approvals import Asker, Question, read_answer, read_answers
 from loopwright.state.errors import AnswerRejected
 from loopwright.state.questions import question
 
@@ -49,8 +48,7 @@ def asked(about, *lines, place=""):
     shown = io.StringIO()
     console = Console(file=shown, width=100)
     typed = iter(lines)
-    reply = Asker(console, lambda: next(typed)).ask(about, place)
-    return accepted(reply, about), shown.getvalue()
+    return Asker(console, lambda: next(typed)).ask(about, place), shown.getvalue()
 
 
 def test_questions_are_told_apart():
