@@ -10,20 +10,30 @@ unexport GOAL
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9_-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv/.installed: pyproject.toml constraints.txt
+# Two layers of one environment: what the package needs, and what its development needs as well.
+# Pip says what it does, for on a slow line it takes minutes. To compile is left to the first start,
+# which compiles what it uses.
+.venv/.package: pyproject.toml constraints.txt
+	@echo "Making a Python environment in .venv"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "Installing loopwright and what it needs (about 150 MB; development tools come with make test)"
+	$(BIN)/python -m pip install --disable-pip-version-check --no-compile -c constraints.txt -e .
+	@touch $@
+
+.venv/.installed: .venv/.package
+	@echo "Installing the development tools as well (about 400 MB)"
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 # Neither make nor the shell reads the goal: quotes, dollars and backticks reach the command as typed.
 run: export LOOPWRIGHT_GOAL = $(if $(strip $(value GOAL)),$(value GOAL),$(error GOAL is empty: make run GOAL="what you want done"))
-run: .venv/.installed ## Install, then run one goal: make run GOAL="…"
+run: .venv/.package ## Install the package, then run one goal: make run GOAL="…"
 	@$(BIN)/loopwright run -- "$$LOOPWRIGHT_GOAL"
 
 dev: .venv/.installed ## Start the server that LangGraph Studio connects to
 	$(BIN)/langgraph dev
 
-test: .venv/.installed ## Install, then run the whole suite
+test: .venv/.installed ## Install the tools as well, then run the whole suite
 	$(BIN)/pytest $(PARALLEL) $(TEST)
 
 lint: .venv/.installed ## Check format, lint rules and room boundaries

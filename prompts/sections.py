@@ -1,7 +1,8 @@
 """Data inside prompts: tagged sections that are written once and can be read back.
 
 A section is `<name>` … `</name>` on lines of its own. Data is never a template: braces stay braces.
-A closing tag alone on a line of the data gets a backslash, so that it cannot end a section.
+A tag alone on a line of the data gets a backslash, so that it can neither begin nor end a section;
+reading takes it away.
 """
 
 import json
@@ -17,9 +18,9 @@ NAMES: Final = frozenset(
     }
 )  # fmt: skip
 _ANY = "|".join(sorted(NAMES))
-# A section's closing tag alone on a line; anywhere else it closes nothing.
-_CLOSING: Final = re.compile(rf"^([ \t]*)</({_ANY})>(?=[ \t]*$)", re.MULTILINE)
-_DEFUSED: Final = re.compile(rf"^([ \t]*)<\\/({_ANY})>(?=[ \t]*$)", re.MULTILINE)
+# Alone on a line; anywhere else a tag begins and ends nothing.
+_TAG: Final = re.compile(rf"^([ \t]*<\\*)(/?(?:{_ANY})>)(?=[ \t]*$)", re.MULTILINE)
+_DEFUSED: Final = re.compile(rf"^([ \t]*<\\*)\\(/?(?:{_ANY})>)(?=[ \t]*$)", re.MULTILINE)
 
 
 def section(name: str, value: object) -> str:
@@ -27,7 +28,7 @@ def section(name: str, value: object) -> str:
     if name not in NAMES:
         msg = f"There is no section {name!r}; the sections are {sorted(NAMES)}."
         raise ValueError(msg)
-    body = _CLOSING.sub(r"\1<\\/\2>", value) if isinstance(value, str) else _json(value)
+    body = _TAG.sub(r"\1\\\2", value) if isinstance(value, str) else _json(value)
     return f"<{name}>\n{body}\n</{name}>"
 
 
@@ -40,7 +41,7 @@ def sections(values: Mapping[str, object]) -> str:
 def read_section(text: str, name: str) -> str | None:
     """Read the last section of this name back as text; None where there is none."""
     found = re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", text, re.DOTALL | re.MULTILINE)
-    return _DEFUSED.sub(r"\1</\2>", str(found[-1])) if found else None
+    return _DEFUSED.sub(r"\1\2", str(found[-1])) if found else None
 
 
 def read_json(text: str, name: str) -> Any:

@@ -14,6 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from support.patience import PATIENCE
+
 REPOSITORY = Path(__file__).parents[2]
 LEFT_OUT = shutil.ignore_patterns(
     ".*_cache", ".coverage", ".env", ".git", ".hypothesis", ".langgraph_api", ".links",
@@ -43,7 +45,7 @@ class DevServer:
                 start_new_session=True,
             )
 
-    def wait(self, seconds: float = 90.0) -> None:
+    def wait(self, seconds: float = PATIENCE) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.process.poll() is None:
             try:
@@ -65,7 +67,7 @@ class DevServer:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGINT)
         try:
-            return self.process.wait(30)
+            return self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()

@@ -6,12 +6,17 @@ import sys
 
 import pytest
 
+from support.patience import PATIENCE
+
 
 @pytest.mark.req("S2-16", "P-06")
 def test_a_killed_plan_ends_the_same_and_no_write_is_made_twice_or_lost(repository):
     script = repository / "benchmarks" / "flow_kill.py"
     run = subprocess.run(
-        [sys.executable, "-u", str(script), "2", "3"], capture_output=True, text=True, timeout=110
+        [sys.executable, "-u", str(script), "2", "3"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     told = json.loads(run.stdout)
     assert run.returncode == 0, run.stdout + run.stderr

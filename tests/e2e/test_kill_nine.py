@@ -6,12 +6,17 @@ import sys
 
 import pytest
 
+from support.patience import PATIENCE
+
 
 @pytest.mark.req("P-06", "P-04")
 def test_no_write_is_made_twice_or_lost_when_the_process_is_killed(repository):
     script = repository / "benchmarks" / "kill_nine.py"
     run = subprocess.run(
-        [sys.executable, "-u", str(script), "4", "3"], capture_output=True, text=True, timeout=110
+        [sys.executable, "-u", str(script), "4", "3"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     told = json.loads(run.stdout)
     assert run.returncode == 0, run.stdout + run.stderr

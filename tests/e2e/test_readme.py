@@ -50,6 +50,7 @@ from loopwright.tools.mcp_config import read_servers
 from loopwright.tools.python_tools import read_tools
 from support.flow_examples import module
 from support.forked import Command, server
+from support.patience import PATIENCE
 from support.readme_parts import parts, renewed
 from support.readme_text import README, ROOT, blocks, names, section, table
 from support.scripts import call, passed, plan, report, todo
@@ -140,7 +141,7 @@ CONSOLE = [block.removeprefix("$ ").split("\n", 1) for block in blocks("console"
 def test_a_command_shows_what_the_readme_shows(command, output, checkout, tmp_path):
     command = STANDS_FOR.get(command, command)
     # The environment is there already: `-o` keeps make from installing it anew.
-    run = re.sub(r"^make ", "make -o .venv/.installed ", command)
+    run = re.sub(r"^make ", "make -o .venv/.package -o .venv/.installed ", command)
     code, text = on_terminal(run, checkout, environment(tmp_path / "home"))
     assert code == 0, text
     assert shows(plain(text), plain(output)), text
@@ -198,11 +199,15 @@ def run_example(script, environ):
     """Its exit code and what it said; one of them starts as a user starts it, and is slower so."""
     if script.name == "embed.py":
         done = subprocess.run(
-            [sys.executable, str(script)], env=environ, capture_output=True, text=True, timeout=90
+            [sys.executable, str(script)],
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
         )
         return done.returncode, done.stdout, done.stderr
     with Command(server(), (), env=environ, script=script) as program:
-        return program.wait(90), *program.said()
+        return program.wait(PATIENCE), *program.said()
 
 
 @pytest.mark.req("S0-13")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from support.patience import PATIENCE
+
 ROOMS = (
     "cli", "doors", "graphs", "hooks", "models", "nodes", "prompts", "servers", "state", "tools",
 )  # fmt: skip
@@ -16,7 +18,7 @@ ROOMS = (
 
 def run(*command: object, **options: Any) -> str:
     done: subprocess.CompletedProcess[str] = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, timeout=110, **options
+        [str(part) for part in command], capture_output=True, text=True, timeout=PATIENCE, **options
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

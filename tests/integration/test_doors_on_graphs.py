@@ -21,6 +21,7 @@ from langgraph.types import Command
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
 from loopwright.prompts.sections import read_section
 from loopwright.state.messages import Messages
+from support.patience import PATIENCE
 from support.scripts import call, failed, passed, plan, report, todo
 
 QUIET = {"OPENAI_API_KEY": "", "LOOPWRIGHT_MODEL": ""}
@@ -217,7 +218,7 @@ def test_a_process_that_used_a_server_leaves_none_behind(folder):
     env = {**os.environ, **QUIET, "PYTHONPATH": str(Path(__file__).parents[1])}
     ran = subprocess.run(
         [sys.executable, "-W", "error", "-c", code, str(folder)],
-        env=env, capture_output=True, text=True, timeout=60, check=False,
+        env=env, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert not ran.stderr

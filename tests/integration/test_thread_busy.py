@@ -17,6 +17,7 @@ from langgraph.types import Command as Resume
 from loopwright import ScriptedModel, ThreadBusy, build_plan_execute_verify, open_durability
 from support.fake_openai import Reply, fake_openai
 from support.forked import Command, server
+from support.patience import PATIENCE
 from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -146,14 +147,14 @@ def test_the_command_says_in_one_sentence_that_a_thread_is_busy():
         run = ("run", "--thread", "t", "Look.")
         environment = os.environ | settings
         with Command(server(), run, env=environment) as first:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE
             while len(fake.requests) < 2:
                 assert time.monotonic() < deadline, first.said()
                 time.sleep(0.02)
             with Command(server(), run, env=environment) as second:
-                stdout, stderr = second.communicate(timeout=60)
+                stdout, stderr = second.communicate(timeout=PATIENCE)
             refused.set()
-            told, _ = first.communicate(timeout=60)
+            told, _ = first.communicate(timeout=PATIENCE)
     assert (second.returncode, stdout) == (2, "")
     assert stderr.count("\n") == 1, stderr
     assert f"the thread 't' (process {first.pid})" in stderr

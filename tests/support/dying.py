@@ -7,6 +7,7 @@ import time
 from contextlib import closing
 
 from loopwright import Context, ScriptedModel, build_react, open_durability
+from support.patience import PATIENCE
 from support.reacting import THREAD, shelf
 
 AT_MOST_3 = Context(max_model_calls=3)
@@ -25,7 +26,7 @@ def begin(folder, given):
     """The process dies in a model call, once that call is on record."""
 
     def answer(messages, offered):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         before = int((folder / "asked").read_text())
         while begun(folder) < before and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -22,6 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self, TextIO
 
+from support.patience import PATIENCE
+
 COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')")
 # What stands below the graphs; these and the command look around as they are imported.
 PRELOADED = (
@@ -144,7 +146,7 @@ class Command:
     def close(self) -> None:
         """Kill it, if it still runs, and drop what it wrote."""
         self.send_signal(9)
-        self.wait(30)
+        self.wait(PATIENCE)
         self._folder.cleanup()
 
 

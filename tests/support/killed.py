@@ -25,6 +25,7 @@ from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify, open_durability
 from loopwright.prompts.sections import read_json
+from support.patience import PATIENCE
 from support.scripts import call, failed, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -125,7 +126,7 @@ class World:
             return int(database.execute(query).fetchone()[0])
 
     def wait_for_recorded(self, tasks: int) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while self.recorded() < tasks and time.monotonic() < deadline:
             time.sleep(0.01)
 
@@ -311,7 +312,7 @@ def run_strictly(program: str, folder: str | Path) -> list[str]:
     env = {**os.environ, "LANGGRAPH_STRICT_MSGPACK": "true", "PYTHONPATH": here}
     arguments = [sys.executable, "-W", "error", "-c", code, str(folder)]
     ran = subprocess.run(
-        arguments, env=env, capture_output=True, text=True, timeout=60, check=False
+        arguments, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     said = ran.stderr + (Path(folder) / "stderr").read_text()
     assert ran.returncode == 0, said

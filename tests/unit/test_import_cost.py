@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+from support.patience import PATIENCE
+
 LATE = {
     "anthropic", "langchain_anthropic", "langchain_mcp_adapters", "langchain_openai", "mcp",
     "openai", "psycopg", "tiktoken", "typer",
@@ -14,7 +16,7 @@ def loaded_by(statement: str) -> set[str]:
     """Top-level packages in a new process after the statement."""
     script = f"{statement}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     told = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     return {module.partition(".")[0] for module in json.loads(told.stdout)}
 

@@ -95,13 +95,35 @@ def test_servers_stand_alone_and_no_room_is_forgotten():
     assert alone["source_modules"] == unknown["forbidden_modules"] == ["loopwright.servers"]
 
 
+def steps(target):
+    """What make would do for a target where nothing is installed yet."""
+    make = ["make", "--no-print-directory", "-C", str(ROOT), "-nB", target, "GOAL=x"]
+    told = subprocess.run(make, capture_output=True, text=True, check=True).stdout
+    return [line for line in told.splitlines() if not line.startswith("touch ")]
+
+
+@pytest.mark.req("W-60")
+def test_the_first_run_installs_the_package_alone_and_tells_each_step():
+    said, made, said_more, installed, ran = steps("run")
+    assert (said.split()[0], said_more.split()[0]) == ("echo", "echo")
+    assert made.endswith(" -m venv .venv")
+    assert installed.endswith(" -e .")
+    assert "--quiet" not in installed
+    assert "loopwright run" in ran
+    *package, said, tools, suite = steps("test")
+    assert package == [*steps("run")[:4]]
+    assert said.startswith("echo ")
+    assert tools.endswith(" -e '.[dev]'")
+    assert "pytest" in suite
+
+
 @pytest.fixture
 def run(tmp_path):
     """`make run` with a command that prints what it is given."""
     command = tmp_path / "loopwright"
     command.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
     command.chmod(0o755)
-    make = ["make", "--no-print-directory", "-C", str(ROOT), "-o", ".venv/.installed"]
+    make = ["make", "--no-print-directory", "-C", str(ROOT), "-o", ".venv/.package"]
     environ = {"PATH": os.environ["PATH"]}
 
     def run_(*goal, **more):

@@ -15,6 +15,7 @@ import pytest
 
 from loopwright.doors.background import hop, run_blocking, stream_blocking
 from loopwright.state.errors import SyncCallInLoop
+from support.patience import PATIENCE
 
 who: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
@@ -224,7 +225,10 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
 assert run_blocking(answer()) == 42
 """
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
 
@@ -247,6 +251,6 @@ assert asyncio.run(main()) == 42
 """
     done = subprocess.run(
         # -u: after BlockBuster, Python 3.11 may crash when it flushes a buffered stream at its end.
-        [sys.executable, "-u", "-c", script], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-u", "-c", script], capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ from langgraph.types import Command
 from loopwright.doors.durability import DEFAULT_URL, list_threads, open_durability
 from loopwright.doors.savers import ThreadedSaver, ThreadedStore
 from loopwright.state.errors import DatabaseError, SettingsError
+from support.patience import PATIENCE
 from support.toy_graphs import asker, greeter, hello, on
 
 TESTS = Path(__file__).parents[2]
@@ -132,7 +133,7 @@ def test_read_only_is_told_before_any_run(tmp_path, what):
     path.parent.chmod(0o555 if what == "folder" else 0o777)
     target = path if what == "file" else path.with_name("new.db")
     done = subprocess.run(
-        [sys.executable, "-c", OPEN, str(target)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", OPEN, str(target)], capture_output=True, text=True, timeout=PATIENCE
     )
     path.parent.chmod(0o755)
     assert f"Cannot use '{target}' as a database" in done.stdout, done.stderr
@@ -146,7 +147,7 @@ from loopwright.doors.durability import open_durability
 open_durability("postgresql://ada:geheim@db/loops")
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE
     )
     last = done.stderr.strip().splitlines()[-1]
     assert "pip install 'loopwright[postgres]'" in last
@@ -183,7 +184,7 @@ def test_two_processes_of_100_turns_on_one_file(tmp_path):
         )
         for name in ("left", "right")
     ]
-    errors = [process.communicate(timeout=110)[1] for process in running]
+    errors = [process.communicate(timeout=PATIENCE)[1] for process in running]
     assert [process.returncode for process in running] == [0, 0], errors
     with open_durability(url) as database:
         graph = greeter().compile(database.checkpointer)

@@ -22,6 +22,7 @@ from loopwright.doors.durability import open_durability
 from loopwright.doors.locks import _take, thread_lock
 from loopwright.doors.savers import with_async
 from loopwright.state.errors import DatabaseError, ThreadBusy
+from support.patience import PATIENCE
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
 
 ME = rf"Another run holds the thread 't' \(process {os.getpid()}\): wait until it has ended, or"
@@ -103,7 +104,7 @@ async def test_cancelled_at_the_door_it_holds_nothing(saver):
 
 
 async def until_free(saver, thread="t"):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while not await is_free(saver, thread):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)

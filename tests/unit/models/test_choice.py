@@ -9,6 +9,7 @@ from loopwright.models.choice import OPENAI_TIERS, PROVIDERS, Chosen, Models
 from loopwright.models.scripted import ScriptedModel
 from loopwright.state.context import ROLES, Context
 from loopwright.state.errors import ModelUnavailable
+from support.patience import PATIENCE
 
 KEY = {"OPENAI_API_KEY": "sk-test"}
 
@@ -173,7 +174,7 @@ models.choose("planner", Context())
 assert "langchain_openai" in sys.modules
 assert "loopwright.models.offline" not in sys.modules
 """
-    run = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
+    run = subprocess.run([sys.executable, "-c", code], check=False, timeout=PATIENCE)
     assert run.returncode == 0
 
 

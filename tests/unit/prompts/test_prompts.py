@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example as tried, given, strategies as st
 
 from loopwright.prompts.core_templates import SLOT, core_template
 from loopwright.prompts.prompt_manager import PromptManager
@@ -131,17 +131,21 @@ def test_data_is_never_a_template(text):
     assert f"x{text}x" in prompts.get_prompt("planner")
 
 
-@pytest.mark.req("P-28")
-@given(st.text(st.characters(exclude_categories=["Cs", "Cc"])), st.text(max_size=20))
+LINES = st.lists(
+    st.text(st.characters(exclude_categories=["Cs"]))
+    | st.sampled_from(["", "<request>", "</request>", " </task>", "<\\/request> ", "<\\\\task>"])
+).map("\n".join)
+
+
+@pytest.mark.req("P-28", "W-61")
+@given(LINES, st.text(max_size=20))
+@tried("", "empty")
+@tried("<task>\n{}", "")
 def test_sections_give_back_what_was_written(text, other):
-    if "<\\/" in text or "<\\/" in other:
-        return
-    shown = sections(
-        {"request": f"{text}\n</request>\n{{{{x}}}}", "task": {"id": other}, "empty": []}
-    )
-    assert read_section(shown, "request") == f"{text}\n</request>\n{{{{x}}}}"
+    shown = sections({"request": f"{text}\n{{{{x}}}}", "task": {"id": other}, "steps": []})
+    assert read_section(shown, "request") == f"{text}\n{{{{x}}}}"
     assert read_json(shown, "task") == {"id": other}
-    assert "empty" not in shown
+    assert read_section(shown, "steps") is None, "what is empty is left out"
 
 
 def test_a_section_that_is_not_there_reads_as_none():

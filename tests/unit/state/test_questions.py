@@ -8,6 +8,7 @@ import pytest
 
 from loopwright.state.questions import DECISIONS, question
 from support.front_ends import chat_ui_shows, inbox_shows
+from support.patience import PATIENCE
 
 GUARDS = Path(__file__).parents[2] / "fixtures" / "front_ends.mjs"
 ARGUMENTS: list[dict[str, Any]] = [{}, {"path": "a.md"}, {"n": 7, "deep": {"list": [1, None, "x"]}}]
@@ -52,7 +53,7 @@ def test_the_front_ends_own_language_says_the_same():
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     seen = [(one["chat_ui"], one["inbox"]) for one in json.loads(done.stdout)]
     assert seen == [(True, True)] * len(QUESTIONS) + [(False, False)] * len(BROKEN)
