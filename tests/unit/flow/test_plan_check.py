@@ -128,7 +128,7 @@ BAD: list[Any] = [
     ([step("a", expect="count >")], "step 'a': the condition \"count >\" in expect has no value"),
     ([step("a", expect="there are rows")], "is no comparison"),
     ([step("a", expect="a == 1 or b == 2")], "cannot have 'or'"),
-    ([step("a", expect={"type": "rows"})], "'type' of the schema in expect"),
+    ([step("a", expect={"type": "rows"})], "type: "),
     ([step("a", expect={"rows": {}})], "no keyword 'rows'"),
     ([step("a", expect={"pattern": "x"})], "may not use 'pattern'"),
     ([step("a", expect="{{a.count}} > 1")], "without braces"),
