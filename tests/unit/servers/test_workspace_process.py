@@ -33,7 +33,7 @@ def test_a_runaway_regex_is_ended_and_does_not_hold_up_others(
 ) -> None:
     # The server is in memory because one in a process of its own could not be given another limit.
     monkeypatch.setattr("loopwright.servers.matching.SECONDS", 3.0)  # the server allows 5
-    (tmp_path / "a.txt").write_text("a" * 60 + "!")
+    (tmp_path / "a.txt").write_text("x" * 5_000)
     finished: list[str] = []
 
     async def call(session: ClientSession, tool: str, **arguments: Any) -> None:
@@ -42,12 +42,12 @@ def test_a_runaway_regex_is_ended_and_does_not_hold_up_others(
 
     async def run() -> None:
         async with in_memory(tmp_path) as session, anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: call(session, "search_text", query="(a+)+$", regex=True))
+            tasks.start_soon(lambda: call(session, "search_text", query="(x+x+)+y", regex=True))
             await anyio.sleep(0.3)
             tasks.start_soon(lambda: call(session, "list_files"))
 
     anyio.run(run)
-    assert finished[0] == "a.txt (file, 61 bytes)"
+    assert finished[0] == "a.txt (file, 5000 bytes)"
     assert finished[1].startswith("The search took longer than 3 s")
 
 
