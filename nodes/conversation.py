@@ -1,12 +1,10 @@
 """How earlier turns and tasks are shown to a role: words, not the whole transcript."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from langchain_core.messages import AnyMessage
-
 from ..state.loop import LoopState
+from ..state.messages import request_place
 from ..state.plan import Task
 
 # What a role sees of earlier turns: enough to follow the talk, small enough to send each time.
@@ -24,15 +22,14 @@ def answer_id(state: LoopState) -> str:
     return f"answer-{state.turn}-{state.request_id}"
 
 
-def conversation_of(messages: Sequence[AnyMessage]) -> list[dict[str, str]]:
+def conversation_of(state: LoopState) -> list[dict[str, str]]:
     """The talk before the current request as {role, text}; tool traffic is left out."""
     talk = [
         {"role": "user" if m.type == "human" else "assistant", "text": m.text[:TEXT_CAP]}
-        for m in messages
+        for m in state.messages[: max(0, request_place(state.messages, state.request_message))]
         if m.type in {"human", "ai"} and m.text.strip()
     ]
-    last_user = max((i for i, turn in enumerate(talk) if turn["role"] == "user"), default=0)
-    return talk[:last_user][-TURNS_SHOWN:]
+    return talk[-TURNS_SHOWN:]
 
 
 def task_view(task: Task, *keys: str) -> dict[str, Any]:

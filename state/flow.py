@@ -13,7 +13,7 @@ from .calling import CallState
 from .evidence import Evidence
 from .flow_contracts import Strategy
 from .loop import LoopState, LoopUpdate
-from .messages import last_request
+from .messages import request_text
 from .plan import Task, merge_tasks
 
 PATH: Final = "prompt_flow"
@@ -133,7 +133,7 @@ class FlowState(CallState, LoopState):
     @property
     def request(self) -> str:
         """The user's words of this turn."""
-        return last_request(self.messages)
+        return request_text(self.messages, self.request_message)
 
 
 class FlowUpdate(LoopUpdate, total=False):

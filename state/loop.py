@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from .calling import CallState, Records, join_texts
 from .evidence import Evidence
-from .messages import Messages, last_request
+from .messages import Messages, request_text
 from .outcome import Outcome, Reason
 from .plan import Task, merge_tasks
 from .spend import Spend, add_spend
@@ -59,6 +59,8 @@ class LoopState(LoopOutput):
     turn_id: str = ""
     """Name of this user turn, never used twice; intake makes it, calls are recorded under it."""
     request_id: str = ""
+    """The request by the id and the words of its message; intake writes it."""
+    request_message: str = ""
     """Id of the message that holds the request; intake writes it."""
     task_completed: bool = False
     """The whole request is done and proven; whoever judges the answer writes it: the verifier, a
@@ -91,6 +93,7 @@ class LoopUpdate(TypedDict, total=False):
     turn: int
     turn_id: str
     request_id: str
+    request_message: str
     task_completed: bool
     should_continue: bool
     improvements: list[str]
@@ -131,7 +134,7 @@ class PlanState(LoopState):
     @property
     def request(self) -> str:
         """The user's words of this turn; where there were none, the answers to what was asked."""
-        words = last_request(self.messages)
+        words = request_text(self.messages, self.request_message)
         return words if words.strip() else " ".join(a["answer"] for a in self.answers)
 
 

@@ -59,9 +59,20 @@ Messages = Annotated[list[AnyMessage], MESSAGES]
 REQUEST_CAP: Final = 100_000
 
 
-def last_request(messages: Sequence[AnyMessage]) -> str:
-    """The text of the newest human message, in prompt length; '' where there is none."""
-    return _shortened(next((m.text for m in reversed(messages) if m.type == "human"), ""))
+def request_place(messages: Sequence[AnyMessage], request: str) -> int:
+    """Where the message with the request stands: by its id, else the newest human one; -1: nowhere.
+
+    Nodes and tools may add human messages too, so only a turn that begins looks for the newest.
+    """
+    humans = [place for place, message in enumerate(messages) if message.type == "human"]
+    named = [place for place in humans if request and messages[place].id == request]
+    return (named or humans or [-1])[-1]
+
+
+def request_text(messages: Sequence[AnyMessage], request: str = "") -> str:
+    """The words of the request, in prompt length; '' where there is none."""
+    place = request_place(messages, request)
+    return _shortened(messages[place].text) if place >= 0 else ""
 
 
 def _shortened(text: str) -> str:

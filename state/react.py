@@ -9,7 +9,7 @@ from langgraph.types import Overwrite
 from .calling import CallState
 from .evidence import Evidence
 from .loop import LoopState, LoopUpdate
-from .messages import last_request
+from .messages import request_text
 
 ENDS: Final = "ends"
 """Key in a message's `additional_kwargs`: a model ended the turn with it."""
@@ -43,7 +43,7 @@ class ReactState(CallState, LoopState):
     @property
     def request(self) -> str:
         """The user's words of this turn."""
-        return last_request(self.messages)
+        return request_text(self.messages, self.request_message)
 
 
 class ReactUpdate(LoopUpdate, total=False):

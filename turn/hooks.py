@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from langchain_core.messages import AnyMessage, RemoveMessage
+from langchain_core.messages import RemoveMessage
 from langgraph.types import Overwrite
 
 from ..hooks.contract import NOTHING, Verdict
 from ..hooks.registry import Hooks
 from ..state.events import Emit
-from ..state.loop import LoopUpdate
+from ..state.loop import LoopState, LoopUpdate
 from .begin import DROPPED, newest_prompt, request_name
 from .scope import session
 
@@ -46,21 +46,23 @@ async def begin_turn(prompt: str, hooks: Hooks, emit: Emit) -> Beginning:
     )
 
 
-def begun(beginning: Beginning, messages: Sequence[AnyMessage]) -> LoopUpdate:
+def begun(beginning: Beginning, state: LoopState) -> LoopUpdate:
     """What hooks make of a turn, in whatever graph: texts for its prompts, or its end.
 
     Args:
         beginning: What they said of it.
-        messages: The thread's; a prompt that must not be kept is removed from them.
+        state: Before the turn; a prompt that must not be kept is removed from its messages.
     """
     update = LoopUpdate(hook_context=beginning.context, warnings=Overwrite(beginning.warnings))
     if beginning.refused:
         update["halt"] = "DENIED"
     if beginning.refused and beginning.dropped:
-        newest = newest_prompt(messages)
-        kept = [message for message in messages if message is not newest]
+        newest = newest_prompt(state.messages, state.request_message)
+        kept = [message for message in state.messages if message is not newest]
+        before = newest_prompt(kept, state.request_message)
         update["messages"] = [RemoveMessage(id=str(newest.id))] if newest else []
-        update["request_id"] = f"{DROPPED}{request_name(kept)}"
+        update["request_id"] = f"{DROPPED}{request_name(kept, state.request_message)}"
+        update["request_message"] = str(before.id) if before else ""
     return update
 
 

@@ -49,7 +49,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     unmet = _unmet(state)
     data = {
         "request": state.request,
-        "conversation": conversation_of(state.messages),
+        "conversation": conversation_of(state),
         "steps": _results(state.todos, context.result_cap),
         "failures": unmet,
         "improvements": state.improvements if state.stop_hook_active else [],

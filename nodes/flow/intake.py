@@ -8,7 +8,14 @@ from langgraph.types import Overwrite
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.loop import changes
-from ...turn.begin import EMPTY_REQUEST, NOTHING_NEW, fresh_turn, nothing_new, same_request
+from ...turn.begin import (
+    EMPTY_REQUEST,
+    NOTHING_NEW,
+    fresh_turn,
+    nothing_new,
+    same_request,
+    with_request,
+)
 from ...turn.events import emitter
 from ...turn.hooks import Beginning, begin_turn, begun
 from ...turn.scope import thread_id
@@ -25,11 +32,12 @@ async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Par
     if nothing_new(state):
         return changes(state, update | _halted(NOTHING_NEW))
     update |= await _kept(state, runtime, parts)
-    if not state.request.strip():
+    request = with_request(state).request
+    if not request.strip():
         update |= FlowUpdate(halt="MISSING_INFORMATION", unmet=[EMPTY_REQUEST])
         return changes(state, update)
     parts.journal.own_turn(thread_id(), update["turn_id"])
-    beginning = await begin_turn(state.request, parts.hooks, emitter(runtime))
+    beginning = await begin_turn(request, parts.hooks, emitter(runtime))
     return changes(state, update | _begun(state, beginning))
 
 
@@ -60,7 +68,7 @@ def _reopened(step: FlowStep) -> FlowStep:
 
 def _begun(state: FlowState, beginning: Beginning) -> FlowUpdate:
     """What hooks make of the turn; a dropped prompt takes along the plan that was made for it."""
-    update = cast("FlowUpdate", begun(beginning, state.messages))
+    update = cast("FlowUpdate", begun(beginning, state))
     if not beginning.refused:
         return update
     update |= _halted(beginning.refused)

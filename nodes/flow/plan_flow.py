@@ -84,7 +84,7 @@ def _messages(
     """The request; after an unsound draft it is the last one, the draft, and what is wrong."""
     data = {
         "request": state.request,
-        "conversation": conversation_of(state.messages),
+        "conversation": conversation_of(state),
         "tools": capabilities(catalog),
         "limits": {"steps": context.max_steps},
         "previous_plan": _variables(state),

@@ -102,7 +102,7 @@ async def _asked(
     emit({"type": "phase", "role": "recovery", "action": "recovering", "round": number})
     data = {
         "request": state.request,
-        "conversation": conversation_of(state.messages),
+        "conversation": conversation_of(state),
         "steps": steps_view(state.todos),
         "failures": list(causes),
         "strategies": left,

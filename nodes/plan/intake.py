@@ -8,7 +8,7 @@ from langgraph.types import Overwrite
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.plan import Task
-from ...turn.begin import NOTHING_NEW, fresh_turn, nothing_new, same_request
+from ...turn.begin import NOTHING_NEW, fresh_turn, nothing_new, same_request, with_request
 from ...turn.events import emitter
 from ...turn.hooks import Beginning, begin_turn, begun
 from ...turn.scope import thread_id
@@ -24,7 +24,7 @@ async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -
         return changes(state, update | _halted(NOTHING_NEW))
     update |= await _kept(state, parts)
     parts.journal.own_turn(thread_id(), update["turn_id"])
-    beginning = await begin_turn(state.request, parts.hooks, emitter(runtime))
+    beginning = await begin_turn(with_request(state).request, parts.hooks, emitter(runtime))
     return changes(state, update | _begun(state, beginning))
 
 
@@ -44,7 +44,7 @@ async def _kept(state: PlanState, parts: Parts) -> PlanUpdate:
 
 def _begun(state: PlanState, beginning: Beginning) -> PlanUpdate:
     """What hooks make of the turn; a dropped prompt takes along the plan that was made for it."""
-    update = cast("PlanUpdate", begun(beginning, state.messages))
+    update = cast("PlanUpdate", begun(beginning, state))
     if not beginning.refused:
         return update
     update |= _halted(beginning.refused)

@@ -41,7 +41,7 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
     catalog = await parts.toolbox.catalog(user_id())
     data = {
         "request": state.request,
-        "conversation": conversation_of(state.messages),
+        "conversation": conversation_of(state),
         "tools": catalog.summaries(),
         "previous_plan": [task_view(t, *SHOWN) for t in state.todos],
         "improvements": state.improvements,

@@ -38,7 +38,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         ledger.last_turn()
     data = {
         "request": state.request,
-        "conversation": conversation_of(state.messages),
+        "conversation": conversation_of(state),
         "tasks": [task_view(t, *JUDGED) for t in state.todos],
         "evidence": [_shown(record) for record in admissible(state.evidence, state.todos)],
         "additional_context": hook_notes(state.hook_context),

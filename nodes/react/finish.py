@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 from ...hooks.contract import Verdict
 from ...state.context import Context
 from ...state.loop import changes
+from ...state.messages import request_place
 from ...state.outcome import Outcome
 from ...state.react import ReactState, ReactUpdate
 from ...turn.begin import how_to_resume
@@ -82,9 +83,9 @@ def _another_answer(state: ReactState, verdict: Verdict) -> ReactUpdate:
 
 
 def _of_this_turn(state: ReactState) -> list[AnyMessage]:
-    """What came after the user's newest words."""
-    places = [i for i, message in enumerate(state.messages) if message.type == "human"]
-    return state.messages[places[-1] + 1 :] if places else []
+    """What came after the request."""
+    place = request_place(state.messages, state.request_message)
+    return state.messages[place + 1 :] if place >= 0 else []
 
 
 def _rejected(state: ReactState, verdict: Verdict) -> ReactState:

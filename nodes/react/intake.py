@@ -8,7 +8,14 @@ from langgraph.types import Overwrite
 from ...state.context import Context, context_of
 from ...state.loop import changes
 from ...state.react import Observe, ReactState, ReactUpdate
-from ...turn.begin import EMPTY_REQUEST, NOTHING_NEW, fresh_turn, newest_prompt, nothing_new
+from ...turn.begin import (
+    EMPTY_REQUEST,
+    NOTHING_NEW,
+    fresh_turn,
+    newest_prompt,
+    nothing_new,
+    with_request,
+)
 from ...turn.events import emitter
 from ...turn.hooks import Beginning, begin_turn, begun
 from ...turn.scope import thread_id
@@ -39,13 +46,13 @@ async def react_intake(
         update |= ReactUpdate(halt="MISSING_INFORMATION", unmet=[EMPTY_REQUEST])
         return changes(state, update)
     parts.journal.own_turn(thread_id(), update["turn_id"])
-    beginning = await begin_turn(state.request, parts.hooks, emit)
+    beginning = await begin_turn(with_request(state).request, parts.hooks, emit)
     return changes(state, update | _begun(state, update, beginning))
 
 
 def _begun(state: ReactState, update: ReactUpdate, beginning: Beginning) -> ReactUpdate:
     """What hooks make of the turn: texts for its prompts, or its end."""
-    made = cast("ReactUpdate", begun(beginning, state.messages))
+    made = cast("ReactUpdate", begun(beginning, state))
     if beginning.refused:
         made |= _halted(beginning.refused)
     made["messages"] = [*update["messages"], *made.get("messages", [])]
@@ -58,7 +65,7 @@ def _halted(why: str) -> ReactUpdate:
 
 def _asks(state: ReactState) -> bool:
     """Whether the newest human message holds anything, be it a picture."""
-    newest = newest_prompt(state.messages)
+    newest = newest_prompt(state.messages, state.request_message)
     if newest is None:
         return False
     return bool(newest.text.strip()) or any(
