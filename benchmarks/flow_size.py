@@ -26,7 +26,7 @@ from react_cost import thread
 
 from loopwright import build_prompt_flow, open_durability
 from loopwright.calls.toolbox import Toolbox
-from loopwright.flow.plan_check import plan_flaws
+from loopwright.flow.checks import plan_flaws
 from loopwright.state.flow_contracts import ExecutionPlan
 
 SIZES = (1, 10, 100, 1_000)

@@ -1,6 +1,6 @@
 """A plan of tool calls as steps: what they wait for, their order, what makes two the same. Pure.
 
-What is wrong with a plan is found in `flow_flaws`; `flow_carry` puts a new one in place of another.
+What is wrong with a plan is found in `checks`; `carry` puts a new one in place of another.
 """
 
 import heapq

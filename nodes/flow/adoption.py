@@ -7,8 +7,8 @@ from langgraph.types import Overwrite
 
 from ...calls.spelling import as_sent
 from ...flow.carry import adopt
+from ...flow.checks import plan_flaws
 from ...flow.order import fingerprint, steps_of
-from ...flow.plan_check import plan_flaws
 from ...state.canonical import canonical, hash_of, storable_json
 from ...state.context import Context
 from ...state.evidence import rounds_named

@@ -13,8 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from loopwright.calls.toolbox import Toolbox
 from loopwright.flow.capabilities import capabilities
-from loopwright.flow.flaws import flaws
-from loopwright.flow.plan_check import plan_flaws
+from loopwright.flow.checks import flaws, plan_flaws
 from loopwright.flow.references import resolve
 from loopwright.models.offline.model import OfflineModel
 from loopwright.prompts.prompt_manager import PromptManager

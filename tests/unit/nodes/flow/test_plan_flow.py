@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from loopwright import Hook
-from loopwright.flow.flaws import flaws
+from loopwright.flow.checks import flaws
 from loopwright.nodes.flow.plan_flow import plan_flow
 from loopwright.prompts.core_templates import SLOT, core_template
 from loopwright.prompts.sections import read_json, read_section

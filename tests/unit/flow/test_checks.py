@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.flow.plan_check import plan_flaws
+from loopwright.flow.checks import plan_flaws
 from loopwright.state.flow_contracts import ExecutionPlan
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp import Listing

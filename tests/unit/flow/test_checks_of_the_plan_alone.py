@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 
-from loopwright.flow.flaws import flaws
+from loopwright.flow.checks import flaws
 from support.flow_steps import acyclic, call, plan
 
 
