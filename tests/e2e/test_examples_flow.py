@@ -18,6 +18,7 @@ from mcp.client.stdio import stdio_client
 from loopwright import Context, ScriptedModel, build_prompt_flow, open_durability
 from support import forked
 from support.flow_examples import EXAMPLES, command, left_running, module, revenue, rows, server
+from support.patience import PATIENCE
 
 CASE = {"configurable": {"thread_id": "case"}}
 
@@ -30,7 +31,7 @@ def ran(example, folder, environ, *args, said=""):
             script=EXAMPLES / example / "run.py",
         )  # fmt: skip
     with process:
-        code, (told, wrong) = process.wait(100), process.said()
+        code, (told, wrong) = process.wait(PATIENCE), process.said()
     assert wrong == ""
     assert left_running(folder) == []
     return code, told
@@ -262,7 +263,7 @@ def test_sentiment_and_policy_are_looked_into_at_the_same_time(shop, tmp_path):
     known = threading.Event()
 
     async def slow(messages, _):
-        assert await asyncio.to_thread(known.wait, 30), "the policy waits for the sentiment"
+        assert await asyncio.to_thread(known.wait, PATIENCE), "the policy waits for the sentiment"
         return clerk._written(messages, _)
 
     turns = {"flow_planner": [clerk.PLAN], "llm_call": slow, "answerer": clerk._answered}

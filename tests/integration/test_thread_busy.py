@@ -14,7 +14,13 @@ from typing import Any
 import pytest
 from langgraph.types import Command as Resume
 
-from loopwright import ScriptedModel, ThreadBusy, build_plan_execute_verify, open_durability
+from loopwright import (
+    Context,
+    ScriptedModel,
+    ThreadBusy,
+    build_plan_execute_verify,
+    open_durability,
+)
 from support.fake_openai import Reply, fake_openai
 from support.forked import Command, server
 from support.patience import PATIENCE
@@ -22,6 +28,7 @@ from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
 APPROVE: Resume[Any] = Resume(resume={"type": "approve"})
+PATIENT = Context(tool_deadline=PATIENCE)
 BUSY = rf"the thread 't' \(process {os.getpid()}\): wait until it has ended"
 
 
@@ -46,7 +53,7 @@ class Bank:
         with self.book.open("a") as book:
             book.write(f"{euro}\n")
         self.begun.set()
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(PATIENCE)
         return "paid"
 
 
@@ -80,8 +87,8 @@ async def test_a_sync_and_an_async_resume_at_once_pay_once(graph, bank):
             return error
 
     results = await asyncio.gather(
-        resume(graph.ainvoke(APPROVE, THREAD)),
-        resume(asyncio.to_thread(graph.invoke, APPROVE, THREAD)),
+        resume(graph.ainvoke(APPROVE, THREAD, context=PATIENT)),
+        resume(asyncio.to_thread(graph.invoke, APPROVE, THREAD, context=PATIENT)),
     )
     (refused,) = [r for r in results if isinstance(r, ThreadBusy)]
     (ended,) = [r for r in results if not isinstance(r, ThreadBusy)]
@@ -93,7 +100,7 @@ async def test_a_sync_and_an_async_resume_at_once_pay_once(graph, bank):
 RESUME = """
 import sys
 from langgraph.types import Command
-from loopwright import ScriptedModel, ThreadBusy, build_plan_execute_verify, open_durability
+from loopwright import Context, ScriptedModel, ThreadBusy, build_plan_execute_verify, open_durability
 def pay(euro: int) -> str:
     "Pay some money."
     open("book", "a").write("paid by another process")
@@ -113,8 +120,8 @@ with open_durability(sys.argv[1]) as durability:
 
 @pytest.mark.req("P-34")
 async def test_a_resume_in_another_process_is_refused_and_nothing_is_lost(graph, bank, tmp_path):
-    running = asyncio.create_task(graph.ainvoke(APPROVE, THREAD))
-    assert await asyncio.to_thread(bank.begun.wait, 30)
+    running = asyncio.create_task(graph.ainvoke(APPROVE, THREAD, context=PATIENT))
+    assert await asyncio.to_thread(bank.begun.wait, PATIENCE)
     url = f"sqlite:///{tmp_path}/threads.db"
     done = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", RESUME, url], capture_output=True, text=True
@@ -133,7 +140,7 @@ def test_the_command_says_in_one_sentence_that_a_thread_is_busy():
     def script(request):
         role = re.findall(r"You are the (\w+)", str(request["messages"][0]["content"]))[0]
         if role == "executor":
-            refused.wait(30)
+            refused.wait(PATIENCE)
         verdict = passed("It is 42 [1.report].", t1=["1.report"])
         said = {"planner": plan(todo("1", "look")), "executor": report("42"), "verifier": verdict}
         return Reply(json.dumps(said[role]))

@@ -87,7 +87,7 @@ def no_end_is_saved(durability: Any) -> Iterator[None]:
 async def cut_off(graph: Any, given: Any, reached: threading.Event) -> None:
     """Cancel a run once something in it is reached."""
     run = asyncio.create_task(graph.ainvoke(given, THREAD))
-    was_reached = await asyncio.to_thread(reached.wait, 30)
+    was_reached = await asyncio.to_thread(reached.wait, PATIENCE)
     run.cancel()
     await asyncio.wait([run])
     assert (was_reached, run.cancelled()) == (True, True)

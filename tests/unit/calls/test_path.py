@@ -18,6 +18,7 @@ from loopwright.calls.stored import has_stored
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
 from loopwright.state.shortened import weigh
+from support.patience import PATIENCE
 
 CALLER = contextvars.ContextVar("caller", default="nobody")
 
@@ -209,7 +210,7 @@ async def test_a_tool_that_does_not_answer_is_left_at_the_deadline():
     released = threading.Event()
 
     def hangs() -> str:
-        released.wait(60)
+        released.wait(PATIENCE)
         return ""
 
     async def deaf() -> str:

@@ -116,11 +116,11 @@ def test_two_loops_and_two_threads_exclude_each_other(saver):
     async def hold():
         async with thread_lock(saver, "t"):
             held.set()
-            await asyncio.to_thread(done.wait, 20)
+            await asyncio.to_thread(done.wait, PATIENCE)
 
     other = threading.Thread(target=lambda: asyncio.run(hold()))
     other.start()
-    assert held.wait(20)
+    assert held.wait(PATIENCE)
     assert not asyncio.run(is_free(saver))
     done.set()
     other.join()

@@ -39,7 +39,7 @@ async def test_what_is_raised_comes_back_as_a_value():
 
 async def test_work_that_is_cancelled_before_it_starts_never_runs():
     pool, ran, hold = ThreadPool(1), [], threading.Event()
-    first = asyncio.ensure_future(pool.run(lambda: hold.wait(5)))
+    first = asyncio.ensure_future(pool.run(lambda: hold.wait(PATIENCE)))
     await asyncio.sleep(0.05)
     second = asyncio.ensure_future(pool.run(lambda: ran.append(1)))
     await asyncio.sleep(0.05)
