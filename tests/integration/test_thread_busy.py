@@ -100,7 +100,7 @@ async def test_a_sync_and_an_async_resume_at_once_pay_once(graph, bank):
 RESUME = """
 import sys
 from langgraph.types import Command
-from loopwright import Context, ScriptedModel, ThreadBusy, build_plan_execute_verify, open_durability
+from loopwright import ScriptedModel, ThreadBusy, build_plan_execute_verify, open_durability
 def pay(euro: int) -> str:
     "Pay some money."
     open("book", "a").write("paid by another process")

@@ -22,8 +22,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self, TextIO
 
-from support.patience import PATIENCE
-
+# As in `support.patience`: this file is a program as well, and finds nothing beside it.
+PATIENCE = 300.0
 COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')")
 # What stands below the graphs; these and the command look around as they are imported.
 PRELOADED = (

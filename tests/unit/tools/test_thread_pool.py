@@ -5,6 +5,7 @@ import threading
 import time
 
 from loopwright.tools.thread_pool import ThreadPool
+from support.patience import PATIENCE
 
 
 async def test_threads_are_reused_and_never_more_than_allowed():
@@ -55,11 +56,10 @@ def test_a_forked_child_runs_sync_tools():
     program = """
 import asyncio, os
 from loopwright.tools.thread_pool import POOL
-from support.patience import PATIENCE
 asyncio.run(POOL.run(lambda: 1))
 child = os.fork()
 if child == 0:
-    os._exit(asyncio.run(asyncio.wait_for(POOL.run(lambda: 7), PATIENCE)))
+    os._exit(asyncio.run(asyncio.wait_for(POOL.run(lambda: 7), 300)))
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     done = subprocess.run(
