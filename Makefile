@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run dev test lint format typecheck coverage check readme house build
+.PHONY: help run dev test lint format typecheck coverage check docs house build
 PYTHON ?= python3
 ROOMS := calls cli doors flow graphs hooks models nodes prompts servers state tools turn
 BIN := .venv/bin
@@ -57,8 +57,8 @@ coverage: .venv/.installed ## The suite with the coverage gate
 
 check: lint typecheck test ## Everything to run before a commit
 
-readme: .venv/.installed ## Refresh the README's drawings and settings table from the code
-	PYTHONPATH=tests $(BIN)/python -m support.readme_parts README.md
+docs: .venv/.installed ## Refresh the drawings and the settings table of README and docs from the code
+	PYTHONPATH=tests $(BIN)/python -m support.docs_parts README.md docs/*.md
 
 house: .venv/.installed ## Weigh the house: lines, modules, and the files that the smallest goal enters
 	$(BIN)/python benchmarks/house.py

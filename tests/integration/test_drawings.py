@@ -10,7 +10,7 @@ from loopwright.graphs import plan_execute_verify, prompt_flow, react, task_exec
 from loopwright.state.flow import FlowState
 from loopwright.state.loop import PlanState, TaskState
 from loopwright.state.react import ReactState
-from support.readme_parts import graphs
+from support.docs_parts import graphs
 
 GRAPHS = ("plan_execute_verify", "task_execution", "react", "prompt_flow")
 FROZEN = (

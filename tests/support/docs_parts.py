@@ -1,4 +1,4 @@
-"""The parts of the README that are made from the code; `make readme` writes them anew."""
+"""The parts of the manual that are made from the code; `make docs` writes them anew."""
 
 import re
 import sys
@@ -26,8 +26,17 @@ def graphs() -> dict[str, Any]:
 
 
 def drawing(name: str) -> str:
-    """The Mermaid drawing of a graph, fenced; a page brings its own colours."""
-    return f"```mermaid\n{graphs()[name].draw_mermaid(with_styles=False).strip()}\n```"
+    """A graph as a Mermaid drawing: a line for each node, dotted where a router chooses."""
+    drawn = graphs()[name]
+    order = list(drawn.nodes)
+    ways: dict[tuple[int, bool], list[str]] = {}
+    for edge in drawn.edges:
+        ways.setdefault((order.index(edge.source), edge.conditional), []).append(edge.target)
+    lines = [
+        f"\t{order[node]} {'-.->' if chosen else '-->'} {' & '.join(sorted(to, key=order.index))};"
+        for (node, chosen), to in sorted(ways.items())
+    ]
+    return "\n".join(["```mermaid", "graph TD;", *lines, "```"])
 
 
 def plan_picture() -> str:
@@ -70,10 +79,7 @@ def _range(field: dict[str, Any]) -> str:
 def parts() -> dict[str, str]:
     """The generated parts by the name in their comment."""
     return {
-        "drawing of the graph": drawing("plan_execute_verify"),
-        "drawing of the executor graph": drawing("task_execution"),
-        "drawing of prompt_flow": drawing("prompt_flow"),
-        "drawing of react": drawing("react"),
+        **{f"drawing of {name}": drawing(name) for name in graphs()},
         "plan of the sales example": plan_picture(),
         "settings": settings_table(),
     }
@@ -86,5 +92,5 @@ def renewed(text: str) -> str:
 
 
 if __name__ == "__main__":
-    readme = Path(sys.argv[1])
-    readme.write_text(renewed(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in map(Path, sys.argv[1:]):
+        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")

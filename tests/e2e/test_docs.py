@@ -1,0 +1,227 @@
+"""README and manual do what they say: their commands and programs run."""
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loopwright import Context, PromptManager
+from loopwright.calls.policy import Rule
+from loopwright.models.choice import Models
+from support.docs_text import MANUAL, PAGES, README, ROOT, blocks, section, table
+from support.forked import Command, server
+
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", ".venv", ".links", ".env", ".loopwright", ".langgraph_api", ".hypothesis",
+    "*_cache", "__pycache__", "*.egg-info", "build", "dist",
+)  # fmt: skip
+
+# A test cannot run the suite it belongs to: it runs the same command on one room, in one process.
+STANDS_FOR = {"make test": "make test TEST='-n 0 tests/unit/prompts'"}
+# Commands in `sh` blocks need a key, a model server or a browser; every other block is run.
+NOT_RUN = {"make dev", "export OPENAI_BASE_URL=http://localhost:11434/v1"}
+# What a command leaves in the user's home: Matplotlib keeps a list of the fonts there is.
+LEAVES = {".venv/bin/python examples/sales/run.py": {".cache", ".config"}}
+
+
+# Parts of programs that measure.
+PARTS = {"ledger_server.py", "killing.py", "flow_plans.py"}
+BENCHMARKS = sorted(p for p in (ROOT / "benchmarks").glob("*.py") if p.name not in PARTS)
+
+
+# ---- commands
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of the repository as a newcomer has it, with this run's environment as its .venv."""
+    copy = tmp_path / "loopwright"
+    shutil.copytree(ROOT, copy, ignore=NOT_COPIED)
+    (copy / ".venv").symlink_to(Path(sys.prefix))
+    return copy
+
+
+def environment(home):
+    """What a login on a new machine has: no settings, no keys, an empty home."""
+    home.mkdir()
+    return {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm"}
+
+
+def on_terminal(command, folder, environ):
+    """Run a command on a terminal of 40 rows and 100 columns; its exit code and what it showed."""
+    fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    process = subprocess.Popen(
+        command, shell=True, cwd=folder, env=environ, start_new_session=True,
+        stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while piece := _read(ours):
+        shown += piece
+    os.close(ours)
+    return process.wait(), shown.decode()
+
+
+def _read(terminal):
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # Linux says so when the last writer has gone
+        return b""
+
+
+def plain(text):
+    """Lines without colours, redrawing, and what differs from run to run."""
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    text = re.sub(r"\b[2-9b-z]{4}(-[2-9b-z]{4}){2}\b", "THREAD", text)
+    text = re.sub(r"[\d,]+ tokens", "N tokens", text)
+    return [" ".join(line.split()) for line in re.split(r"[\r\n]+", text) if line.strip()]
+
+
+def shows(shown, promised):
+    """Whether the promised lines come in this order; `…` stands for anything."""
+    pattern = "".join(
+        rf"(?:^|.*\n){'.*'.join(map(re.escape, re.split(' ?… ?', line)))}(?=\n|$)"
+        for line in promised
+        if line != "…"
+    )
+    return re.match(pattern, "\n".join(shown), re.DOTALL)
+
+
+CONSOLE = [block.removeprefix("$ ").split("\n", 1) for block in blocks("console")]
+
+
+@pytest.mark.req("S0-161")
+@pytest.mark.parametrize(("command", "output"), CONSOLE)
+def test_a_command_shows_what_the_manual_shows(command, output, checkout, tmp_path):
+    command = STANDS_FOR.get(command, command)
+    # The environment is there already: `-o` keeps make from installing it anew.
+    run = re.sub(r"^make ", "make -o .venv/.installed ", command)
+    code, text = on_terminal(run, checkout, environment(tmp_path / "home"))
+    assert code == 0, text
+    assert shows(plain(text), plain(output)), text
+    left = {path.name for path in (tmp_path / "home").iterdir()}
+    assert left <= LEAVES.get(command, set())
+
+
+def test_only_commands_that_need_the_world_are_left_out():
+    assert len(CONSOLE) == 4
+    assert {block.splitlines()[0] for block in blocks("sh")} == NOT_RUN
+
+
+def test_every_make_target_named_is_there():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    assert set(re.findall(r"\bmake ([a-z]+)", README)) <= targets | {"sure"}
+
+
+def test_names_of_models_are_of_one_set():
+    shown = set(re.findall(r"\b(?:openai:gpt|qwen)[\w.:-]*\w", README))
+    assert shown == {*OPENAI_TIERS.values(), "qwen3:8b"}
+
+
+# ---- programs
+
+
+PYTHON = blocks("python")
+
+
+@pytest.fixture
+def beside_mcp_json(tmp_path, monkeypatch):
+    """A folder with the example's mcp.json, where `python` is the one that runs the tests."""
+    shutil.copy(ROOT / "examples" / "mcp.json", tmp_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+
+
+@pytest.mark.parametrize("number", range(len(PYTHON)))
+def test_a_program_runs_as_it_stands(number, beside_mcp_json, capsys):
+    """Offline, in a folder with nothing but an mcp.json; warnings are errors."""
+    exec(compile(PYTHON[number], f"README.md, program {number}", "exec"), {"__name__": "readme"})
+    printed = capsys.readouterr().out
+    assert ("print(" in PYTHON[number]) == bool(printed)
+    assert ("complete" in printed) == ("outcome" in PYTHON[number])
+    for promised in re.findall(r"^# prints: (.+)$", PYTHON[number], re.MULTILINE):
+        assert promised in printed
+
+
+def test_the_embedding_example_is_the_one_in_the_readme():
+    example = (ROOT / "examples" / "embed.py").read_text(encoding="utf-8")
+    code = example.partition('"""\n\n')[2]
+    assert re.sub(r"  # noqa.*", "", code) == PYTHON[0]
+
+
+def run_example(script, environ):
+    """Its exit code and what it said; one of them starts as a user starts it, and is slower so."""
+    if script.name == "embed.py":
+        done = subprocess.run(
+            [sys.executable, str(script)], env=environ, capture_output=True, text=True, timeout=90
+        )
+        return done.returncode, done.stdout, done.stderr
+    with Command(server(), (), env=environ, script=script) as program:
+        return program.wait(90), *program.said()
+
+
+@pytest.mark.req("S0-13")
+@pytest.mark.parametrize(
+    ("example", "printed"),
+    [
+        ("embed.py", ["complete GOAL", "12 pieces"]),
+        ("reviewer.py", ["It may go out."]),
+        ("scripted.py", []),
+    ],
+)
+def test_an_example_runs(example, printed, beside_mcp_json, tmp_path):
+    environ = environment(tmp_path / "home") | {"PYTHONWARNINGS": "error"}
+    code, told, wrong = run_example(ROOT / "examples" / example, environ)
+    assert code == 0, wrong
+    assert all(text in told for text in printed)
+    assert not wrong
+    assert (tmp_path / ".loopwright" / "embed.db").exists() == (example == "embed.py")
+
+
+def test_embedding_takes_about_ten_lines():
+    lines = [line for line in PYTHON[0].splitlines() if line.strip()]
+    assert len(lines) <= 14
+
+
+def test_every_benchmark_is_named_with_its_figures():
+    named = [(row[1], row[2].strip("`")) for row in table("| what | measured |")]
+    assert {script for _, script in named} == {f"benchmarks/{p.name}" for p in BENCHMARKS}
+    assert all(re.search(r"\d", figures) for figures, _ in named)
+
+
+def test_every_example_is_run_and_linked():
+    tested = {"embed.py", "reviewer.py", "scripted.py"}
+    assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
+    worked = {f"{path.parent.name}/run.py" for path in (ROOT / "examples").glob("*/run.py")}
+    run = {command.partition("examples/")[2] for command, _ in CONSOLE if "python" in command}
+    assert worked == run == {"sales/run.py", "refund/run.py"}
+    assert all(f"(examples/{name})" in README for name in tested | worked)
+
+
+def test_the_approval_program_asked_before_it_wrote(beside_mcp_json, capsys):
+    program = next(p for p in PYTHON if "Command(resume=" in p)
+    asking = program.partition("    # …")[0]
+    exec(asking, {"__name__": "readme"})
+    assert "write_file" in capsys.readouterr().out
+    assert not Path("hello.txt").exists()
+
+
+def test_the_mcp_example_is_understood():
+    [text] = blocks("json")
+    servers = {s.name: s for s in read_servers(json.loads(text), environ={"SEARCH_TOKEN": "t"})}
+    assert set(servers) == {"orders", "search"}
+    assert not any(server.problem for server in servers.values())
+    assert servers["orders"].env == {"REGION": "eu"}
+    assert servers["orders"].timeout == 30
+    assert servers["orders"].approves("append_file")
+    assert servers["search"].headers == {"Authorization": "Bearer t"}
+
+
