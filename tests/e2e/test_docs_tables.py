@@ -1,11 +1,75 @@
-"""The tables of README and manual are those of the code, their links lead somewhere."""
+"""Tables and guides of README and manual say what the code does, and links lead somewhere."""
 
-# ---- tables
+import ast
+import json
+import re
+import tomllib
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any, get_args
+
+import pytest
+import typer
+from langchain_core.tools import tool
+
+from loopwright import (
+    Context,
+    PromptManager,
+    ScriptedModel,
+    build_plan_execute_verify,
+    build_prompt_flow,
+    build_react,
+)
+from loopwright.cli import app
+from loopwright.cli.failures import Code, code_of
+from loopwright.flow.expectations import flawed
+from loopwright.flow.order import steps_of
+from loopwright.flow.references import MissingValue, malformed_in, resolve
+from loopwright.hooks import contract
+from loopwright.hooks.contract import EVENTS, MATCHED
+from loopwright.models.choice import OPENAI_TIERS
+from loopwright.nodes.flow.recover import strategies_left
+from loopwright.state import errors
+from loopwright.state.context import ROLES
+from loopwright.state.evidence import UNCERTAIN, Evidence, uncertain_calls
+from loopwright.state.flow import FlowState
+from loopwright.state.flow_contracts import ExecutionPlan, PlanStep, Strategy
+from loopwright.state.loop import PlanState
+from loopwright.state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
+from loopwright.state.questions import Answer
+from loopwright.state.react import ReactState
+from loopwright.state.statuses import STATUSES, TRANSITIONS
+from loopwright.tools.python_tools import read_tools
+from support.docs_parts import parts, renewed
+from support.docs_text import (
+    MANUAL,
+    PAGES,
+    README,
+    ROOT,
+    anchors,
+    blocks,
+    line_with,
+    names,
+    section,
+    table,
+)
+from support.flow_examples import module
+from support.scripts import call, passed, plan, report, todo
+
+# Parts of programs that measure, and what measures the code itself.
+PARTS = {"ledger_server.py", "killing.py", "flow_plans.py", "house.py"}
+BENCHMARKS = sorted(p for p in (ROOT / "benchmarks").glob("*.py") if p.name not in PARTS)
+
+
+def test_every_benchmark_is_named_with_its_figures():
+    named = [(row[1], row[2].strip("`")) for row in table("| what | measured |")]
+    assert {script for _, script in named} == {f"benchmarks/{p.name}" for p in BENCHMARKS}
+    assert all(re.search(r"\d", figures) for figures, _ in named)
 
 
 def test_generated_parts_are_those_of_the_code():
-    assert all(f"<!-- generated: {name} -->" in README for name in parts())
-    assert renewed(README) == README, "run `make readme`"
+    assert all(f"<!-- generated: {name} -->" in MANUAL for name in parts())
+    assert renewed(MANUAL) == MANUAL, "run `make docs`"
 
 
 def test_settings_table_names_every_field_and_default():
@@ -57,18 +121,17 @@ def test_outcome_tables_are_those_of_the_code():
 
 
 def test_state_fields_and_statuses_named_are_there():
-    sentence = README[README.index("These you may rely on:") :].split("The state of")[0]
+    sentence = line_with("These you may rely on:").split("The state of")[0]
     named = set(names([re.sub(r"\(.*?\)", "", sentence)]))
     assert named <= {field.name for field in fields(PlanState)}
     assert named <= {field.name for field in fields(FlowState)}
     assert {"todos", "improvements", "task_completed", "should_continue"} <= named
     assert named - {"todos"} <= {field.name for field in fields(ReactState)}
-    line = README[README.index("A task is `pending`") :].split("\n")[0]
-    assert set(names([line])) == STATUSES
+    assert set(names([line_with("A task is `pending`").split("A task is")[1]])) == STATUSES
 
 
 def test_states_of_a_call_and_its_evidence_are_those_of_the_code():
-    line = README[README.index("A tool call is `validating`") :].split("\n")[0]
+    line = line_with("A tool call is `validating`")
     states, _, reasons = line.partition("`reason`")
     assert set(names([states])) == set(TRANSITIONS)
     assert set(names([reasons])) == {
@@ -96,17 +159,8 @@ def test_hook_table_is_that_of_the_code():
         assert set(names([rows[event][3]])) == set(re.findall(r"\w+", outputs))
 
 
-def test_the_hook_shown_guards_what_it_says(beside_mcp_json, capsys):
-    program = next(p for p in PYTHON if "@hook(" in p)
-    exec(program, {"__name__": "readme"})
-    assert "Only files in notes/ may be written" in capsys.readouterr().out
-    assert not Path("hello.txt").exists()
-    exec(program.replace("hello.txt", "notes/hello.txt"), {"__name__": "readme"})
-    assert Path("notes/hello.txt").read_text() == "hello"
-
-
 def test_the_letters_for_an_uncertain_call_are_those_of_the_terminal():
-    line = next(line for line in README.splitlines() if "type `uncertain_call`" in line)
+    line = line_with("of type `uncertain_call`")
     assert {letter for letter in names([line]) if len(letter) == 1} == {"i", "o", "g"}
     answers = ["respond: its result", "approve", "reject"]
     assert [a for a in re.findall(r"`([^`]+)`", line) if a in answers] == answers
@@ -123,15 +177,25 @@ def test_errors_are_those_of_the_code():
 
 
 def test_events_are_those_the_code_sends():
-    files = [ROOT / "tools" / f"{name}.py" for name in ("calls", "call_records")]
-    files += [ROOT / "hooks" / "registry.py", *(ROOT / "nodes").glob("*.py")]
-    files += [ROOT / "models" / f"{name}.py" for name in ("ask", "retry", "spend")]
-    sent = {kind for file in files for kind in event_types(ast.parse(file.read_text("utf-8")))}
-    assert set(names(row[0] for row in table("| event |"))) == sent
+    # The command's own view has events that no stream has.
+    rooms = [p.parent for p in ROOT.glob("*/__init__.py") if p.parent.name != "cli"]
+    trees = [ast.parse(f.read_text(encoding="utf-8")) for r in rooms for f in r.rglob("*.py")]
+    told = set(names(row[0] for row in table("| event |")))
+    assert told <= {kind for tree in trees for kind in types_in(tree)}
+    assert {kind for tree in trees for kind in events_of(tree)} <= told
 
 
-def event_types(tree):
-    """The value of `type` in dicts, and in calls, that build an event."""
+def events_of(tree):
+    """The types of the events that are sent where they are spelled out."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and {"emit", "_tell"} & set(
+            re.findall(r"\w+", _called(node))
+        ):
+            yield from (kind for arg in node.args[:1] for kind in types_in(arg))
+
+
+def types_in(tree):
+    """The value of `type` in dicts, and in calls, of this piece of code."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
             pairs = zip(node.keys, node.values, strict=True)
@@ -144,7 +208,7 @@ def event_types(tree):
 
 
 def _called(call):
-    return getattr(call.func, "attr", "")
+    return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
 def _text(node):
@@ -173,24 +237,31 @@ def test_what_a_tool_may_say_about_itself_is_what_is_read():
     assert (told.timeout, told.output, told.cacheable) == (7, {"type": "object"}, False)
 
 
-def test_files_linked_to_are_there():
-    links = re.findall(r"\]\(([^)#:]+)\)", README)
-    assert {"LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "examples/embed.py"} <= set(links)
-    assert all((ROOT / link).exists() for link in links)
-    titles = {
-        re.sub(r"\W+", "-", t.lower()) for t in re.findall(r"^#+ (.*)$", README, re.MULTILINE)
-    }
-    assert set(re.findall(r"\]\(#([^)]+)\)", README)) <= titles
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_a_file_and_a_heading(page):
+    links = re.findall(r"\]\(([^)\s]+)\)", PAGES[page])
+    for link in links:
+        path, _, anchor = link.partition("#")
+        if path.startswith("https://"):
+            continue
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target.resolve().relative_to(ROOT).as_posix()), link
 
 
-# ---- guides
+def test_the_front_page_is_short_and_leads_everywhere():
+    assert len(README.splitlines()) <= 250
+    links = set(re.findall(r"\]\(([^)#]+)[^)]*\)", README))
+    assert {"LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "examples/embed.py"} <= links
+    assert set(PAGES) - {"README.md"} <= links
 
 
 GUIDE = "| | direct answer | single loop | planned calls |"
 
 
 @pytest.mark.req("S0-15", "S1-48")
-def test_readme_says_when_to_use_which_graph():
+def test_the_front_page_says_when_to_use_which_graph():
     rows = {row[0]: row[1:] for row in table(GUIDE)}
     assert {"complexity", "tools", "quality", "latency", "cost", "planning"} <= set(rows)
     assert all(len(cells) == 4 and all(cells[1:]) for cells in rows.values())
@@ -250,23 +321,7 @@ def test_a_plan_costs_two_calls_as_the_guide_says(steps):
     assert (outcome["status"], len(outcome["tasks"])) == ("complete", steps)
     assert outcome["spend"]["model_calls"] == 2
     for other in ("`react`", "`plan_execute_verify`", "a fixed workflow"):
-        assert other in section("When to use what")
-
-
-# ---- prompt_flow
-
-
-@pytest.mark.req("S2-30")
-def test_the_goal_of_the_quick_start_shows_a_repair_as_the_readme_says(checkout, tmp_path):
-    [goal] = re.findall(r'^\$ make run GOAL=(".+")$', README, re.MULTILINE)
-    run = f"{checkout}/.venv/bin/loopwright run --graph prompt_flow {goal}"
-    code, text = on_terminal(run, checkout, environment(tmp_path / "home"))
-    assert code == 0, text
-    said = "\n".join(plain(text))
-    assert "Outcome: complete (GOAL)" in said
-    assert "The returns policy is owned by Mara Lindqvist, Customer Care." in said
-    assert "Models: offline (flow_planner, recovery, answerer)" in said
-    assert "· 3 tool calls ·" in said, "the files are listed once"
+        assert other in section("README.md", "When to use what")
 
 
 @pytest.mark.req("S2-08", "S2-10")
@@ -274,7 +329,7 @@ def test_the_fields_of_a_plan_are_those_of_the_code():
     rows = table("| field of a step |")
     fields_of_step = {f.alias for f in PlanStep.model_fields.values()}
     assert set(names(row[0] for row in rows)) == fields_of_step
-    sentence = README[README.index("The plan itself has") :].split("Names in snake_case")[0]
+    sentence = line_with("The plan itself has").split("Names in snake_case")[0]
     assert set(names([sentence])) == {f.alias for f in ExecutionPlan.model_fields.values()}
 
 
@@ -283,8 +338,8 @@ def coded(cell):
 
 
 @pytest.mark.req("S2-20", "S2-21", "S2-23", "S2-45")
-def test_references_stand_for_what_the_readme_says():
-    said = README[README.index("Where step `s1` gave") :].split("\n")[0]
+def test_references_stand_for_what_the_manual_says():
+    said = line_with("Where step `s1` gave")
     given, variables = (json.loads(text) for text in re.findall(r"`(\{.*?\})`", said))
     rows = table("| argument | becomes |")
     assert len(rows) == 8
@@ -296,14 +351,14 @@ def test_references_stand_for_what_the_readme_says():
 
 
 @pytest.mark.req("S2-22")
-def test_a_missing_value_is_never_an_empty_text_as_the_readme_says():
-    assert "is never an empty text" in section("prompt_flow")
+def test_a_missing_value_is_never_an_empty_text_as_the_manual_says():
+    assert "is never an empty text" in section("docs/prompt-flow.md", "References")
     with pytest.raises(MissingValue, match="there is no 'c' in the result of step 's1'"):
         resolve("{{s1.c}}", {"s1": {"a": 1}}, {})
 
 
 def test_the_checks_shown_are_checks():
-    shown = [*re.findall(r"such as `([^`]+)`", section("prompt_flow")), "EUR > 0"]
+    shown = [*re.findall(r"such as `([^`]+)`", PAGES["docs/prompt-flow.md"]), "EUR > 0"]
     assert "row_count > 0 and rows[0].name is not empty" in shown
     assert not any(flawed(check) for check in shown)
 
@@ -315,7 +370,7 @@ def test_strategies_and_their_bounds_are_those_of_the_code():
     bounds = {name: int(bound) for name, bound in rows.items() if bound}
     cause = {"failure": "tool_error", "safe_to_repeat": True}
     assert bounds == strategies_left({}, [cause], 99)
-    assert f"`max_recoveries` times ({Context().max_recoveries})" in README
+    assert f"`max_recoveries` times ({Context().max_recoveries})" in MANUAL
 
 
 def test_the_timeline_is_one_of_the_plan_beside_it():
@@ -332,15 +387,15 @@ def test_the_timeline_is_one_of_the_plan_beside_it():
 
 @pytest.mark.req("S1-49")
 def test_the_limits_of_the_loop_are_said_where_it_is_introduced():
-    limits = section("How it works").partition("What `react` does not promise:")[2]
-    assert "nobody but the model checks the answer" in limits
-    assert "stands nowhere but in the messages" in limits
+    limits = section("docs/graphs.md", "react").partition("What `react` does not promise.")[2]
+    assert "Only the model checks the answer" in limits
+    assert "Open work is recorded only in the messages" in limits
     assert "quality | as good as one look | nobody checks" in README
 
 
 @pytest.mark.req("S1-50")
 def test_the_guide_to_prompts_keeps_templates_and_speaks_of_every_phase():
-    guide = section("Business context")
+    guide = section("docs/prompts.md", "Business context")
     for role in ROLES - {"reviewer"}:
         assert f"the {role} " in guide
     for advice in ("Leave the core templates alone", "one thing at a time", "five requests"):
@@ -362,21 +417,11 @@ def calls_of_a_run(executor, evidence):
 
 @pytest.mark.req("S0-113", "S0-162")
 def test_guide_to_a_business_context_names_its_parts_and_its_example_has_them():
-    guide = section("Business context")
+    guide = section("docs/prompts.md", "Business context")
     named = re.findall(r"^\d\. \*\*(.+?)\*\*", guide, re.MULTILINE)
     assert named == ["Overview", "Concepts", "Functions", "Rules", "Operating guide"]
-    program = next(p for p in PYTHON if "set_all_business_contexts" in p)
+    [program] = blocks("python", PAGES["docs/prompts.md"])
     assert re.findall(r"^### (.+)$", program, re.MULTILINE) == named
-
-
-@pytest.mark.req("S0-113", "S0-162")
-def test_example_of_a_business_context_reaches_the_prompt(capsys):
-    program = next(p for p in PYTHON if "set_all_business_contexts" in p)
-    exec(program, {"__name__": "readme"})
-    prompt = capsys.readouterr().out
-    assert "Find the order, then the rule" in prompt
-    assert "Prices are in EUR" in prompt
-    assert prompt.startswith("You are the planner")
 
 
 @pytest.mark.req("S0-154")
@@ -396,36 +441,20 @@ def test_prompt_for_an_application_has_its_variables():
 
 @pytest.mark.req("S0-161")
 def test_quick_start_names_requirements_variables_commands_and_common_questions():
-    start = section("Two commands")
+    start = section("README.md", "Two commands")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert f"Python {project['requires-python'].removeprefix('>=')} or newer" in start
     commands = re.findall(r"^\$ make (\w+)", start, re.MULTILINE)
     assert commands == ["run", "test"]
     variables = set(names(row[0] for row in table("| variable |")))
     assert {"OPENAI_API_KEY", "OPENAI_BASE_URL", "LOOPWRIGHT_MODEL"} <= variables
-    faq = section("FAQ").lower()
+    faq = PAGES["docs/faq.md"].lower()
     for question in ("add a tool", "change a prompt", "tune the limits", "ollama", "ask me"):
         assert question in faq
     for question in ("`partial`", "resume"):
         assert question in faq
 
 
-def test_a_server_of_ones_own_is_asked_as_the_faq_says():
-    [block] = [b for b in blocks("sh") if "OPENAI_BASE_URL" in b]
-    environ = dict(re.findall(r"export (\w+)=(\S+)", block))
-    chosen = Models(environ=environ).choose("planner", Context())
-    assert chosen.name == environ["LOOPWRIGHT_MODEL"]
-    model: Any = chosen.model
-    assert model.openai_api_base == environ["OPENAI_BASE_URL"]
-
-
-def test_rules_shown_are_rules():
-    program = next(p for p in PYTHON if "policy = [" in p)
-    found: dict[str, Any] = {}
-    exec(program, found)
-    assert all(Rule(**rule) for rule in found["policy"])
-
-
-def test_core_templates_keep_the_words_the_readme_asks_to_keep():
+def test_core_templates_keep_the_words_the_manual_asks_to_keep():
     for role in ROLES - {"reviewer"}:
         assert PromptManager().get_prompt(role).startswith(f"You are the {role}")

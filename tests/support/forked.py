@@ -42,6 +42,7 @@ class ForkServer:
             [sys.executable, str(Path(__file__))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         )
 
     def ask(self, **request: Any) -> Any:
@@ -218,7 +219,7 @@ _NEW = (os.O_WRONLY | os.O_CREAT | os.O_TRUNC,) * 2
 
 if __name__ == "__main__":
     sys.path.pop(0)
-    nodes = pkgutil.iter_modules(importlib.import_module(ROOM).__path__, f"{ROOM}.")
+    nodes = pkgutil.walk_packages(importlib.import_module(ROOM).__path__, f"{ROOM}.")
     for name in (*PRELOADED, *(module.name for module in nodes)):
         importlib.import_module(name)
     # A collection in a child would touch, and so copy, all the memory it shares.
