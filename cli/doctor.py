@@ -14,11 +14,12 @@ from ..graphs.assembly import default_mcp, default_policy
 from ..models.choice import OFFLINE, Chosen, Models
 from ..state.context import Context
 from ..state.errors import SettingsError
+from ..state.roles import GRAPHS, roles_of
 from ..tools.catalog import CatalogTool
 from ..tools.mcp_config import read_servers
 from .failures import Code
 from .output import Output, plural, short
-from .settings import NO_MODEL, ROLES, Settings
+from .settings import NO_MODEL, Settings
 
 _MODEL_DEADLINE: Final = 30.0
 _WORKS, _WARNING, _BROKEN = "✓", "!", "✗"
@@ -59,8 +60,8 @@ def _to_the_end(findings: Iterator[Finding]) -> Iterator[Finding]:
 def _models(settings: Settings) -> Iterator[Finding]:
     models = Models(settings.model, environ=settings.environ)
     found: dict[str, tuple[Chosen, dict[str, list[str]]]] = {}
-    for graph, roles in ROLES.items():
-        for role in roles:
+    for graph in GRAPHS:
+        for role in roles_of(graph):
             chosen = models.choose(role, Context())
             _, asks = found.setdefault(chosen.name, (chosen, {}))
             asks.setdefault(graph, []).append(role)

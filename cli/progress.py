@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..state.roles import ROLES
 from ..state.statuses import TRANSITIONS
 from .output import call_text, clean, plural, short
 
@@ -12,17 +13,6 @@ ENDED: Final = FINISHED | {"failed", "blocked", "cancelled"}
 _CALL_ENDED: Final = frozenset(status for status, after in TRANSITIONS.items() if not after)
 _CALL_SHOWN: Final = _CALL_ENDED | {"executing", "awaiting_approval"}
 """The states of a call that a reader is told; the others pass at once."""
-_ROLE_WORDS: Final = {
-    "planner": "planning",
-    "executor": "working",
-    "verifier": "checking the results",
-    "thought": "thinking",
-    "action": "choosing the next step",
-    "observation": "looking at the results",
-    "flow_planner": "planning",
-    "recovery": "looking for another way",
-    "answerer": "writing the answer",
-}
 _SPENT: Final = ("model_calls", "tool_calls", "input_tokens", "output_tokens")
 _WIDTH: Final = 160
 _WARNING_WIDTH: Final = 500
@@ -246,7 +236,7 @@ class Board:
 
     def _on_phase(self, event: Event) -> None:
         role = str(event.get("role", ""))
-        self.phase = _ROLE_WORDS.get(role, role)
+        self.phase = ROLES[role].label if role in ROLES else role
         if event.get("iteration"):
             self.phase += f", iteration {event['iteration']}"
 

@@ -21,11 +21,12 @@ from ..graphs.registry import builder_of
 from ..models.choice import Models
 from ..state.context import Context
 from ..state.errors import ThreadNotFound
+from ..state.roles import roles_of
 from .approvals import Answers, Asker, Question, read_answers
 from .failures import Code, code_of
 from .output import Output
 from .progress import Event
-from .settings import DEFAULT_GRAPH, ROLES, Settings, new_thread_id, read_goal, thread_named
+from .settings import DEFAULT_GRAPH, Settings, new_thread_id, read_goal, thread_named
 from .terminal import signals_to
 from .view import LiveView, PlainView
 
@@ -101,7 +102,7 @@ def _graph(settings: Settings, name: str, context: Context, durability: Durabili
     build = builder_of(name)
     # Asked here, so that a wrong model is told before a thread is begun.
     models = Models(settings.model, environ=settings.environ)
-    for role in ROLES[name]:
+    for role in roles_of(name):
         models.choose(role, context)
     graph: Graph = build(
         model=settings.model,

@@ -11,14 +11,9 @@ from typing import Annotated, Final
 from typer import Option
 
 from ..state.errors import SettingsError
+from ..state.roles import GRAPHS
 
 DEFAULT_GRAPH: Final = "plan_execute_verify"
-ROLES: Final[Mapping[str, tuple[str, ...]]] = {
-    DEFAULT_GRAPH: ("planner", "executor", "verifier"),
-    "react": ("thought", "action", "observation"),
-    "prompt_flow": ("flow_planner", "recovery", "answerer", "llm_call"),
-}
-"""Who asks a model, by graph."""
 NO_MODEL: Final = (
     "No language model is configured: the built-in offline model stands in, which only matches"
     " words. Set OPENAI_API_KEY or LOOPWRIGHT_MODEL (and OPENAI_BASE_URL for a server of your own)"
@@ -34,7 +29,7 @@ class Settings:
 
     graph: Annotated[
         str | None,
-        Option("--graph", help=f"One of {', '.join(ROLES)}. Else the thread's, or the first."),
+        Option("--graph", help=f"One of {', '.join(GRAPHS)}. Else the thread's, or the first."),
     ] = None
     mcp: Annotated[
         str | None,

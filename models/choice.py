@@ -7,29 +7,14 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel
 
-from ..state.context import ROLES, TIERS, Context, Tier
+from ..state.context import Context
 from ..state.errors import ModelUnavailable
+from ..state.roles import ROLES, TIERS, Tier
 from .structured import Quirks
-
-_ORDER: Final[tuple[Tier, ...]] = get_args(Tier)
-
-DEFAULT_TIERS: Final[dict[str, Tier]] = {
-    "planner": "powerful",
-    "executor": "balanced",
-    "verifier": "powerful",
-    "thought": "balanced",
-    "action": "balanced",
-    "observation": "fast",
-    "flow_planner": "powerful",
-    "recovery": "powerful",
-    "answerer": "balanced",
-    "llm_call": "balanced",
-    "reviewer": "powerful",
-}
 
 # Used where OPENAI_API_KEY is all there is. LOOPWRIGHT_MODEL or the run's settings replace them.
 OPENAI_TIERS: Final[dict[str, str]] = {
@@ -141,8 +126,8 @@ class Models:
 
     def _wanted(self, role: str, context: Context, bump: int) -> list[tuple[Model, Tier]]:
         """The model for a role, then its fallbacks."""
-        usual = context.tiers.get(role) or DEFAULT_TIERS.get(role, "balanced")
-        tier = _ORDER[min(_ORDER.index(usual) + max(bump, 0), len(_ORDER) - 1)]
+        usual = context.tiers.get(role) or (ROLES[role].tier if role in ROLES else "balanced")
+        tier = TIERS[min(TIERS.index(usual) + max(bump, 0), len(TIERS) - 1)]
         for source in self._sources(context):
             found = source.find(role, tier, raised=tier != usual)
             if found:
@@ -183,9 +168,9 @@ class Models:
         if context.fallback_models:
             yield from ((name, tier) for name in context.fallback_models)
             return
-        place = _ORDER.index(tier)
-        weaker = () if role == "verifier" else reversed(_ORDER[:place])
-        for other in (*_ORDER[place + 1 :], *weaker):
+        place = TIERS.index(tier)
+        weaker = () if role == "verifier" else reversed(TIERS[:place])
+        for other in (*TIERS[place + 1 :], *weaker):
             if other in source.named and source.named[other] != source.named[tier]:
                 yield source.named[other], other
 
@@ -250,7 +235,7 @@ def _source_of(model: Model | Mapping[str, Model] | None) -> _Source:
     if not isinstance(model, Mapping):
         _must_be_model(model, "model")
         return _Source(every=model)
-    known = ROLES | TIERS
+    known = {*ROLES, *TIERS}
     if unknown := sorted(set(model) - known):
         msg = f"model has unknown keys {unknown}; known are {sorted(known)}."
         raise ModelUnavailable(msg)

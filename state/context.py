@@ -5,7 +5,8 @@ from typing import Any, Final, Literal, TypeVar
 from langgraph.runtime import Runtime
 from pydantic import BaseModel, ConfigDict, Field
 
-Tier = Literal["fast", "balanced", "powerful"]
+from .roles import ROLES, TIERS, Tier
+
 PolicyWord = Literal["default", "allow", "ask", "deny"]
 
 
@@ -118,9 +119,9 @@ class Context(BaseModel):
     def model_post_init(self, _: Any) -> None:
         """Refuse role and tier names that would silently do nothing."""
         for field, names in (
-            ("models", ROLES | TIERS),
-            ("tiers", ROLES),
-            ("business_context", ROLES),
+            ("models", {*ROLES, *TIERS}),
+            ("tiers", {*ROLES}),
+            ("business_context", {*ROLES}),
         ):
             unknown = sorted(set(getattr(self, field)) - names)
             if unknown:
@@ -128,22 +129,6 @@ class Context(BaseModel):
                 raise ValueError(msg)
 
 
-TIERS: Final[frozenset[str]] = frozenset({"fast", "balanced", "powerful"})
-ROLES: Final[frozenset[str]] = frozenset(
-    {
-        "planner",
-        "executor",
-        "verifier",
-        "thought",
-        "action",
-        "observation",
-        "flow_planner",
-        "recovery",
-        "answerer",
-        "llm_call",
-        "reviewer",
-    }
-)
 DEFAULTS: Final = Context()
 
 T = TypeVar("T")

@@ -23,8 +23,6 @@ from pydantic.alias_generators import to_camel
 from .canonical import storable
 from .statuses import TaskStatus, read_status
 
-Role = Literal["planner", "executor", "verifier"]
-
 
 def listed(value: object) -> object:
     """Read null as an empty list and a lone value as a list of one: models send both."""
@@ -206,12 +204,6 @@ def _contradiction(verdict: VerifierResponse) -> str:
         return "a flag is false, so improvements must name at least one concrete thing to mend"
     return ""
 
-
-CONTRACTS: Final[dict[Role, type[Contract]]] = {
-    "planner": PlannerResponse,
-    "executor": ExecutorResponse,
-    "verifier": VerifierResponse,
-}
 
 TaskDecision = Literal["complete", "continue", "skip", "retry", "fail"]
 

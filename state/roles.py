@@ -1,6 +1,62 @@
-"""Roles: who a model is asked as."""
+"""Who asks a model: one table. What else is known of a role stands in no other place.
 
-from typing import Final
+A new role is a row here, a template `prompts/core/<language>/<name>.md` and the node that asks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+Tier = Literal["fast", "balanced", "powerful"]
+TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
+"""Weakest first."""
 
 ROLE_METADATA: Final = "loopwright_role"
 """Key of the role in the metadata of a model call's config; a chat model reads it there."""
+
+
+@dataclass(frozen=True)
+class Role:
+    """One role.
+
+    Attributes:
+        name: As settings, events, templates and a request's metadata have it.
+        graph: Whose role it is; "" where it is for a graph of the user's own.
+        tier: How strong a model it is given where nothing else is said.
+        label: What it does, as the terminal shows it.
+        contract: Class name of what it must answer; "" where it answers in words.
+    """
+
+    name: str
+    graph: str
+    tier: Tier
+    label: str
+    contract: str = ""
+
+
+_PLAN, _REACT, _FLOW = "plan_execute_verify", "react", "prompt_flow"
+
+ROLES: Final[Mapping[str, Role]] = {
+    role.name: role
+    for role in (
+        Role("planner", _PLAN, "powerful", "planning", "PlannerResponse"),
+        Role("executor", _PLAN, "balanced", "working", "ExecutorResponse"),
+        Role("verifier", _PLAN, "powerful", "checking the results", "VerifierResponse"),
+        Role("thought", _REACT, "balanced", "thinking"),
+        Role("action", _REACT, "balanced", "choosing the next step"),
+        Role("observation", _REACT, "fast", "looking at the results"),
+        Role("flow_planner", _FLOW, "powerful", "planning", "ExecutionPlan"),
+        Role("recovery", _FLOW, "powerful", "looking for another way", "RecoveryDecision"),
+        Role("answerer", _FLOW, "balanced", "writing the answer"),
+        Role("llm_call", _FLOW, "balanced", "writing"),
+        Role("reviewer", "", "powerful", "reviewing"),
+    )
+}
+
+GRAPHS: Final[tuple[str, ...]] = tuple(dict.fromkeys(r.graph for r in ROLES.values() if r.graph))
+"""The graphs whose roles these are."""
+
+
+def roles_of(graph: str) -> list[str]:
+    """The roles of a graph, in the order in which they are asked."""
+    return [name for name, role in ROLES.items() if role.graph == graph]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 
-from ..state.contracts import CONTRACTS
+from ..state.roles import ROLES
 from .mcp import Listing
 from .mcp_config import ServerConfig
 from .schemas import Schema, one_line, pointed, sanitise
@@ -19,7 +19,7 @@ from .schemas import Schema, one_line, pointed, sanitise
 READ_RESULT: Final = "read_result"
 
 # A call named like a contract is read as that structured answer, so no tool may have such a name.
-RESERVED: Final = frozenset({READ_RESULT, *(contract.__name__ for contract in CONTRACTS.values())})
+RESERVED: Final = frozenset({READ_RESULT, *(role.contract for role in ROLES.values())})
 
 MAX_NAME: Final = 64
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")

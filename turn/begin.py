@@ -35,7 +35,7 @@ def newest_prompt(messages: Sequence[AnyMessage], request: str = "") -> AnyMessa
         request: Id of the message that held the request before.
     """
     came = list(takewhile(lambda m: "agent_type" not in m.additional_kwargs, reversed(messages)))
-    newest = next((m for m in came if m.type == "human"), None)
+    newest: AnyMessage | None = next((m for m in came if m.type == "human"), None)
     if newest is None and (place := request_place(messages, request)) >= 0:
         newest = messages[place]
     return newest

@@ -20,8 +20,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ...prompts.sections import read_json, read_section
-from ...state.contracts import CONTRACTS, Contract, Role
-from ...state.flow_contracts import ExecutionPlan, RecoveryDecision
+from ...state.roles import ROLES
 from .answers import NO_ANSWER
 from .flow import Situation, plan_steps
 from .flow_ends import answered, recovered
@@ -34,18 +33,13 @@ from .task import Calls, Step, Task
 from .tools import read_tools
 from .verdict import judge
 
+Role = Literal["planner", "executor", "verifier"]
 Phase = Literal["thought", "action", "observation"]
 FlowRole = Literal["flow_planner", "recovery", "answerer", "llm_call"]
 AnyRole = Role | Phase | FlowRole
 
-_ROLES: Final[tuple[AnyRole, ...]] = (*CONTRACTS, *get_args(Phase), *get_args(FlowRole))
-_FLOW: Final[dict[FlowRole, type[Contract]]] = {
-    "flow_planner": ExecutionPlan,
-    "recovery": RecoveryDecision,
-}
-_ANSWERS: Final[dict[AnyRole, type[Contract]]] = {
-    k: v for d in (CONTRACTS, _FLOW) for k, v in d.items()
-}
+_ROLES: Final[tuple[AnyRole, ...]] = (*get_args(Role), *get_args(Phase), *get_args(FlowRole))
+_ANSWERS: Final = {name: role.contract for name, role in ROLES.items() if role.contract}
 _ROLE: Final = re.compile(rf"\bYou are the ({'|'.join(_ROLES)})\b", re.IGNORECASE)
 
 
@@ -99,7 +93,7 @@ def _role(
     asked = " ".join(
         [system, *(_name(spec) for spec in specs), json.dumps(form, default=str) if form else ""]
     )
-    return next((role for role, contract in _ANSWERS.items() if contract.__name__ in asked), None)
+    return next((role for role in _ROLES if role in _ANSWERS and _ANSWERS[role] in asked), None)
 
 
 def _answer(
@@ -111,14 +105,14 @@ def _answer(
     shown = said[0] if said else ""
     if role == "answerer" or role == "llm_call":
         return AIMessage(_told(shown) if role == "answerer" else NO_ANSWER)
-    contract = _ANSWERS[role].__name__
+    contract = _ANSWERS[role]
     bound = any(_name(spec) == contract for spec in specs)
     if role == "flow_planner":
         return _as_contract(_flow(shown, said[1:]), contract, bound)
     if role == "recovery":
         return _as_contract(_recovered(shown), contract, bound)
     if role == "executor":
-        names = {contract.__name__ for contract in CONTRACTS.values()}
+        names = set(_ANSWERS.values())
         offered = [spec for spec in specs if _name(spec) not in names]
         step = next_step(_task(shown, messages, offered))
         if step.calls:

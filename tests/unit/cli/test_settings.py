@@ -12,15 +12,12 @@ from loopwright.cli.output import Output
 from loopwright.cli.run import graph_of, resume_thread, run_goal
 from loopwright.cli.settings import (
     DEFAULT_GRAPH,
-    ROLES,
     Settings,
     new_thread_id,
     read_goal,
     thread_named,
 )
 from loopwright.doors.durability import open_durability
-from loopwright.graphs.registry import BUILDERS
-from loopwright.state import context
 from loopwright.state.errors import SettingsError, ThreadNotFound
 
 
@@ -29,11 +26,6 @@ def test_arguments_before_environment_before_default():
     assert Settings(database="given", environ=environ).database_url("default") == "given"
     assert Settings(environ=environ).database_url("default") == "from-environment"
     assert Settings(environ={}).database_url("default") == "default"
-
-
-def test_the_roles_of_every_graph_are_known():
-    assert set(ROLES) == set(BUILDERS)
-    assert {role for roles in ROLES.values() for role in roles} <= context.ROLES
 
 
 def test_the_resume_command_carries_what_was_given_but_no_consent():

@@ -7,8 +7,9 @@ from langchain_openai import ChatOpenAI
 
 from loopwright.models.choice import OPENAI_TIERS, PROVIDERS, Chosen, Models
 from loopwright.models.scripted import ScriptedModel
-from loopwright.state.context import ROLES, Context
+from loopwright.state.context import Context
 from loopwright.state.errors import ModelUnavailable
+from loopwright.state.roles import ROLES
 from support.patience import PATIENCE
 
 KEY = {"OPENAI_API_KEY": "sk-test"}

@@ -9,12 +9,13 @@ from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
 from loopwright.models.scripted import ScriptedModel
 from loopwright.state.context import Context
-from loopwright.state.contracts import CONTRACTS, Contract, PlannerResponse
+from loopwright.state.contracts import Contract, PlannerResponse
 from loopwright.state.plan import find_problems
 from loopwright.turn.budget import Ledger
+from support.contracts import CONTRACTS
 from support.malformed import CONTRACT_NAMES, GOOD, MALFORMED, MENDED, REJECTED
 
-OF_ROLE: dict[str, type[Contract]] = {str(role): kind for role, kind in CONTRACTS.items()}
+OF_ROLE = CONTRACTS
 
 
 def find_plan_problems(plan: Contract) -> list[str]:

@@ -6,10 +6,10 @@ from hypothesis import example as tried, given, strategies as st
 from loopwright.prompts.core_templates import SLOT, core_template
 from loopwright.prompts.prompt_manager import PromptManager
 from loopwright.prompts.sections import read_json, read_section, section, sections
-from loopwright.state.contracts import CONTRACTS
 from loopwright.state.errors import SettingsError
+from support.contracts import CONTRACTS, OF_PLAN
 
-ROLES = sorted(CONTRACTS)
+ROLES = OF_PLAN
 
 
 @pytest.mark.req("S0-28", "S0-108", "S0-109", "S0-112", "S0-158")

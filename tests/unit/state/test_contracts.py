@@ -2,22 +2,21 @@ import pytest
 from pydantic import ValidationError
 
 from loopwright.state.contracts import (
-    CONTRACTS,
     ExecutorResponse,
     PlannerResponse,
     Todo,
     VerifierResponse,
     decide_task,
 )
+from support.contracts import CONTRACTS, OF_PLAN
 
 DONE = {"id": "1", "status": "done"}
 
 
 @pytest.mark.req("S0-12", "S0-38", "S0-41", "S0-42", "S0-43")
 def test_the_schema_on_the_wire_is_named_like_its_class_and_camel_case():
-    assert set(CONTRACTS) == {"planner", "executor", "verifier"}
-    for role, contract in CONTRACTS.items():
-        schema = contract.wire_schema()
+    for role in OF_PLAN:
+        schema = CONTRACTS[role].wire_schema()
         assert schema["title"] == f"{role.capitalize()}Response"
         assert all("_" not in name for name in schema["properties"])
 

@@ -1,0 +1,11 @@
+"""The contracts by role, as the table of roles names them."""
+
+from loopwright.state import contracts, flow_contracts
+from loopwright.state.contracts import Contract
+from loopwright.state.roles import ROLES
+
+_KNOWN = {**vars(contracts), **vars(flow_contracts)}
+CONTRACTS: dict[str, type[Contract]] = {
+    name: _KNOWN[role.contract] for name, role in ROLES.items() if role.contract
+}
+OF_PLAN = [name for name in CONTRACTS if ROLES[name].graph == "plan_execute_verify"]

@@ -1,0 +1,46 @@
+"""The table of roles: all that is known of a role follows from its row."""
+
+import pytest
+
+from loopwright.graphs.registry import BUILDERS
+from loopwright.models.choice import OPENAI_TIERS, Models
+from loopwright.prompts.core_templates import SLOT, core_templates
+from loopwright.prompts.prompt_manager import PromptManager
+from loopwright.state.context import Context
+from loopwright.state.contracts import Contract
+from loopwright.state.roles import GRAPHS, ROLES, TIERS, roles_of
+from support.contracts import CONTRACTS
+
+OURS = sorted(name for name, role in ROLES.items() if role.graph)
+
+
+def test_every_graph_that_can_be_run_has_its_roles():
+    assert set(GRAPHS) == set(BUILDERS)
+    assert sorted(role for graph in GRAPHS for role in roles_of(graph)) == OURS
+
+
+@pytest.mark.req("S0-143")
+@pytest.mark.parametrize("role", OURS)
+def test_a_role_has_a_template_a_tier_a_label_and_the_contract_it_is_told_of(role):
+    row, text = ROLES[role], core_templates("en")[role]
+    assert text.startswith(f"You are the {role}")
+    assert text.count(SLOT) == 1
+    assert row.label
+    if row.contract:
+        assert issubclass(CONTRACTS[role], Contract)
+        assert row.contract in text
+    chosen = Models(environ={"OPENAI_API_KEY": "k"}).choose(role, Context())
+    assert (chosen.name, chosen.tier) == (OPENAI_TIERS[row.tier], row.tier)
+
+
+@pytest.mark.parametrize("name", [*ROLES, *TIERS])
+def test_settings_know_every_role_and_tier(name):
+    assert Context(models={name: "offline"}).models == {name: "offline"}
+    if name in ROLES:
+        settings = Context(tiers={name: "fast"}, business_context={name: "Prices are in euro."})
+        assert Models("offline").choose(name, settings).tier == "fast"
+
+
+def test_every_template_that_ships_belongs_to_a_role():
+    assert set(core_templates("en")) == set(OURS)
+    assert all(PromptManager().get_prompt(role) for role in OURS)
