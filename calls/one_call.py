@@ -18,7 +18,7 @@ from langgraph.store.base import BaseStore
 
 from ..state.context import Context
 from ..tools.catalog import CatalogTool
-from ..tools.mcp import ServerUnavailable
+from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import run_tool
 from .results import ToolResult, failure, from_exception, normalise
 from .waiting import staying, wait_at_most

@@ -341,7 +341,7 @@ class _Run:
         }
         if tool.tool is None:
             return await self.toolbox.call_server(
-                tool, ready.args, user_id=self.user_id, meta=about
+                tool, ready.args, user_id=self.user_id, meta=about, emit=self.emit
             )
         told = {"type": "tool_output", "id": call["id"], "task": call["task"], "tool": call["name"]}
         return await call_python(

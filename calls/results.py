@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
@@ -107,19 +107,15 @@ def told(value: object) -> str:
 
 
 def _from_message(message: ToolMessage) -> ToolResult:
-    is_error = message.status == "error"
+    blocks = [message.content] if isinstance(message.content, str) else message.content
+    answer = {"content": blocks, "isError": message.status == "error"}
     own = message.artifact
     if isinstance(own, Mapping) and "structured_content" in own:  # as LangChain's MCP adapter does
-        data, own = to_json(own["structured_content"]), None
-    else:
-        data = None
-    blocks = [message.content] if isinstance(message.content, str) else message.content
-    result = _from_blocks(blocks, data, is_error=is_error)
+        return _from_answer({**answer, "structuredContent": own["structured_content"]})
+    result = _from_answer(answer)
     if own is None:
         return result
-    return ToolResult(
-        result.text, result.data, is_error, {**result.artifact, "own": to_json(own)}, result.media
-    )
+    return replace(result, artifact={**result.artifact, "own": to_json(own)})
 
 
 def _from_answer(answer: Mapping[str, Any]) -> ToolResult:

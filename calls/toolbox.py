@@ -10,13 +10,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from langchain_core.messages import ToolMessage
 from langgraph.store.memory import InMemoryStore
 
 from ..doors.background import hop, run_blocking
 from ..state.errors import SyncCallInLoop
+from ..state.events import Emit
 from ..tools.catalog import Catalog, CatalogTool, build_catalog
-from ..tools.mcp import Listing, Servers, ToolGone
-from ..tools.mcp_config import ServerConfig, read_servers
+from ..tools.mcp.call import CALL, ServerCall, ToolGone
+from ..tools.mcp.config import ServerConfig, read_servers
+from ..tools.mcp.servers import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
 from .dedupe import Memory
 from .gate import unknown_tool
@@ -114,28 +117,34 @@ class Toolbox:
         *,
         user_id: str | None,
         meta: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        """Call a tool of an MCP server; the answer as the server gave it.
+        emit: Emit | None = None,
+    ) -> Any:
+        """Call a tool of an MCP server.
 
         A tool that the server no longer has is answered with the nearest ones there are.
+
+        Args:
+            tool: The tool.
+            args: Its arguments.
+            user_id: Whose headers a server with callable headers gets.
+            meta: What the server is told of the run.
+            emit: Takes the server's progress and log messages.
+
+        Returns:
+            The server's answer as a `ToolMessage`.
 
         Raises:
             ServerUnavailable: the server cannot be reached.
         """
+        call = ServerCall(
+            name=tool.original, args=dict(args), resendable=tool.resendable, user_id=user_id,
+            meta=meta, about={"id": meta.get(CALL, ""), "tool": tool.name}, emit=emit,
+        )  # fmt: skip
         try:
-            return await self._home.visit(
-                lambda servers: servers.call(
-                    str(tool.server),
-                    tool.original,
-                    dict(args),
-                    resendable=tool.resendable,
-                    user_id=user_id,
-                    meta=dict(meta),
-                )
-            )
+            return await self._home.visit(lambda servers: servers.call(str(tool.server), call))
         except ToolGone:
             said = unknown_tool(tool.name, await self.catalog(user_id))
-            return {"content": [{"type": "text", "text": said}], "isError": True}
+            return ToolMessage(said, tool_call_id="", status="error")
 
     async def aclose(self) -> None:
         """End all sessions and server processes; the next request opens them again."""

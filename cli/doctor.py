@@ -16,7 +16,7 @@ from ..state.context import Context
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS, roles_of
 from ..tools.catalog import CatalogTool
-from ..tools.mcp_config import read_servers
+from ..tools.mcp.config import read_servers
 from .failures import Code
 from .output import Output, plural, short
 from .settings import NO_MODEL, Settings

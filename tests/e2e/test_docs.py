@@ -15,7 +15,7 @@ import pytest
 from loopwright import Context
 from loopwright.calls.policy import Rule
 from loopwright.models.choice import OPENAI_TIERS, Models
-from loopwright.tools.mcp_config import read_servers
+from loopwright.tools.mcp.config import read_servers
 from support.docs_text import MANUAL, README, ROOT, blocks
 from support.forked import Command, server
 from support.patience import PATIENCE

@@ -6,7 +6,7 @@ from langgraph.errors import GraphInterrupt
 
 from loopwright.calls.one_call import run_once
 from loopwright.tools.catalog import CatalogTool
-from loopwright.tools.mcp import ServerUnavailable
+from loopwright.tools.mcp.call import ServerUnavailable
 
 WRITE = CatalogTool(name="pay", description="", schema={})
 READ = CatalogTool(name="look", description="", schema={}, read_only=True)

@@ -10,8 +10,8 @@ from loopwright.calls.policy import Policy
 from loopwright.calls.question import question
 from loopwright.state.context import Context
 from loopwright.tools.catalog import build_catalog
-from loopwright.tools.mcp import Listing
-from loopwright.tools.mcp_config import ServerConfig
+from loopwright.tools.mcp.config import ServerConfig
+from loopwright.tools.mcp.servers import Listing
 from loopwright.tools.python_tools import read_tools
 
 

@@ -9,8 +9,8 @@ from langchain_core.tools import StructuredTool
 from loopwright.calls.toolbox import Toolbox
 from loopwright.flow.capabilities import capabilities
 from loopwright.tools.catalog import build_catalog
-from loopwright.tools.mcp import Listing
-from loopwright.tools.mcp_config import ServerConfig
+from loopwright.tools.mcp.config import ServerConfig
+from loopwright.tools.mcp.servers import Listing
 from loopwright.tools.python_tools import read_tools
 from support.mcp_servers import stdio
 

@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 from loopwright.flow.checks import plan_flaws
 from loopwright.state.flow_contracts import ExecutionPlan
 from loopwright.tools.catalog import build_catalog
-from loopwright.tools.mcp import Listing
-from loopwright.tools.mcp_config import ServerConfig
+from loopwright.tools.mcp.config import ServerConfig
+from loopwright.tools.mcp.servers import Listing
 
 ROW = {
     "type": "object",

@@ -4,8 +4,8 @@ import pytest
 
 from loopwright.state.errors import SettingsError
 from loopwright.tools.catalog import READ_RESULT, build_catalog, read_hints
-from loopwright.tools.mcp import Listing
-from loopwright.tools.mcp_config import ServerConfig
+from loopwright.tools.mcp.config import ServerConfig
+from loopwright.tools.mcp.servers import Listing
 from loopwright.tools.python_tools import read_tools
 
 

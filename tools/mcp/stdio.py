@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import os
 import shutil
 import signal
@@ -20,8 +21,8 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from .mcp_config import ServerConfig
-from .mcp_traffic import Broken, Traffic
+from .config import ServerConfig
+from .marks import failed
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +58,10 @@ class Stderr:
 class _Process(asyncio.SubprocessProtocol):
     """Takes what the process writes, line by line, and notices its end."""
 
-    def __init__(self, traffic: Traffic, stderr: Stderr, ended: Callable[[], None]) -> None:
+    def __init__(self, into: Any, stderr: Stderr, ended: Callable[[], None]) -> None:
         self.exited = asyncio.Event()
         self.closed = asyncio.Event()
-        self._traffic = traffic
+        self._into = into
         self._stderr = stderr
         self._ended = ended
         self._line: list[bytes] = []
@@ -74,15 +75,20 @@ class _Process(asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         if fd == 1:
-            self._ended()
+            self.end()
 
     def process_exited(self) -> None:
         self.exited.set()
         # A process that the server has started may hold the pipe open for ever.
-        asyncio.get_running_loop().call_later(_LAST_OUTPUT, self._ended)
+        asyncio.get_running_loop().call_later(_LAST_OUTPUT, self.end)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self.closed.set()
+
+    def end(self) -> None:
+        """Tell the session that nothing comes any more."""
+        self._into.close()
+        self._ended()
 
     def _written(self, data: bytes) -> None:
         *lines, rest = data.split(b"\n")
@@ -97,62 +103,93 @@ class _Process(asyncio.SubprocessProtocol):
         if self._length > _LONGEST_LINE:
             self._stderr.keep(b"\na line of its output was longer than 256 MB\n")
             self._line, self._length = [], 0
-            self._ended()
+            self.end()
 
     def _read(self, line: bytes) -> None:
         try:
             message = types.JSONRPCMessage.model_validate_json(line)
         except ValidationError:
-            self._unreadable(line)
-        else:
-            self._traffic.arrives(SessionMessage(message))
+            log.debug("not a message of an MCP server: %.200r", line)
+            found = _meant_as_answer(line)
+            if found is None:
+                return
+            message = found
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._into.send_nowait(SessionMessage(message))
 
-    def _unreadable(self, line: bytes) -> None:
-        """Leave out what is no message; one that was meant as an answer must not be waited for."""
-        log.debug("not a message of an MCP server: %.200r", line)
-        try:
-            said = json.loads(line)
-        except (ValueError, RecursionError):
-            return
-        if isinstance(said, dict) and isinstance(said.get("id"), int | str):
-            self._traffic.fail(said["id"], _GARBLED, Broken(sent=True))
+
+def _meant_as_answer(line: bytes) -> types.JSONRPCMessage | None:
+    """What to answer in place of an unreadable answer, which would be waited for."""
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(said, dict) and isinstance(said.get("id"), int | str) and "method" not in said:
+        return failed(said["id"], _GARBLED, sent=True)
+    return None
+
+
+class _Stdin:
+    """Where the session puts its messages; it looks like the stream that a session expects."""
+
+    def __init__(self, pipe: asyncio.WriteTransport) -> None:
+        self._pipe = pipe
+        self._closed = False
+
+    async def send(self, message: SessionMessage) -> None:
+        """Write a message; an error means that the server has read nothing of it."""
+        line = message.message.model_dump_json(by_alias=True, exclude_none=True)
+        if self._closed or self._pipe.is_closing():
+            raise anyio.ClosedResourceError
+        self._pipe.write(line.encode() + b"\n")
+        if self._pipe.is_closing():  # the write is tried at once, so a broken pipe shows here
+            raise anyio.BrokenResourceError
+
+    async def aclose(self) -> None:
+        """Take no more messages; the pipe is closed by who opened it."""
+        self._closed = True
+
+    async def __aenter__(self) -> "_Stdin":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 @contextlib.asynccontextmanager
 async def process(
-    config: ServerConfig, traffic: Traffic, stderr: Stderr, ended: Callable[[], None]
-) -> AsyncIterator[Callable[[SessionMessage], Any]]:
+    config: ServerConfig, stderr: Stderr, ended: Callable[[], None]
+) -> AsyncIterator[tuple[Any, Any]]:
     """Run the server's process; nothing it has started is left when the context ends.
 
+    Args:
+        config: The server.
+        stderr: Takes what the process writes there.
+        ended: Called when the process is gone or has closed its output.
+
     Yields:
-        What sends a message. It raises `anyio.BrokenResourceError` where the process is gone.
+        The streams of a session: one to read from, one to write to.
     """
     command = config.command
     if os.name == "nt":  # only a shell finds npx.cmd under the name npx
         found: str | None = await asyncio.to_thread(lambda: shutil.which(config.command))
         command = found or command
-    transport, protocol = await asyncio.get_running_loop().subprocess_exec(
-        lambda: _Process(traffic, stderr, ended),
-        command,
-        *config.args,
-        env={**get_default_environment(), **config.env},
-        cwd=config.cwd,
-        start_new_session=True,
-    )
-    stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
-
-    async def send(message: SessionMessage) -> None:
-        line = message.message.model_dump_json(by_alias=True, exclude_none=True)
-        if not stdin.is_closing():
-            stdin.write(line.encode() + b"\n")
-        # The write is tried at once, so a broken pipe shows here and the server has read nothing.
-        if stdin.is_closing():
-            raise anyio.BrokenResourceError
-
-    try:
-        yield send
-    finally:
-        await _stop(transport, protocol, stdin)
+    # Unbounded: a server that asks more than it reads must not block our reading.
+    into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+    with into, messages:
+        transport, protocol = await asyncio.get_running_loop().subprocess_exec(
+            lambda: _Process(into, stderr, ended),
+            command,
+            *config.args,
+            env={**get_default_environment(), **config.env},
+            cwd=config.cwd,
+            start_new_session=True,
+        )
+        stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+        try:
+            yield messages, _Stdin(stdin)
+        finally:
+            await _stop(transport, protocol, stdin)
 
 
 async def _stop(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from loopwright.calls.toolbox import Toolbox
-from loopwright.tools.mcp import ServerUnavailable
+from loopwright.tools.mcp.call import ServerUnavailable
 from support.mcp_servers import children, gone, stdio
 from support.mcp_servers.calling import failure, run, text
 
@@ -44,7 +44,7 @@ async def test_five_megabytes_arrive_whole_and_are_kept(box):
     answer = await box.call_server(
         (await box.catalog()).tools["big"], {"n": 5_000_000}, user_id=None, meta={}
     )
-    assert len(answer["content"][0]["text"]) == 5_000_000
+    assert len(answer.content[0]["text"]) == 5_000_000
     assert len(await text(box, "big", n=5_000_000)) < 50_000
 
 
@@ -126,10 +126,8 @@ async def test_a_restart_with_other_tools_shows_in_the_catalog(tmp_path):
     script.write_text(SOURCE.replace('"echo"', '"echoes"'))
     await failure(box, "die")
     answer = await box.call_server(old, {"n": 1}, user_id=None, meta={})
-    assert answer["isError"]
-    assert answer["content"][0]["text"].startswith(
-        "Not run: there is no tool 'echo'. Use one of: echoes"
-    )
+    assert answer.status == "error"
+    assert answer.content.startswith("Not run: there is no tool 'echo'. Use one of: echoes")
     assert await text(box, "echoes", n=1) == "1"
     await box.aclose()
 

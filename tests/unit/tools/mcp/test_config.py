@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from loopwright.state.errors import ToolServerError
-from loopwright.tools.mcp_config import read_servers
+from loopwright.tools.mcp.config import read_servers
 
 
 def one(entry, **environ) -> Any:

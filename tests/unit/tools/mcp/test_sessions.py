@@ -16,7 +16,7 @@ from support.mcp_servers import children, gone, stdio
 from support.mcp_servers.calling import run, text
 from support.openai_rules import problems
 
-HERE = Path(__file__).parents[2]
+HERE = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,9 @@ async def mortal() -> Any:
 
 @pytest.mark.req("P-12", "S0-51")
 async def test_dead_and_silent_servers_cost_a_warning_each(monkeypatch):
-    monkeypatch.setattr("loopwright.tools.mcp.CONNECT_DEADLINE", 6.0)  # the product waits for 15 s
+    monkeypatch.setattr(
+        "loopwright.tools.mcp.servers.CONNECT_DEADLINE", 6.0
+    )  # the product waits for 15 s
     before = children()
     servers = {
         "good": stdio("desk"),

@@ -65,7 +65,7 @@ async def test_five_megabytes(desk):
     tool = (await desk.catalog()).tools["long"]
     asked = {"text": "0123456789", "times": 500_000}
     answer = await desk.call_server(tool, asked, user_id=None, meta={})
-    assert len(answer["content"][0]["text"]) == 5_000_000
+    assert len(answer.content[0]["text"]) == 5_000_000
 
 
 async def test_a_call_at_its_deadline_is_called_off_on_the_server(desk, tmp_path):

@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from .mcp_config import ServerConfig
-from .mcp_connection import Connection, Lost, ServerUnavailable
+from .call import Lost, ServerCall, ServerUnavailable, ToolGone
+from .config import ServerConfig
+
+if TYPE_CHECKING:
+    from .session import Connection
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +28,7 @@ RETRY_AFTER: Final = 30.0
 
 _KEPT: Final = 256
 
-__all__ = ["Listing", "Server", "ServerUnavailable", "Servers", "ToolGone"]
-
-
-class ToolGone(Exception):
-    """The server is there, but offers no tool of this name any more."""
+_MAYBE: Final = "the call may or may not have taken effect"
 
 
 @dataclass(frozen=True)
@@ -74,21 +72,14 @@ class Server:
             self._discard(self.key(user_id))
             msg = f"it did not answer within {CONNECT_DEADLINE:g} s"
             raise ServerUnavailable(msg) from None
-        except Lost as lost:
-            raise ServerUnavailable(str(lost)) from lost
 
-    async def call(
-        self,
-        name: str,
-        args: dict[str, Any],
-        *,
-        resendable: bool,
-        user_id: str | None,
-        meta: dict[str, Any],
-    ) -> dict[str, Any]:
+    async def call(self, call: ServerCall) -> Any:
         """Call a tool; a dead session is reopened once.
 
-        A call that the server may have seen is sent again only where `resendable` says so.
+        A call that the server may have seen is sent again only where it is resendable.
+
+        Returns:
+            The answer as a `ToolMessage`.
 
         Raises:
             ServerUnavailable: the connection ended, or could not be opened again; `sent` says
@@ -96,28 +87,23 @@ class Server:
             ToolGone: the server has restarted or changed, and no longer has this tool.
         """
         try:
-            return await self._try(name, args, user_id, meta)
+            return await self._try(call)
         except Lost as lost:
-            if lost.sent and not resendable:
-                msg = f"{lost}; the call may or may not have taken effect"
-                raise ServerUnavailable(msg, sent=True) from lost
-            sent = lost.sent
+            first = lost
+        if first.sent and not call.resendable:
+            msg = f"{first}; {_MAYBE}"
+            raise ServerUnavailable(msg, sent=True) from first
         try:
-            return await self._try(name, args, user_id, meta)
-        except Lost as lost:
-            unsure = lost.sent and not resendable
-            msg = f"{lost}; the call may or may not have taken effect" if unsure else str(lost)
-            raise ServerUnavailable(msg, sent=sent or lost.sent) from lost
+            return await self._try(call)
         except ServerUnavailable as error:
-            raise ServerUnavailable(str(error), sent=sent or error.sent) from error
+            msg = f"{error}; {_MAYBE}" if error.sent and not call.resendable else str(error)
+            raise ServerUnavailable(msg, sent=first.sent or error.sent) from error
 
-    async def _try(
-        self, name: str, args: dict[str, Any], user_id: str | None, meta: dict[str, Any]
-    ) -> dict[str, Any]:
-        connection = await self._connection(user_id)
-        if not any(tool.get("name") == name for tool in await connection.tools()):
-            raise ToolGone(name)
-        return await connection.call(name, args, meta)
+    async def _try(self, call: ServerCall) -> Any:
+        connection = await self._connection(call.user_id)
+        if not any(tool.get("name") == call.name for tool in await connection.tools()):
+            raise ToolGone(call.name)
+        return await connection.call(call)
 
     def give_up(self) -> None:
         """End all sessions without waiting."""
@@ -134,7 +120,7 @@ class Server:
         """Under which name the user's session is kept."""
         return user_id if self.config.per_user else None
 
-    async def _connection(self, user_id: str | None) -> Connection:
+    async def _connection(self, user_id: str | None) -> "Connection":
         key = self.key(user_id)
         async with self._locks.setdefault(key, asyncio.Lock()):
             held = self._connections.get(key)
@@ -148,10 +134,10 @@ class Server:
             self._known.add(key)
             return connection
 
-    async def _open(self, key: str | None, user_id: str | None) -> Connection:
-        client = await asyncio.to_thread(_client)
-        connection = self._connections[key] = Connection(
-            client, self.config, user_id, changed=partial(self._changed, key)
+    async def _open(self, key: str | None, user_id: str | None) -> "Connection":
+        kind = await asyncio.to_thread(_connection_class)
+        connection = self._connections[key] = kind(
+            self.config, user_id, changed=partial(self._changed, key)
         )
         try:
             async with asyncio.timeout(CONNECT_DEADLINE):
@@ -177,10 +163,10 @@ class Server:
             self._discard(key)
 
 
-def _client() -> ModuleType:
-    from . import mcp_connect  # noqa: PLC0415 - the MCP client is slow to import and often unused
+def _connection_class() -> "type[Connection]":
+    from .session import Connection  # noqa: PLC0415 - the client is slow to import, often unused
 
-    return mcp_connect
+    return Connection
 
 
 _Key = tuple[str, str | None]
@@ -235,11 +221,9 @@ class Servers:
         self._stale.add((name, session))
         self._held.clear()
 
-    async def call(
-        self, server: str, name: str, args: dict[str, Any], **how: Any
-    ) -> dict[str, Any]:
+    async def call(self, server: str, call: ServerCall) -> Any:
         """Call a tool of one server, see `Server.call`."""
-        return await self._servers[server].call(name, args, **how)
+        return await self._servers[server].call(call)
 
     def give_up(self) -> None:
         """End everything without waiting."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from ..state.errors import ToolServerError
+from ...state.errors import ToolServerError
 
 Headers = Callable[[str | None], Any]
 """Gives the headers for a user id: a dict, or an awaitable of one. Called for every request."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from loopwright.calls.toolbox import Toolbox
-from loopwright.tools.mcp import ServerUnavailable
+from loopwright.tools.mcp.call import ServerUnavailable
 from support.mcp_servers.calling import failure, run, text
 from support.mcp_servers.faulty_http import serving_faults
 
@@ -80,7 +80,7 @@ async def test_a_server_that_forgets_its_sessions_with_400_gets_a_new_one(served
     note = (await box.catalog()).tools["note"]  # a write, which the server has refused unseen
     calls = (box.call_server(note, {"n": n}, user_id=None, meta={}) for n in range(20))
     answers = await asyncio.gather(*calls)
-    assert [a["content"][0]["text"] for a in answers] == [str(n) for n in range(20)]
+    assert [a.content[0]["text"] for a in answers] == [str(n) for n in range(20)]
     assert world.calls == ["echo", *["note"] * 20]
     assert world.sessions == 2
 

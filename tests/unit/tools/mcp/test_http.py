@@ -7,8 +7,9 @@ import pytest
 
 from loopwright.calls.toolbox import Toolbox
 from loopwright.doors.background import hop
-from loopwright.tools.mcp import Servers, ServerUnavailable
-from loopwright.tools.mcp_config import read_servers
+from loopwright.tools.mcp.call import ServerUnavailable
+from loopwright.tools.mcp.config import read_servers
+from loopwright.tools.mcp.servers import Servers
 from support.mcp_servers import free_port, refusing, serving
 from support.mcp_servers.calling import run as run_all
 
@@ -106,8 +107,8 @@ async def test_a_restart_with_other_tools_on_the_same_port():
         assert (await run(box, "search", {"query": "x"}))["result"] == "desk:x"
     with serving(port, "--renamed", "search", "search_all"):
         answer = await box.call_server(old, {"query": "x"}, user_id=None, meta={})
-        assert answer["isError"]
-        told = answer["content"][0]["text"]
+        assert answer.status == "error"
+        told = answer.content
         assert told.startswith("Not run: there is no tool 'search'. Use one of: search_all")
         tools = (await box.catalog()).tools
         assert "search_all" in tools
@@ -141,7 +142,7 @@ async def test_a_server_that_has_forgotten_the_session_gets_a_new_one(tmp_path):
         count = (await box.catalog()).tools["count"]
         calls = (box.call_server(count, {}, user_id=None, meta={}) for _ in range(50))
         answers = await asyncio.gather(*calls)  # writes: each refused unseen, so each sent again
-        counted = sorted(int(answer["content"][0]["text"]) for answer in answers)
+        counted = sorted(int(answer.content[0]["text"]) for answer in answers)
         assert counted == list(range(1, 51))
     await box.aclose()
 

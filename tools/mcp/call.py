@@ -1,0 +1,66 @@
+"""One call of a server's tool, and what may come of it besides an answer. Imports no MCP client."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ...state.events import Emit
+
+KEY: Final = "loopwright/idempotency_key"
+THREAD: Final = "loopwright/thread"
+CALL: Final = "loopwright/call"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerCall:
+    """A call as the path hands it over.
+
+    Attributes:
+        name: The tool as its server calls it.
+        args: Its arguments.
+        resendable: Whether running it twice leaves the world as running it once.
+        user_id: Whose headers a server with callable headers gets.
+        meta: What the server is told of the run; `KEY` names the call, `THREAD` its thread.
+        about: Goes into each event of the call.
+        emit: Takes progress and log messages.
+    """
+
+    name: str
+    args: dict[str, Any]
+    resendable: bool = False
+    user_id: str | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+    emit: Emit | None = None
+
+    @property
+    def thread(self) -> str:
+        """The thread whose run makes the call."""
+        return str(self.meta.get(THREAD, ""))
+
+    def tell(self, kind: str, **what: object) -> None:
+        """Tell the run of something that happens meanwhile."""
+        if self.emit is not None:
+            self.emit({"type": kind, **self.about, **what})
+
+
+class ServerUnavailable(Exception):
+    """The server cannot be reached; the text says why.
+
+    Attributes:
+        sent: Whether the server may have seen the call. If so, a write may have taken effect and
+            its outcome is not known; if not, the call has certainly not run.
+    """
+
+    def __init__(self, why: str, *, sent: bool = False) -> None:
+        """Take the reason in words; `sent` where the call had left for the server."""
+        super().__init__(why)
+        self.sent = sent
+
+
+class Lost(ServerUnavailable):
+    """The connection ended under a request; a call may open it again and be sent once more."""
+
+
+class ToolGone(Exception):
+    """The server is there, but offers no tool of this name any more."""

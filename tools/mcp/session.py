@@ -1,0 +1,440 @@
+"""One live session with an MCP server, and the task that owns it. Imports the client, so: late.
+
+A session is opened and closed by one owner task, because the client's cancel scopes may not change
+tasks; calls come from any other task of the same loop.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+import anyio
+from langchain_core.messages import ToolMessage
+from langchain_mcp_adapters.interceptors import MCPToolCallRequest
+from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
+from mcp import ClientSession, types
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import McpError
+from pydantic import BaseModel, ConfigDict
+
+from . import http
+from .call import Lost, ServerCall, ServerUnavailable
+from .config import ServerConfig
+from .marks import mark_of
+from .stdio import Stderr, process
+
+log = logging.getLogger(__name__)
+
+LOST: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
+"""Raised when a request cannot be handed to a connection that has ended."""
+
+_PING_DEADLINE: Final = 5.0
+_SESSION_GONE: Final = 32600
+"""What the client reports when an HTTP server answers 404: it has forgotten the session."""
+
+_IDLE: Final = 900.0
+_LAST_WORDS: Final = 0.5
+_GRACE: Final = 1.0
+"""Seconds a server gets to answer a withdrawn request before its connection is closed."""
+
+_RESERVED: Final = frozenset({"callbacks", "config", "run_manager", "runtime"})
+"""Arguments that LangChain would take for its own; they reach the server all the same."""
+
+_R = TypeVar("_R", bound=BaseModel)
+
+
+class _Reply(BaseModel):
+    """Whatever a server answered. One odd field must not cost the whole answer."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class _Ticket:
+    """Goes along with a request, so that it can be withdrawn."""
+
+    id: int | None = None
+
+
+class _Session(ClientSession):
+    """The client's session; its requests can be withdrawn."""
+
+    async def ask(
+        self, request: Any, result: type[_R], ticket: _Ticket, progress: Any = None
+    ) -> _R:
+        """Send a request and wait for its answer."""
+        ticket.id = self._request_id  # which `send_request` takes before anybody else can
+        return await self.send_request(
+            types.ClientRequest(request), result, progress_callback=progress
+        )
+
+    async def withdraw(self, ticket: _Ticket) -> None:
+        """Tell the server that nobody waits for an answer any more."""
+        if ticket.id is not None:
+            params = types.CancelledNotificationParams(
+                requestId=ticket.id, reason="the caller no longer waits for the answer"
+            )
+            notice = types.CancelledNotification(params=params)
+            with contextlib.suppress(*LOST):
+                await self.send_notification(types.ClientNotification(notice))
+
+
+class Connection:
+    """One live session and the task that owns it."""
+
+    def __init__(
+        self, config: ServerConfig, user_id: str | None, *, changed: Callable[[], None]
+    ) -> None:
+        """Start the owner task; `opened` waits for the handshake and the first list of tools.
+
+        Args:
+            config: The server.
+            user_id: Whose headers a server with callable headers gets.
+            changed: Called when the server's tools are perhaps no longer those it has listed: it
+                has said so, or it has gone away.
+        """
+        self._config = config
+        self._changed = changed
+        self._stderr = Stderr()
+        self._session: _Session | None = None
+        self._http: http.Client | None = None
+        self._tools: tuple[dict[str, Any], ...] = ()
+        self._changes = 0
+        self._listed = 0
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._over = asyncio.Event()
+        self._left = False
+        self._forgotten = False
+        self._doubted = False
+        self._under_way: set[asyncio.Future[Any]] = set()
+        self._calls: list[ServerCall] = []
+        self._withdrawals: set[asyncio.Task[None]] = set()
+        self._used = time.monotonic()
+        self._why = "it closed the connection"
+        # In an empty context: the one of the first run, and what it holds, would live as long.
+        self._owner = asyncio.create_task(
+            self._own(user_id), name=f"mcp {config.name}", context=contextvars.Context()
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether neither the server nor we have ended the session."""
+        return not self._over.is_set() and not self._forgotten
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the handshake is done and calls may be sent."""
+        return self.alive and self._session is not None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody has used it for a quarter of an hour."""
+        return not self._under_way and time.monotonic() - self._used > _IDLE
+
+    async def _own(self, user_id: str | None) -> None:
+        try:
+            async with self._connected(user_id) as session:
+                await session.initialize()
+                self._tools = await self._list(session, _Ticket())
+                self._session = session
+                self._ready.set_result(None)
+                await self._over.wait()
+        except (Exception, BaseExceptionGroup) as error:
+            self._why = _explain(error, self._config)
+            log.debug("MCP server %s: %s", self._config.name, self._why, exc_info=error)
+        finally:
+            self._end()
+
+    @contextlib.asynccontextmanager
+    async def _connected(self, user_id: str | None) -> AsyncIterator[_Session]:
+        """Open a session that has not been initialised yet."""
+        config = self._config
+        async with contextlib.AsyncExitStack() as stack:
+            streams: Any
+            if config.transport == "stdio":
+                streams = process(config, self._stderr, self._over.set)
+            elif config.transport == "sse":
+                streams = sse_client(config.url, **http.authentication(config, user_id))
+            else:
+                client = await asyncio.to_thread(http.Client, config, user_id, self._doubt)
+                self._http = await stack.enter_async_context(client)
+                streams = streamable_http_client(config.url, http_client=client)
+            read, write, *_ = await stack.enter_async_context(streams)
+            session = _Session(
+                read, write, logging_callback=self._logged, message_handler=self._hear
+            )
+            yield await stack.enter_async_context(session)
+
+    def _end(self) -> None:
+        self._over.set()
+        for withdrawal in self._withdrawals:
+            withdrawal.cancel()
+        if not self._ready.done():
+            self._ready.set_result(None)
+        elif not self._left:
+            self._changed()
+
+    async def _hear(self, message: object) -> None:
+        root = message.root if isinstance(message, types.ServerNotification) else None
+        if isinstance(root, types.ToolListChangedNotification):
+            self._changes += 1
+            self._changed()
+
+    async def _logged(self, params: types.LoggingMessageNotificationParams) -> None:
+        """Tell a log message to the run it belongs to, as far as that can be known."""
+        said = params.data if isinstance(params.data, str) else json.dumps(params.data, default=str)
+        text = self._config.masked(said)
+        log.debug("MCP server %s: %s", self._config.name, text)
+        if len({call.thread for call in self._calls}) == 1:
+            self._calls[0].tell(
+                "server_log", server=self._config.name, level=params.level, text=text
+            )
+
+    def _doubt(self) -> None:
+        self._doubted = True
+        self._changed()
+
+    async def opened(self) -> None:
+        """Wait for the handshake and the first list of tools.
+
+        Raises:
+            ServerUnavailable: there was none.
+        """
+        await asyncio.shield(self._ready)
+        if self._session is None:
+            raise ServerUnavailable(self._reason())
+
+    def _reason(self) -> str:
+        said = self._stderr.last_line
+        return self._config.masked(f"{self._why} (it said: {said})" if said else self._why)
+
+    def give_up(self) -> None:
+        """Stop without waiting: the owner task ends the process on its own."""
+        if self._left:
+            return
+        self._left = True
+        self._over.set()
+        if self._session is None:
+            self._owner.cancel()
+
+    async def close(self) -> None:
+        """Stop, and wait until the process or connection is gone."""
+        if self._forgotten and self._under_way and not self._left:
+            # Those under way are about to hear the same, each for itself.
+            await asyncio.wait(self._under_way, timeout=_LAST_WORDS)
+        self.give_up()
+        await asyncio.wait({self._owner})
+
+    async def tools(self) -> tuple[dict[str, Any], ...]:
+        """All tools as the server describes them, asked for anew when it has changed them.
+
+        Raises:
+            Lost: the connection ended before the answer.
+        """
+        if self._listed != self._changes:
+            seen, ticket = self._changes, _Ticket()
+            self._tools = await self._request(self._list(self._live, ticket), ticket)
+            self._listed = seen
+        return self._tools
+
+    async def _list(self, session: _Session, ticket: _Ticket) -> tuple[dict[str, Any], ...]:
+        """Ask for all tools, unvalidated: one odd tool must not cost all."""
+        tools: list[dict[str, Any]] = []
+        cursor: str | None = None
+        seen: set[str] = set()
+        while True:
+            params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            page = await session.ask(types.ListToolsRequest(params=params), _Reply, ticket)
+            found = page.model_dump()
+            tools += [tool for tool in found.get("tools") or () if isinstance(tool, dict)]
+            cursor = found.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor or cursor in seen:
+                return tuple(tools)
+            seen.add(cursor)
+
+    async def call(self, call: ServerCall) -> Any:
+        """Call a tool, as a LangChain tool, so that whoever traces the run sees it as one.
+
+        The answer is passed on as the server gave it. The adapter's own conversion would drop the
+        names of links and resources, and raise on audio and on kinds it does not know, although
+        the tool has run.
+
+        Raises:
+            Lost: the connection ended before the answer.
+        """
+
+        async def sent(request: MCPToolCallRequest, handler: object) -> ToolMessage:  # noqa: ARG001 - the adapter's signature
+            return _as_message(await self._called(call), self._config)
+
+        tool = convert_mcp_tool_to_langchain_tool(
+            self._live,
+            types.Tool(name=call.name, inputSchema={"type": "object"}),
+            tool_interceptors=[sent],
+            server_name=self._config.name,
+        )
+        shown = {name: value for name, value in call.args.items() if name not in _RESERVED}
+        return await tool.ainvoke({"type": "tool_call", "id": "", "name": call.name, "args": shown})
+
+    async def _called(self, call: ServerCall) -> dict[str, Any]:
+        """Call a tool and take the answer as it is; an error that the server reports is one.
+
+        Not `session.call_tool`: that one raises when the structured part of an answer does not fit
+        the declared output schema, although the tool has run.
+        """
+
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            text = self._config.masked(message or "")
+            call.tell("tool_progress", progress=done, total=total, message=text)
+
+        params = types.CallToolRequestParams(
+            name=call.name, arguments=call.args, _meta=types.RequestParams.Meta(**call.meta)
+        )
+        ticket = _Ticket()
+        asked = self._live.ask(types.CallToolRequest(params=params), _Reply, ticket, progress)
+        self._calls.append(call)
+        try:
+            reply: _Reply = await self._request(asked, ticket)
+        except McpError as error:
+            return {"content": [_text(error.error.message)], "isError": True}
+        finally:
+            self._calls.remove(call)
+        return reply.model_dump()
+
+    async def usable(self) -> bool:
+        """Whether the next call has a chance. After an unanswered one the server is asked first."""
+        if not self.alive or not self._doubted or self._under_way:
+            return self.alive
+        ticket = _Ticket()
+        try:
+            async with asyncio.timeout(_PING_DEADLINE):
+                await self._request(self._live.ask(types.PingRequest(), _Reply, ticket), ticket)
+        except (TimeoutError, Lost):
+            return False
+        except McpError:
+            pass  # a server that does not know the question is alive
+        self._doubted = False
+        return True
+
+    @property
+    def _live(self) -> _Session:
+        if self._session is None:
+            raise Lost(self._reason(), sent=False)
+        return self._session
+
+    async def _request(self, asked: Coroutine[Any, Any, Any], ticket: _Ticket) -> Any:
+        """Wait for an answer of the server.
+
+        Raises:
+            McpError: The server has answered with an error.
+            Lost: The connection ended before the answer.
+        """
+        request = asyncio.ensure_future(asked)
+        over = asyncio.ensure_future(self._over.wait())
+        self._under_way.add(request)
+        try:
+            await asyncio.wait({request, over}, return_when=asyncio.FIRST_COMPLETED)
+            if not request.done():  # an answer may have come just before the end
+                await asyncio.wait({request}, timeout=_LAST_WORDS)
+        except asyncio.CancelledError:
+            self._doubted = True
+            self._withdraw(ticket)
+            raise
+        finally:
+            over.cancel()
+            request.cancel()
+            self._under_way.discard(request)
+            self._used = time.monotonic()
+        return self._result(request)
+
+    def _withdraw(self, ticket: _Ticket) -> None:
+        withdrawal = asyncio.create_task(self._withdrawn(ticket))
+        self._withdrawals.add(withdrawal)
+        withdrawal.add_done_callback(self._withdrawals.discard)
+
+    async def _withdrawn(self, ticket: _Ticket) -> None:
+        await self._live.withdraw(ticket)
+        if self._http is not None and ticket.id is not None:
+            await asyncio.sleep(_GRACE)
+            self._http.give_up(ticket.id)
+
+    def _result(self, request: asyncio.Future[Any]) -> Any:
+        if not request.done() or request.cancelled():
+            raise Lost(self._reason(), sent=True)
+        error = request.exception()
+        if error is None:
+            return request.result()
+        raise self._loss(error) or error
+
+    def _loss(self, error: BaseException) -> Lost | None:
+        """What an error says of the connection; None where the server has answered."""
+        mark = mark_of(error)
+        if mark is not None:
+            self._doubted = True
+            if mark["forgotten"]:
+                self._forget()
+            return Lost(self._config.masked(_explain(error, self._config)), sent=mark["sent"])
+        if _is_said(error, _SESSION_GONE, "Session terminated"):
+            self._forget()
+            return Lost(self._reason(), sent=False)
+        closed = _is_said(error, types.CONNECTION_CLOSED, "Connection closed")
+        if closed or isinstance(error, LOST):
+            self._over.set()
+            return Lost(self._reason(), sent=closed)
+        return None
+
+    def _forget(self) -> None:
+        """Take no new calls: the server no longer knows the session."""
+        self._forgotten = True
+        self._changed()
+
+
+def _as_message(answer: dict[str, Any], config: ServerConfig) -> ToolMessage:
+    """An answer as a tool message; servers name the key they refuse, so errors are masked."""
+    content, structured = answer.get("content") or [], answer.get("structuredContent")
+    blocks = content if isinstance(content, list) else [_text(json.dumps(content))]
+    failed = answer.get("isError") is True
+    if failed:
+        blocks = [_masked(block, config) for block in blocks]
+    return ToolMessage(
+        blocks,
+        tool_call_id="",
+        artifact=None if structured is None else {"structured_content": structured},
+        status="error" if failed else "success",
+    )
+
+
+def _masked(block: Any, config: ServerConfig) -> Any:
+    if isinstance(block, dict) and isinstance(block.get("text"), str):
+        return {**block, "text": config.masked(block["text"])}
+    return block
+
+
+def _text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def _is_said(error: BaseException, code: int, message: str) -> bool:
+    """Whether an error is one that the client itself makes up, by its code and words."""
+    if not isinstance(error, McpError):
+        return False
+    return (error.error.code, error.error.message) == (code, message)
+
+
+def _explain(error: BaseException, config: ServerConfig) -> str:
+    """Why a server cannot be reached, in words for its user; never a header or a query."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, FileNotFoundError):
+        missing_folder = config.cwd is not None and error.filename == config.cwd
+        what = f"the folder {config.cwd}" if missing_folder else f"the command {config.command!r}"
+        return f"{what} was not found"
+    if isinstance(error, PermissionError):
+        return f"the command {config.command!r} may not be executed"
+    if _is_said(error, types.CONNECTION_CLOSED, "Connection closed"):
+        return "it closed the connection"
+    return error.error.message if isinstance(error, McpError) else http.explain(error, config)
