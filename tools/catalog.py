@@ -12,8 +12,8 @@ from typing import Any, Final
 from langchain_core.tools import BaseTool
 
 from ..state.roles import ROLES
-from .mcp.servers import Listing
 from .mcp.config import ServerConfig
+from .mcp.servers import Listing
 from .schemas import Schema, one_line, pointed, sanitise
 
 READ_RESULT: Final = "read_result"
