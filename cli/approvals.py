@@ -5,27 +5,21 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ValidationError
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..state.errors import AnswerRejected
-from ..state.questions import Answer
 from .output import as_json, call_text, clean
 from .terminal import typed_line
 
-ASK_USER: Final = "ask_user"
-REVIEWS: Final = frozenset({"review_plan", "review_flow"})
 _ONLY_SHOWN: Final = frozenset({"finished", "changes", "problems"})
 _ALL: Final = ("approve", "edit", "reject", "respond")
 _HOW: Final = {
@@ -44,19 +38,31 @@ _SHOWN_LINES: Final = 20
 _SHOWN_COLUMNS: Final = 400
 
 _OPEN: Final = "[q]uit (the question stays open)"
-_APPROVAL: Final = (
-    "[a]pprove  [s]ession (approve, and ask no more about this tool in this thread)  [r]eject  "
-    f"[e]dit  [f]ull arguments  {_OPEN}"
-)
-_UNCERTAIN: Final = f"[i]t ran (give its result)  [o]nce more (run it again)  [g]ive up  {_OPEN}"
-_REVIEW: Final = (
-    f"[a]pprove  [r]eject  [e]dit  [f]ull plan  {_OPEN}, or say in words what should change"
-)
 _WORDS: Final = "Type the answer; [q]uit leaves the question open"
+_KINDS: Final = {
+    "uncertain": (
+        "Uncertain call",
+        f"[i]t ran (give its result)  [o]nce more (run it again)  [g]ive up  {_OPEN}",
+    ),
+    "call": (
+        "Approval needed",
+        "[a]pprove  [s]ession (approve, and ask no more about this tool in this thread)  "
+        f"[r]eject  [e]dit  [f]ull arguments  {_OPEN}",
+    ),
+    "review": (
+        "Plan",
+        f"[a]pprove  [r]eject  [e]dit  [f]ull plan  {_OPEN}, or say in words what should change",
+    ),
+    "user": ("Question", _WORDS),
+    "other": ("Waiting for an answer", _WORDS),
+}
+"""The kinds of questions: title and menu; a letter in brackets or the word it begins chooses."""
+_NAMES: Final = {"review_plan": "review", "review_flow": "review", "ask_user": "user"}
+"""The kinds of questions that no tool asks, by their name."""
 _ALIASES: Final = {"y": "a", "yes": "a", "n": "r", "no": "r"}
 
-Answers = dict[str, dict[str, Any]]
-"""Answers by the ids of their questions."""
+Reply = dict[str, Any] | None
+"""An answer; None where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,25 +71,24 @@ class Question:
 
     Attributes:
         id: The interrupt's id.
-        name: The tool, or what kind of question it is.
-        args: The tool's arguments.
+        kind: `call` may a tool be called; `uncertain` a call may have run already, nobody but a
+            human knows; `review` of a plan; `user` asked by the model; `other` somebody else's.
+        name: The tool, or what the question is called.
+        args: The tool's arguments, or the plan.
         description: The question in words.
         allowed: The kinds of answers it takes.
-        is_call: It is about a tool call.
-        is_uncertain: It is about a call that may have run already: nobody but a human knows.
         expires_at: When an answer comes too late; None where it never does.
         value: The whole payload.
     """
 
     id: str
+    kind: str = "other"
     name: str = ""
     args: dict[str, Any]
-    description: str = ""
+    description: str
     allowed: tuple[str, ...] = _ALL
-    is_call: bool = False
-    is_uncertain: bool = False
     expires_at: datetime | None = None
-    value: Any = None
+    value: Any
 
     @classmethod
     def of(cls, interrupt: Any) -> "Question":
@@ -95,37 +100,38 @@ class Question:
             return cls(id=interrupt.id, args={}, description=shown, value=interrupt.value)
         request, reviews = requests[0], value.get("review_configs") or [{}]
         name = str(request.get("name", ""))
+        kind = "call" if "tool_call_id" in request else _NAMES.get(name, "call")
         return cls(
             id=interrupt.id,
+            kind="uncertain" if value.get("type") == "uncertain_call" else kind,
             name=name,
             args=dict(request.get("args") or {}),
             description=str(request.get("description") or value.get("reason") or ""),
             allowed=tuple(reviews[0].get("allowed_decisions") or _ALL),
-            is_call="tool_call_id" in request or name not in {ASK_USER, *REVIEWS},
-            is_uncertain=value.get("type") == "uncertain_call",
             expires_at=_moment(value.get("expires_at")),
             value=interrupt.value,
         )
 
     @property
-    def editable(self) -> dict[str, Any]:
-        """The arguments without what is only there to be seen."""
-        shown = _ONLY_SHOWN if self.name in REVIEWS else ()
-        return {key: value for key, value in self.args.items() if key not in shown}
+    def is_call(self) -> bool:
+        """Whether it is about a tool call."""
+        return self.kind in {"call", "uncertain"}
 
     @property
     def menu(self) -> str:
-        """What can be typed; the letter in brackets or the word it begins chooses."""
-        if self.is_uncertain:
-            return _UNCERTAIN
-        if self.is_call:
-            return _APPROVAL
-        return _REVIEW if self.name in REVIEWS else _WORDS
+        """What can be typed."""
+        return _KINDS[self.kind][1]
+
+    @property
+    def editable(self) -> str:
+        """The arguments, without what is only there to be seen, as JSON."""
+        shown = _ONLY_SHOWN if self.kind == "review" else ()
+        return as_json({k: v for k, v in self.args.items() if k not in shown}, indent=2)
 
     @property
     def how(self) -> str:
         """How to answer it with text given to `resume`."""
-        words = _HOW_UNCERTAIN if self.is_uncertain else _HOW
+        words = _HOW_UNCERTAIN if self.kind == "uncertain" else _HOW
         return ", ".join(words[kind] for kind in words if kind in self.allowed)
 
     def text(self) -> str:
@@ -133,7 +139,7 @@ class Question:
         if not self.is_call:
             return clean(self.description)
         called = call_text(self.name, self.args, _LONGEST)
-        if self.is_uncertain:
+        if self.kind == "uncertain":
             return f"Did {called} take effect? It was begun, and its end is not known."
         expiry = self.expiry(datetime.now(UTC))
         return f"May {called} be called?" + (f" ({expiry})" if expiry else "")
@@ -159,76 +165,28 @@ def _moment(text: object) -> datetime | None:
     return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found
 
 
-def read_answer(given: object, question: Question) -> dict[str, Any]:
-    """Check an answer.
-
-    Raises:
-        AnswerRejected: It has no accepted shape, or is of a kind the question does not take.
-    """
-    try:
-        answer = Answer.model_validate(given)
-    except ValidationError as error:
-        told = error.errors()[0]["msg"].removeprefix("Value error, ")
-        msg = f"{str(given)[:80]!r} does not answer the question: {told}. It is still open."
-        raise AnswerRejected(msg) from error
-    if answer.type not in question.allowed:
-        msg = f"This question does not take {answer.type!r}; answer it with {question.how}."
-        raise AnswerRejected(msg)
-    return answer.model_dump(exclude_defaults=True)
-
-
-def read_answers(text: str, pending: Sequence[Question], thread: str) -> Answers:
-    """Answers by interrupt id: a JSON object keyed by ids, or one answer to the first question.
-
-    Raises:
-        AnswerRejected: Nothing is pending, or an answer fits no question.
-    """
-    if not pending:
-        msg = f"Thread {thread!r} has no question waiting; leave the answer out to go on with it."
-        raise AnswerRejected(msg)
-    by_id = {question.id: question for question in pending}
+def given_answers(text: str, pending: Sequence[Question]) -> Any:
+    """Answers by the ids of their questions, if the text is JSON of them; else one answer."""
     try:
         given = json.loads(text)
-    except ValueError:
-        given = None
-    if isinstance(given, dict) and given and set(given) <= set(by_id):
-        return {key: read_answer(value, by_id[key]) for key, value in given.items()}
-    return {pending[0].id: read_answer(text, pending[0])}
-
-
-def read_line() -> str:
-    """A line typed by the user; the end of the input counts as wanting to quit."""
-    prompt = "> "
-    if not sys.stdout.isatty():
-        sys.stderr.write(prompt)
-        sys.stderr.flush()
-        prompt = ""
-    try:
-        return typed_line(prompt).strip()
-    except EOFError:
-        return "q"
+    except (ValueError, RecursionError):
+        return text
+    ids = {question.id for question in pending}
+    return given if isinstance(given, dict) and given and set(given) <= ids else text
 
 
 class Asker:
     """Asks the person at the terminal, one question after another."""
 
-    def __init__(self, console: Console, read: Callable[[], str] = read_line) -> None:
+    def __init__(self, console: Console, read: Callable[[], str] = typed_line) -> None:
         """Show questions on the console and take typed lines from `read`."""
         self._console = console
         self._read = read
 
-    def ask(self, question: Question, place: str = "") -> dict[str, Any] | None:
-        """Put one question; None where the person wants to leave it open.
-
-        Args:
-            question: The question.
-            place: Which of several this one is, such as `1 of 3`.
-
-        Raises:
-            AnswerRejected: The question does not take this answer.
-        """
-        title, body = _shown(question)
-        title += f" ({place})" if place else ""
+    def ask(self, question: Question, place: str = "") -> Reply:
+        """Put one question, at its place such as `1 of 3`; None where it is to stay open."""
+        title = _KINDS[question.kind][0] + (f" ({place})" if place else "")
+        body = _called(question) if question.is_call else _asked(question)
         self._console.print(Panel(body, title=title, title_align="left", border_style="yellow"))
         self._say(question.menu)
         while True:
@@ -237,7 +195,7 @@ class Asker:
                 return None
             reply = self._reply(letter, rest, question)
             if reply is not None:
-                return read_answer(reply, question)
+                return reply
             self._say(_please(question))
 
     def _choice(self, question: Question) -> tuple[str, str]:
@@ -253,7 +211,7 @@ class Asker:
                 return letter, rest.strip() if letter else typed
             self._say(_please(question))
 
-    def _reply(self, letter: str, rest: str, question: Question) -> Mapping[str, Any] | None:
+    def _reply(self, letter: str, rest: str, question: Question) -> Reply:
         """The answer that a choice makes; None where it makes none yet."""
         match letter:
             case "a" | "o":
@@ -273,13 +231,13 @@ class Asker:
             case "e":
                 return self._edit(question)
             case "f":
-                self._say(clean(as_json(question.editable, indent=2)))
+                self._say(clean(question.editable))
                 return None
             case _:
                 return {"type": "respond", "message": rest}
 
-    def _edit(self, question: Question) -> Mapping[str, Any] | None:
-        text = self._edited_text(as_json(question.editable, indent=2))
+    def _edit(self, question: Question) -> Reply:
+        text = self._edited_text(question.editable)
         try:
             arguments = json.loads(text)
         except ValueError as error:
@@ -322,24 +280,12 @@ def _letters(menu: str) -> dict[str, str]:
 
 
 def _please(question: Question) -> str:
-    if question.name in REVIEWS and not question.is_call:
+    if question.kind == "review":
         return question.menu
     *others, last = dict.fromkeys(_letters(question.menu).values())
     if question.is_call:
         return f"Please type {', '.join(others)} or {last}."
     return f"Please type something, or {last}."
-
-
-def _shown(question: Question) -> tuple[str, RenderableType]:
-    """The title and the body of a question's panel."""
-    if question.is_uncertain:
-        return "Uncertain call", _called(question)
-    if question.is_call:
-        return "Approval needed", _called(question)
-    text = clean(question.description)
-    if question.name in REVIEWS:
-        return "Plan", _listed(text)
-    return "Question" if question.name == ASK_USER else "Waiting for an answer", Text(text)
 
 
 def _called(question: Question) -> Text:
@@ -350,15 +296,21 @@ def _called(question: Question) -> Text:
         body.append(f"\n{_truncated(clean(asked))}", style="not bold dim")
     arguments = clean(as_json(question.args, indent=2))
     # Whoever must find out whether a call ran is shown its arguments whole.
-    shown = arguments if question.is_uncertain else _truncated(arguments)
+    shown = arguments if question.kind == "uncertain" else _truncated(arguments)
     body.append(f"\n{shown}", style="not bold")
     if expiry := question.expiry(datetime.now(UTC)):
         body.append(f"\n{expiry}", style="not bold dim")
     return body
 
 
-def _listed(text: str) -> Group:
-    """Paragraphs of a heading and a list, so that long lines do not run into each other."""
+def _asked(question: Question) -> RenderableType:
+    """A question in words; a plan in paragraphs of a heading and a list.
+
+    In a list long lines do not run into each other.
+    """
+    text = clean(question.description)
+    if question.kind != "review":
+        return Text(text)
     parts: list[RenderableType] = []
     for paragraph in text.split("\n\n"):
         heading, *lines = paragraph.split("\n")

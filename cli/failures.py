@@ -42,14 +42,13 @@ class Code(IntEnum):
     """Stopped by a signal; 128 + SIGINT, as shells have it."""
 
 
-_UNFINISHED: Final = frozenset({"partial", "blocked", "exhausted", "stuck", "cancelled"})
+_UNFINISHED: Final = ("partial", "blocked", "exhausted", "stuck", "cancelled")
 
 
 def code_of(status: str) -> Code:
     """The exit code that goes with an outcome's status."""
-    if status in _UNFINISHED:
-        return Code.UNFINISHED
-    return Code.COMPLETE if status == "complete" else Code.FAILED
+    codes = {"complete": Code.COMPLETE} | dict.fromkeys(_UNFINISHED, Code.UNFINISHED)
+    return codes.get(status, Code.FAILED)
 
 
 def guarded(output: Output, action: Callable[[], int]) -> int:
@@ -59,43 +58,39 @@ def guarded(output: Output, action: Callable[[], int]) -> int:
         with signals_to(signal.default_int_handler):
             return action()
     except KeyboardInterrupt:
-        return _paused(output)
+        return _ended(output, Code.PAUSED)
     except ThreadBusy as error:
         # No word on how to go on: the thread goes on as it is, in the run that holds it.
-        return _told(output, Code.USAGE, str(error), hint=False)
+        output.resume = ""
+        return _ended(output, Code.USAGE, str(error))
     except (SettingsError, ThreadError, AnswerRejected) as error:
-        return _told(output, Code.USAGE, str(error))
+        return _ended(output, Code.USAGE, str(error))
     except ModelCallFailed as error:
         _record(error)
-        return _told(output, Code.FAILED, str(error))
+        return _ended(output, Code.FAILED, str(error))
     except Exception as error:  # noqa: BLE001 - the last line of defence of a process
         _record(error)
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         told += f". The details are in {LOG_FILE}; LOOPWRIGHT_DEBUG=1 shows them here."
-        return _told(output, Code.FAILED, told)
+        return _ended(output, Code.FAILED, told)
 
 
-def _paused(output: Output) -> int:
-    """Say that the user stopped the run, and how it goes on."""
+def _ended(output: Output, code: Code, error: str = "") -> Code:
+    """Say why the command ends before its end, and how the thread goes on if there is one."""
+    error = short(error, _LONGEST)
     if output.json:
-        output.result({"status": "paused", "thread": output.thread, "resume": output.resume})
+        status = {Code.PAUSED: "paused", Code.USAGE: "error"}.get(code, "failed")
+        why = {"error": error} if error else {}
+        where = {"thread": output.thread, "resume": output.resume}
+        output.result({"status": status} | why | (where if output.thread or not error else {}))
+    elif error:
+        output.error(error)
+        if output.resume:
+            output.error(f"the thread is saved; go on with: {output.resume}")
     elif output.resume:
         output.line(f"Paused. Nothing is lost; go on with: {output.resume}")
     else:
         output.error("stopped before anything was started.")
-    return Code.PAUSED
-
-
-def _told(output: Output, code: Code, sentence: str, *, hint: bool = True) -> int:
-    sentence = short(sentence, _LONGEST)
-    if output.json:
-        status = "failed" if code == Code.FAILED else "error"
-        where = {"thread": output.thread, "resume": output.resume} if output.thread else {}
-        output.result({"status": status, "error": sentence} | where)
-        return code
-    output.error(sentence)
-    if output.resume and hint:
-        output.error(f"the thread is saved; go on with: {output.resume}")
     return code
 
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..state.roles import ROLES
 from ..state.statuses import TRANSITIONS
-from .output import call_text, clean, plural, short
+from .output import call_text, plural, short
 
 FINISHED: Final = frozenset({"completed", "skipped"})
-ENDED: Final = FINISHED | {"failed", "blocked", "cancelled"}
+UNFINISHED: Final = frozenset({"pending", "in_progress"})
 _CALL_ENDED: Final = frozenset(status for status, after in TRANSITIONS.items() if not after)
 _CALL_SHOWN: Final = _CALL_ENDED | {"executing", "awaiting_approval"}
 """The states of a call that a reader is told; the others pass at once."""
@@ -21,12 +21,21 @@ _WARNING_WIDTH: Final = 500
 Event = Mapping[str, Any]
 
 
+class _Fields(dict[str, Any]):
+    """An event's fields; one that is missing is 0, which fits a word and a number."""
+
+    def __missing__(self, key: str) -> int:
+        return 0
+
+
 def line_of(event: Event) -> str | None:
     """The line for an event; None for those that say nothing to a reader."""
     kind = str(event.get("type"))
     if kind in _WARNINGS:
-        return short(f"warning: {_WARNINGS[kind](event)}", _WARNING_WIDTH)
-    line = _LINES[kind](event) if kind in _LINES else ""
+        return short(f"warning: {_warning(event)}", _WARNING_WIDTH)
+    if kind in _LINES:
+        return short(_LINES[kind].format_map(_Fields(event)), _WIDTH)
+    line = _WRITTEN[kind](event) if kind in _WRITTEN else ""
     return short(line, _WIDTH) if line else None
 
 
@@ -37,29 +46,34 @@ def spend_text(spend: Mapping[str, Any]) -> str:
     return " · ".join([*calls, plural(tokens, "token")])
 
 
-def _retry(event: Event) -> str:
-    return (
-        f"{event.get('model')} ({event.get('role')}) failed, retry {event.get('attempt')} in"
-        f" {float(event.get('delay', 0)):.1f} s: {clean(event.get('error', ''))}"
-    )
+_WARNINGS: Final = {
+    "warning": "{text}",
+    "retry": "{model} ({role}) failed, retry {attempt} in {delay:.1f} s: {error}",
+    "fallback": "{model} ({role}) failed: {error}; asking {to} instead",
+    "budget": "{used:,.0f} of {of:,.0f} {limit} are used",
+}
+_LINES: Final = {
+    "task": "task {id} {status}: {description}",
+    "observation": "observation: {text}",
+    "model": "{role} asked {model}: {input_tokens} tokens in, {output_tokens} out",
+    "outcome": "outcome: {status} ({reason})",
+}
 
 
-def _fallback(event: Event) -> str:
-    failed = f"{event.get('model')} ({event.get('role')}) failed: {clean(event.get('error', ''))}"
-    return f"{failed}; asking {event.get('to')} instead"
+def _warning(event: Event) -> str:
+    return _WARNINGS[event["type"]].format_map(_Fields(event))
 
 
-def _budget(event: Event) -> str:
-    used, limit = float(event.get("used", 0)), float(event.get("of", 0))
-    return f"{used:,.0f} of {limit:,.0f} {event.get('limit')} are used"
+def _listed(parts: Iterable[Any] | None, between: str = "; ") -> str:
+    return between.join(map(str, parts or ()))
 
 
 def _flaws(event: Event) -> str:
-    return "; ".join(map(str, event.get("findings") or ()))
+    return f"flaws: round {event.get('round')}: {_listed(event.get('findings'))}"
 
 
 def _recovery(event: Event) -> str:
-    named = ", ".join(map(str, event.get("steps") or ()))
+    named = _listed(event.get("steps"), ", ")
     return f"{named} failed, {event.get('strategy')}: {event.get('reason')}"
 
 
@@ -73,13 +87,13 @@ def _phase(event: Event) -> str:
 def _plan(event: Event) -> str:
     todos = event.get("todos") or []
     noun = "step" if any("tool" in todo for todo in todos) else "task"
-    return f"plan: {plural(len(todos), noun)}: {'; '.join(map(_planned, todos))}"
+    return f"plan: {plural(len(todos), noun)}: {_listed(map(_planned, todos))}"
 
 
 def _planned(todo: Mapping[str, Any]) -> str:
     """A task by its words; a step also by what it waits for, which is what makes the plan."""
     named = f"{todo.get('id')} {todo.get('description') or todo.get('tool')}"
-    after = ", ".join(map(str, todo.get("depends_on") or ())) if "tool" in todo else ""
+    after = _listed(todo.get("depends_on"), ", ") if "tool" in todo else ""
     return f"{named} (after {after})" if after else named
 
 
@@ -91,10 +105,13 @@ def _step_start(event: Event) -> str:
 
 def _step_result(event: Event) -> str:
     """How a step ended; what it gave stands in the line of its call."""
-    seconds = float(event.get("seconds") or 0)
-    spent = f"{plural(int(event.get('attempts') or 0), 'attempt')}, {seconds:.1f} s"
-    why = "" if event.get("success") else f": {clean(event.get('output', ''))}"
+    spent = f"{plural(int(event.get('attempts') or 0), 'attempt')}, {_seconds(event)}"
+    why = "" if event.get("success") else f": {event.get('output', '')}"
     return f"step {event.get('step_id')} {event.get('status')} ({spent}){why}"
+
+
+def _seconds(event: Event) -> str:
+    return f"{float(event.get('seconds') or 0):.1f} s"
 
 
 def _call(event: Event) -> str:
@@ -104,88 +121,35 @@ def _call(event: Event) -> str:
     if status not in _CALL_ENDED:
         waits = "" if status == "executing" else "awaiting approval: "
         return f"call {event.get('id')} {waits}{_called(event, 90)}"
-    how = ", ".join(str(event[key]) for key in ("status", "reason") if event.get(key))
+    how = _listed((event[key] for key in ("status", "reason") if event.get(key)), ", ")
     if event.get("reused_from"):
         how = f"{status}, reused from {event['reused_from']}"
-    seconds = float(event.get("seconds") or 0)
-    return f"call {event.get('id')} {how} ({seconds:.1f} s): {clean(event.get('result', ''))}"
+    return f"call {event.get('id')} {how} ({_seconds(event)}): {event.get('result', '')}"
 
 
 def _called(event: Event, limit: int = 100) -> str:
     return call_text(event.get("tool"), event.get("arguments"), limit)
 
 
-def _model(event: Event) -> str:
-    tokens = f"{event.get('input_tokens', 0)} tokens in, {event.get('output_tokens', 0)} out"
-    return f"{event.get('role')} asked {event.get('model')}: {tokens}"
-
-
 def _verdict(event: Event) -> str:
-    improvements = "; ".join(map(str, event.get("improvements") or ()))
-    return "verdict: passed" if event.get("passed") else f"verdict: not yet: {improvements}"
+    told = "passed" if event.get("passed") else f"not yet: {_listed(event.get('improvements'))}"
+    return f"verdict: {told}"
 
 
-_WARNINGS: Final[Mapping[str, Callable[[Event], str]]] = {
-    "warning": lambda event: str(event.get("text")),
-    "retry": _retry,
-    "fallback": _fallback,
-    "budget": _budget,
-}
-_LINES: Final[Mapping[str, Callable[[Event], str]]] = {
+_WRITTEN: Final[Mapping[str, Callable[[Event], str]]] = {
     "phase": _phase,
     "plan": _plan,
-    "task": lambda e: f"task {e.get('id')} {e.get('status')}: {e.get('description')}",
     "prompt_flow_step_start": _step_start,
     "prompt_flow_step_result": _step_result,
-    "flaws": lambda event: f"flaws: round {event.get('round')}: {_flaws(event)}",
+    "flaws": _flaws,
     "recovery": lambda event: f"recovery: {_recovery(event)}",
     "tool_call": _call,
-    "observation": lambda event: f"observation: {event.get('text')}",
-    "model": _model,
     "verdict": _verdict,
-    "outcome": lambda event: f"outcome: {event.get('status')} ({event.get('reason')})",
 }
 
 
-@dataclass
-class Task:
-    """One task, or one step of a plan of tool calls, as shown.
-
-    Attributes:
-        description: What it is for.
-        status: Its status in the plan.
-        note: Why it failed.
-        tool: What a step calls; "" in a task.
-        after: Ids of what a step must wait for.
-        attempts: How many calls a step has made, the running one included.
-        seconds: How long they took.
-        asks: A human must allow its call first.
-    """
-
-    description: str = ""
-    status: str = "pending"
-    note: str = ""
-    tool: str = ""
-    after: tuple[str, ...] = ()
-    attempts: int = 0
-    seconds: float = 0.0
-    asks: bool = False
-
-    def put(self, todo: Mapping[str, Any]) -> None:
-        """Take over whichever fields are given."""
-        self.description = str(todo.get("description", self.description))
-        self.status = str(todo.get("status", self.status))
-        self.note = "" if self.status == "completed" else str(todo.get("feedback", self.note))
-        self.tool = str(todo.get("tool", self.tool))
-        if "tool" in todo:
-            self.after = tuple(map(str, todo.get("depends_on") or ()))
-        self.attempts = int(todo.get("attempts", self.attempts))
-        self.seconds = float(todo.get("seconds", self.seconds))
-
-
-@dataclass
-class Step:
-    """One call of a graph without tasks, or (`status` "") what was observed after some."""
+class Step(NamedTuple):
+    """One call, or something observed, in words."""
 
     text: str
     status: str = ""
@@ -193,9 +157,16 @@ class Step:
 
 @dataclass
 class Board:
-    """What a live view shows, kept up to date event by event."""
+    """What a live view shows, kept up to date event by event.
 
-    tasks: dict[str, Task] = field(default_factory=dict)
+    Attributes:
+        tasks: Tasks, or steps of a plan of tool calls, by id: the fields of the latest events, and
+            `asks` while a human must allow a call.
+        calls: Calls under way by id.
+        steps: In a graph without tasks, the calls that ended and (`status` "") what was observed.
+    """
+
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     calls: dict[str, Step] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     phase: str = "starting"
@@ -221,13 +192,13 @@ class Board:
         if act is not None:
             act(event)
         elif kind in _WARNINGS:
-            self._warn(_WARNINGS[kind](event))
+            self._warn(_warning(event))
 
     def _put(self, todos: Iterable[Any]) -> None:
         """Update tasks by id; unknown ids are new tasks."""
         for todo in todos:
             if isinstance(todo, Mapping) and "id" in todo:
-                self.tasks.setdefault(str(todo["id"]), Task()).put(todo)
+                self.tasks.setdefault(str(todo["id"]), {"status": "pending"}).update(todo)
 
     def _warn(self, text: str) -> None:
         sentence = short(text, 300)
@@ -242,7 +213,7 @@ class Board:
 
     def _on_plan(self, event: Event) -> None:
         self.tasks = {}
-        self._put(event.get("todos") or ())
+        self._on_tasks(event)
 
     def _on_tasks(self, event: Event) -> None:
         """Tasks as the state now has them."""
@@ -254,13 +225,13 @@ class Board:
     def _on_prompt_flow_step_start(self, event: Event) -> None:
         self.phase = "working"
         begun = {"id": event.get("step_id"), "status": "in_progress"}
-        self._put([begun | {"attempts": event.get("attempt", 1)}])
+        self._put([begun | {"attempts": event.get("attempt")}])
 
     def _on_prompt_flow_step_result(self, event: Event) -> None:
-        self._put([{**event, "id": event.get("step_id"), "feedback": event.get("output", "")}])
+        self._put([{**event, "id": event.get("step_id"), "feedback": event.get("output")}])
 
     def _on_flaws(self, event: Event) -> None:
-        self._warn(f"the plan could not run and is mended: {_flaws(event)}")
+        self._warn(f"the plan could not run and is mended: {_listed(event.get('findings'))}")
 
     def _on_recovery(self, event: Event) -> None:
         self._warn(_recovery(event))
@@ -268,7 +239,7 @@ class Board:
     def _on_tool_call(self, event: Event) -> None:
         call, status = str(event.get("id")), str(event.get("status"))
         if (task := self.tasks.get(str(event.get("task")))) is not None:
-            task.asks = status == "awaiting_approval"
+            task["asks"] = status == "awaiting_approval"
         step = Step(_called(event), status)
         if status not in _CALL_ENDED:
             self.calls[call] = step

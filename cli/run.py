@@ -13,16 +13,16 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command
 from rich.console import Console
 
-from ..doors.checks import RETURN
+from ..doors.checks import Head
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
 from ..graphs.assembly import default_mcp, default_policy
 from ..graphs.registry import builder_of
 from ..models.choice import Models
 from ..state.context import Context
-from ..state.errors import ThreadNotFound
+from ..state.errors import AnswerRejected, ThreadNotFound
 from ..state.roles import roles_of
-from .approvals import Answers, Asker, Question, read_answers
+from .approvals import Asker, Question, given_answers
 from .failures import Code, code_of
 from .output import Output
 from .progress import Event
@@ -37,11 +37,7 @@ Graph = LoopGraph[Any, Any, Any, Any]
 
 
 def run_goal(settings: Settings, output: Output, goal: str, thread: str | None) -> int:
-    """Run a goal on a new or an existing thread; the exit code.
-
-    Raises:
-        SettingsError: A setting, a file or the goal cannot be used.
-    """
+    """Run a goal on a new or an existing thread; the exit code."""
     builder_of(settings.graph or DEFAULT_GRAPH)
     given = thread_named(thread) if thread is not None else new_thread_id()
     words = read_goal(goal)
@@ -50,13 +46,7 @@ def run_goal(settings: Settings, output: Output, goal: str, thread: str | None) 
 
 
 def resume_thread(settings: Settings, output: Output, thread: str, answer: str | None) -> int:
-    """Go on with a thread; the exit code.
-
-    Raises:
-        SettingsError: A setting or a file cannot be used.
-        ThreadNotFound: There is no such thread.
-        AnswerRejected: The answer fits no open question.
-    """
+    """Go on with a thread; the exit code."""
     # Whoever answered a question before the run can answer another.
     with _session(settings, output, thread_named(thread), human=answer is not None) as session:
         return session.resume(answer)
@@ -126,12 +116,6 @@ class Session:
     """A graph on a thread, and the people around it.
 
     Attributes:
-        graph: Compiled, with a checkpointer.
-        thread: The thread's id.
-        context: The run's settings.
-        resume_command: What the user types to go on with the thread.
-        output: What is told outside of the view.
-        view: Where progress and the end are told.
         asker: Who puts questions to the user; None where nobody can answer.
         yes: Approve every tool call that policy asks about; never one that may have run already.
         metadata: Kept with the thread's checkpoints.
@@ -178,7 +162,10 @@ class Session:
         self._there_is_a_thread()
         complete = (state.values.get("outcome") or {}).get("status") == "complete"
         if answer is not None:
-            self._leg(Command(resume=read_answers(answer, self._pending(), self.thread)))
+            if not (pending := self._pending()):
+                msg = f"Thread {self.thread!r} has no question waiting; leave the answer out."
+                raise AnswerRejected(msg)
+            self._leg(Command(resume=given_answers(answer, pending)))
         elif not state.interrupts and (state.next or not complete):
             self._leg(None)
         return self._settle()
@@ -219,8 +206,7 @@ class Session:
             return []
         place: RunnableConfig = {"configurable": {"thread_id": self.thread, "checkpoint_ns": ""}}
         saved = saver.get_tuple(place)
-        writes = (saved.pending_writes if saved else None) or []
-        ends = [value for _, channel, value in writes if channel == RETURN]
+        ends = Head(saved).returned() if saved else []
         return [end.get("step", end) for end in ends if isinstance(end, Mapping)]
 
     def _stream(self, given: Any, control: RunControl) -> None:
@@ -257,11 +243,11 @@ class Session:
                 return self._tell_waiting(pending)
         return self._tell_end()
 
-    def _answers(self, pending: Sequence[Question]) -> tuple[Answers, bool]:
+    def _answers(self, pending: Sequence[Question]) -> tuple[dict[str, Any], bool]:
         """Answers by question id, and whether the user left the rest open."""
-        answers: Answers = {}
+        answers: dict[str, Any] = {}
         for place, question in enumerate(pending, 1):
-            if self.yes and question.is_call and not question.is_uncertain:
+            if self.yes and question.kind == "call":
                 answers[question.id] = {"type": "approve"}
             elif self.asker is not None:
                 of = f"{place} of {len(pending)}" if len(pending) > 1 else ""

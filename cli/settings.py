@@ -19,8 +19,6 @@ NO_MODEL: Final = (
     " words. Set OPENAI_API_KEY or LOOPWRIGHT_MODEL (and OPENAI_BASE_URL for a server of your own)"
     " to use a real one."
 )
-# No vowels and nothing that looks alike: ids are read aloud and typed.
-_ALPHABET: Final = "23456789bcdfghjkmnpqrstvwxz"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +62,7 @@ class Settings:
     def resume_command(self, thread: str, database: str) -> str:
         """The command that goes on with a thread, with the options that were given.
 
-        Consent is not carried over: `--yes` must be given anew.
-
-        Args:
-            thread: The thread's id.
-            database: The URL of the open database, without a password.
+        Consent is not carried over: `--yes` must be given anew. `database` is without a password.
         """
         given = {
             "--mcp": self.mcp,
@@ -83,11 +77,7 @@ class Settings:
 
 
 def read_goal(goal: str) -> str:
-    """The goal as given, or standard input for `-`.
-
-    Raises:
-        SettingsError: There is nothing but white space.
-    """
+    """The goal as given, or standard input for `-`; white space alone is refused."""
     if goal == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     else:
@@ -100,17 +90,12 @@ def read_goal(goal: str) -> str:
 
 
 def new_thread_id() -> str:
-    """A thread id that can be read and typed: 12 of 27 letters, 57 random bits."""
-    letters = "".join(secrets.choice(_ALPHABET) for _ in range(12))
-    return "-".join((letters[:4], letters[4:8], letters[8:]))
+    """A thread id that can be read aloud and typed: four times four hexadecimal digits."""
+    return "-".join(secrets.token_hex(2) for _ in range(4))
 
 
 def thread_named(thread: str) -> str:
-    """A thread id given by the user.
-
-    Raises:
-        SettingsError: It is empty or holds control characters.
-    """
+    """A thread id given by the user; an empty one, or control characters, are refused."""
     if not thread.strip() or not thread.isprintable():
         msg = f"The thread id {thread!r} cannot be used: give a short printable name."
         raise SettingsError(msg)

@@ -15,11 +15,7 @@ from .settings import Settings
 
 
 def show_threads(settings: Settings, output: Output) -> int:
-    """Print one line a thread, newest first; tab-separated where nobody watches.
-
-    Raises:
-        DatabaseError: The database cannot be opened.
-    """
+    """Print one line a thread, newest first; tab-separated where nobody watches."""
     with open_durability(settings.database_url(DEFAULT_URL)) as durability:
         rows = [_row(thread) for thread in list_threads(durability)]
     if not rows:
@@ -50,11 +46,7 @@ def _table(rows: list[tuple[str, str, str, str]]) -> Table:
 
 
 def show_graph(output: Output, name: str, *, ascii_: bool) -> int:
-    """Print a graph's drawing, as plain text or as Mermaid.
-
-    Raises:
-        SettingsError: There is no graph of this name.
-    """
+    """Print a graph's drawing, as plain text or as Mermaid."""
     drawn = drawn_graph(name).get_graph()
     output.line(_as_text(drawn) if ascii_ else drawn.draw_mermaid().rstrip())
     return Code.COMPLETE

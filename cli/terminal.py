@@ -51,26 +51,23 @@ def without_echo() -> Iterator[None]:
                 termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)
 
 
-def typed_line(prompt: str) -> str:
-    """A line from standard input, without its end.
+def typed_line() -> str:
+    """A line typed by the user; the end of the input counts as wanting to quit.
 
     Ctrl-C ends the wait whenever it comes. `input` alone loses one that comes after the prompt
     and before it reads: Python notes the signal, and then waits for a line all the same.
 
     Raises:
-        EOFError: The input has ended.
         KeyboardInterrupt: Ctrl-C.
     """
+    shown = sys.stdout if sys.stdout.isatty() else sys.stderr
+    shown.write("> ")
+    shown.flush()
     main = threading.current_thread() is threading.main_thread()
-    if not (main and os.name == "posix" and sys.stdin.isatty()):
-        return input(prompt)
-    sys.stdout.write(prompt)
-    sys.stdout.flush()
-    _wait_for_input()
+    if main and os.name == "posix" and sys.stdin.isatty():
+        _wait_for_input()
     line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    return line.rstrip("\n")
+    return line.strip() if line else "q"
 
 
 def _wait_for_input() -> None:

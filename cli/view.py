@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .output import Output, call_text, clean, plural, short
-from .progress import ENDED, FINISHED, Board, Event, Step, Task, line_of, spend_text
+from .progress import FINISHED, UNFINISHED, Board, Event, Step, line_of, spend_text
 from .settings import NO_MODEL
 from .terminal import without_echo
 
@@ -72,9 +72,12 @@ class PlainView:
         if self._output.json:
             self._output.result({**outcome, "thread": self._output.thread})
             return
-        self._output.line(f"\n{clean(outcome['answer'])}\n")
+        self._answer(clean(outcome["answer"]))
         for line in closing_lines(self._output, outcome, evidence):
             self._output.line(line)
+
+    def _answer(self, text: str) -> None:
+        self._output.line(f"\n{text}\n")
 
 
 class LiveView(PlainView):
@@ -115,14 +118,9 @@ class LiveView(PlainView):
         """The next redraw shows it."""
         self._board.stopping = True
 
-    def end(self, outcome: Outcome, evidence: Records) -> None:
-        """Tell the end, with the answer as Markdown."""
-        self._console.print()
+    def _answer(self, text: str) -> None:
         # Addresses are spelled out: a link must not hide where it leads.
-        self._console.print(Markdown(clean(outcome["answer"]), hyperlinks=False))
-        self._console.print()
-        for line in closing_lines(self._output, outcome, evidence):
-            self._console.print(Text(line), soft_wrap=True)
+        self._console.print("", Markdown(text, hyperlinks=False), "")
 
     def _drawn(self) -> RenderableType:
         with self._lock:
@@ -164,10 +162,10 @@ def _work_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
         left = len(board.steps) - rows
         return [*_cut(left, "above"), *map(_step_row, board.steps[-rows:])]
     tasks = list(board.tasks.values())
-    done = sum(task.status in FINISHED for task in tasks)
-    noun = "step" if any(task.tool for task in tasks) else "task"
+    done = sum(task["status"] in FINISHED for task in tasks)
+    noun = "step" if any(task.get("tool") for task in tasks) else "task"
     title = f"{100 * done // len(tasks):3d} %  {done} of {plural(len(tasks), noun)} done"
-    current = next((i for i, task in enumerate(tasks) if task.status not in ENDED), len(tasks))
+    current = next((i for i, task in enumerate(tasks) if task["status"] in UNFINISHED), len(tasks))
     first = max(0, min(current - 1, len(tasks) - rows))
     table = Table.grid(padding=(0, 1), expand=True)
     for longest in (None, 16, 18):
@@ -191,41 +189,39 @@ def _step_row(step: Step) -> Text:
     return row.append(step.text, style="" if step.status else "dim")
 
 
-def _task_cells(board: Board, name: str, task: Task) -> list[Text]:
+def _task_cells(board: Board, name: str, task: Mapping[str, Any]) -> list[Text]:
     """Icon, id, a step's tool, what it is for, how far it is."""
-    icon, style = _ICONS.get("awaiting_approval" if task.asks else task.status, ("?", ""))
+    tool, status, why = task.get("tool", ""), task["status"], short(task.get("feedback") or "", 200)
+    icon, style = _ICONS.get("awaiting_approval" if task.get("asks") else status, ("?", ""))
     plain = "" if style == "cyan" else style
-    words = short(task.description, 200)
-    if task.note and task.status in ENDED:
-        words = (
-            short(task.note, 200)
-            if task.tool
-            else f"{words}  {task.status}: {short(task.note, 200)}"
-        )
+    words = short(task.get("description", ""), 200)
+    if why and status not in {*UNFINISHED, "completed"}:
+        words = why if tool else f"{words}  {status}: {why}"
     return [
         Text(f"  {icon}", style=style),
         Text(short(name, 40), style=plain),
-        Text(short(task.tool, 40), style="dim"),
+        Text(short(tool, 40), style="dim"),
         Text(words, style=plain),
         Text(_how_far(board, task), style="dim"),
     ]
 
 
-def _how_far(board: Board, task: Task) -> str:
+def _how_far(board: Board, task: Mapping[str, Any]) -> str:
     """What a step waits for, or what it has taken."""
-    if task.asks:
+    if task.get("asks"):
         return "waits for your approval"
-    if not task.tool:
+    if not task.get("tool"):
         return ""
-    if task.status == "pending":
-        known = [name for name in task.after if name in board.tasks]
-        waits = ", ".join(name for name in known if board.tasks[name].status not in FINISHED)
+    if task["status"] == "pending":
+        known = [str(name) for name in task.get("depends_on") or () if str(name) in board.tasks]
+        waits = ", ".join(name for name in known if board.tasks[name]["status"] not in FINISHED)
         # One that could begin waits for a step that runs, or for a slot.
-        running = any(other.status == "in_progress" for other in board.tasks.values())
+        running = any(other["status"] == "in_progress" for other in board.tasks.values())
         return short(f"waits for {waits or 'its turn'}", 60) if waits or running else ""
-    attempts = plural(task.attempts, "attempt") if task.attempts > 1 else ""
-    seconds = f"{task.seconds:.1f} s" if task.attempts and task.status in ENDED else ""
-    return ", ".join(filter(None, (attempts, seconds)))
+    made = int(task.get("attempts") or 0)
+    attempts = plural(made, "attempt") if made > 1 else ""
+    ended = made and task["status"] not in UNFINISHED
+    return ", ".join(filter(None, (attempts, f"{task.get('seconds', 0):.1f} s" if ended else "")))
 
 
 def closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[str]:

@@ -106,6 +106,32 @@ def test_an_answer_resumes_a_waiting_thread(capsys):
     assert paid == [5]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("banana", "an answer is approve, reject"), ("", "an answer is"), ("[]", "one answer is wanted"),
+        ('{"type": "fly"}', "type is approve, reject"), ('{"type": "edit"}', "args"),
+    ],
+)  # fmt: skip
+def test_what_is_no_answer_is_refused_and_the_question_stays_open(wrong, says):
+    saver, turns = InMemorySaver(), paying(5)
+    session(turns, "q", saver=saver).run("x")
+    later = session({**turns, "executor": [report("paid")]}, saver=saver)
+    with pytest.raises(AnswerRejected, match=says) as told:
+        later.resume(wrong)
+    assert "stays open" in str(told.value)
+    assert later.resume("approve") == 0
+    assert paid == [5]
+
+
+def test_a_question_for_words_takes_no_approval():
+    asks = plan(needsMorePlanning=True, missingInformation=["When?"])
+    saver = InMemorySaver()
+    assert session({"planner": [asks]}, saver=saver).run("x") == 5
+    with pytest.raises(AnswerRejected, match="respond: text"):
+        session({}, saver=saver).resume("approve")
+
+
 def test_a_pending_question_is_asked_again_on_resume():
     saver, turns = InMemorySaver(), paying(5)
     session(turns, "q", saver=saver).run("x")
