@@ -4,18 +4,20 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NotRequired
+from typing import Any, Final, NotRequired, cast
 
 from langchain_core.messages import ToolMessage
 from typing_extensions import TypedDict
 
-from ..hooks.registry import Hooks
-from ..state.events import Emit
+from ..state.evidence import UNCERTAIN, Evidence
+from ..state.session import Emit
 from ..state.statuses import ToolStatus, advance
+from ..turn.scope import RunScope
 from .gate import PlannedCall
 from .results import NOTHING, ToolResult
 
 _EVENT_TEXT: Final = 2_000
+_NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server"})
 
 
 class CallRecord(TypedDict):
@@ -51,12 +53,10 @@ class Pass:
     Attributes:
         records: The calls that are answered, in the order of the message.
         waiting: The others, in the same order: they, or what stands before them, need a human.
-        wrote: Whether a tool that is not read-only was called.
     """
 
     records: list[CallRecord]
     waiting: list[PlannedCall]
-    wrote: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,13 +165,21 @@ def _message(call: PlannedCall, answer: Answered) -> ToolMessage:
     )
 
 
-async def tell_waiting(call: PlannedCall, hooks: Hooks, emit: Emit, thread_id: str) -> None:
+def as_evidence(record: CallRecord) -> Evidence:
+    """A call that was answered, as the state keeps it."""
+    kept: dict[str, Any] = {k: v for k, v in record.items() if k not in _NOT_KEPT}
+    if record["reason"] == UNCERTAIN and record["server"]:
+        kept["server"] = record["server"]
+    return cast("Evidence", kept)
+
+
+async def tell_waiting(scope: RunScope, call: PlannedCall) -> None:
     """Let `Notification` hooks know that a call waits for a human."""
-    if not hooks.listens("Notification"):
+    if not scope.hooks.listens("Notification"):
         return
     asked = "may have run already" if call.get("uncertain") else "needs an approval"
-    await hooks.fire(
-        "Notification", emit=emit, thread=thread_id, notification_type="ToolPermission",
+    await scope.hooks.fire(
+        "Notification", emit=scope.emit, thread=scope.thread, notification_type="ToolPermission",
         message=f"The call of {call['name']} {asked}: {call['reason']}",
         details={"id": call["id"], "tool_name": call["name"], "tool_input": call["args"]},
     )  # fmt: skip

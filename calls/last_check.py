@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..doors.journal import Journal
-from ..hooks.registry import Hooks
-from ..state.events import Emit
 from ..state.statuses import ToolStatus
 from ..tools.catalog import CatalogTool
+from ..turn.scope import RunScope
 from .advice import DO_WITHOUT, REPORT_DOUBT, REPORT_IT, SEND_ANEW
 from .dedupe import asked_again
 from .gate import Gate, PlannedCall, unknown_tool
@@ -49,11 +47,8 @@ Step = Ready | Settled
 class Settling:
     """Settles the calls of one message."""
 
+    scope: RunScope
     gate: Gate
-    journal: Journal
-    thread_id: str
-    hooks: Hooks
-    emit: Emit
 
     async def settle(self, call: PlannedCall, decision: Mapping[str, Any] | None) -> Step:
         """Say whether a call runs. Catalog and policy may have changed since it was planned.
@@ -82,14 +77,14 @@ class Settling:
         step = await self.settle(call, None)
         if isinstance(step, Settled):
             return step
-        blocked = await check_edit(step.tool, step.args, self.hooks, emit=self.emit)
+        blocked = await check_edit(step.tool, step.args, self.scope.hooks, emit=self.scope.emit)
         return denied(blocked) if blocked else step
 
     async def _granted(self, call: PlannedCall, tool: CatalogTool, step: Settled) -> Step:
         """A call that went without a question because the human had allowed it for the thread."""
         if step not in (denied(_UNAPPROVED), denied(NOT_INTERACTIVE)):
             return step
-        gate = replace(self.gate, grants=await self.journal.grants(self.thread_id))
+        gate = replace(self.gate, grants=await self.scope.journal.grants(self.scope.thread))
         return self._judged(gate, call, tool, call["args"])
 
     async def _approved(
@@ -108,7 +103,7 @@ class Settling:
         step = self._judged(self.gate, call, tool, args, asked=True)
         if isinstance(step, Settled):
             return replace(step, args=args)
-        blocked = await check_edit(tool, step.args, self.hooks, emit=self.emit)
+        blocked = await check_edit(tool, step.args, self.scope.hooks, emit=self.scope.emit)
         return replace(denied(blocked), args=step.args) if blocked else replace(step, again=again)
 
     def _judged(

@@ -1,55 +1,56 @@
-"""What happens between planning the calls of a message and their first step."""
+"""The calls of a message: checked, judged, and scheduled or asked about before one of them runs."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, cast
+from typing import Any, cast
 
-from ..doors.journal import Journal
-from ..hooks.registry import Hooks
-from ..state.events import Emit
+from langchain_core.messages import AIMessage
+
+from ..turn.scope import RunScope
 from .call_records import Course, tell_waiting
-from .gate import Gate, PlannedCall
+from .gate import Gate, PlannedCall, plan_calls
 from .grants import is_granted
 from .policy import GRANTED, NOT_INTERACTIVE
-
-_NO_HOOKS: Final = Hooks()
+from .tool_hooks import before_tools
+from .toolbox import Toolbox
 
 
 async def open_calls(
-    planned: Sequence[PlannedCall],
-    gate: Gate,
+    scope: RunScope,
+    toolbox: Toolbox,
+    message: AIMessage,
     *,
-    journal: Journal,
-    thread_id: str,
-    emit: Emit,
-    hooks: Hooks = _NO_HOOKS,
+    round_: int,
+    complete: bool = True,
 ) -> list[PlannedCall]:
-    """Schedule the calls of a message, or put them on the list of those a human must approve.
+    """Check and judge the calls of a message, let hooks change them, and schedule or ask.
 
     What the human has allowed for the thread is not asked again. Every step is told as an event,
     and `Notification` hooks hear of each call that begins to wait.
 
     Args:
-        planned: What `plan_calls` gave, after the hooks that may change it.
-        gate: What they were judged by.
-        journal: Keeps what the human has allowed.
-        thread_id: The thread; "" where the graph runs without one.
-        emit: Takes the `tool_call` events.
-        hooks: The graph's hooks.
+        scope: The run; its path begins the ids of the calls.
+        toolbox: What can be called, and by which policy.
+        message: The model's message.
+        round_: The model turn, next in the ids of its calls.
+        complete: False where the message was cut, so that no call in it can be trusted.
     """
+    gate = await toolbox.gate(scope)
+    calls = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
+    planned = await before_tools(calls, gate, scope.hooks, emit=scope.emit)
     asked = any(_wants_approval(call) for call in planned)
-    grants = await journal.grants(thread_id) if asked else []
+    grants = await scope.journal.grants(scope.thread) if asked else []
     opened: list[PlannedCall] = []
     for call in planned:
         settled = released(call, gate, grants)
-        course = Course(settled, emit, "validating")
+        course = Course(settled, scope.emit, "validating")
         course.tell()
         if settled["action"] == "allow":
             course.to("scheduled")
         elif settled["action"] == "ask":
             settled["expires_at"] = _end_of_question(settled, gate)
             course.to("awaiting_approval")
-            await tell_waiting(settled, hooks, emit, thread_id)
+            await tell_waiting(scope, settled)
         opened.append({**settled, "status": course.status})
     return opened
 

@@ -8,23 +8,19 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from langgraph.errors import GraphBubbleUp
-from langgraph.store.base import BaseStore
 
-from ..doors.journal import Journal, memory_journal
-from ..hooks.registry import Hooks
-from ..state.context import Context
-from ..state.events import Emit
 from ..state.evidence import GAVE_UP, Evidence
 from ..state.repetition import repeats
 from ..tools.catalog import READER
+from ..turn.scope import RunScope
 from .advice import ANSWER_NOW, REPORT_DOUBT
 from .call_journal import Book, Doubt, Recorded
 from .call_records import Answered, CallRecord, Course, Pass, ended, tell_waiting
 from .dedupe import Memory
-from .gate import Gate, PlannedCall, deadline_of, decision_on, runnable
+from .gate import PlannedCall, deadline_of, decision_on, runnable
 from .last_check import Ready, Settled, Settling, Step
 from .one_call import Ended, call_python, run_once
 from .results import ToolResult, failure
@@ -33,6 +29,11 @@ from .tool_hooks import TailCall, after_tool
 from .toolbox import Toolbox
 from .waiting import in_order
 
+NOT_RECORDED: Final = (
+    "Tool calls are recorded in memory only, so after a crash a call that changed something could "
+    "be made again: build the graph with durability=open_durability(url), or set "
+    "LOOPWRIGHT_DATABASE_URL where a server loads it."
+)
 _SPENT: Final = f"Not run: the run's allowance of tool calls is used up. {ANSWER_NOW}"
 _IN_DOUBT: Final = (
     "This call may have taken effect already: {why}. It cannot be run again now: {bar} "
@@ -44,31 +45,13 @@ _UNCERTAIN: Final = (
 )
 
 
-class ToolBudget(Protocol):
-    """What the run's ledger must offer."""
-
-    def reserve_tool_calls(self, n: int, /) -> int:
-        """Take up to n calls from the allowance; returns how many were granted."""
-
-
 async def run_calls(
+    scope: RunScope,
+    toolbox: Toolbox,
     calls: Sequence[Mapping[str, Any]],
     *,
-    toolbox: Toolbox,
-    context: Context,
     decisions: Mapping[str, Mapping[str, Any]] | None = None,
-    emit: Emit | None = None,
-    store: BaseStore | None = None,
-    thread_id: str = "",
-    user_id: str | None = None,
-    ledger: ToolBudget | None = None,
-    journal: Journal | None = None,
-    place: str = "",
-    turn: str = "",
-    agent: str = "",
     history: Sequence[Evidence] = (),
-    hooks: Hooks | None = None,
-    can_ask: bool = True,
     plain: bool = False,
 ) -> Pass:
     """Run those calls of a message that may run now, and answer those that can be answered.
@@ -79,23 +62,12 @@ async def run_calls(
     after a crash; one that may have been made is asked about, or refused where nobody can be.
 
     Args:
-        calls: What `plan_calls` gave, or an earlier pass left waiting.
+        scope: The run. That a write was recorded nowhere but in memory is added to its notes.
         toolbox: Where the tools are.
-        context: The run's settings.
+        calls: What `open_calls` gave, or an earlier pass left waiting.
         decisions: The human's answers by `decision_key`: `{"type": "approve"}`, `{"type":
             "reject", "message"?}`, `{"type": "edit", "args"}`, `{"type": "respond", "message"}`.
-        emit: Takes a `tool_call` event at each step of a call.
-        store: Keeps results that are too long to show; without one they stay in memory.
-        thread_id: The thread, told to the tools and used to keep results apart.
-        user_id: Whose headers MCP servers get.
-        ledger: Grants tool calls; what it does not grant is answered as not run.
-        journal: Records writes; without one they are recorded for this pass only.
-        place: The graph's checkpoint namespace without the node's own task.
-        turn: The user turn's name.
-        agent: The graph or sub-agent, as the policy's rules name it.
         history: The calls of the task or turn so far, for the loop guard.
-        hooks: The graph's hooks.
-        can_ask: Whether a question can be put and the run resumed with its answer.
         plain: Give a reused result as it was, for a program that reads it; without it the text
             tells the model that it is not new.
 
@@ -107,24 +79,23 @@ async def run_calls(
     """
     planned = [cast("PlannedCall", call) for call in calls]
     decided, now = decisions or {}, runnable(planned, decisions or {})
-    journal = journal or memory_journal()
     # What policy asks about by now was approved, or is refused as such: see `Settling`.
-    gate = Gate(await toolbox.catalog(user_id), toolbox.policy, context, can_ask=True, agent=agent)
+    gate = await toolbox.gate(replace(scope, can_ask=True))
     run = _Run(
-        settling=Settling(
-            gate=gate, journal=journal, thread_id=thread_id, hooks=hooks or Hooks(),
-            emit=emit or _silent,
-        ),
-        book=Book(journal, thread_id or turn, place, turn),
+        scope=scope,
+        settling=Settling(scope=scope, gate=gate),
+        book=Book(scope.journal, scope.thread or scope.turn, scope.place, scope.turn),
         toolbox=toolbox,
-        memory=toolbox.memory(thread_id, turn),
-        results=ResultStore(store or toolbox.spare_store(thread_id), thread_id),
+        memory=toolbox.memory(scope.thread, scope.turn),
+        results=ResultStore(scope.store or toolbox.spare_store(scope.thread), scope.thread),
         history=_before(history, planned),
-        store=store, user_id=user_id, ledger=ledger, can_ask=can_ask, plain=plain,
-    )  # fmt: skip
+        plain=plain,
+    )
     pairs = [(c, await run.settling.settle(c, decision_on(c, decided))) for c in now]
     ends = await in_order([(_is_write(step), partial(run.take, c, step)) for c, step in pairs])
-    return _passed(planned, dict(zip((c["id"] for c in now), ends, strict=True)), wrote=run.wrote)
+    if run.wrote and scope.durable and not scope.journal.durable:
+        scope.notes.append(NOT_RECORDED)
+    return _passed(planned, dict(zip((c["id"] for c in now), ends, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -134,12 +105,10 @@ class _Waiting:
     call: PlannedCall
 
 
-def _passed(
-    planned: Sequence[PlannedCall], ends: Mapping[str, CallRecord | _Waiting], *, wrote: bool
-) -> Pass:
+def _passed(planned: Sequence[PlannedCall], ends: Mapping[str, CallRecord | _Waiting]) -> Pass:
     reached = [(call, ends.get(call["id"], _Waiting(call))) for call in planned]
     records = [end for _, end in reached if not isinstance(end, _Waiting)]
-    return Pass(records, [end.call for _, end in reached if isinstance(end, _Waiting)], wrote)
+    return Pass(records, [end.call for _, end in reached if isinstance(end, _Waiting)])
 
 
 def _before(history: Sequence[Evidence], calls: Sequence[PlannedCall]) -> list[Evidence]:
@@ -158,39 +127,24 @@ def _may_have_run(call: PlannedCall, step: Settled) -> bool:
     return asked_for and step.reason != GAVE_UP
 
 
-def _silent(_: dict[str, Any]) -> None:
-    """Where nobody listens."""
-
-
 @dataclass(kw_only=True)
 class _Run:
     """What the calls of one pass share. `held` once one of them must wait for a human."""
 
+    scope: RunScope
     settling: Settling
     book: Book
     toolbox: Toolbox
     memory: Memory
     results: ResultStore
     history: list[Evidence]
-    store: BaseStore | None
-    user_id: str | None
-    ledger: ToolBudget | None
-    can_ask: bool
     plain: bool
     held: bool = field(default=False, init=False)
     wrote: bool = field(default=False, init=False)
 
-    @property
-    def emit(self) -> Emit:
-        return self.settling.emit
-
-    @property
-    def context(self) -> Context:
-        return self.settling.gate.context
-
     async def take(self, call: PlannedCall, step: Step) -> CallRecord | _Waiting:
         """Take one call to its end, or to where it must wait."""
-        course = Course(call, self.emit, call.get("status", "validating"))
+        course = Course(call, self.scope.emit, call.get("status", "validating"))
         if isinstance(step, Settled):
             return await self._answered(call, step, course)
         if self.held and not step.tool.read_only:
@@ -236,7 +190,7 @@ class _Run:
         self, call: PlannedCall, args: dict[str, Any], doubt: Doubt, course: Course
     ) -> CallRecord | _Waiting:
         """A call that may have been made: a human decides, or nobody repeats it."""
-        if not self.can_ask:
+        if not self.scope.can_ask:
             text = _UNCERTAIN.format(why=doubt.why)
             refused = Answered(ToolResult(text, is_error=True), "cancelled", "uncertain")
             return ended(call, args, refused, course)
@@ -247,7 +201,7 @@ class _Run:
             "uncertain": doubt.why, "doubts": call.get("doubts", 0) + 1, "expires_at": None,
             "status": course.status,
         })  # fmt: skip
-        await tell_waiting(asked, self.settling.hooks, self.emit, self.settling.thread_id)
+        await tell_waiting(self.scope, asked)
         return _Waiting(asked)
 
     async def _once_allowed(
@@ -262,7 +216,11 @@ class _Run:
             told = ToolResult(circle.text, is_error=True)
             return Answered(told, "error", circle.reason, same_as=circle.same_as)
         async with self.memory.use(
-            ready.tool, ready.args, context=self.context, user_id=self.user_id, again=ready.again
+            ready.tool,
+            ready.args,
+            context=self.scope.context,
+            user_id=self.scope.user,
+            again=ready.again,
         ) as use:
             if use.known is not None:
                 known = use.known
@@ -276,7 +234,7 @@ class _Run:
             return answer
 
     async def _paid(self, call: PlannedCall, ready: Ready, course: Course) -> Answered | Doubt:
-        if self.ledger is not None and not self.ledger.reserve_tool_calls(1):
+        if not self.scope.budget.reserve_tool_calls(1):
             spent = Answered(ToolResult(_SPENT, is_error=True), "error")
             if ready.tool.read_only:
                 return spent
@@ -312,8 +270,8 @@ class _Run:
     async def _made(self, call: PlannedCall, ready: Ready, course: Course) -> Answered:
         """Call the tool; what it gave is shown to the hooks and cut to size."""
         course.run(ready.args)
-        began, tool, cap = time.monotonic(), ready.tool, self.context.result_cap
-        deadline = deadline_of(call, tool, self.context)
+        began, tool, cap = time.monotonic(), ready.tool, self.scope.context.result_cap
+        deadline = deadline_of(call, tool, self.scope.context)
         if tool is READER:
             made, stored = await run_once(tool, self.results.read(ready.args, cap), deadline), ""
         else:
@@ -334,26 +292,26 @@ class _Run:
     async def _sent(self, call: PlannedCall, ready: Ready) -> Any:
         tool = ready.tool
         about = {
-            "loopwright/thread": self.settling.thread_id,
+            "loopwright/thread": self.scope.thread,
             "loopwright/task": call["task"],
             "loopwright/call": call["id"],
             "loopwright/idempotency_key": self.book.key(call, ready).idempotency_key,
         }
         if tool.tool is None:
             return await self.toolbox.call_server(
-                tool, ready.args, user_id=self.user_id, meta=about, emit=self.emit
+                tool, ready.args, user_id=self.scope.user, meta=about, emit=self.scope.emit
             )
         told = {"type": "tool_output", "id": call["id"], "task": call["task"], "tool": call["name"]}
         return await call_python(
-            tool, ready.args, call_id=call["call_id"], about=about, context=self.context,
-            store=self.store, write=lambda value: self.emit({**told, "value": value}),
+            tool, ready.args, call_id=call["call_id"], about=about, context=self.scope.context,
+            store=self.scope.store, write=lambda value: self.scope.emit({**told, "value": value}),
         )  # fmt: skip
 
     async def _hooked(self, call: PlannedCall, ready: Ready, made: Ended) -> ToolResult:
         original = call.get("tail_of", "")
         tail: TailCall | None = None if original else partial(self._tail, call)
         return await after_tool(
-            ready.tool, ready.args, made.result, self.settling.hooks, emit=self.emit, tail=tail,
+            ready.tool, ready.args, made.result, self.scope.hooks, emit=self.scope.emit, tail=tail,
             original=original,
         )  # fmt: skip
 
@@ -369,7 +327,7 @@ class _Run:
             return failure(f"A hook asked for {name} after this call, but: {step.text}")
         if not step.tool.read_only:
             self.memory.written(step.tool.server)
-        course = Course(tail, self.emit, "scheduled")
+        course = Course(tail, self.scope.emit, "scheduled")
         answer = await self._paid(tail, step, course)
         if isinstance(answer, Doubt):
             return failure(f"A hook asked for {name} after this call, but {answer.why}")

@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 
 from ..hooks.contract import Verdict
 from ..hooks.registry import Hooks
-from ..state.events import Emit
+from ..state.session import Emit
 from ..tools.catalog import CatalogTool
 from .gate import Gate, PlannedCall
 from .policy import NOT_INTERACTIVE

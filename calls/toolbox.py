@@ -15,14 +15,15 @@ from langgraph.store.memory import InMemoryStore
 
 from ..doors.background import hop, run_blocking
 from ..state.errors import SyncCallInLoop
-from ..state.events import Emit
+from ..state.session import Emit
 from ..tools.catalog import Catalog, CatalogTool, build_catalog
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
 from ..tools.mcp.servers import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
+from ..turn.scope import RunScope
 from .dedupe import Memory
-from .gate import unknown_tool
+from .gate import Gate, unknown_tool
 from .policy import Policy, PolicyLike
 
 T = TypeVar("T")
@@ -81,6 +82,11 @@ class Toolbox:
         if listings is None:
             listings = await self._home.visit(lambda servers: servers.listings(user_id))
         return self._name(listings)
+
+    async def gate(self, scope: RunScope) -> Gate:
+        """What judges the calls of a run."""
+        catalog = await self.catalog(scope.user)
+        return Gate(catalog, self.policy, scope.context, scope.can_ask, agent=scope.agent)
 
     def spare_store(self, thread_id: str) -> InMemoryStore:
         """Where a run without a store keeps its long results: in memory, for the last threads."""

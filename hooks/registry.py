@@ -10,7 +10,7 @@ from typing import Any, Final
 from langchain_core.runnables.config import var_child_runnable_config
 
 from ..state.errors import SettingsError
-from ..state.events import Emit
+from ..state.session import Emit
 from .contract import EVENTS, MATCHED, NOTHING, Hook, HookEvent, Verdict
 from .merging import carried_on, merge
 from .running import Ran, run_hook

@@ -7,13 +7,11 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from ..hooks.registry import Hooks
-from ..state.context import Context
 from ..state.contracts import Contract
 from ..state.errors import ModelCallFailed
-from ..state.events import Emit
 from ..state.spend import Spend, add_spend, model_spend
-from ..turn.budget import Ledger, Limit, tokens_of
+from ..turn.budget import Limit, tokens_of
+from ..turn.scope import RunScope
 from .choice import Chosen, Models
 from .model_hooks import Request, after_model, as_configured, before_model, restrained
 from .reading import Reading, read_answer
@@ -23,7 +21,6 @@ from .structured import ask_once
 C = TypeVar("C", bound=Contract)
 
 MAX_ASKS: Final = 3
-NO_HOOKS: Final = Hooks()
 _LONGEST_QUOTE: Final = 6_000
 
 
@@ -47,42 +44,39 @@ class Answer(Generic[C]):
     """False where the message was cut or filtered: its tool calls must not run."""
     refused: Limit | Literal["hook"] | None = None
     """What kept it from being asked, or its answer from being used: a limit, or a hook."""
-    notes: list[str] = field(default_factory=list)
-    """What went wrong on the way without spoiling the answer: another model had to be asked."""
 
 
 async def ask(
+    scope: RunScope,
     models: Models,
     role: str,
     messages: Sequence[BaseMessage],
     *,
-    context: Context,
-    ledger: Ledger,
     tools: Sequence[dict[str, Any]] = (),
     contract: type[C] | None = None,
     check: Callable[[C], list[str]] | None = None,
     read: Callable[[AIMessage], Reading[C]] | None = None,
     most_asks: int = MAX_ASKS,
     bump: int = 0,
-    emit: Emit | None = None,
-    hooks: Hooks = NO_HOOKS,
 ) -> Answer[C]:
     """Ask the model of a role, again with the problems named where its answer is malformed.
 
+    Every ask is reserved in the run's budget and added to it. Hooks may change each request,
+    answer in the model's place, or refuse. Events: retry, fallback, budget, warning, hook, model.
+    What went wrong without spoiling the answer, as where another model had to be asked, is added
+    to the scope's notes.
+
     Args:
+        scope: The run.
         models: Where models come from.
         role: Who asks.
         messages: The conversation.
-        context: Settings of the run.
-        ledger: Budget of the run; every ask is reserved in it and added to it.
         tools: Tools the model may call, in OpenAI's format. Real calls win over a contract.
         contract: What the answer must be.
         check: Names problems of a valid contract, which are fed back like malformed answers.
         read: Reads an answer that is no contract; its problems are fed back likewise.
         most_asks: How often a malformed answer is asked for.
         bump: How many tiers stronger than usual.
-        emit: Takes events: retry, fallback, budget, warning, hook, model.
-        hooks: May change each request, answer in the model's place, or refuse.
 
     Returns:
         The answer. A bad one is described in `problems`, never raised.
@@ -91,10 +85,10 @@ async def ask(
         ModelUnavailable: If the model cannot be built.
         ModelCallFailed: If no model could be reached.
     """
-    chosen = models.at_hand(role, context, bump=bump)
+    chosen = models.at_hand(role, scope.context, bump=bump)
     if chosen is None:  # clients read certificates and configuration files when they are built
-        chosen = await asyncio.to_thread(models.choose, role, context, bump=bump)
-    caller = _Caller(models, role, chosen, context, ledger, tools, contract, hooks, emit or _nobody)
+        chosen = await asyncio.to_thread(models.choose, role, scope.context, bump=bump)
+    caller = _Caller(scope, models, role, chosen, tools, contract)
     answer: Answer[C] = Answer(AIMessage(""), model=chosen.name)
     extra: list[BaseMessage] = []
     for _ in range(most_asks):
@@ -114,7 +108,7 @@ async def ask(
             break
         extra = _repair(reading, contract)
     caller.report(answer)
-    return replace(answer, notes=caller.notes)
+    return answer
 
 
 @dataclass(frozen=True)
@@ -137,31 +131,28 @@ class _Turn:
 class _Caller:
     """Makes the provider calls of one `ask` and tells what they used."""
 
+    scope: RunScope
     models: Models
     role: str
     chosen: Chosen
-    context: Context
-    ledger: Ledger
     tools: Sequence[dict[str, Any]]
     contract: type[Contract] | None
-    hooks: Hooks
-    emit: Emit
-    notes: list[str] = field(default_factory=list)
 
     async def turn(self, messages: list[BaseMessage]) -> _Turn:
         """Ask once, with the hooks around it."""
-        request = Request(messages, self.tools)
-        if self.hooks:
-            request = await before_model(self.hooks, request, self.chosen, self._tell)
+        request, hooks = Request(messages, self.tools), self.scope.hooks
+        if hooks:
+            request = await before_model(hooks, request, self.chosen, self.scope.emit)
         if request.refused:
             return _Turn(request, self.chosen, refused="hook")
         if request.answer is not None:
             return _Turn(request, self.chosen)
-        if not self.ledger.reserve_model_call():
-            return _Turn(request, self.chosen, refused=self.ledger.exhausted or "model_calls")
+        if not self.scope.budget.reserve_model_call():
+            spent = self.scope.budget.exhausted or "model_calls"
+            return _Turn(request, self.chosen, refused=spent)
         message, answered, spend = await self.call(await self._wanted(request), request)
-        if self.hooks:
-            request = await after_model(self.hooks, request, answered, message, self._tell)
+        if hooks:
+            request = await after_model(hooks, request, answered, message, self.scope.emit)
         else:
             request = replace(request, answer=message)
         return _Turn(request, answered, spend, 1, "hook" if request.refused else None)
@@ -182,12 +173,12 @@ class _Caller:
             )  # fmt: skip
             if took_tools and not chosen.quirks.takes_tools:
                 text = f"The model {chosen.name} takes no tools: it answers without them."
-                self._tell({"type": "warning", "text": text})
+                self.scope.emit({"type": "warning", "text": text})
             return message
 
         try:
             message, answered = await call_with_retries(
-                wanted, self.role, attempt, context=self.context, emit=self._tell
+                wanted, self.role, attempt, context=self.scope.context, emit=self._tell
             )
         except ModelCallFailed:
             self._add(model_spend(self.role, wanted.name, 0, 0))
@@ -197,32 +188,26 @@ class _Caller:
         return message, answered, spend
 
     def _tell(self, event: dict[str, Any]) -> None:
-        """Emit an event, and note it if the user should still know of it after the run."""
+        """Emit an event; a fallback is something the user should know of after the run."""
         if event["type"] == "fallback":
             # The type of the error alone: its words may hold what must not be saved.
             why = event["error"].partition(":")[0]
-            self.notes.append(
+            self.scope.notes.append(
                 f"The {event['role']}'s model {event['model']} did not answer ({why}); "
                 f"{event['to']} was asked instead."
             )
-        elif event["type"] == "warning":
-            self.notes.append(event["text"])
-        self.emit(event)
+        self.scope.emit(event)
 
     def _add(self, spend: Spend) -> None:
-        self.ledger.add(spend)
-        for warning in self.ledger.near():
-            self.emit(dict(warning))
+        self.scope.budget.add(spend)
+        for warning in self.scope.budget.near():
+            self.scope.emit(dict(warning))
 
     def report(self, answer: Answer[Any]) -> None:
-        self.emit(
+        self.scope.emit(
             {"type": "model", "role": self.role, "model": answer.model, "asks": answer.asks}
             | {key: answer.spend.get(key, 0) for key in ("input_tokens", "output_tokens")}
         )
-
-
-def _nobody(_: dict[str, Any]) -> None:
-    """Take an event where nobody listens."""
 
 
 def _answer(reading: Reading[C], turn: _Turn, before: Answer[C]) -> Answer[C]:

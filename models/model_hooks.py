@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_snake
 from ..hooks.contract import Verdict
 from ..hooks.reading import ToolConfig
 from ..hooks.registry import Hooks
-from ..state.events import Emit
+from ..state.session import Emit
 from .choice import Chosen
 from .reading import Reading
 

@@ -19,7 +19,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.context import Context
 from ..state.errors import LoopwrightError, ModelCallFailed
-from ..state.events import Emit
+from ..state.session import Emit
 from .choice import Chosen
 from .structured import status_of
 

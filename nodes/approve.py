@@ -1,6 +1,7 @@
 """Ask a human about one tool call. One interrupt, one action, nothing before it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,9 +14,9 @@ from ..calls.grants import Grant, grant
 from ..calls.opening import released
 from ..calls.question import decided, misplaced, objection_to, question
 from ..state.calling import CallState
-from ..state.context import Context, context_of
+from ..state.context import Context
 from ..state.questions import Answer
-from ..turn.scope import thread_id, user_id
+from ..turn.scope import scope_of
 from .parts import Parts
 
 
@@ -38,7 +39,7 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
     answer = interrupt(question(call, state.objections.get(key, "")), response_schema=Answer)
     objection = misplaced(call, answer)
     if not objection and answer.type == "edit":
-        gate = await _gate(runtime, parts)
+        gate = await _gate(state, runtime, parts)
         objection = objection_to(call, answer.name, answer.args, gate)
     if objection:
         return ApproveUpdate(objections={key: objection})
@@ -47,14 +48,16 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
     if decision["type"] == "approve" and not call.get("uncertain"):
         given = grant(call["name"], call["server"], call["args"], answer.remember)
         if given is not None:
-            await parts.journal.grant(thread_id(), given)
-            update["calls"] = _spared(state.calls, call, given, await _gate(runtime, parts))
+            scope = await scope_of(state, runtime, parts)
+            await scope.journal.grant(scope.thread, given)
+            gate = await _gate(state, runtime, parts)
+            update["calls"] = _spared(state.calls, call, given, gate)
     return update
 
 
-async def _gate(runtime: Runtime[Context], parts: Parts) -> Gate:
-    catalog, context = await parts.toolbox.catalog(user_id()), context_of(runtime)
-    return Gate(catalog, parts.toolbox.policy, context, can_ask=True, agent=parts.name)
+async def _gate(state: CallState, runtime: Runtime[Context], parts: Parts) -> Gate:
+    scope = await scope_of(state, runtime, parts)
+    return await parts.toolbox.gate(replace(scope, can_ask=True))  # somebody has answered
 
 
 def _spared(

@@ -1,6 +1,5 @@
 """Run the calls of one model turn along the one path every call takes."""
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,16 +7,15 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from ..calls.call_records import Pass
+from ..calls.call_records import Pass, as_evidence
 from ..calls.gate import decision_key
+from ..calls.path import run_calls
 from ..state.calling import CallState
-from ..state.context import Context, context_of
+from ..state.context import Context
 from ..state.evidence import Evidence
 from ..state.repetition import strikes_of
 from ..state.spend import Spend
-from ..turn.allowance import ledger_for, spent_since
-from ..turn.events import emitter, noting
-from .calling import as_evidence, caller, not_recorded
+from ..turn.scope import scope_of
 from .parts import Parts
 
 
@@ -37,16 +35,14 @@ class CallsUpdate(TypedDict, total=False):
 
 async def call_tools(state: CallState, runtime: Runtime[Context], *, parts: Parts) -> CallsUpdate:
     """Run what may run now; each call gets one tool message, in this pass or in a later one."""
-    began, context = time.monotonic(), context_of(runtime)
-    emit, notes = noting(emitter(runtime))
-    ledger = await ledger_for(context, state, parts.journal, branch=state.path)
-    call = caller(state, context, parts, store=runtime.store, ledger=ledger, emit=emit)
-    done = await call(state.calls, history=state.evidence)
+    scope = await scope_of(state, runtime, parts)
+    done = await run_calls(
+        scope, parts.toolbox, state.calls, decisions=state.decisions, history=state.evidence
+    )
     update = _changed(state, done)
-    update["spend"] = spent_since(began, Spend(tool_calls=sum(r["counts"] for r in done.records)))
-    notes += not_recorded(parts, wrote=done.wrote)
-    if notes:
-        update["warnings"] = notes
+    update["spend"] = scope.used(Spend(tool_calls=sum(r["counts"] for r in done.records)))
+    if scope.notes:
+        update["warnings"] = scope.notes
     return update
 
 

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from ..calls.call_journal import paused
-from ..doors.journal import CallRow, Journal
+from ..doors.journal import CallRow
 from ..state.evidence import UNCERTAIN, Evidence, merge_records
 from ..state.outcome import Outcome
 from ..state.plan import Task, merge_tasks
+from ..turn.scope import RunScope
 
 _BEFORE: Final = "Before the last run was cut off, it"
 _SHOWN: Final = 300
@@ -25,8 +26,6 @@ class _Worked(Protocol):
     def todos(self) -> Sequence[Task]: ...
     @property
     def evidence(self) -> list[Evidence]: ...
-    @property
-    def turn_id(self) -> str: ...
 
 
 class TakenUp(NamedTuple):
@@ -46,7 +45,7 @@ class TakenUp(NamedTuple):
 
 
 async def taken_up(
-    state: _Worked, ended: Mapping[str, Any], journal: Journal, thread: str, *, same_request: bool
+    scope: RunScope, state: _Worked, ended: Mapping[str, Any], *, same_request: bool
 ) -> TakenUp | None:
     """What a new turn goes on with; None where it begins from nothing.
 
@@ -54,23 +53,20 @@ async def taken_up(
     for it, if it never came to its outcome.
 
     Args:
+        scope: The run, and the turn before.
         state: As the turn before left it.
         ended: What ended inside the step that was under way, as `todos` and `evidence`.
-        journal: Knows the calls of that turn.
-        thread: The thread's id.
         same_request: The new turn takes up the request of the one before.
     """
     cut_off = bool(state.turn) and state.outcome is None
     if not (same_request or cut_off):
         return None
-    before = await _done_before(state, ended, journal, thread)
+    before = await _done_before(scope, state, ended)
     completed = any(task["status"] == "completed" for task in before.tasks)
     return before if same_request or before.evidence or completed else None
 
 
-async def _done_before(
-    state: _Worked, ended: Mapping[str, Any], journal: Journal, thread: str
-) -> TakenUp:
+async def _done_before(scope: RunScope, state: _Worked, ended: Mapping[str, Any]) -> TakenUp:
     """Tasks and evidence of a turn that was cut off, with what its state does not know yet.
 
     Tasks that ended inside the step under way count as ended. Of the others the journal tells
@@ -79,8 +75,8 @@ async def _done_before(
     tasks = merge_tasks(list(state.todos), [ended["todos"]])
     evidence = merge_records(state.evidence, [ended["evidence"]])
     known = frozenset(record["id"] for record in evidence)
-    await journal.at_rest(thread, state.turn_id)
-    rows = await journal.rows(thread, turn=state.turn_id)
+    await scope.journal.at_rest(scope.thread, scope.turn)
+    rows = await scope.journal.rows(scope.thread, turn=scope.turn)
     news = [row for row in rows if row.key.call not in known and not paused(row)]
     told = [_told(task, news) for task in tasks]
     return TakenUp(told, [*evidence, *map(_as_evidence, news)], known, rows)

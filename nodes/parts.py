@@ -12,7 +12,7 @@ from ..hooks.registry import Hooks
 from ..models.choice import Models
 from ..prompts.prompt_manager import PromptManager
 from ..prompts.sections import sections
-from ..state.context import Context
+from ..turn.scope import RunScope
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,9 @@ class Parts:
     """Gives the saver by whose rules threads are locked; None where it is the graph's own."""
     name: str = ""
 
-    def opening(self, role: str, context: Context, data: Mapping[str, object]) -> list[BaseMessage]:
+    def opening(self, scope: RunScope, role: str, data: Mapping[str, object]) -> list[BaseMessage]:
         """The first two messages of a call: the role's system prompt and its data as sections."""
+        context = scope.context
         system = self.prompts.get_prompt(
             role,
             system_context=context.system_context,

@@ -1,9 +1,12 @@
-"""What one run of a graph is begun with, from outside its nodes."""
+"""What one run of a graph is begun with from outside its nodes, and what it tells."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+Emit = Callable[[dict[str, Any]], None]
+"""Takes one event; `type` says which kind it is."""
 
 SESSION_KEY: Final = "__loopwright_session"
 """Where a run's config holds its `Session`: live, and by its underscores in no saved metadata."""

@@ -13,7 +13,7 @@ from langgraph.types import Overwrite
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import request_place
 from ..state.migrations import SCHEMA_VERSION
-from .scope import has_saver
+from .scope import RunScope
 
 S = TypeVar("S", bound=LoopState)
 
@@ -100,21 +100,21 @@ def fresh_turn(state: LoopState) -> LoopUpdate:
     return update
 
 
-def how_to_resume(request_id: str, thread: str, kept: str) -> dict[str, Any] | None:
+def how_to_resume(scope: RunScope, request_id: str, kept: str) -> dict[str, Any] | None:
     """What an outcome says about going on; nothing where the prompt itself is gone.
 
     Args:
+        scope: The run.
         request_id: The turn's, as the state holds it.
-        thread: The thread.
         kept: What a resume does not do again, in words.
     """
     if request_id.startswith(DROPPED):
         return None
-    if not has_saver():
+    if not scope.saved:
         how = "This run was not saved; give the graph a checkpointer to be able to resume."
-        return {"thread_id": thread, "how": how}
+        return {"thread_id": scope.thread, "how": how}
     return {
-        "thread_id": thread,
+        "thread_id": scope.thread,
         "how": "Invoke the graph with input None on this thread, or run `loopwright resume`: "
         f"{kept}, the allowance starts afresh.",
     }

@@ -1,4 +1,4 @@
-"""What a run may still use: one ledger for all its nodes, tasks and branches.
+"""What a run may still use: one budget for all its nodes, tasks and branches.
 
 A call is reserved before it is made, so that parallel branches cannot overrun a limit together;
 tokens are only known afterwards, so they may overrun by one call for each running branch.
@@ -13,6 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from typing_extensions import TypedDict
 
 from ..state.context import Context
+from ..state.outcome import Reason
 from ..state.shortened import estimate_tokens
 from ..state.spend import Spend, add_spend
 
@@ -30,7 +31,7 @@ class BudgetWarning(TypedDict):
     of: float
 
 
-class Ledger:
+class Budget:
     """Counts what a user turn has used and refuses what would go over a limit.
 
     Shared by threads and event loops. A reservation counts at once; the spend added later takes
@@ -118,7 +119,7 @@ class Ledger:
             self._spent = add_spend(self._spent, _timeless(spend))
 
     def recall(self, branch: str, spend: Spend) -> None:
-        """Count what a branch used before this ledger began, as its saved state tells.
+        """Count what a branch used before this budget began, as its saved state tells.
 
         Only what is told first of a branch counts: from then on its calls are added one by one.
         """
@@ -144,7 +145,7 @@ class Ledger:
 
     @property
     def recalled_seconds(self) -> float:
-        """Active seconds that the recalled branches had used before this ledger began."""
+        """Active seconds that the recalled branches had used before this budget began."""
         with self._lock:
             if self._recalled_seconds is None:
                 self._recalled_seconds = self.span(self._recalled)
@@ -192,7 +193,7 @@ class Ledger:
 
 
 def _timeless(spend: Spend) -> Spend:
-    """Without seconds: the ledger's clock counts them, side by side branches would count twice."""
+    """Without seconds: the budget's clock counts them, side by side branches would count twice."""
     counted = spend.copy()
     counted.pop("seconds", None)
     return counted
@@ -211,3 +212,10 @@ def tokens_of(asked: Sequence[BaseMessage], answer: AIMessage) -> tuple[int, int
     return estimate_tokens("".join(message.text for message in asked)), estimate_tokens(
         answer.text + calls
     )
+
+
+def limit_reason(limit: str | None) -> Reason:
+    """The outcome's reason for a spent limit, or for a hook that refused."""
+    if limit == "hook":
+        return "DENIED"
+    return "TIMEOUT" if limit == "seconds" else "BUDGET"

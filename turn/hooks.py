@@ -1,6 +1,5 @@
 """The hooks at the two ends of a user turn, and what they add to its prompts."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -8,11 +7,9 @@ from langchain_core.messages import RemoveMessage
 from langgraph.types import Overwrite
 
 from ..hooks.contract import NOTHING, Verdict
-from ..hooks.registry import Hooks
-from ..state.events import Emit
 from ..state.loop import LoopState, LoopUpdate
 from .begin import DROPPED, newest_prompt, request_name
-from .scope import session
+from .scope import RunScope
 
 ANSWER_REJECTED: Final = "The answer was rejected by a hook: {reason}"
 
@@ -31,12 +28,11 @@ class Beginning:
     """The prompt must not be kept either."""
 
 
-async def begin_turn(prompt: str, hooks: Hooks, emit: Emit) -> Beginning:
+async def begin_turn(scope: RunScope, prompt: str) -> Beginning:
     """Ask the BeforeAgent hooks about a prompt, and take along what SessionStart hooks said."""
-    opened = session()
-    verdict = NOTHING
-    if hooks.listens("BeforeAgent"):
-        verdict = await hooks.fire("BeforeAgent", emit=emit, prompt=prompt)
+    opened, verdict = scope.session, NOTHING
+    if scope.hooks.listens("BeforeAgent"):
+        verdict = await scope.hooks.fire("BeforeAgent", emit=scope.emit, prompt=prompt)
     refused = verdict.reason if verdict.blocked else verdict.stop
     return Beginning(
         context=[text for text in (opened.context, verdict.context) if text],
@@ -66,46 +62,34 @@ def begun(beginning: Beginning, state: LoopState) -> LoopUpdate:
     return update
 
 
-async def end_turn(prompt: str, answer: str, hooks: Hooks, emit: Emit, *, again: bool) -> Verdict:
+async def end_turn(scope: RunScope, prompt: str, answer: str, *, again: bool) -> Verdict:
     """Ask the AfterAgent hooks about the answer of a turn.
 
     Args:
+        scope: The run.
         prompt: The user's words.
         answer: What the turn came to.
-        hooks: The graph's hooks.
-        emit: Takes their events.
         again: They rejected an answer of this turn before.
     """
-    if not hooks.listens("AfterAgent"):
+    if not scope.hooks.listens("AfterAgent"):
         return NOTHING
-    return await hooks.fire(
-        "AfterAgent", emit=emit, prompt=prompt, prompt_response=answer, stop_hook_active=again
-    )
+    fields: dict[str, Any] = {
+        "prompt": prompt,
+        "prompt_response": answer,
+        "stop_hook_active": again,
+    }
+    return await scope.hooks.fire("AfterAgent", emit=scope.emit, **fields)
 
 
-async def notify(
-    hooks: Hooks, emit: Emit, kind: str, message: str, details: dict[str, Any]
-) -> list[str]:
-    """Tell the Notification hooks that a question is about to be put; their failures come back.
+async def notify(scope: RunScope, kind: str, message: str, details: dict[str, Any]) -> None:
+    """Tell the Notification hooks that a question is about to be put.
 
     Args:
-        hooks: The graph's hooks.
-        emit: Takes their events.
-        kind: ToolPermission, UserQuestion or PlanReview.
+        scope: The run.
+        kind: UserQuestion or PlanReview.
         message: The question in words.
         details: It as data.
     """
-    if not hooks.listens("Notification"):
-        return []
-    told = await hooks.fire(
-        "Notification", emit=emit, notification_type=kind, message=message, details=details
-    )
-    return told.warnings
-
-
-def hook_notes(context: Sequence[str]) -> str:
-    """What hooks add to each prompt: the turn's own, and what the start of this run brought.
-
-    A run that resumes a turn has a SessionStart of its own.
-    """
-    return "\n\n".join(dict.fromkeys(filter(None, [*context, session().context])))
+    if scope.hooks.listens("Notification"):
+        fields: dict[str, Any] = {"notification_type": kind, "message": message, "details": details}
+        await scope.hooks.fire("Notification", emit=scope.emit, **fields)

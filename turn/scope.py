@@ -1,60 +1,216 @@
-"""Facts about the surrounding run that only its config tells."""
+"""What surrounds the running node: one frozen object, made once per node and handed on whole."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final, Protocol
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
+from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from ..doors.journal import Journal, memory_journal
 from ..doors.savers import SAVER_KEY, ThreadedSaver
-from ..state.context import Context
-from ..state.session import SESSION_KEY, Session
+from ..hooks.registry import Hooks
+from ..state.context import Context, context_of
+from ..state.session import SESSION_KEY, Emit, Session
+from ..state.spend import Spend, add_spend
+from .budget import Budget
+
+log = logging.getLogger(__name__)
+log.addHandler(logging.NullHandler())  # a program without logging is told by the stream alone
+
+# What somebody should look at; everything else is logged at INFO.
+_UNUSUAL: Final = frozenset({"warning", "retry", "fallback", "budget"})
 
 
-def can_ask(context: Context) -> bool:
-    """Whether a question could be answered: somebody is there, and the run can be resumed."""
-    return context.interactive and has_saver()
+def _nobody(_: dict[str, Any]) -> None:
+    """Take an event where nobody listens."""
 
 
-def has_saver() -> bool:
-    """Whether the run is saved as it goes."""
-    return bool(get_config()["configurable"].get(SAVER_KEY))
+@dataclass(frozen=True, kw_only=True)
+class RunScope:
+    """The run as one node sees it. Outside of a graph, budget and settings are enough."""
+
+    context: Context
+    """The run's settings."""
+    budget: Budget
+    """What the run may still use, shared by all its branches."""
+    journal: Journal = field(default_factory=memory_journal)
+    """Where calls are recorded before they are made."""
+    hooks: Hooks = field(default_factory=Hooks)
+    emit: Emit = _nobody
+    """Takes events; they reach the outer run's stream, also from inside a task."""
+    store: BaseStore | None = None
+    """Where long results are kept; None where the graph has no store."""
+    thread: str = ""
+    """The thread's id; "" where the graph runs without one."""
+    user: str | None = None
+    """Whom the run is for, as servers with authentication and callers state it."""
+    turn: str = ""
+    """Name of the user turn, never used twice."""
+    place: str = ""
+    """The nodes around the node's graph, as `outer|inner`; "" where it is the outermost."""
+    agent: str = ""
+    """The graph, as the policy's rules name it."""
+    path: str = ""
+    """Whose calls are made: a task's id, a step's, or the graph's own name."""
+    saved: bool = False
+    """The run is saved as it goes."""
+    durable: bool = False
+    """It is saved somewhere that outlives the process."""
+    can_ask: bool = True
+    """A question could be answered: somebody is there, and the run can be resumed."""
+    session: Session = field(default_factory=Session)
+    """What hooks brought at the start of this run."""
+    notes: list[str] = field(default_factory=list)
+    """What the outcome must warn of: the warnings told on the way."""
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def store_lasts(self) -> bool:
+        """Whether the store keeps what it is given for as long as the run is saved."""
+        in_memory = isinstance(self.store, InMemoryStore)
+        return self.store is not None and not (in_memory and self.durable)
+
+    def used(self, spend: Spend | None = None) -> Spend:
+        """The node's spend with its active seconds."""
+        seconds = round(time.monotonic() - self.began, 3)
+        return add_spend(spend, Spend(seconds=seconds))
+
+    def noting(self) -> "RunScope":
+        """The same scope with notes of its own; each warning told on it is one."""
+        notes: list[str] = []
+        return replace(self, notes=notes, emit=partial(_noted, self.emit, notes))
+
+    def hook_notes(self, context: Sequence[str]) -> str:
+        """What hooks add to each prompt: the turn's own, and what the start of this run brought.
+
+        A run that resumes a turn has a SessionStart of its own.
+        """
+        return "\n\n".join(dict.fromkeys(filter(None, [*context, self.session.context])))
 
 
-def thread_id() -> str:
-    """The thread's id; '' where the graph runs without one."""
-    return str(get_config()["configurable"].get("thread_id", ""))
+class _State(Protocol):
+    """A state that says what its turn has used."""
+
+    @property
+    def spend(self) -> Spend: ...
+    @property
+    def turn_id(self) -> str: ...
 
 
-def user_id() -> str | None:
-    """The user the run is for, as servers with authentication and callers state it."""
-    configurable = get_config()["configurable"]
+class _Parts(Protocol):
+    """The live objects of a graph that every node's surroundings hold."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def journal(self) -> Journal: ...
+    @property
+    def hooks(self) -> Hooks: ...
+
+
+_OUTER: ContextVar[RunScope | None] = ContextVar("loopwright_outer_scope", default=None)
+
+
+@contextmanager
+def around(scope: RunScope) -> Iterator[None]:
+    """Let every node called inside draw on this scope's budget and tell its events to its stream.
+
+    A subgraph's own custom events show only with `subgraphs=True`; these show always, once.
+    """
+    token = _OUTER.set(scope)
+    try:
+        yield
+    finally:
+        _OUTER.reset(token)
+
+
+async def scope_of(state: _State, runtime: Runtime[Context], parts: _Parts) -> RunScope:
+    """What surrounds the running node.
+
+    Args:
+        state: The node's; says what was used. Inside a task that is the task's own part, which a
+            resume continues and the surrounding run has not heard of.
+        runtime: Holds the settings, the store and the stream.
+        parts: The graph's journal, hooks and name.
+    """
+    context, configurable = context_of(runtime), get_config()["configurable"]
+    outer, path = _OUTER.get(), getattr(state, "path", parts.name)
+    thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER_KEY)
+    if outer is None:
+        emit: Emit = partial(_logged, runtime.stream_writer)
+        budget = await _budget_for(context, state, parts.journal, thread)
+    else:
+        emit, budget = outer.emit, outer.budget
+        budget.recall(path, state.spend)
+    return RunScope(
+        context=context,
+        budget=budget,
+        journal=parts.journal,
+        hooks=parts.hooks,
+        emit=emit,
+        store=runtime.store,
+        thread=thread,
+        user=_user(configurable),
+        turn=state.turn_id,
+        place=_place(configurable),
+        agent=parts.name,
+        path=path,
+        saved=bool(saver),
+        durable=_outlives(saver),
+        can_ask=context.interactive and bool(saver),
+        session=_session(configurable),
+    ).noting()
+
+
+async def _budget_for(context: Context, state: _State, journal: Journal, thread: str) -> Budget:
+    """A budget begun from what state says was spent, and calls that a crash kept from the state."""
+    turn = state.turn_id
+    if not (journal.durable and thread and turn):
+        return Budget(context, state.spend)
+    counted = state.spend.get("model_calls", 0)
+    begun = await journal.model_calls(thread, turn, at_least=counted)
+    count: Callable[[], None] = partial(journal.count_model_call, thread, turn)
+    return Budget(context, state.spend, begun=begun, count=count)
+
+
+def _noted(emit: Emit, notes: list[str], event: dict[str, Any]) -> None:
+    if event["type"] == "warning":
+        notes.append(event["text"])
+    emit(event)
+
+
+def _logged(write: Callable[[Any], None], event: dict[str, Any]) -> None:
+    level = logging.WARNING if event["type"] in _UNUSUAL else logging.INFO
+    log.log(level, "%s", event)
+    write(event)
+
+
+def _user(configurable: dict[str, Any]) -> str | None:
     found = configurable.get("user_id") or configurable.get("langgraph_auth_user_id")
     return str(found) if found else None
 
 
-def session() -> Session:
-    """What hooks brought at the start of this run."""
-    found = get_config()["configurable"].get(SESSION_KEY)
+def _session(configurable: dict[str, Any]) -> Session:
+    found = configurable.get(SESSION_KEY)
     return found if isinstance(found, Session) else Session()
 
 
-def place() -> str:
-    """The nodes around the running node's graph, as `outer|inner`; "" where it is the outermost.
-
-    Without the ids of their tasks, which are others where a graph around it has lost a step.
-    """
-    namespace = str(get_config()["configurable"].get("checkpoint_ns", ""))
+def _place(configurable: dict[str, Any]) -> str:
+    """Without the ids of tasks, which are others where a graph around has lost a step."""
+    namespace = str(configurable.get("checkpoint_ns", ""))
     return "|".join(step.partition(":")[0] for step in namespace.split("|")[:-1])
 
 
-def lasting(store: BaseStore | None) -> bool:
-    """Whether a store keeps what it is given for as long as the run is saved."""
-    return store is not None and not (isinstance(store, InMemoryStore) and saved_durably())
-
-
-def saved_durably() -> bool:
-    """Whether the run is saved somewhere that outlives the process."""
-    saver = get_config()["configurable"].get(SAVER_KEY)
+def _outlives(saver: Any) -> bool:
     if isinstance(saver, ThreadedSaver):
         saver = saver.inner
     return bool(saver) and not isinstance(saver, InMemorySaver)

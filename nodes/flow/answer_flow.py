@@ -1,6 +1,5 @@
 """Answer flow: writes the final answer from what the steps brought, and cites them."""
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
@@ -9,13 +8,12 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
-from ...state.context import Context, context_of
+from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, step_of
 from ...state.loop import changes
 from ...state.shortened import beginning_of
-from ...turn.allowance import ledger_for, limit_reason, spent_since
-from ...turn.events import emitter
-from ...turn.hooks import hook_notes
+from ...turn.budget import limit_reason
+from ...turn.scope import RunScope, scope_of
 from ..conversation import answer_id, conversation_of, signature
 from ..parts import Parts
 from .citations import read_cited
@@ -40,29 +38,26 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
 
     Where a limit ended the turn the answer is still asked for, once, and told what is missing.
     """
-    began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
-    emit({"type": "phase", "role": "answerer", "action": "answering",
-          "round": 1 + state.stop_hook_active})  # fmt: skip
-    ledger = await ledger_for(context, state, parts.journal)
-    if ledger.exhausted:
-        ledger.last_turn()
+    scope, round_ = await scope_of(state, runtime, parts), 1 + state.stop_hook_active
+    scope.emit({"type": "phase", "role": "answerer", "action": "answering", "round": round_})
+    if scope.budget.exhausted:
+        scope.budget.last_turn()
     unmet = _unmet(state)
     data = {
         "request": state.request,
         "conversation": conversation_of(state),
-        "steps": _results(state.todos, context.result_cap),
+        "steps": _results(state.todos, scope.context.result_cap),
         "failures": unmet,
         "improvements": state.improvements if state.stop_hook_active else [],
-        "additional_context": hook_notes(state.hook_context),
+        "additional_context": scope.hook_notes(state.hook_context),
     }
     answer: Answer[Any] = await ask(
-        parts.models, "answerer", parts.opening("answerer", context, data), context=context,
-        ledger=ledger, read=partial(read_cited, steps=state.todos), emit=emit, hooks=parts.hooks,
-        most_asks=1 if ledger.exhausted else MOST_ASKS,
+        scope, parts.models, "answerer", parts.opening(scope, "answerer", data),
+        read=partial(read_cited, steps=state.todos),
+        most_asks=1 if scope.budget.exhausted else MOST_ASKS,
     )  # fmt: skip
-    update = _answered(state, answer, unmet)
-    update["spend"] = spent_since(began, answer.spend)
-    return changes(state, update)
+    update = _answered(scope, state, answer, unmet)
+    return changes(state, update | FlowUpdate(spend=scope.used(answer.spend)))
 
 
 def _unmet(state: FlowState) -> list[str]:
@@ -89,13 +84,15 @@ def _results(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
     return shown
 
 
-def _answered(state: FlowState, answer: Answer[Any], unmet: Sequence[str]) -> FlowUpdate:
+def _answered(
+    scope: RunScope, state: FlowState, answer: Answer[Any], unmet: Sequence[str]
+) -> FlowUpdate:
     """The answer as the final message; what a hook keeps back is replaced by nothing."""
     if answer.refused == "hook":
         why = [*state.unmet, answer.problems[-1]]
         halt = state.halt or limit_reason(answer.refused)
-        return FlowUpdate(halt=halt, unmet=why, warnings=answer.notes)
-    text, notes = str(answer.message.text), answer.notes
+        return FlowUpdate(halt=halt, unmet=why, warnings=scope.notes)
+    text, notes = str(answer.message.text), scope.notes
     if answer.problems:
         text = known_answer(state.todos, unmet)
         notes = [*notes, AS_THEY_CAME.format(why="; ".join(answer.problems))]

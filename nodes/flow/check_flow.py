@@ -6,15 +6,13 @@ from typing import Final
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from ...state.context import Context, context_of
-from ...state.events import Emit
+from ...state.context import Context
 from ...state.flow import Draft, FlowState, FlowUpdate, failed_steps
 from ...state.flow_contracts import ExecutionPlan
 from ...state.loop import changes
 from ...tools.catalog import Catalog
-from ...turn.events import emitter
 from ...turn.hooks import notify
-from ...turn.scope import can_ask, user_id
+from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .adoption import adopted, flaws_of, repeats_a_plan
 from .outcome import told
@@ -44,18 +42,19 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     Nothing of an unsound plan is run. The round in its events numbers the drafts of one plan
     where they are unsound, and the plans of this turn where one is taken, from 1.
     """
-    context, emit = context_of(runtime), emitter(runtime)
-    catalog = await parts.toolbox.catalog(user_id())
+    scope = await scope_of(state, runtime, parts)
+    catalog = await parts.toolbox.catalog(scope.user)
     plan, findings = None, state.drafts[-1]["findings"]
     if (written := state.drafts[-1]["plan"]) is not None:
         plan = ExecutionPlan.model_validate(written)
-        findings = flaws_of(plan, state, catalog, context)
+        findings = flaws_of(plan, state, catalog, scope.context)
     if plan is None or findings:
-        emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
+        scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
         update = _sent_back(state, findings)
     else:
-        update = _taken(plan, state, catalog, context, emit)
-    told = [*catalog.warnings, *await _noticed(update, parts, emit)]
+        update = _taken(scope, plan, state, catalog)
+    await _noticed(scope, update)
+    told = [*catalog.warnings, *scope.notes]
     update["warnings"] = [text for text in told if text not in state.warnings]
     return changes(state, update)
 
@@ -71,9 +70,7 @@ def _sent_back(state: FlowState, findings: Sequence[str]) -> FlowUpdate:
     return FlowUpdate(planning="blocked", drafts=drafts, halt="ERROR", unmet=[_UNSOUND, *told])
 
 
-def _taken(
-    plan: ExecutionPlan, state: FlowState, catalog: Catalog, context: Context, emit: Emit
-) -> FlowUpdate:
+def _taken(scope: RunScope, plan: ExecutionPlan, state: FlowState, catalog: Catalog) -> FlowUpdate:
     """Follow the plan, unless it was followed before; a human sees it first if one wants to."""
     steps, update = adopted(plan, state, catalog)
     if not unfinished(steps):  # the planner gave up what failed, without a word
@@ -81,18 +78,16 @@ def _taken(
         update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
     if repeats_a_plan(update):
         return FlowUpdate(planning="blocked", drafts=[], halt="SAME_PLAN", unmet=[_SAME_PLAN])
-    emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
-    if not (context.review_plan and unfinished(steps)):
+    scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
+    if not (scope.context.review_plan and unfinished(steps)):
         return update | FlowUpdate(planning="ready")
-    if not can_ask(context):
+    if not scope.can_ask:
         return update | FlowUpdate(planning="blocked", halt="NOT_INTERACTIVE", unmet=[_NOBODY])
     return update | FlowUpdate(planning="review", objection=[])
 
 
-async def _noticed(update: FlowUpdate, parts: Parts, emit: Emit) -> list[str]:
-    """Let hooks know of a review before the plan is shown; their failures come back."""
+async def _noticed(scope: RunScope, update: FlowUpdate) -> None:
+    """Let hooks know of a review before the plan is shown."""
     plan = update.get("todos")
-    if update.get("planning") != "review" or not isinstance(plan, Overwrite):
-        return []
-    about = ("PlanReview", "The plan waits for a review.", {"todos": plan.value})
-    return await notify(parts.hooks, emit, *about)
+    if update.get("planning") == "review" and isinstance(plan, Overwrite):
+        await notify(scope, "PlanReview", "The plan waits for a review.", {"todos": plan.value})

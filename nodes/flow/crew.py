@@ -5,25 +5,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.runtime import Runtime
+from langchain_core.messages import HumanMessage
 
-from ...calls.gate import PlannedCall, deadline_of
+from ...calls.gate import PlannedCall
 from ...flow.references import references_in
 from ...models.ask import Answer, ask
 from ...models.choice import OFFLINE
 from ...models.thoughts import spoken
-from ...state.context import Context, context_of
-from ...state.events import Emit
 from ...state.flow import FlowState, FlowStep, failed_steps
 from ...state.spend import Spend, add_spend
-from ...tools.catalog import Catalog
 from ...tools.llm_call import asking
-from ...turn.budget import Ledger
-from ...turn.scope import user_id
-from ..calling import caller
+from ...turn.scope import RunScope
 from ..parts import Parts
-from ..planned import planned_calls
 from .one_step import Bench, StepRun
 from .resumed_writes import resumed_writes
 from .spare_writes import SpareWrites
@@ -37,8 +30,7 @@ class Crew:
 
     state: FlowState
     parts: Parts
-    context: Context
-    ledger: Ledger
+    scope: RunScope
     bench: Bench
     open_: Sequence[PlannedCall]
     """The calls that a human must still decide on."""
@@ -48,7 +40,6 @@ class Crew:
     """A step that the goal needs has failed: nothing more that may change the world is begun."""
     stopped: bool = False
     """A hook wants the run to end: nothing more is begun."""
-    wrote: bool = False
     steps: dict[str, FlowStep] = field(init=False)
     approved: dict[str, Any] = field(init=False)
     writes: set[str] = field(init=False)
@@ -63,7 +54,7 @@ class Crew:
 
     def hear(self, end: StepEnd) -> None:
         """Take note of how a step ended, in this process or before a crash."""
-        self.ledger.recall(end["step"]["id"], end["spend"])
+        self.scope.budget.recall(end["step"]["id"], end["spend"])
         self.bench.spares.taken(end.get("took", ""))
         self._heed(end)
 
@@ -75,7 +66,7 @@ class Crew:
 
     async def start(self, name: str, waited_for: dict[str, StepEnd]) -> StepEnd:
         """Run one step, unless what stands before it keeps it from running."""
-        self.ledger.recall(name, Spend())
+        self.scope.budget.recall(name, Spend())
         step, approved = self.steps[name], self.approved.get(name)
         before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
         named = [*(step["depends_on"] or []), *(r.root for r in references_in(step["arguments"]))]
@@ -86,7 +77,6 @@ class Crew:
             return barred
         with asking(partial(self._ask_model, run)):
             end = await run.run(inputs)
-        self.wrote |= run.wrote
         self._heed(end)  # now: whoever waits for its slot begins before the end is heard of
         return end
 
@@ -96,7 +86,7 @@ class Crew:
         """The end of a step that cannot run in this pass, or never will."""
         name = step["id"]
         unreached = any(end["held"] or end["waiting"] for end in waited_for.values())
-        if self.stopped or self.ledger.exhausted or unreached:
+        if self.stopped or self.scope.budget.exhausted or unreached:
             return held(name)
         if self.broken and name in self.writes:
             return held(name)
@@ -107,17 +97,15 @@ class Crew:
         if not lost:
             return None
         why = f"it needs the result of {lost[0]!r}, which is optional and did not come"
-        return left_out(step, why, self.bench.emit)
+        return left_out(step, why, self.scope.emit)
 
     async def _ask_model(self, run: StepRun, prompt: str) -> str:
         """Answer an `llm_call`, out of the run's own budget."""
-        opening = self.parts.opening("llm_call", self.context, {})
-        answer: Answer[Any] = await ask(
-            self.parts.models, "llm_call", [opening[0], HumanMessage(prompt)],
-            context=self.context, ledger=self.ledger, emit=self.bench.emit, hooks=self.parts.hooks,
-        )  # fmt: skip
+        scope = self.scope.noting()
+        messages = [self.parts.opening(scope, "llm_call", {})[0], HumanMessage(prompt)]
+        answer: Answer[Any] = await ask(scope, self.parts.models, "llm_call", messages)
         run.spend = add_spend(run.spend, answer.spend)
-        run.warnings += answer.notes
+        run.warnings += scope.notes
         if answer.refused == "hook":
             run.refused = answer.problems[-1]
         if answer.problems:
@@ -137,62 +125,25 @@ def _dispensable(step: FlowStep) -> bool:
 
 
 async def crew_of(
-    state: FlowState,
-    runtime: Runtime[Context],
-    parts: Parts,
-    *,
-    ledger: Ledger,
-    emit: Emit,
-    open_: Sequence[PlannedCall],
+    scope: RunScope, state: FlowState, parts: Parts, *, open_: Sequence[PlannedCall]
 ) -> Crew:
     """The crew of a pass, with a bench that reaches what the graph was built with.
 
     Args:
+        scope: The run.
         state: Before the pass.
-        runtime: Holds the run's settings and its store.
-        parts: The graph's tools, models, journal and hooks.
-        ledger: What the run may still use.
-        emit: Takes the events of steps and calls.
+        parts: The graph's tools and models.
         open_: The calls that a human must still decide on.
     """
-    catalog = await parts.toolbox.catalog(user_id())
-    return Crew(
-        state=state,
-        parts=parts,
-        context=context_of(runtime),
-        ledger=ledger,
-        bench=_bench(state, runtime, parts, catalog, ledger=ledger, emit=emit),
-        open_=open_,
-        begun=await resumed_writes(state, parts.journal, catalog),
-    )
-
-
-def _bench(
-    state: FlowState,
-    runtime: Runtime[Context],
-    parts: Parts,
-    catalog: Catalog,
-    *,
-    ledger: Ledger,
-    emit: Emit,
-) -> Bench:
-    context = context_of(runtime)
-    call = caller(state, context, parts, store=runtime.store, ledger=ledger, emit=emit)
-
-    async def plan(message: AIMessage, step: str, round_: int) -> list[Any]:
-        return await planned_calls(
-            message, path=step, round_=round_, complete=True, catalog=catalog, context=context,
-            parts=parts, emit=emit,
-        )  # fmt: skip
-
-    return Bench(
+    catalog = await parts.toolbox.catalog(scope.user)
+    bench = Bench(
+        scope=scope,
+        toolbox=parts.toolbox,
         catalog=catalog,
-        plan=plan,
-        call=partial(call, plain=True),
-        results=results_of(runtime, parts),
+        decisions=state.decisions,
+        results=results_of(scope, parts.toolbox),
         spares=SpareWrites(state, catalog),
         variables=state.plan.get("global_variables", {}),
-        deadline=lambda call, tool: deadline_of(call, tool, context),
-        spent=lambda: ledger.exhausted is not None,
-        emit=emit,
     )
+    begun = await resumed_writes(scope, state, catalog)
+    return Crew(state=state, parts=parts, scope=scope, bench=bench, open_=open_, begun=begun)

@@ -11,9 +11,8 @@ from ...state.flow import FlowState, FlowUpdate
 from ...state.loop import changes
 from ...state.outcome import Outcome
 from ...turn.begin import how_to_resume
-from ...turn.events import emitter
 from ...turn.hooks import ANSWER_REJECTED, end_turn
-from ...turn.scope import thread_id
+from ...turn.scope import RunScope, scope_of
 from ..conversation import answer_id, signature
 from ..parts import Parts
 from .outcome import outcome_of
@@ -21,23 +20,22 @@ from .outcome import outcome_of
 
 async def flow_finish(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """Say how the turn ended and what came of it, unless a hook wants another answer."""
-    outcome, emit = _outcome(state), emitter(runtime)
-    verdict = await end_turn(
-        state.request, outcome["answer"], parts.hooks, emit, again=state.stop_hook_active
-    )
+    scope = await scope_of(state, runtime, parts)
+    outcome, again = _outcome(scope, state), state.stop_hook_active
+    verdict = await end_turn(scope, state.request, outcome["answer"], again=again)
     update = FlowUpdate(warnings=verdict.warnings)
     if verdict.blocked and _may_go_on(state, verdict):
         return changes(state, update | _another_answer(state, verdict))
     if verdict.blocked:
         denied = _rejected(state, verdict)
-        outcome = _outcome(denied) | {"answer": denied.unmet[-1]}
+        outcome = _outcome(scope, denied) | {"answer": denied.unmet[-1]}
         update |= FlowUpdate(task_completed=False, halt=denied.halt, unmet=denied.unmet)
     if verdict.blocked or not own_answer(state):
         about = signature("loopwright")
         update["messages"] = [
             AIMessage(outcome["answer"], id=answer_id(state), additional_kwargs=about)
         ]
-    emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
+    scope.emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
     return changes(state, update | FlowUpdate(outcome=outcome, should_continue=False))
 
 
@@ -47,8 +45,8 @@ def own_answer(state: FlowState) -> str:
     return newest.text if newest is not None and newest.id == answer_id(state) else ""
 
 
-def _outcome(state: FlowState) -> Outcome:
-    resume = how_to_resume(state.request_id, thread_id(), "finished steps are kept")
+def _outcome(scope: RunScope, state: FlowState) -> Outcome:
+    resume = how_to_resume(scope, state.request_id, "finished steps are kept")
     return outcome_of(state, resume, answer=own_answer(state))
 
 

@@ -16,9 +16,8 @@ from ...turn.begin import (
     same_request,
     with_request,
 )
-from ...turn.events import emitter
 from ...turn.hooks import Beginning, begin_turn, begun
-from ...turn.scope import thread_id
+from ...turn.scope import RunScope, scope_of
 from ..cut_off import taken_up
 from ..parts import Parts
 from .cut_off_writes import with_made_writes
@@ -31,24 +30,25 @@ async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Par
     update = _fresh_guards(state)
     if nothing_new(state):
         return changes(state, update | _halted(NOTHING_NEW))
-    update |= await _kept(state, runtime, parts)
+    scope = await scope_of(state, runtime, parts)
+    update |= await _kept(scope, state, parts)
     request = with_request(state).request
     if not request.strip():
         update |= FlowUpdate(halt="MISSING_INFORMATION", unmet=[EMPTY_REQUEST])
         return changes(state, update)
-    parts.journal.own_turn(thread_id(), update["turn_id"])
-    beginning = await begin_turn(request, parts.hooks, emitter(runtime))
+    scope.journal.own_turn(scope.thread, update["turn_id"])
+    beginning = await begin_turn(scope, request)
     return changes(state, update | _begun(state, beginning))
 
 
-async def _kept(state: FlowState, runtime: Runtime[Context], parts: Parts) -> FlowUpdate:
+async def _kept(scope: RunScope, state: FlowState, parts: Parts) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
     ended: Any = folded(state.cut_off)
     again = same_request(state)
-    before = await taken_up(state, ended, parts.journal, thread_id(), same_request=again)
+    before = await taken_up(scope, state, ended, same_request=again)
     if before is None:
         return FlowUpdate(todos=Overwrite([]), evidence=Overwrite([]), plan={})
-    steps = await with_made_writes(before, results_of(runtime, parts))
+    steps = await with_made_writes(before, results_of(scope, parts.toolbox))
     # What the plan left out was a part of its own request.
     gone = () if again else ("left_out",)
     return FlowUpdate(

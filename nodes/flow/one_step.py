@@ -1,31 +1,31 @@
 """One step of a plan in one pass: its references, its call, its check, its repetitions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage
 from langgraph.errors import GraphBubbleUp
 
-from ...calls.call_records import CallRecord, Pass
+from ...calls.call_records import CallRecord, as_evidence
+from ...calls.gate import deadline_of
+from ...calls.opening import open_calls
+from ...calls.path import run_calls
 from ...calls.tool_hooks import stopped_after, stopped_by
+from ...calls.toolbox import Toolbox
 from ...flow.expectations import unexpected
 from ...flow.references import MissingValue, references_in, resolve
 from ...state.errors import LoopwrightError
-from ...state.events import Emit
 from ...state.evidence import Evidence
 from ...state.flow import Failure, FlowStep, was_made
 from ...state.shortened import shortened
 from ...state.spend import Spend, add_spend
 from ...tools.catalog import Catalog, CatalogTool
-from ..calling import as_evidence
+from ...turn.scope import RunScope
 from .spare_writes import SpareWrites
 from .step_ends import CallEnd, StepEnd, failed_call
 from .step_values import Kept, StepResults
-
-Planner = Callable[[AIMessage, str, int], Awaitable[list[Any]]]
-"""Plans the call of a message: for a step's id, with the number of the call."""
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
@@ -40,16 +40,14 @@ _LONG_CHECK: Final = 500  # characters of it as text
 class Bench:
     """What the steps of a pass work with."""
 
+    scope: RunScope
+    toolbox: Toolbox
     catalog: Catalog
-    plan: Planner
-    call: Callable[[Sequence[Any]], Awaitable[Pass]]
+    decisions: Mapping[str, Mapping[str, Any]]
+    """What a human has decided on the steps' calls."""
     results: StepResults
     spares: SpareWrites
     variables: Mapping[str, Any]
-    deadline: Callable[[Mapping[str, Any], CatalogTool], float]
-    spent: Callable[[], bool]
-    """Whether the run's allowance is used up."""
-    emit: Emit
 
 
 @dataclass(kw_only=True)
@@ -63,7 +61,6 @@ class StepRun:
     begun: dict[str, Any] | None = None
     """The arguments that its write was sent with, in a run that was cut off."""
     records: list[CallRecord] = field(default_factory=list)
-    wrote: bool = False
     spend: Spend = field(default_factory=Spend)
     """What models used that the step asked."""
     warnings: list[str] = field(default_factory=list)
@@ -107,8 +104,10 @@ class StepRun:
                 return self._at(CallEnd("refused", stopped, denied="denied", stopped=stopped))
             if taken := await self._taken(calls[0]["args"]):  # hooks had made this of it then, too
                 return taken
-            done = await self.bench.call(calls)
-            self.wrote |= done.wrote
+            done = await run_calls(
+                self.bench.scope, self.bench.toolbox, calls, decisions=self.bench.decisions,
+                plain=True,
+            )  # fmt: skip
             if done.waiting:
                 return self._end(FlowStep(status="pending"), waiting=done.waiting)
             self.records += done.records
@@ -158,11 +157,13 @@ class StepRun:
         return cast("dict[str, Any]", filled)
 
     async def _planned(self, arguments: dict[str, Any], tries: int) -> list[Any]:
-        name, round_ = self.step["id"], self.step["rounds"] + len(self.records) + 1
+        round_ = self.step["rounds"] + len(self.records) + 1
+        scope = replace(self.bench.scope, path=self.step["id"])
         self._tell("prompt_flow_step_start", description=self.step["description"],
                    tool=self.step["tool"], attempt=self._attempts() + 1)  # fmt: skip
         call = {"name": self.step["tool"], "args": arguments, "id": None}
-        calls = await self.bench.plan(AIMessage("", tool_calls=[call]), name, round_)
+        message = AIMessage("", tool_calls=[call])
+        calls: list[Any] = [*await open_calls(scope, self.bench.toolbox, message, round_=round_)]
         # Whoever repeats a step wants to know how things are now, not how they were.
         about: dict[str, Any] = {"again": True} if round_ > 1 else {}
         if self.step.get("timeout"):
@@ -179,8 +180,9 @@ class StepRun:
         if self.refused:
             return CallEnd("refused", self.refused, denied="denied", stopped=stopped)
         if record["status"] != "success":
-            tool, spent = self._tool(), self.bench.spent()
-            limit = None if tool is None else self.bench.deadline(call, tool)
+            tool, scope = self._tool(), self.bench.scope
+            spent = scope.budget.exhausted is not None
+            limit = None if tool is None else deadline_of(call, tool, scope.context)
             return failed_call(record, call, limit=limit, spent=spent, stopped=stopped)
         kept = await self.bench.results.of(record)
         wrong = await self._unexpected(kept.data, kept.shape)
@@ -255,7 +257,7 @@ class StepRun:
         )
 
     def _tell(self, kind: str, **about: object) -> None:
-        self.bench.emit({"type": kind, "step_id": self.step["id"], **about})
+        self.bench.scope.emit({"type": kind, "step_id": self.step["id"], **about})
 
 
 def _made(why: str, result: str) -> str:

@@ -1,6 +1,5 @@
 """Plan flow: asks for a plan of tool calls, or for a sound one in place of those that were not."""
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -12,15 +11,13 @@ from ...flow.capabilities import capabilities
 from ...models.ask import Answer, ask
 from ...models.reading import Reading, read_answer
 from ...state.canonical import storable, storable_json
-from ...state.context import Context, context_of
+from ...state.context import Context
 from ...state.flow import Draft, FlowState, FlowUpdate
 from ...state.flow_contracts import ExecutionPlan
 from ...state.loop import changes
 from ...tools.catalog import Catalog
-from ...turn.allowance import ledger_for, limit_reason, spent_since
-from ...turn.events import emitter
-from ...turn.hooks import hook_notes
-from ...turn.scope import user_id
+from ...turn.budget import limit_reason
+from ...turn.scope import RunScope, scope_of
 from ..conversation import conversation_of
 from ..parts import Parts
 from .views import steps_view
@@ -37,21 +34,16 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
 
     The round in its event numbers the asks for one plan, from 1.
     """
-    began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
-    round_ = len(state.drafts) + 1
-    emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
-    catalog = await parts.toolbox.catalog(user_id())
+    scope, round_ = await scope_of(state, runtime, parts), len(state.drafts) + 1
+    scope.emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
+    catalog = await parts.toolbox.catalog(scope.user)
     said: list[str] = []
     answer = await ask(
-        parts.models, "flow_planner", _messages(state, context, parts, catalog),
-        context=context, ledger=await ledger_for(context, state, parts.journal),
+        scope, parts.models, "flow_planner", _messages(scope, state, parts, catalog),
         contract=ExecutionPlan, read=partial(_read, said), most_asks=1,
-        emit=emit, hooks=parts.hooks,
     )  # fmt: skip
-    update = FlowUpdate(
-        spend=spent_since(began, answer.spend),
-        warnings=[*catalog.warnings, *answer.notes],
-    )
+    warnings = [*catalog.warnings, *scope.notes]
+    update = FlowUpdate(spend=scope.used(answer.spend), warnings=warnings)
     if answer.refused:
         update |= FlowUpdate(
             planning="blocked", halt=limit_reason(answer.refused), unmet=answer.problems[-1:]
@@ -79,21 +71,21 @@ def _draft(answer: Answer[ExecutionPlan], text: str) -> Draft:
 
 
 def _messages(
-    state: FlowState, context: Context, parts: Parts, catalog: Catalog
+    scope: RunScope, state: FlowState, parts: Parts, catalog: Catalog
 ) -> list[BaseMessage]:
     """The request; after an unsound draft it is the last one, the draft, and what is wrong."""
     data = {
         "request": state.request,
         "conversation": conversation_of(state),
         "tools": capabilities(catalog),
-        "limits": {"steps": context.max_steps},
+        "limits": {"steps": scope.context.max_steps},
         "previous_plan": _variables(state),
         "steps": steps_view(state.todos),
         "failures": state.causes,
         "improvements": state.improvements,
-        "additional_context": hook_notes(state.hook_context),
+        "additional_context": scope.hook_notes(state.hook_context),
     }
-    return [*parts.opening("flow_planner", context, data), *_repairs(state.drafts)]
+    return [*parts.opening(scope, "flow_planner", data), *_repairs(state.drafts)]
 
 
 def _variables(state: FlowState) -> dict[str, object]:

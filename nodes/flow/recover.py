@@ -1,6 +1,5 @@
 """Recover: find out why required steps failed, and choose what to do about it, or end the turn."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,17 +8,14 @@ from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
 from ...state.canonical import hash_of
-from ...state.context import Context, context_of
-from ...state.events import Emit
+from ...state.context import Context
 from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, failed_steps
 from ...state.flow_contracts import RecoveryDecision, Strategy
 from ...state.loop import changes
 from ...state.outcome import Reason, denial
 from ...tools.catalog import Catalog
-from ...turn.allowance import ledger_for, limit_reason, spent_since
-from ...turn.events import emitter
-from ...turn.hooks import hook_notes
-from ...turn.scope import user_id
+from ...turn.budget import limit_reason
+from ...turn.scope import RunScope, scope_of
 from ..conversation import conversation_of
 from ..parts import Parts
 from .outcome import told
@@ -45,25 +41,24 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     No model is asked where nobody allowed the call, where the same call failed the same way before
     in this turn, or where every strategy was taken as often as it may be.
     """
-    began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
-    failed = failed_steps(state.todos)
-    catalog = await parts.toolbox.catalog(user_id())
+    scope, failed = await scope_of(state, runtime, parts), failed_steps(state.todos)
+    catalog = await parts.toolbox.catalog(scope.user)
     causes = causes_of(failed, catalog)
-    left = strategies_left(state.recoveries, causes, context.max_recoveries)
+    left = strategies_left(state.recoveries, causes, scope.context.max_recoveries)
     answer: Answer[RecoveryDecision] | None = None
     decision = _hopeless(state, failed, causes, left)
     if decision is None:
-        answer = await _asked(state, causes, left, context, parts, emit)
+        answer = await _asked(scope, state, causes, left, parts)
         decision = _chosen(answer, left)
     update = _ended(state, failed, decision) if decision.halt else _goes_on(state, causes, decision)
     update |= FlowUpdate(
         strategy=decision.strategy,
         failures_seen=[*state.failures_seen, *map(key_of, causes)],
         calls=[],
-        spend=spent_since(began, answer.spend if answer else {}),
-        warnings=[*catalog.warnings, *(answer.notes if answer else []), *decision.warnings],
+        spend=scope.used(answer.spend if answer else None),
+        warnings=[*catalog.warnings, *scope.notes, *decision.warnings],
     )
-    emit(
+    scope.emit(
         {
             "type": "recovery",
             "strategy": decision.strategy,
@@ -90,16 +85,15 @@ def _hopeless(
 
 
 async def _asked(
+    scope: RunScope,
     state: FlowState,
     causes: Sequence[Cause],
     left: dict[str, int],
-    context: Context,
     parts: Parts,
-    emit: Emit,
 ) -> Answer[RecoveryDecision]:
     """Ask for a strategy that may still be taken."""
     number = sum(state.recoveries.values()) + 1
-    emit({"type": "phase", "role": "recovery", "action": "recovering", "round": number})
+    scope.emit({"type": "phase", "role": "recovery", "action": "recovering", "round": number})
     data = {
         "request": state.request,
         "conversation": conversation_of(state),
@@ -107,12 +101,11 @@ async def _asked(
         "failures": list(causes),
         "strategies": left,
         "improvements": state.improvements,
-        "additional_context": hook_notes(state.hook_context),
+        "additional_context": scope.hook_notes(state.hook_context),
     }
     return await ask(
-        parts.models, "recovery", parts.opening("recovery", context, data), context=context,
-        ledger=await ledger_for(context, state, parts.journal), contract=RecoveryDecision,
-        check=lambda decision: _problems(decision, left), emit=emit, hooks=parts.hooks,
+        scope, parts.models, "recovery", parts.opening(scope, "recovery", data),
+        contract=RecoveryDecision, check=lambda decision: _problems(decision, left),
     )  # fmt: skip
 
 

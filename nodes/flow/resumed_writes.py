@@ -9,31 +9,31 @@ from typing import Any
 
 from ...calls.call_journal import is_same_call, paused
 from ...calls.dedupe import asked_again
-from ...doors.journal import CallRow, Journal
+from ...doors.journal import CallRow
 from ...flow.references import references_in
 from ...state.flow import FlowState, FlowStep, was_made
 from ...tools.catalog import Catalog, CatalogTool
-from ...turn.scope import has_saver, place, thread_id
+from ...turn.scope import RunScope
 
 
 async def resumed_writes(
-    state: FlowState, journal: Journal, catalog: Catalog
+    scope: RunScope, state: FlowState, catalog: Catalog
 ) -> dict[str, dict[str, Any]]:
     """The steps that are open though the journal has a line of the call they would make.
 
     Args:
+        scope: The run; its journal is where writes are noted before they are sent.
         state: Before the pass.
-        journal: Where writes are noted before they are sent.
         catalog: What can be called now.
 
     Returns:
         By step id: the arguments its write was sent with.
     """
     open_ = [step for step in state.todos if step["changes"] and _is_open(step)]
-    if not (open_ and has_saver()):
+    if not (open_ and scope.saved):
         return {}
-    rows, here = await journal.rows(thread_id(), turn=state.turn_id), place()
-    newest = {row.key.call: row for row in rows if row.key.place == here}
+    rows = await scope.journal.rows(scope.thread, turn=scope.turn)
+    newest = {row.key.call: row for row in rows if row.key.place == scope.place}
     begun: dict[str, dict[str, Any]] = {}
     for step in open_:
         row = newest.get(f"{step['id']}.{step['rounds'] + 1}.0")

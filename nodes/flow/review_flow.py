@@ -10,14 +10,13 @@ from pydantic.alias_generators import to_snake
 
 from ...flow.carry import difference
 from ...models.parse import read_object
-from ...state.context import Context, context_of
+from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, step_of
 from ...state.flow_contracts import ExecutionPlan
 from ...state.loop import changes
 from ...state.questions import Answer, question
 from ...state.shortened import shortened
-from ...turn.events import emitter
-from ...turn.scope import user_id
+from ...turn.scope import scope_of
 from ..parts import Parts
 from .adoption import adopted, flaws_of
 from .views import as_planned, finished, unfinished, without_results
@@ -52,16 +51,17 @@ async def _edited(
 
     Variables and whatever else an edit leaves out stay as they are.
     """
-    catalog, context = await parts.toolbox.catalog(user_id()), context_of(runtime)
+    scope = await scope_of(state, runtime, parts)
+    catalog = await parts.toolbox.catalog(scope.user)
     plan, problems = read_object(
         _left_as_it_is(state, args) | _read(args),
         ExecutionPlan,
-        lambda plan: flaws_of(plan, state, catalog, context),
+        lambda plan: flaws_of(plan, state, catalog, scope.context),
     )
     if plan is None:
         return FlowUpdate(planning="review", objection=problems)
     steps, update = adopted(plan, state, catalog)
-    emitter(runtime)({"type": "plan", "round": len(update["prints"]), "todos": steps})
+    scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
     seen = FlowUpdate(planning="ready", objection=[], reviewed=without_results(steps))
     return update | seen
 

@@ -1,6 +1,5 @@
 """Run flow: every step of the plan is called as soon as what it waits for is done."""
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -9,14 +8,13 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...calls.gate import decision_key, undecided
-from ...state.context import Context, context_of
+from ...state.context import Context
 from ...state.flow import FlowState, FlowUpdate
 from ...state.loop import changes
-from ...turn.allowance import ledger_for, limit_reason, sharing, spent_since
-from ...turn.budget import Ledger
-from ...turn.events import emitter, events_to, noting
+from ...state.spend import Spend, add_spend
+from ...turn.budget import limit_reason
 from ...turn.schedule import run_ready
-from ..calling import not_recorded
+from ...turn.scope import RunScope, around, scope_of
 from ..parts import Parts
 from ..plan.task_ends import seconds_before, spent_by
 from .crew import crew_of
@@ -25,34 +23,32 @@ from .step_ends import StepEnd, folded, order_of_pass
 
 async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """Take every step as far as it goes; failures are data, questions are left to `approve`."""
-    began, context = time.monotonic(), context_of(runtime)
-    emit, notes = noting(emitter(runtime))
-    ledger = await ledger_for(context, state, parts.journal)
+    scope = await scope_of(state, runtime, parts)
     open_ = undecided(state.calls, state.decisions)
-    crew = await crew_of(state, runtime, parts, ledger=ledger, emit=emit, open_=open_)
+    crew = await crew_of(scope, state, parts, open_=open_)
     order, waits = order_of_pass(
         state.todos, writes=crew.writes, waiting={call["task"] for call in open_}
     )
-    ledger.span = partial(seconds_before, waits)
-    with sharing(ledger), events_to(emit):
+    scope.budget.span = partial(seconds_before, waits)
+    with around(scope):
         ends = await run_ready(
-            order, waits, crew.start, slots=context.max_parallel_tasks,
+            order, waits, crew.start, slots=scope.context.max_parallel_tasks,
             drained=lambda: bool(runtime.drain_requested), ended=crew.hear,
         )  # fmt: skip
-    notes += not_recorded(parts, wrote=crew.wrote)
     ended = list(ends.values())
     update = folded(ended) | _calls(state, [*open_, *(c for end in ended for c in end["waiting"])])
-    update["warnings"] = [*update["warnings"], *notes]  # type: ignore[misc]  # written as a list by `folded`
-    update["spend"] = spent_since(began - ledger.recalled_seconds, spent_by(ended))
-    return changes(state, update | _halted(state, ledger, ended))
+    update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `folded`
+    before = Spend(seconds=scope.budget.recalled_seconds)
+    update["spend"] = scope.used(add_spend(before, spent_by(ended)))
+    return changes(state, update | _halted(scope, state, ended))
 
 
-def _halted(state: FlowState, ledger: Ledger, ended: Sequence[StepEnd]) -> FlowUpdate:
+def _halted(scope: RunScope, state: FlowState, ended: Sequence[StepEnd]) -> FlowUpdate:
     """End the run where a hook wants it to end, or a limit keeps steps from running."""
     stops = dict.fromkeys(end["stopped"] for end in ended if end.get("stopped"))
     if stops:
         return FlowUpdate(halt="DENIED", unmet=[*state.unmet, *stops])
-    spent = ledger.exhausted
+    spent = scope.budget.exhausted
     if spent is None or all(end["step"]["status"] == "completed" for end in ended):
         return FlowUpdate()
     return FlowUpdate(halt=limit_reason(spent))

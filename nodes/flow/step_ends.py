@@ -9,9 +9,9 @@ from typing_extensions import TypedDict
 from ...calls.advice import without_advice
 from ...calls.call_records import CallRecord
 from ...flow.order import in_plan_order
-from ...state.events import Emit
 from ...state.evidence import GAVE_UP, UNCERTAIN, Evidence
 from ...state.flow import Failure, FlowStep, FlowUpdate
+from ...state.session import Emit
 from ...state.spend import Spend
 from .step_values import Kept
 

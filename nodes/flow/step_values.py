@@ -5,15 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from langgraph.runtime import Runtime
-
 from ...calls.call_records import CallRecord
 from ...calls.stored import ResultStore
+from ...calls.toolbox import Toolbox
 from ...flow.references import MissingValue
-from ...state.context import Context
 from ...state.flow import FlowStep, value_of
-from ...turn.scope import lasting, thread_id
-from ..parts import Parts
+from ...turn.scope import RunScope
 
 _LOST = (
     "the result of step {step!r} was too long to be kept with the plan, and the store no longer "
@@ -99,10 +96,10 @@ class StepResults:
         return self._read[key]
 
 
-def results_of(runtime: Runtime[Context], parts: Parts) -> StepResults:
+def results_of(scope: RunScope, toolbox: Toolbox) -> StepResults:
     """The results of a run's steps, in its own store or in the spare one of its tools."""
-    store = runtime.store or parts.toolbox.spare_store(thread_id())
-    return StepResults(ResultStore(store, thread_id()), lasts=lasting(runtime.store))
+    store = scope.store or toolbox.spare_store(scope.thread)
+    return StepResults(ResultStore(store, scope.thread), lasts=scope.store_lasts)
 
 
 def _stored(record: CallRecord) -> str:

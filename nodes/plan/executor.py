@@ -1,6 +1,5 @@
 """Executor: one model turn on one task; it calls tools or reports."""
 
-import time
 from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
@@ -8,22 +7,19 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from ...calls.gate import settle_ids
+from ...calls.opening import open_calls
 from ...calls.stored import has_stored
 from ...calls.tool_hooks import stopped_after, stopped_by
 from ...models.ask import Answer, ask
 from ...models.extract import extract
-from ...state.context import Context, context_of
+from ...state.context import Context
 from ...state.contracts import ExecutorResponse, decide_task
-from ...state.events import Emit
 from ...state.loop import TaskState, TaskUpdate
 from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, repeated_text
-from ...turn.allowance import ledger_for, spent_since
-from ...turn.events import emitter, noting
-from ...turn.hooks import hook_notes
-from ...turn.scope import user_id
+from ...state.session import Emit
+from ...turn.scope import RunScope, scope_of
 from ..conversation import signature, task_view
 from ..parts import Parts
-from ..planned import planned_calls
 
 SHOWN = ("id", "description", "acceptance_criteria", "inputs", "feedback")
 NEXT_STEP = "Go on with the task: call a tool, or report."
@@ -38,40 +34,37 @@ _ENDS = {"complete": "completed", "skip": "skipped", "fail": "failed"}
 
 async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts) -> TaskUpdate:
     """Ask for the next step of the task and read what it means."""
-    began, context = time.monotonic(), context_of(runtime)
-    emit, notes = noting(emitter(runtime))
-    ended = _ended_by_calls(state, emit)
+    scope = await scope_of(state, runtime, parts)
+    ended = _ended_by_calls(state, scope.emit)
     if ended:
         return ended
     round_ = state.round + 1
     number = state.task.get("rounds", 0) + round_
     task = state.task["id"]
-    emit({"type": "phase", "role": "executor", "action": "thinking", "task": task, "round": number})
-    catalog = await parts.toolbox.catalog(user_id())
-    last = state.task.get("rounds_this_turn", 0) + round_ >= context.max_executor_rounds
+    scope.emit(
+        {"type": "phase", "role": "executor", "action": "thinking", "task": task, "round": number}
+    )
+    catalog = await parts.toolbox.catalog(scope.user)
+    last = state.task.get("rounds_this_turn", 0) + round_ >= scope.context.max_executor_rounds
     answer = await ask(
-        parts.models, "executor", _messages(state, context, parts, last=last), context=context,
-        ledger=await ledger_for(context, state, parts.journal, branch=task),
+        scope, parts.models, "executor", _messages(scope, state, parts, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
-        tools=() if last else catalog.specs(capped=has_stored(state.messages)), emit=emit,
-        hooks=parts.hooks,
+        tools=() if last else catalog.specs(capped=has_stored(state.messages)),
     )  # fmt: skip
     update = TaskUpdate(
         round=round_,
         calls=[],
-        spend=spent_since(began, answer.spend),
-        warnings=answer.notes,
+        spend=scope.used(answer.spend),
+        warnings=scope.notes,
         messages=[_own(answer.message, task, number)],
     )
     if not (answer.message.tool_calls or answer.message.invalid_tool_calls):
-        return update | _report(state, answer, emit, last=last)
+        return update | _report(state, answer, scope.emit, last=last)
     if last:
         return update | _ended("failed", answer.message.text, NO_REPORT)
-    calls = await planned_calls(
-        answer.message, path=task, round_=number, complete=answer.complete, catalog=catalog,
-        context=context, parts=parts, emit=emit,
-    )  # fmt: skip
-    update["warnings"] = [*answer.notes, *notes]
+    calls = await open_calls(
+        scope, parts.toolbox, answer.message, round_=number, complete=answer.complete
+    )
     if stopped := stopped_by(calls):
         return update | _stopped(stopped)
     return update | TaskUpdate(
@@ -98,18 +91,18 @@ def _own(message: AIMessage, task: str, number: int) -> AIMessage:
     return message.model_copy(update={"id": f"{task}.{number}", "additional_kwargs": extra})
 
 
-def _messages(state: TaskState, context: Context, parts: Parts, *, last: bool) -> list[BaseMessage]:
+def _messages(scope: RunScope, state: TaskState, parts: Parts, *, last: bool) -> list[BaseMessage]:
     """Role and task first, then this task's own scratch: each call extends the one before it."""
-    opening = parts.opening("executor", context, _data(state))
+    opening = parts.opening(scope, "executor", _data(scope, state))
     return [*opening, *state.messages, *([HumanMessage(LAST_ROUND)] if last else [])]
 
 
-def _data(state: TaskState) -> dict[str, object]:
+def _data(scope: RunScope, state: TaskState) -> dict[str, object]:
     return {
         "request": state.request,
         "task": task_view(state.task, *SHOWN),
         "results_so_far": state.results_so_far,
-        "additional_context": hook_notes(state.hook_context),
+        "additional_context": scope.hook_notes(state.hook_context),
     }
 
 

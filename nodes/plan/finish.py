@@ -20,28 +20,27 @@ from ...state.outcome import (
     unmet_of,
 )
 from ...turn.begin import how_to_resume
-from ...turn.events import emitter
 from ...turn.hooks import ANSWER_REJECTED, end_turn
-from ...turn.scope import thread_id
+from ...turn.scope import RunScope, scope_of
 from ..conversation import answer_id, signature
 from ..parts import Parts
 
 
 async def finish(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Say how the run ended, what is proven and what is not, unless a hook wants another answer."""
-    outcome, emit = outcome_of(state, thread_id()), emitter(runtime)
-    verdict = await end_turn(
-        state.request, outcome["answer"], parts.hooks, emit, again=state.stop_hook_active
-    )
+    scope = await scope_of(state, runtime, parts)
+    outcome = outcome_of(scope, state)
+    again = state.stop_hook_active
+    verdict = await end_turn(scope, state.request, outcome["answer"], again=again)
     update = PlanUpdate(warnings=verdict.warnings) if verdict.warnings else PlanUpdate()
     if verdict.blocked and _may_go_on(state, verdict):
         return update | _another_answer(state, verdict)
     if verdict.blocked:
         state = _rejected(state, verdict)
-        outcome = outcome_of(state, thread_id())
+        outcome = outcome_of(scope, state)
         outcome["answer"] = state.improvements[-1]
         update |= PlanUpdate(task_completed=False, halt=state.halt, should_continue=False)
-    emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
+    scope.emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
     update["outcome"] = outcome
     if not state.task_completed:
         about = signature("loopwright")
@@ -79,7 +78,7 @@ def _rejected(state: PlanState, verdict: Verdict) -> PlanState:
     )
 
 
-def outcome_of(state: PlanState, thread: str) -> Outcome:
+def outcome_of(scope: RunScope, state: PlanState) -> Outcome:
     """Build the outcome from what state holds; the verdict's words only where it passed."""
     reason: Reason = state.halt or ("GOAL" if state.task_completed else "MAX_ROUNDS")
     status = judge(reason, state.todos)
@@ -98,7 +97,7 @@ def outcome_of(state: PlanState, thread: str) -> Outcome:
         models=state.spend.get("models", {}),
         resume=None
         if status == "complete"
-        else how_to_resume(state.request_id, thread, "finished tasks are kept"),
+        else how_to_resume(scope, state.request_id, "finished tasks are kept"),
     )
 
 

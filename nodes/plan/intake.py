@@ -9,9 +9,8 @@ from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.plan import Task
 from ...turn.begin import NOTHING_NEW, fresh_turn, nothing_new, same_request, with_request
-from ...turn.events import emitter
 from ...turn.hooks import Beginning, begin_turn, begun
-from ...turn.scope import thread_id
+from ...turn.scope import RunScope, scope_of
 from ..cut_off import taken_up
 from ..parts import Parts
 from .task_ends import gathered
@@ -22,17 +21,18 @@ async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -
     update = _fresh_guards(state)
     if nothing_new(state):
         return changes(state, update | _halted(NOTHING_NEW))
-    update |= await _kept(state, parts)
-    parts.journal.own_turn(thread_id(), update["turn_id"])
-    beginning = await begin_turn(with_request(state).request, parts.hooks, emitter(runtime))
+    scope = await scope_of(state, runtime, parts)
+    update |= await _kept(scope, state)
+    scope.journal.own_turn(scope.thread, update["turn_id"])
+    beginning = await begin_turn(scope, with_request(state).request)
     return changes(state, update | _begun(state, beginning))
 
 
-async def _kept(state: PlanState, parts: Parts) -> PlanUpdate:
+async def _kept(scope: RunScope, state: PlanState) -> PlanUpdate:
     """Plan and evidence, where the same request goes on or the last one was cut off at work."""
     ended = gathered(state.todos, state.cut_off)
     again = same_request(state)
-    before = await taken_up(state, ended, parts.journal, thread_id(), same_request=again)
+    before = await taken_up(scope, state, ended, same_request=again)
     if before is None:
         return PlanUpdate(todos=Overwrite([]), evidence=Overwrite([]), answers=[])
     return PlanUpdate(

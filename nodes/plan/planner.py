@@ -1,22 +1,18 @@
 """Planner: turns the request, and what the verifier found missing, into tasks."""
 
-import time
-
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...models.ask import Answer, ask
-from ...state.context import Context, context_of
+from ...state.context import Context
 from ...state.contracts import PlannerResponse, Todo
-from ...state.events import Emit
 from ...state.evidence import rounds_named
 from ...state.loop import Planning, PlanState, PlanUpdate, changes
 from ...state.plan import adopt_plan, fallback_plan, find_problems, name_todos
-from ...turn.allowance import ledger_for, limit_reason, spent_since
 from ...turn.begin import EMPTY_REQUEST
-from ...turn.events import emitter
-from ...turn.hooks import hook_notes, notify
-from ...turn.scope import can_ask, user_id
+from ...turn.budget import limit_reason
+from ...turn.hooks import notify
+from ...turn.scope import RunScope, scope_of
 from ..conversation import conversation_of, task_view
 from ..parts import Parts
 
@@ -26,19 +22,12 @@ NOT_ANSWERED = "Nobody can answer this; decide by yourself and say what you assu
 
 async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Ask for a plan and decide what follows: plan again, ask the user, review, work or stop."""
-    context, emit = context_of(runtime), emitter(runtime)
-    began = time.monotonic()
+    scope = await scope_of(state, runtime, parts)
     if not state.request.strip():
-        return await _noticed(_nothing_asked(context), parts, emit)
-    emit(
-        {
-            "type": "phase",
-            "role": "planner",
-            "action": "planning",
-            "round": state.planning_rounds + 1,
-        }
-    )
-    catalog = await parts.toolbox.catalog(user_id())
+        return await _noticed(scope, _nothing_asked(scope))
+    round_ = state.planning_rounds + 1
+    scope.emit({"type": "phase", "role": "planner", "action": "planning", "round": round_})
+    catalog = await parts.toolbox.catalog(scope.user)
     data = {
         "request": state.request,
         "conversation": conversation_of(state),
@@ -46,45 +35,39 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
         "previous_plan": [task_view(t, *SHOWN) for t in state.todos],
         "improvements": state.improvements,
         "answers": state.answers,
-        "limits": {"tasks": context.max_tasks},
-        "additional_context": hook_notes(state.hook_context),
+        "limits": {"tasks": scope.context.max_tasks},
+        "additional_context": scope.hook_notes(state.hook_context),
     }
     answer = await ask(
-        parts.models, "planner", parts.opening("planner", context, data), context=context,
-        ledger=await ledger_for(context, state, parts.journal), contract=PlannerResponse, emit=emit,
-        hooks=parts.hooks,
-        check=lambda plan: find_problems(name_todos(plan.todos), context.max_tasks),
+        scope, parts.models, "planner", parts.opening(scope, "planner", data),
+        contract=PlannerResponse,
+        check=lambda plan: find_problems(name_todos(plan.todos), scope.context.max_tasks),
     )  # fmt: skip
-    update = _decide(state, answer, context)
+    update = _decide(scope, state, answer)
     if isinstance(plan := update.get("todos"), Overwrite):
-        emit({"type": "plan", "round": state.planning_rounds + 1, "todos": plan.value})
-    update["spend"] = spent_since(began, answer.spend)
-    update["warnings"] = [*catalog.warnings, *answer.notes, *_notes(answer)]
-    return changes(state, await _noticed(update, parts, emit))
+        scope.emit({"type": "plan", "round": round_, "todos": plan.value})
+    scope.notes.extend([*catalog.warnings, *_notes(answer)])
+    update = await _noticed(scope, update | PlanUpdate(spend=scope.used(answer.spend)))
+    return changes(state, update)
 
 
-async def _noticed(update: PlanUpdate, parts: Parts, emit: Emit) -> PlanUpdate:
+async def _noticed(scope: RunScope, update: PlanUpdate) -> PlanUpdate:
     """Let hooks know of a question to the user before it is put."""
-    if not parts.hooks.listens("Notification"):
-        return update
     missing, plan = update.get("missing", []), update.get("todos")
     if update.get("planning") == "ask":
-        about = ("UserQuestion", " ".join(missing), {"questions": missing})
+        await notify(scope, "UserQuestion", " ".join(missing), {"questions": missing})
     elif update.get("planning") == "review" and isinstance(plan, Overwrite):
-        about = ("PlanReview", "The plan waits for a review.", {"todos": plan.value})
-    else:
-        return update
-    failed = await notify(parts.hooks, emit, *about)
-    return update | PlanUpdate(warnings=[*update.get("warnings", []), *failed])  # type: ignore[misc]  # written as a list above
+        await notify(scope, "PlanReview", "The plan waits for a review.", {"todos": plan.value})
+    return update | PlanUpdate(warnings=scope.notes)
 
 
-def _nothing_asked(context: Context) -> PlanUpdate:
-    if can_ask(context):
+def _nothing_asked(scope: RunScope) -> PlanUpdate:
+    if scope.can_ask:
         return PlanUpdate(planning="ask", missing=["What do you want done?"])
     return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", missing=[EMPTY_REQUEST])
 
 
-def _decide(state: PlanState, answer: Answer[PlannerResponse], context: Context) -> PlanUpdate:
+def _decide(scope: RunScope, state: PlanState, answer: Answer[PlannerResponse]) -> PlanUpdate:
     update = PlanUpdate(
         planning_rounds=state.planning_rounds + 1,
         missing=[],
@@ -93,10 +76,10 @@ def _decide(state: PlanState, answer: Answer[PlannerResponse], context: Context)
         return update | PlanUpdate(planning="blocked", halt=limit_reason(answer.refused))
     plan = answer.parsed
     if plan is None:
-        return update | _ready(state, fallback_plan(state.request), context)
+        return update | _ready(scope, state, fallback_plan(state.request))
     if plan.needs_more_planning:
-        return update | _more_planning(state, plan, context)
-    return update | _ready(state, name_todos(plan.todos), context)
+        return update | _more_planning(scope, state, plan)
+    return update | _ready(scope, state, name_todos(plan.todos))
 
 
 def _notes(answer: Answer[PlannerResponse]) -> list[str]:
@@ -105,25 +88,25 @@ def _notes(answer: Answer[PlannerResponse]) -> list[str]:
     return [f"The planner gave no sound plan ({'; '.join(answer.problems)}): one task instead."]
 
 
-def _more_planning(state: PlanState, plan: PlannerResponse, context: Context) -> PlanUpdate:
+def _more_planning(scope: RunScope, state: PlanState, plan: PlannerResponse) -> PlanUpdate:
     """Ask the user where somebody can answer, else plan again, else run what there is or stop."""
-    last_round = state.planning_rounds + 1 >= context.max_planning_rounds
+    last_round = state.planning_rounds + 1 >= scope.context.max_planning_rounds
     questions = [text for text in plan.missing_information if text.strip()]
-    if questions and can_ask(context) and not last_round:
+    if questions and scope.can_ask and not last_round:
         return PlanUpdate(planning="ask", missing=questions)
     if not last_round:
         unanswered = [{"question": q, "answer": NOT_ANSWERED} for q in questions]
         return PlanUpdate(planning="again", answers=[*state.answers, *unanswered])
     if plan.todos:
-        return _ready(state, name_todos(plan.todos), context)
+        return _ready(scope, state, name_todos(plan.todos))
     return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", missing=questions)
 
 
-def _ready(state: PlanState, todos: list[Todo], context: Context) -> PlanUpdate:
+def _ready(scope: RunScope, state: PlanState, todos: list[Todo]) -> PlanUpdate:
     """Take the plan; one that must be reviewed where nobody can review it does not run."""
     tasks = adopt_plan(todos, state.todos, rounds_named(state.evidence))
-    planning: Planning = "review" if context.review_plan else "ready"
+    planning: Planning = "review" if scope.context.review_plan else "ready"
     update = PlanUpdate(planning=planning, planning_rounds=0, todos=Overwrite(tasks))
-    if context.review_plan and not can_ask(context):
+    if scope.context.review_plan and not scope.can_ask:
         return update | PlanUpdate(planning="blocked", halt="NOT_INTERACTIVE")
     return update

@@ -1,12 +1,10 @@
 """Verifier: judges tasks and answer by the evidence; a verdict without proof is not believed."""
 
-import time
-
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
-from ...state.context import Context, context_of
+from ...state.context import Context
 from ...state.contracts import VerifierResponse
 from ...state.evidence import (
     Evidence,
@@ -19,9 +17,8 @@ from ...state.evidence import (
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.outcome import denial
 from ...state.plan import Task, merge_tasks
-from ...turn.allowance import ledger_for, limit_reason, spent_since
-from ...turn.events import emitter
-from ...turn.hooks import hook_notes
+from ...turn.budget import limit_reason
+from ...turn.scope import scope_of
 from ..conversation import answer_id, conversation_of, signature, task_view
 from ..parts import Parts
 
@@ -30,29 +27,29 @@ JUDGED = ("id", "description", "acceptance_criteria", "status", "result", "feedb
 
 async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Ask for a verdict, check its citations, and decide whether another cycle may run."""
-    began = time.monotonic()
-    context, emit = context_of(runtime), emitter(runtime)
-    emit({"type": "phase", "role": "verifier", "action": "verifying", "round": state.cycles + 1})
-    ledger = await ledger_for(context, state, parts.journal)
-    if ledger.exhausted:
-        ledger.last_turn()
+    scope = await scope_of(state, runtime, parts)
+    round_ = state.cycles + 1
+    scope.emit({"type": "phase", "role": "verifier", "action": "verifying", "round": round_})
+    if scope.budget.exhausted:
+        scope.budget.last_turn()
     data = {
         "request": state.request,
         "conversation": conversation_of(state),
         "tasks": [task_view(t, *JUDGED) for t in state.todos],
         "evidence": [_shown(record) for record in admissible(state.evidence, state.todos)],
-        "additional_context": hook_notes(state.hook_context),
+        "additional_context": scope.hook_notes(state.hook_context),
     }
     answer = await ask(
-        parts.models, "verifier", parts.opening("verifier", context, data), context=context,
-        ledger=ledger, contract=VerifierResponse, emit=emit, hooks=parts.hooks,
+        scope, parts.models, "verifier", parts.opening(scope, "verifier", data),
+        contract=VerifierResponse,
         check=lambda verdict: check_verdict(verdict, state.todos, state.evidence),
     )  # fmt: skip
-    update = _judged(state, answer, context)
-    update["spend"] = spent_since(began, answer.spend)
-    update["warnings"] = answer.notes
+    update = _judged(state, answer, scope.context)
+    update |= PlanUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
     improvements = update.get("improvements", [])
-    emit({"type": "verdict", "passed": update["task_completed"], "improvements": improvements})
+    scope.emit(
+        {"type": "verdict", "passed": update["task_completed"], "improvements": improvements}
+    )
     return changes(state, update)
 
 

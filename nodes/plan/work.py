@@ -8,15 +8,14 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ...doors.journal import Journal
-from ...state.context import Context, context_of
-from ...state.events import Emit
+from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.plan import Task, in_order, waits_for
-from ...turn.allowance import ledger_for, limit_reason, sharing, spent_since
-from ...turn.budget import Ledger
-from ...turn.events import emitter, events_to
+from ...state.spend import Spend, add_spend
+from ...turn.budget import Budget, limit_reason
 from ...turn.schedule import run_ready
+from ...turn.scope import RunScope, around, scope_of
+from ..parts import Parts
 from .task_ends import (
     TaskEnd,
     carried,
@@ -32,48 +31,46 @@ RunTask = Callable[[Any], Awaitable[Any]]
 
 
 async def work(
-    state: PlanState, runtime: Runtime[Context], *, run_task: RunTask, journal: Journal
+    state: PlanState, runtime: Runtime[Context], *, parts: Parts, run_task: RunTask
 ) -> PlanUpdate:
     """Run the plan; failed tasks are data, a question or a drain leaves the rest to the resume."""
-    began = time.monotonic()
-    context, emit = context_of(runtime), emitter(runtime)
-    ledger = await ledger_for(context, state, journal)
-    crew = _Crew(state, run_task, ledger, emit)
+    scope = await scope_of(state, runtime, parts)
+    budget, tasks = scope.budget, _Tasks(scope, state, run_task)
     order = [t["id"] for t in in_order(state.todos) if t["status"] == "pending"]
     waits = {i: [w for w in ids if w in order] for i, ids in waits_for(state.todos).items()}
-    ledger.span = partial(seconds_before, waits)
-    with sharing(ledger), events_to(emit):
+    budget.span = partial(seconds_before, waits)
+    with around(scope):
         ends = await run_ready(
             order,
             waits,
-            crew.run,
-            slots=context.max_parallel_tasks,
+            tasks.run,
+            slots=scope.context.max_parallel_tasks,
             drained=lambda: bool(runtime.drain_requested),
-            ended=lambda end: ledger.recall(end["id"], end["spend"]),
+            ended=lambda end: budget.recall(end["id"], end["spend"]),
         )
     ended = list(ends.values())
     update = gathered(state.todos, ended)
-    update["spend"] = spent_since(began - ledger.recalled_seconds, spent_by(ended))
+    before = Spend(seconds=budget.recalled_seconds)
+    update["spend"] = scope.used(add_spend(before, spent_by(ended)))
     unfinished = any(end["status"] != "completed" for end in ended)
-    return changes(state, update | _limit(ledger, unfinished=unfinished))
+    return changes(state, update | _limit(budget, unfinished=unfinished))
 
 
-def _limit(ledger: Ledger, *, unfinished: bool) -> PlanUpdate:
+def _limit(budget: Budget, *, unfinished: bool) -> PlanUpdate:
     """End the run where a limit is reached; spent tool calls are no matter once all is done."""
-    spent = ledger.exhausted
+    spent = budget.exhausted
     if spent is None or (spent == "tool_calls" and not unfinished):
         return PlanUpdate()
     return PlanUpdate(halt=limit_reason(spent), should_continue=False)
 
 
 @dataclass(frozen=True)
-class _Crew:
+class _Tasks:
     """Runs single tasks of one pass."""
 
+    scope: RunScope
     state: PlanState
     run_task: RunTask
-    ledger: Ledger
-    emit: Emit
 
     async def run(self, task_id: str, waited_for: dict[str, TaskEnd]) -> TaskEnd:
         """Run one task, unless a dependency failed or the allowance is spent."""
@@ -100,11 +97,13 @@ class _Crew:
         return end
 
     def _cannot_start(self, task: Task, known: list[TaskEnd]) -> str:
-        if self.ledger.exhausted:
-            return f"the allowance of {self.ledger.exhausted} is spent"
+        if spent := self.scope.budget.exhausted:
+            return f"the allowance of {spent} is spent"
         missing = missing_for(task, known)
         return f"waits for {', '.join(missing)}, which did not complete" if missing else ""
 
     def _tell(self, task: Task, status: str) -> None:
         about = {"id": task["id"], "description": task["description"]}
-        self.emit({"type": "task", **about, "status": status, "attempt": task["attempts"] + 1})
+        self.scope.emit(
+            {"type": "task", **about, "status": status, "attempt": task["attempts"] + 1}
+        )

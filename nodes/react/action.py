@@ -1,24 +1,22 @@
 """Action: takes the step the thought asked for, with the full definitions of the tools."""
 
-import time
 from functools import partial
 from typing import Any, Final
 
 from langgraph.runtime import Runtime
 
 from ...calls.gate import settle_ids
+from ...calls.opening import open_calls
 from ...calls.stored import has_stored
 from ...calls.tool_hooks import stopped_by
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
-from ...state.context import Context, context_of
+from ...state.context import Context
 from ...state.loop import changes
 from ...state.react import ENDS, ReactState, ReactUpdate
-from ...turn.allowance import ledger_for, limit_reason, spent_since
-from ...turn.events import emitter
-from ...turn.scope import user_id
+from ...turn.budget import limit_reason
+from ...turn.scope import scope_of
 from ..parts import Parts
-from ..planned import planned_calls
 from .phases import opening, own
 
 MOST_ASKS: Final = 2
@@ -27,27 +25,22 @@ _SHOWN: Final = 300
 
 async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
     """Ask for the calls and plan them; an answer without a call ends the loop."""
-    began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
-    emit({"type": "phase", "role": "action", "action": "acting", "iteration": state.iteration})
-    catalog = await parts.toolbox.catalog(user_id())
+    scope, iteration = await scope_of(state, runtime, parts), state.iteration
+    scope.emit({"type": "phase", "role": "action", "action": "acting", "iteration": iteration})
+    catalog = await parts.toolbox.catalog(scope.user)
     specs = catalog.specs(capped=has_stored(state.messages))
     demanded = state.demanded and bool(specs)
     answer: Answer[Any] = await ask(
-        parts.models, "action", opening("action", state, context, parts), context=context,
-        ledger=await ledger_for(context, state, parts.journal),
-        tools=specs, emit=emit, hooks=parts.hooks,
+        scope, parts.models, "action", opening(scope, "action", state, parts), tools=specs,
         read=partial(read_words, with_tools=bool(specs), must_call=demanded), most_asks=MOST_ASKS,
     )  # fmt: skip
     message = answer.message
-    update = ReactUpdate(
-        phase="action", spend=spent_since(began, answer.spend), warnings=answer.notes
-    )
+    update = ReactUpdate(phase="action", spend=scope.used(answer.spend), warnings=scope.notes)
     if not (message.tool_calls or message.invalid_tool_calls):
         return changes(state, update | _without_call(state, answer))
-    calls = await planned_calls(
-        message, path=state.path, round_=state.iteration, complete=answer.complete,
-        catalog=catalog, context=context, parts=parts, emit=emit,
-    )  # fmt: skip
+    calls = await open_calls(
+        scope, parts.toolbox, message, round_=iteration, complete=answer.complete
+    )
     if stopped := stopped_by(calls):
         return changes(state, update | ReactUpdate(halt="DENIED", unmet=[stopped]))
     update |= ReactUpdate(calls=calls, messages=[own(settle_ids(message, calls), state, "action")])

@@ -10,7 +10,7 @@ from ...state.evidence import left_in_doubt
 from ...state.loop import changes
 from ...state.react import ReactState, ReactUpdate
 from ...state.repetition import LAST_STRIKE, loop_told
-from ...turn.events import emitter
+from ...turn.scope import scope_of
 from ..call_tools import CallsUpdate, call_tools
 from ..parts import Parts
 
@@ -23,7 +23,8 @@ async def call_react_tools(
     ended = _ended(changed)
     if ended.get("halt") == "LOOP_DETECTED":
         what = ended["unmet"][-1]
-        emitter(runtime)({"type": "loop", "task": state.path, "strike": LAST_STRIKE, "what": what})
+        scope = await scope_of(state, runtime, parts)
+        scope.emit({"type": "loop", "task": state.path, "strike": LAST_STRIKE, "what": what})
     return changes(state, cast("ReactUpdate", changed) | ended)
 
 

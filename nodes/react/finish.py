@@ -13,9 +13,8 @@ from ...state.messages import request_place
 from ...state.outcome import Outcome
 from ...state.react import ReactState, ReactUpdate
 from ...turn.begin import how_to_resume
-from ...turn.events import emitter
 from ...turn.hooks import ANSWER_REJECTED, end_turn
-from ...turn.scope import thread_id
+from ...turn.scope import RunScope, scope_of
 from ..conversation import signature
 from ..parts import Parts
 from .outcome import outcome_of, own_answer, reason_of
@@ -26,21 +25,20 @@ async def react_finish(
     state: ReactState, runtime: Runtime[Context], *, parts: Parts
 ) -> ReactUpdate:
     """Say how the turn ended and what came of it, unless a hook wants another answer."""
-    outcome, emit = outcome_of(state, _resume(state)), emitter(runtime)
-    verdict = await end_turn(
-        state.request, outcome["answer"], parts.hooks, emit, again=state.stop_hook_active
-    )
+    scope = await scope_of(state, runtime, parts)
+    outcome, again = outcome_of(state, _resume(scope, state)), state.stop_hook_active
+    verdict = await end_turn(scope, state.request, outcome["answer"], again=again)
     update = ReactUpdate(phase="idle", warnings=verdict.warnings)
     if verdict.blocked and _may_go_on(state, verdict):
         return changes(state, update | _another_answer(state, verdict))
     if verdict.blocked:
         ended = _rejected(state, verdict)
-        outcome = outcome_of(ended, _resume(ended)) | {"answer": ended.unmet[-1]}
+        outcome = outcome_of(ended, _resume(scope, ended)) | {"answer": ended.unmet[-1]}
         update |= ReactUpdate(task_completed=False, halt=ended.halt, unmet=ended.unmet)
         update["messages"] = [_written(outcome, ended, instead=state.messages[-1])]
     elif not own_answer(state):
         update["messages"] = [_written(outcome, state)]
-    emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
+    scope.emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
     return changes(state, update | ReactUpdate(outcome=outcome))
 
 
@@ -53,8 +51,8 @@ def _written(
     return AIMessage(outcome["answer"], id=id_, additional_kwargs=signature("loopwright"))
 
 
-def _resume(state: ReactState) -> dict[str, Any] | None:
-    return how_to_resume(state.request_id, thread_id(), "the messages are kept")
+def _resume(scope: RunScope, state: ReactState) -> dict[str, Any] | None:
+    return how_to_resume(scope, state.request_id, "the messages are kept")
 
 
 def _may_go_on(state: ReactState, verdict: Verdict) -> bool:

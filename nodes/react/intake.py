@@ -5,7 +5,7 @@ from typing import cast
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from ...state.context import Context, context_of
+from ...state.context import Context
 from ...state.loop import changes
 from ...state.react import Observe, ReactState, ReactUpdate
 from ...turn.begin import (
@@ -16,9 +16,8 @@ from ...turn.begin import (
     nothing_new,
     with_request,
 )
-from ...turn.events import emitter
 from ...turn.hooks import Beginning, begin_turn, begun
-from ...turn.scope import thread_id
+from ...turn.scope import scope_of
 from ..parts import Parts
 from .left_behind import answered
 
@@ -34,19 +33,17 @@ async def react_intake(
         parts: Hooks, and the journal that knows what became of those calls.
         observe: What the graph was built with; a run's own setting wins.
     """
-    emit, update = emitter(runtime), _fresh_guards(state)
+    update = _fresh_guards(state)
     if nothing_new(state):
         return changes(state, update | _halted(NOTHING_NEW))
-    update["observe"] = context_of(runtime).observe or observe
-    update["messages"] = await answered(
-        state.messages, state.calls, journal=parts.journal, thread=thread_id(),
-        turn=state.turn_id, emit=emit,
-    )  # fmt: skip
+    scope = await scope_of(state, runtime, parts)
+    update["observe"] = scope.context.observe or observe
+    update["messages"] = await answered(scope, state.messages, state.calls)
     if not _asks(state):
         update |= ReactUpdate(halt="MISSING_INFORMATION", unmet=[EMPTY_REQUEST])
         return changes(state, update)
-    parts.journal.own_turn(thread_id(), update["turn_id"])
-    beginning = await begin_turn(with_request(state).request, parts.hooks, emit)
+    scope.journal.own_turn(scope.thread, update["turn_id"])
+    beginning = await begin_turn(scope, with_request(state).request)
     return changes(state, update | _begun(state, update, beginning))
 
 

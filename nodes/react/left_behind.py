@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from ...doors.journal import CallRow, Journal
-from ...state.events import Emit
+from ...doors.journal import CallRow
 from ...state.repair import repairs
 from ...state.statuses import ToolStatus
+from ...turn.scope import RunScope
 
 NOT_RUN: Final = "Not run: a new message of the user came first."
 IN_DOUBT: Final = (
@@ -23,31 +23,23 @@ IN_DOUBT: Final = (
 
 
 async def answered(
-    messages: Sequence[AnyMessage],
-    calls: Sequence[Mapping[str, Any]],
-    *,
-    journal: Journal,
-    thread: str,
-    turn: str,
-    emit: Emit,
+    scope: RunScope, messages: Sequence[AnyMessage], calls: Sequence[Mapping[str, Any]]
 ) -> list[Any]:
     """The writes after which every call in a conversation has an answer of ours.
 
     Args:
+        scope: The run; its turn is the one the calls belong to.
         messages: The conversation.
         calls: The planned calls that wait for an answer.
-        journal: Knows what became of writes in a run that was cut off.
-        thread: The thread.
-        turn: The turn the calls belong to.
-        emit: Takes the last event of each call.
     """
     rows: dict[str, CallRow] = {}
     if calls:
-        await journal.at_rest(thread, turn)
-        rows = {row.key.call: row for row in await journal.rows(thread, turn=turn)}
+        await scope.journal.at_rest(scope.thread, scope.turn)
+        made = await scope.journal.rows(scope.thread, turn=scope.turn)
+        rows = {row.key.call: row for row in made}
     answers = {call["call_id"]: _answer(call, rows.get(call["id"])) for call in calls}
     for call in calls:
-        emit(_event(call, answers[call["call_id"]]))
+        scope.emit(_event(call, answers[call["call_id"]]))
     return repairs(
         messages,
         lambda call_id: answers.pop(call_id, None) or _message(call_id, NOT_RUN),

@@ -20,9 +20,8 @@ from langchain_core.messages import (
 
 from ...prompts.sections import section
 from ...state.canonical import storable
-from ...state.context import Context
 from ...state.react import ENDS, Phase, ReactState
-from ...turn.hooks import hook_notes
+from ...turn.scope import RunScope
 from ..conversation import signature
 from ..parts import Parts
 
@@ -40,22 +39,22 @@ ANSWER_NOW: Final = (
 
 
 def opening(
+    scope: RunScope,
     role: Phase,
     state: ReactState,
-    context: Context,
     parts: Parts,
     tools: Sequence[Mapping[str, Any]] = (),
 ) -> list[BaseMessage]:
     """The request of a phase: its system prompt and the shared history.
 
     Args:
+        scope: The run.
         role: The phase.
         state: Holds the history.
-        context: The run's settings.
         parts: Holds the prompts.
         tools: What a prompt that lists tools lists, each with `name` and `description`.
     """
-    prompts = parts.prompts
+    prompts, context = parts.prompts, scope.context
     build = {
         "thought": prompts.get_thought_prompt,
         "action": prompts.get_action_prompt,
@@ -69,7 +68,7 @@ def opening(
         business_context=context.business_context.get(role, ""),
         language=context.language if context.language != "en" else "",
     )
-    if notes := hook_notes(state.hook_context):
+    if notes := scope.hook_notes(state.hook_context):
         system = f"{system}\n\n{section('additional_context', notes)}"
     return [SystemMessage(system), *shown(state.messages)]
 

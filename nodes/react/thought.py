@@ -1,6 +1,5 @@
 """Thought: decides the next step, or writes the answer. It has no tools, only their names."""
 
-import time
 from functools import partial
 from typing import Final
 
@@ -9,16 +8,14 @@ from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
 from ...models.thoughts import AgentMeta, read_thought
-from ...state.context import Context, context_of
-from ...state.events import Emit
+from ...state.context import Context
 from ...state.loop import changes
 from ...state.outcome import Reason
 from ...state.react import ENDS, ReactState, ReactUpdate
 from ...state.repetition import LAST_STRIKE, repeated_text
-from ...turn.allowance import ledger_for, limit_reason, spent_since
-from ...turn.budget import Ledger
-from ...turn.events import emitter
-from ...turn.scope import user_id
+from ...state.session import Emit
+from ...turn.budget import limit_reason
+from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .phases import ANSWER_NOW, REPEATS, opening, own, said_since_call
 
@@ -28,24 +25,22 @@ NO_FLAG: Final = "The thought phase did not say whether to go on; the action pha
 
 async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
     """Ask for the next step or the answer; where a limit is reached, for the answer alone."""
-    began, context, emit = time.monotonic(), context_of(runtime), emitter(runtime)
-    ledger = await ledger_for(context, state, parts.journal)
-    halt = _limit(state, context, ledger)
+    scope = await scope_of(state, runtime, parts)
+    halt = _limit(scope, state)
     iteration = state.iteration if halt else state.iteration + 1
-    emit({"type": "phase", "role": "thought", "action": "thinking", "iteration": iteration})
-    catalog = await parts.toolbox.catalog(user_id())
-    messages = opening("thought", state, context, parts, catalog.summaries())
+    scope.emit({"type": "phase", "role": "thought", "action": "thinking", "iteration": iteration})
+    catalog = await parts.toolbox.catalog(scope.user)
+    messages = opening(scope, "thought", state, parts, catalog.summaries())
     if halt:
         messages.append(HumanMessage(ANSWER_NOW))
     answer = await ask(
-        parts.models, "thought", messages,
-        context=context, ledger=ledger, emit=emit, hooks=parts.hooks,
+        scope, parts.models, "thought", messages,
         read=partial(read_thought, must_answer=halt is not None),
-        most_asks=1 if ledger.exhausted else MOST_ASKS,
+        most_asks=1 if scope.budget.exhausted else MOST_ASKS,
     )  # fmt: skip
     update = _last(answer, halt) if halt else _next(answer)
     if update.get("should_continue", True):
-        update |= _repeated(state, answer.message.text, emit)
+        update |= _repeated(state, answer.message.text, scope.emit)
     if _kept(answer, halt):
         ends = not update.get("should_continue", True)
         marks = {ENDS: ends, REPEATS: "strikes" in update}
@@ -53,18 +48,18 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     update |= ReactUpdate(
         phase="thought",
         iteration=iteration,
-        spend=spent_since(began, answer.spend),
-        warnings=[*catalog.warnings, *answer.notes, *_notes(answer, halt)],
+        spend=scope.used(answer.spend),
+        warnings=[*catalog.warnings, *scope.notes, *_notes(answer, halt)],
     )
     return changes(state, update)
 
 
-def _limit(state: ReactState, context: Context, ledger: Ledger) -> Reason | None:
+def _limit(scope: RunScope, state: ReactState) -> Reason | None:
     """Why this must be the last turn. A spent budget still grants one call: this one."""
-    if ledger.exhausted:
-        ledger.last_turn()
-        return limit_reason(ledger.exhausted)
-    return "MAX_TURNS" if state.iteration >= context.max_iterations else None
+    if spent := scope.budget.exhausted:
+        scope.budget.last_turn()
+        return limit_reason(spent)
+    return "MAX_TURNS" if state.iteration >= scope.context.max_iterations else None
 
 
 def _wants_more(answer: Answer[AgentMeta]) -> bool:

@@ -23,7 +23,7 @@ from loopwright import (
     build_plan_execute_verify,
     open_durability,
 )
-from loopwright.nodes.calling import NOT_RECORDED
+from loopwright.calls.path import NOT_RECORDED
 from loopwright.prompts.sections import read_json
 from loopwright.state.statuses import TRANSITIONS
 from support import paying

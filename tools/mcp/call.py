@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ...state.events import Emit
+from ...state.session import Emit
 
 KEY: Final = "loopwright/idempotency_key"
 THREAD: Final = "loopwright/thread"

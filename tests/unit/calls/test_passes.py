@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
 from langgraph.errors import GraphInterrupt
 
-from loopwright.calls.gate import Gate, decision_key, plan_calls
+from loopwright.calls.gate import decision_key, plan_calls
 from loopwright.calls.opening import open_calls
 from loopwright.calls.path import run_calls
 from loopwright.calls.toolbox import Toolbox
@@ -17,6 +17,7 @@ from loopwright.doors.journal import memory_journal
 from loopwright.hooks.contract import Hook
 from loopwright.hooks.registry import Hooks
 from loopwright.state.context import Context
+from support.scope import scope_with
 
 
 @pytest.fixture
@@ -51,21 +52,19 @@ class World:
         return Toolbox(made, **more)
 
 
-async def planned(box, *calls, round_=1) -> Any:
-    message = AIMessage(
+def wanting(*calls) -> AIMessage:
+    return AIMessage(
         "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
     )
-    return plan_calls(
-        message, task="1", round_=round_,
-        gate=Gate(await box.catalog(), box.policy, Context(), can_ask=True),
-    )  # fmt: skip
 
 
-async def go(box, calls, journal, **more) -> Any:
-    context = more.pop("context", Context())
-    return await run_calls(
-        calls, toolbox=box, context=context, thread_id="t", turn="turn 1", journal=journal, **more
-    )
+async def planned(box, *calls, round_=1) -> Any:
+    return plan_calls(wanting(*calls), task="1", round_=round_, gate=await box.gate(scope_with()))
+
+
+async def go(box, calls, journal, *, decisions=None, history=(), **more) -> Any:
+    scope = scope_with(thread="t", turn="turn 1", journal=journal, **more)
+    return await run_calls(scope, box, calls, decisions=decisions, history=history)
 
 
 async def cut_off(world, box, calls, journal) -> None:
@@ -216,14 +215,14 @@ async def test_what_the_thread_was_granted_is_opened_without_a_question(journal)
     seen: list[Any] = []
     hooks = Hooks([Hook(event="Notification", run=lambda given: seen.append(given["details"]))])
     context = Context(question_expires_in=60)
-    gate = Gate(await box.catalog(), box.policy, context, can_ask=True)
-    calls = await planned(box, ("write", {"n": 1}), ("write", {"n": 2}), ("nope", {}))
     granted = {"tool": "write", "server": None, "arguments": {"n": "^2$"}}
     await journal.grant("t", granted)
     events: list[dict[str, Any]] = []
-    opened = await open_calls(
-        calls, gate, journal=journal, thread_id="t", emit=events.append, hooks=hooks
+    scope = scope_with(
+        context, journal=journal, thread="t", path="1", emit=events.append, hooks=hooks
     )
+    calls = wanting(("write", {"n": 1}), ("write", {"n": 2}), ("nope", {}))
+    opened = await open_calls(scope, box, calls, round_=1)
     assert [(c["action"], c["status"]) for c in opened] == [
         ("ask", "awaiting_approval"), ("allow", "scheduled"), ("error", "validating"),
     ]  # fmt: skip
@@ -241,11 +240,10 @@ async def test_what_the_thread_was_granted_is_opened_without_a_question(journal)
 async def test_a_grant_counts_where_nobody_can_be_asked_and_only_while_it_lasts(journal):
     world = World()
     box = world.box(policy="ask")
-    alone = Gate(await box.catalog(), box.policy, Context(), can_ask=False)
-    calls = await planned(box, ("write", {"n": 1}), ("write", {"n": 2}))
-    calls = [{**call, "action": "deny", "reason": "not_interactive"} for call in calls]
     await journal.grant("t", {"tool": "write", "server": None, "arguments": {"n": "^2$"}})
-    opened = await open_calls(calls, alone, journal=journal, thread_id="t", emit=lambda _: None)
+    alone = scope_with(journal=journal, thread="t", path="1", can_ask=False)
+    calls = wanting(("write", {"n": 1}), ("write", {"n": 2}))
+    opened = await open_calls(alone, box, calls, round_=1)
     assert [call["action"] for call in opened] == ["deny", "allow"]
     headless = Context(interactive=False)
     done = await go(box, opened, memory_journal(), context=headless)

@@ -12,28 +12,26 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from langgraph.errors import GraphInterrupt
 from langgraph.store.memory import InMemoryStore
 
-from loopwright.calls.gate import Gate, plan_calls
+from loopwright.calls.gate import plan_calls
 from loopwright.calls.path import run_calls
 from loopwright.calls.stored import has_stored
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
 from loopwright.state.shortened import weigh
 from support.patience import PATIENCE
+from support.scope import scope_with
 
 CALLER = contextvars.ContextVar("caller", default="nobody")
 
 
-async def run(box, *calls, context=None, can_ask=True, **more) -> Any:
+async def run(box, *calls, decisions=None, **more) -> Any:
     """Plan and run calls given as (name, args)."""
-    context = context or Context()
+    scope = scope_with(**{"thread": "t", **more})
     message = AIMessage(
         "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
     )
-    planned = plan_calls(
-        message, task="1", round_=1, complete=True,
-        gate=Gate(await box.catalog(), box.policy, context, can_ask=can_ask),
-    )  # fmt: skip
-    done = await run_calls(planned, toolbox=box, context=context, thread_id="t", **more)
+    planned = plan_calls(message, task="1", round_=1, complete=True, gate=await box.gate(scope))
+    done = await run_calls(scope, box, planned, decisions=decisions)
     assert not done.waiting
     return done.records
 
@@ -323,28 +321,18 @@ async def test_a_policy_that_has_become_stricter_is_obeyed():
     box = Toolbox([add])
     planned = plan_calls(
         AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "x"}]),
-        task="1", round_=1, gate=Gate(await box.catalog(), box.policy, Context(), can_ask=True),
+        task="1", round_=1, gate=await box.gate(scope_with()),
     )  # fmt: skip
     strict, without = Toolbox([add], policy="deny"), Toolbox([danger])
-    (record,) = (await run_calls(planned, toolbox=strict, context=Context())).records
+    (record,) = (await run_calls(scope_with(), strict, planned)).records
     assert (record["status"], record["reason"]) == ("cancelled", "denied")
-    (record,) = (await run_calls(planned, toolbox=without, context=Context())).records
+    (record,) = (await run_calls(scope_with(), without, planned)).records
     assert "no tool 'add'" in record["result"]
-
-
-class Allowance:
-    def __init__(self, left) -> None:
-        self.left = left
-
-    def reserve_tool_calls(self, wanted) -> Any:
-        granted = min(wanted, self.left)
-        self.left -= granted
-        return granted
 
 
 async def test_calls_over_the_allowance_are_answered_without_running():
     calls = [("nope", {}), ("add", {"a": 1}), ("add", {"a": 2}), ("add", {"a": 3})]
-    records = await run(Toolbox([add]), *calls, ledger=Allowance(2))
+    records = await run(Toolbox([add]), *calls, context=Context(max_tool_calls=2))
     assert [r["result"] for r in records][1:3] == ["3", "4"]
     assert "allowance of tool calls is used up" in records[3]["result"]
 

@@ -13,8 +13,9 @@ from loopwright.models.scripted import ScriptedModel, Slow
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse, PlannerResponse
 from loopwright.state.errors import ModelCallFailed
-from loopwright.turn.budget import Ledger
+from loopwright.turn.budget import Budget
 from support.fake_openai import Reply, fake_openai
+from support.scope import scope_with
 
 MESSAGES = [SystemMessage("You are the executor."), HumanMessage("{go} {{now}} %s")]
 DONE = {"taskCompleted": True, "summary": "42 apples"}
@@ -23,26 +24,18 @@ DONE = {"taskCompleted": True, "summary": "42 apples"}
 async def asked(
     model: ScriptedModel,
     context: Context,
-    ledger: Ledger,
+    ledger: Budget,
     events: list[Any] | None = None,
     **more: Any,
 ) -> Answer[ExecutorResponse]:
-    return await ask(
-        Models(model),
-        "executor",
-        MESSAGES,
-        context=context,
-        ledger=ledger,
-        contract=ExecutorResponse,
-        emit=None if events is None else events.append,
-        **more,
-    )
+    scope = scope_with(context, budget=ledger, emit=(events if events is not None else []).append)
+    return await ask(scope, Models(model), "executor", MESSAGES, contract=ExecutorResponse, **more)
 
 
 @pytest.mark.req("S0-45")
 async def test_an_answer_is_the_typed_contract_with_what_it_cost() -> None:
     context = Context()
-    ledger = Ledger(context)
+    ledger = Budget(context)
     events: list[Any] = []
     answer = await asked(ScriptedModel([DONE]), context, ledger, events)
     assert answer.parsed == ExecutorResponse(task_completed=True, summary="42 apples")
@@ -64,7 +57,7 @@ async def test_an_answer_is_the_typed_contract_with_what_it_cost() -> None:
 
 async def test_messages_reach_the_model_as_they_are_braces_and_all() -> None:
     model, context = ScriptedModel([DONE]), Context()
-    await asked(model, context, Ledger(context))
+    await asked(model, context, Budget(context))
     assert model.asked[0].messages == MESSAGES
     assert model.asked[0].schema == "ExecutorResponse"
 
@@ -75,7 +68,7 @@ async def test_problems_found_by_the_caller_are_fed_back() -> None:
     def only_pears(report: ExecutorResponse) -> list[str]:
         return [] if "pears" in report.summary else ["the summary must speak of pears"]
 
-    answer = await asked(model, context, Ledger(context), check=only_pears)
+    answer = await asked(model, context, Budget(context), check=only_pears)
     assert answer.parsed is not None
     assert answer.parsed.summary == "43 pears"
     assert "the summary must speak of pears" in model.asked[1].messages[-1].text
@@ -84,21 +77,21 @@ async def test_problems_found_by_the_caller_are_fed_back() -> None:
 
 async def test_the_repair_shows_the_last_bad_answer_only() -> None:
     model, context = ScriptedModel(["first", "second", DONE]), Context()
-    await asked(model, context, Ledger(context))
+    await asked(model, context, Budget(context))
     assert [m.text for m in model.asked[2].messages[2:3]] == ["second"]
     assert len(model.asked[2].messages) == 4
 
 
 async def test_long_bad_answers_are_quoted_in_part() -> None:
     model, context = ScriptedModel(["x" * 50_000, DONE]), Context()
-    await asked(model, context, Ledger(context))
+    await asked(model, context, Budget(context))
     assert len(model.asked[1].messages[2].text) < 10_000
 
 
 @pytest.mark.req("S0-152")
 async def test_no_call_is_made_beyond_the_budget() -> None:
     model, context = ScriptedModel(["bad", DONE, DONE]), Context(max_model_calls=1)
-    ledger = Ledger(context)
+    ledger = Budget(context)
     events: list[Any] = []
     answer = await asked(model, context, ledger, events)
     assert answer.refused == "model_calls"
@@ -120,7 +113,7 @@ async def test_branches_share_one_budget_of_tokens() -> None:
         ScriptedModel(lambda _messages, _offered: Slow(0.01, report)),
         Context(max_tokens=2_000),
     )
-    ledger, branches = Ledger(context), 3
+    ledger, branches = Budget(context), 3
 
     async def branch() -> None:
         while not (await asked(model, context, ledger)).refused:
@@ -134,23 +127,15 @@ async def test_branches_share_one_budget_of_tokens() -> None:
 
 async def test_the_event_loop_is_never_blocked() -> None:
     environ = {"LOOPWRIGHT_MODEL": "openai:m"}
-    context = Context()
     with fake_openai([Reply(json.dumps(DONE))]) as server, blockbuster_ctx("loopwright"):
         models = Models(environ={**environ, "OPENAI_BASE_URL": server.url})
-        answer = await ask(
-            models,
-            "executor",
-            MESSAGES,
-            context=context,
-            ledger=Ledger(context),
-            contract=ExecutorResponse,
-        )
+        answer = await ask(scope_with(), models, "executor", MESSAGES, contract=ExecutorResponse)
     assert answer.parsed is not None
 
 
 async def test_a_failed_call_counts_as_a_call() -> None:
     context = Context(model_retries=0)
-    ledger = Ledger(context)
+    ledger = Budget(context)
     with pytest.raises(ModelCallFailed):
         await asked(ScriptedModel([ConnectionError("down")]), context, ledger)
     assert ledger.spent["model_calls"] == 1
@@ -165,29 +150,25 @@ async def test_another_model_that_had_to_be_asked_is_noted_without_the_errors_wo
     context = Context(model_retries=0, fallback_models=["second"])
     with fake_openai(provider) as server:
         models = Models("first", environ={"OPENAI_BASE_URL": server.url})
-        answer = await ask(
-            models, "executor", MESSAGES, context=context, ledger=Ledger(context),
-            contract=ExecutorResponse,
-        )  # fmt: skip
-    assert (answer.model, len(answer.notes)) == ("second", 1)
-    assert "The executor's model first did not answer" in answer.notes[0]
-    assert "second was asked instead" in answer.notes[0]
-    assert "sk-1" not in answer.notes[0]
-    assert (await asked(ScriptedModel([DONE]), Context(), Ledger(context))).notes == []
+        scope = scope_with(context)
+        answer = await ask(scope, models, "executor", MESSAGES, contract=ExecutorResponse)
+    assert answer.model == "second"
+    (note,) = scope.notes
+    assert "The executor's model first did not answer" in note
+    assert "second was asked instead" in note
+    assert "sk-1" not in note
+    scope = scope_with()
+    await ask(scope, Models(ScriptedModel([DONE])), "executor", MESSAGES)
+    assert scope.notes == []
 
 
 @pytest.mark.req("S0-45")
 async def test_json_never_shows_in_the_messages_stream() -> None:
-    model, context = ScriptedModel(["bad", {"todos": [{"description": "x"}]}]), Context()
+    model = ScriptedModel(["bad", {"todos": [{"description": "x"}]}])
 
     async def planner(state: MessagesState) -> dict[str, Any]:
         answer = await ask(
-            Models(model),
-            "planner",
-            state["messages"],
-            context=context,
-            ledger=Ledger(context),
-            contract=PlannerResponse,
+            scope_with(), Models(model), "planner", state["messages"], contract=PlannerResponse
         )
         assert answer.parsed is not None
         return {"messages": [AIMessage("A plan of one task.")]}

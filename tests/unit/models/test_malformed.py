@@ -8,12 +8,11 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
 from loopwright.models.scripted import ScriptedModel
-from loopwright.state.context import Context
 from loopwright.state.contracts import Contract, PlannerResponse
 from loopwright.state.plan import find_problems
-from loopwright.turn.budget import Ledger
 from support.contracts import CONTRACTS
 from support.malformed import CONTRACT_NAMES, GOOD, MALFORMED, MENDED, REJECTED
+from support.scope import scope_with
 
 OF_ROLE = CONTRACTS
 
@@ -23,14 +22,13 @@ def find_plan_problems(plan: Contract) -> list[str]:
 
 
 async def answered(role: str, turns: list[Any]) -> tuple[Answer[Contract], ScriptedModel]:
-    model, context = ScriptedModel(turns), Context()
+    model = ScriptedModel(turns)
     system = f"You are the {role}. Answer with {CONTRACT_NAMES[role]}."
     answer = await ask(
+        scope_with(),
         Models(model),
         role,
         [SystemMessage(system), HumanMessage("Who owns it?")],
-        context=context,
-        ledger=Ledger(context),
         contract=OF_ROLE[role],
         check=find_plan_problems,
     )

@@ -8,7 +8,8 @@ from loopwright.hooks.registry import Hooks
 from loopwright.models.ask import ask
 from loopwright.models.choice import Chosen, Models
 from loopwright.models.model_hooks import as_configured, as_shown
-from loopwright.turn.budget import Ledger
+from loopwright.turn.budget import Budget
+from support.scope import scope_with
 
 PAY = {"type": "function", "function": {"name": "pay", "description": "", "parameters": {}}}
 TALK = [
@@ -23,11 +24,9 @@ TALK = [
 
 
 async def asked(model, *hooks, tools=(), messages=TALK):
-    ledger = Ledger(Context())
-    answer = await ask(
-        Models(model), "executor", messages, context=Context(), ledger=ledger, tools=tools,
-        hooks=Hooks(hooks),
-    )  # fmt: skip
+    ledger = Budget(Context())
+    scope = scope_with(budget=ledger, hooks=Hooks(hooks))
+    answer = await ask(scope, Models(model), "executor", messages, tools=tools)
     return answer, ledger
 
 

@@ -17,8 +17,8 @@ from loopwright.models.scripted import ScriptedModel, ScriptExhausted, Slow
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse
 from loopwright.state.errors import ModelCallFailed
-from loopwright.turn.budget import Ledger
 from support.fake_openai import FakeOpenAI, Reply, fake_openai
+from support.scope import scope_with
 
 DONE = '{"taskCompleted": true, "summary": "42 apples"}'
 MESSAGES = [
@@ -38,16 +38,8 @@ async def asked(
     role: str = "executor",
     **settings: Any,
 ) -> Answer[ExecutorResponse]:
-    context = Context(**settings)
-    return await ask(
-        models,
-        "executor",
-        MESSAGES,
-        context=context,
-        ledger=Ledger(context),
-        contract=ExecutorResponse,
-        emit=(events if events is not None else []).append,
-    )
+    scope = scope_with(Context(**settings), emit=(events if events is not None else []).append)
+    return await ask(scope, models, "executor", MESSAGES, contract=ExecutorResponse)
 
 
 @pytest.mark.req("P-08")

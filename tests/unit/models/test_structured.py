@@ -16,8 +16,8 @@ from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse, PlannerResponse
 from loopwright.state.errors import ModelCallFailed
 from loopwright.state.roles import ROLE_METADATA
-from loopwright.turn.budget import Ledger
 from support.fake_openai import FakeOpenAI, Reply, bad_request, call, fake_openai
+from support.scope import scope_with
 
 DONE = '{"taskCompleted": true, "summary": "42 apples"}'
 ADD = {
@@ -42,17 +42,9 @@ def client(server: FakeOpenAI, **options: Any) -> ChatOpenAI:
 async def asked(
     models: Models, events: list[dict[str, Any]] | None = None, **options: Any
 ) -> Answer[ExecutorResponse]:
-    context = Context(model_retries=0)
-    return await ask(
-        models,
-        "executor",
-        MESSAGES,
-        context=context,
-        ledger=Ledger(context),
-        contract=ExecutorResponse,
-        emit=(events if events is not None else []).append,
-        **options,
-    )
+    emit = (events if events is not None else []).append
+    scope = scope_with(Context(model_retries=0), emit=emit)
+    return await ask(scope, models, "executor", MESSAGES, contract=ExecutorResponse, **options)
 
 
 def has_tools(request: dict[str, Any]) -> bool:
@@ -357,11 +349,8 @@ async def test_a_model_that_cannot_bind_tools_answers_without_them() -> None:
 
 
 async def test_without_a_contract_any_text_is_an_answer_and_silence_is_not() -> None:
-    context = Context()
     models = Models(PlainModel(replies=["", "Good day."]))
-    answer: Answer[PlannerResponse] = await ask(
-        models, "thought", MESSAGES, context=context, ledger=Ledger(context)
-    )
+    answer: Answer[PlannerResponse] = await ask(scope_with(), models, "thought", MESSAGES)
     assert answer.message.text == "Good day."
     assert answer.problems == []
     assert answer.asks == 2

@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from loopwright.state.context import Context
 from loopwright.state.spend import Spend, model_spend
-from loopwright.turn.budget import Ledger, tokens_of
+from loopwright.turn.budget import Budget, tokens_of
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
 
 
 def test_calls_are_counted_when_reserved_and_not_again_when_added() -> None:
-    ledger = Ledger(Context(max_model_calls=3))
+    ledger = Budget(Context(max_model_calls=3))
     assert ledger.reserve_model_call()
     assert ledger.spent["model_calls"] == 1
     ledger.add(model_spend("planner", "m", 10, 5))
@@ -32,7 +32,7 @@ def test_calls_are_counted_when_reserved_and_not_again_when_added() -> None:
 @pytest.mark.req("S0-152")
 def test_what_was_spent_before_a_resume_counts() -> None:
     before = model_spend("planner", "m", 600, 300)
-    ledger = Ledger(Context(max_tokens=1_000), before)
+    ledger = Budget(Context(max_tokens=1_000), before)
     assert ledger.exhausted is None
     assert ledger.reserve_model_call()
     ledger.add(model_spend("planner", "m", 90, 10))
@@ -43,7 +43,7 @@ def test_what_was_spent_before_a_resume_counts() -> None:
 
 def test_seconds_are_those_before_and_those_since() -> None:
     clock = Clock()
-    ledger = Ledger(Context(max_seconds=60), Spend(seconds=40.0), clock=clock)
+    ledger = Budget(Context(max_seconds=60), Spend(seconds=40.0), clock=clock)
     clock.now += 15
     assert ledger.seconds == 55
     assert ledger.spent["seconds"] == 55
@@ -57,7 +57,7 @@ def test_seconds_are_those_before_and_those_since() -> None:
 
 
 def test_tool_calls_are_granted_as_far_as_they_reach_and_leave_the_model_its_say() -> None:
-    ledger = Ledger(Context(max_tool_calls=5))
+    ledger = Budget(Context(max_tool_calls=5))
     assert ledger.reserve_tool_calls(3) == 3
     ledger.add(Spend(tool_calls=3))
     assert ledger.reserve_tool_calls(4) == 2
@@ -68,7 +68,7 @@ def test_tool_calls_are_granted_as_far_as_they_reach_and_leave_the_model_its_say
 
 
 def test_one_last_turn_is_granted_once() -> None:
-    ledger = Ledger(Context(max_model_calls=1))
+    ledger = Budget(Context(max_model_calls=1))
     assert ledger.reserve_model_call()
     assert not ledger.reserve_model_call()
     assert ledger.last_turn()
@@ -78,7 +78,7 @@ def test_one_last_turn_is_granted_once() -> None:
 
 
 def test_each_limit_warns_once_at_four_fifths() -> None:
-    ledger = Ledger(Context(max_model_calls=5))
+    ledger = Budget(Context(max_model_calls=5))
     for _ in range(3):
         ledger.reserve_model_call()
     assert ledger.near() == []
@@ -86,11 +86,11 @@ def test_each_limit_warns_once_at_four_fifths() -> None:
     assert ledger.near() == [{"type": "budget", "limit": "model_calls", "used": 4, "of": 5}]
     ledger.reserve_model_call()
     assert ledger.near() == []
-    assert Ledger(Context(max_model_calls=5), Spend(model_calls=4)).near() == []
+    assert Budget(Context(max_model_calls=5), Spend(model_calls=4)).near() == []
 
 
 def test_seconds_that_branches_used_before_a_resume_count_as_long_as_these_branches_took() -> None:
-    ledger = Ledger(Context(max_seconds=10), clock=Clock())
+    ledger = Budget(Context(max_seconds=10), clock=Clock())
     ledger.span = lambda known: sum(known.values())
     assert ledger.recalled_seconds == 0
     ledger.recall("a", Spend(seconds=4, tool_calls=1))
@@ -104,7 +104,7 @@ def test_seconds_that_branches_used_before_a_resume_count_as_long_as_these_branc
 
 
 def test_branches_cannot_overrun_a_limit_together() -> None:
-    ledger = Ledger(Context(max_model_calls=100))
+    ledger = Budget(Context(max_model_calls=100))
     granted: list[bool] = []
 
     def branch() -> None:

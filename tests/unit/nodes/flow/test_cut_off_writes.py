@@ -13,6 +13,7 @@ from loopwright.nodes.flow.step_values import StepResults
 from loopwright.state.flow import FlowState, value_of, was_made
 from support.flow_steps import steps
 from support.flows import step
+from support.scope import scope_with
 
 PUT = {"text": "put", "data": {"put": 7}, "is_error": False, "artifact": {}, "stored": ""}
 NOTHING_ENDED: Any = {"todos": [], "evidence": []}
@@ -38,7 +39,8 @@ def cut_off(**more):
 
 async def taken(*calls, same_request=False, **more):
     journal = await journal_with(*calls)
-    return await taken_up(cut_off(**more), NOTHING_ENDED, journal, "t", same_request=same_request)
+    scope = scope_with(journal=journal, thread="t", turn="1-a")
+    return await taken_up(scope, cut_off(**more), NOTHING_ENDED, same_request=same_request)
 
 
 async def resumed(*calls, **more):
