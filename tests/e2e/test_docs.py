@@ -16,7 +16,7 @@ from loopwright import Context
 from loopwright.calls.policy import Rule
 from loopwright.models.choice import OPENAI_TIERS, Models
 from loopwright.tools.mcp.config import read_servers
-from support.docs_text import MANUAL, README, ROOT, blocks
+from support.docs_text import MANUAL, README, ROOT, blocks, line_with, names
 from support.forked import Command, server
 from support.patience import PATIENCE
 
@@ -218,9 +218,16 @@ def test_every_example_is_run_and_linked():
 def test_the_approval_program_asked_before_it_wrote(beside_mcp_json, capsys):
     program = next(p for p in PYTHON if "Command(resume=" in p)
     asking = program.partition("    # …")[0]
-    exec(asking, {"__name__": "manual"})
+    found: dict[str, Any] = {"__name__": "manual"}
+    exec(asking, found)
     assert "write_file" in capsys.readouterr().out
     assert not Path("hello.txt").exists()
+    # The page for front ends says what a question carries.
+    named = set(names([line_with("A question about a call carries both shapes")]))
+    payload = found["paused"]["__interrupt__"][0].value
+    assert {"action_requests", "action_request", "tool_call_id", "task"} <= named
+    assert named - {"tool_approval", "uncertain_call"} <= set(payload)
+    assert payload["type"] == "tool_approval"
 
 
 def test_the_mcp_example_is_understood():

@@ -176,6 +176,10 @@ def test_errors_are_those_of_the_code():
     assert set(names(row[0] for row in table("| error |"))) == raised
 
 
+# What events are sent with: the dict, or its type and the rest by name.
+TELLS = {"emit", "tell", "_tell"}
+
+
 def test_events_are_those_the_code_sends():
     # The command's own view has events that no stream has.
     rooms = [p.parent for p in ROOT.glob("*/__init__.py") if p.parent.name != "cli"]
@@ -188,10 +192,9 @@ def test_events_are_those_the_code_sends():
 def events_of(tree):
     """The types of the events that are sent where they are spelled out."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and {"emit", "_tell"} & set(
-            re.findall(r"\w+", _called(node))
-        ):
-            yield from (kind for arg in node.args[:1] for kind in types_in(arg))
+        if isinstance(node, ast.Call) and _called(node) in TELLS and node.args:
+            yield from filter(None, [_text(node.args[0])])
+            yield from types_in(node.args[0])
 
 
 def types_in(tree):
@@ -202,7 +205,7 @@ def types_in(tree):
             yield from (_text(v) for k, v in pairs if _text(k) == "type" and _text(v))
         if isinstance(node, ast.Call):
             yield from (
-                _text(arg) for arg in node.args[:1] if _called(node) == "_tell" and _text(arg)
+                _text(arg) for arg in node.args[:1] if _called(node) in TELLS and _text(arg)
             )
             yield from (_text(k.value) for k in node.keywords if k.arg == "type" and _text(k.value))
 
@@ -248,6 +251,21 @@ def test_links_lead_to_a_file_and_a_heading(page):
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target.resolve().relative_to(ROOT).as_posix()), link
+
+
+def test_files_and_names_in_contributing_are_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"`([\w/]+(?:\.\w+|/))`", text))
+    assert len(paths) > 20
+    assert not [path for path in paths if not (ROOT / path).exists()]
+    code = "\n".join(
+        file.read_text(encoding="utf-8")
+        for room in ROOT.glob("*/__init__.py")
+        for file in room.parent.rglob("*.py")
+    )
+    adding = text.partition("## Adding")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(_?[A-Za-z]\w+)(?:\(\))?`", adding))
+    assert not [name for name in named if not re.search(rf"\b{name}\b", code)]
 
 
 def test_the_front_page_is_short_and_leads_everywhere():
