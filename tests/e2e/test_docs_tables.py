@@ -255,7 +255,7 @@ def test_links_lead_to_a_file_and_a_heading(page):
 
 def test_files_and_names_in_contributing_are_there():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    paths = set(re.findall(r"`([\w/]+(?:\.\w+|/))`", text))
+    paths = set(re.findall(r"`([\w/]+(?:/|\.(?:py|md|json|toml)))`", text))
     assert len(paths) > 20
     assert not [path for path in paths if not (ROOT / path).exists()]
     code = "\n".join(
