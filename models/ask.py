@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from ..state.contracts import Contract
 from ..state.errors import ModelCallFailed
 from ..state.spend import Spend, add_spend, model_spend
+from ..state.told import say
 from ..turn.budget import Limit, tokens_of
 from ..turn.scope import RunScope
 from .choice import Chosen, Models
@@ -225,9 +226,9 @@ def _answer(reading: Reading[C], turn: _Turn, before: Answer[C]) -> Answer[C]:
 def _refused(answer: Answer[C], turn: _Turn) -> Answer[C]:
     """The answer where no (further) ask is allowed, or a hook keeps what came of it."""
     if turn.refused == "hook":
-        problem = f"a hook refused: {turn.request.refused}"
+        problem = say("hook_refused", why=turn.request.refused)
     else:
-        problem = f"budget: no model call is left ({turn.refused})"
+        problem = say("no_call_left", limit=turn.refused)
     return replace(
         answer,
         message=AIMessage(""),
@@ -246,10 +247,8 @@ def _repair(reading: Reading[Any], contract: type[Contract] | None) -> list[Base
         quote = f"{quote[:_LONGEST_QUOTE]}…"
     problems = "\n".join(f"- {problem}" for problem in reading.problems)
     wanted = reading.wanted or (
-        f"one JSON object that is a valid {contract.__name__}" if contract else "a text"
+        say("wanted_contract", contract=contract.__name__) if contract else say("wanted_text")
     )
-    request = (
-        f"Your answer cannot be used:\n{problems}\nAnswer again with {wanted} and nothing else."
-    )
+    request = say("answer_again", problems=problems, wanted=wanted)
     # Some providers refuse an empty message.
-    return [AIMessage(quote or "(no answer)"), HumanMessage(request)]
+    return [AIMessage(quote or say("no_answer")), HumanMessage(request)]

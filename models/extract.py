@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from json_repair import repair_json
 
+from ..state.told import say
+
 _THOUGHT: Final = re.compile(
     r"<(/?)(?:think|thinking|thought|reasoning|reflection)>", re.IGNORECASE
 )
@@ -19,7 +21,6 @@ _LONGEST_REPAIRED: Final = 20_000
 # Objects tried in one text; prose full of braces must not cost minutes.
 _MOST: Final = 20
 _MOST_UNCLOSED: Final = 4
-_CUT: Final = "the JSON ends before it is complete: write it whole, and shorter"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def extract(text: str, keys: Collection[str] = ()) -> Extracted:
     opened = _opened(spoken)
     if opened and (best is None or not _known(best, keys)):
         closed = _loads(opened + "}")  # forgetting the very last brace loses nothing
-        return Extracted(closed) if closed else Extracted(_read(opened), _CUT)
+        return Extracted(closed) if closed else Extracted(_read(opened), say("cut_json"))
     if best is None:
         return Extracted(None, _why_none(text, spoken))
     return Extracted(best)
@@ -157,9 +158,9 @@ def _opened(text: str) -> str:
 
 def _why_none(text: str, spoken: str) -> str:
     if not text.strip():
-        return "the answer is empty: answer with the JSON object"
+        return say("empty_json")
     if not spoken.strip():
-        return "the answer holds only thoughts: answer with the JSON object after them"
+        return say("only_thoughts")
     if spoken.strip().startswith("["):
-        return "the answer is a list: answer with one JSON object"
-    return "the answer holds no JSON object: answer with the JSON object and nothing else"
+        return say("a_list")
+    return say("no_json")

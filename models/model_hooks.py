@@ -16,6 +16,7 @@ from ..hooks.contract import Verdict
 from ..hooks.reading import ToolConfig
 from ..hooks.registry import Hooks
 from ..state.session import Emit
+from ..state.told import say
 from .choice import Chosen
 from .reading import Reading
 
@@ -87,10 +88,13 @@ def restrained(reading: Reading[Any], request: Request) -> Reading[Any]:
     names = [tool["function"]["name"] for tool in request.tools]
     called = [str(c["name"]) for c in [*message.tool_calls, *message.invalid_tool_calls]]
     if request.restricted and (bad := sorted(set(called) - set(names))):
-        problem = f"{', '.join(bad)} cannot be called now; there is {', '.join(names) or 'no tool'}"
+        kind, left = "not_callable_now" if names else "not_callable_at_all", ", ".join(names)
+        problem = say(kind, tools=", ".join(bad), left=left)
         return replace(reading, message=AIMessage(message.text), problems=[problem])
     if request.must_call and not called and not reading.problems:
-        return replace(reading, parsed=None, problems=[f"call one of: {', '.join(names)}"])
+        return replace(
+            reading, parsed=None, problems=[say("must_call_one_of", tools=", ".join(names))]
+        )
     return reading
 
 
@@ -200,7 +204,7 @@ def _answered(request: Request, verdict: Verdict) -> Request:
 
 
 def _unreadable(what: str, error: Exception) -> str:
-    return f"a hook gave a model {what} that cannot be read ({type(error).__name__})"
+    return say(f"hook_unreadable_{what}", error=type(error).__name__)
 
 
 def _chosen_tools(request: Request, mode: str, allowed: Sequence[str] | None) -> Request:

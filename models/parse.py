@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 
 from ..state.contracts import Contract, ExecutorResponse, PlannerResponse, VerifierResponse
+from ..state.told import say
 from .extract import extract
 
 C = TypeVar("C", bound=Contract)
@@ -73,7 +74,7 @@ def read_object(
     except ValidationError as error:
         return None, _in_words(error)
     except RecursionError:
-        return None, ["the JSON is nested too deeply"]
+        return None, [say("json_too_deep")]
     problems = check(parsed) if check else []
     return (None, problems) if problems else (parsed, [])
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 from langchain_core.messages import AIMessage
 
 from ..state.contracts import Contract
+from ..state.told import say
 from .parse import read_object, read_text
 
 C = TypeVar("C", bound=Contract)
@@ -65,8 +66,7 @@ def read_answer(
         return Reading(_without_calls(rest), None, [problem], complete=False, text=text)
     parsed, problems = _read(answer, text, contract, check)
     if problems and rest.tool_calls:
-        wanted = "the JSON object" if contract else "words"
-        problems = [*problems, f"there is no tool to call here: answer with {wanted}"]
+        problems = [*problems, say("no_tool_here_json" if contract else "no_tool_here_words")]
     return Reading(_without_calls(rest), parsed, problems, text=text)
 
 
@@ -77,7 +77,7 @@ def _read(
     check: Callable[[C], list[str]] | None,
 ) -> tuple[C | None, list[str]]:
     if contract is None:
-        return None, [] if text.strip() else ["the answer is empty"]
+        return None, [] if text.strip() else [say("empty_answer")]
     if isinstance(answer, dict):
         return read_object(answer, contract, check)
     return read_text(text, contract, check)
@@ -138,14 +138,14 @@ def unusable(message: AIMessage) -> str:
     """Why the message must not be trusted as a whole; empty where it may."""
     refusal = message.additional_kwargs.get("refusal") or _refusal_block(message)
     if refusal:
-        return f"the model refused: {refusal!s:.300}"
+        return say("model_refused", why=f"{refusal!s:.300}")
     reasons = _finish_reasons(message)
     if reasons & _CUT:
-        return "the answer was cut off at the length limit: answer again, much shorter"
+        return say("answer_cut")
     if reasons & _FILTERED:
-        return "the answer was stopped by the provider's content filter: answer without that part"
+        return say("answer_filtered")
     if reasons & _BROKEN:
-        return "the provider could not read the answer: answer again with valid JSON"
+        return say("answer_broken")
     return ""
 
 

@@ -11,6 +11,8 @@ from typing import Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from ..state.told import say
+
 # "Requests which include `tool_use` or `tool_result` blocks must define tools",
 # "The toolConfig field must be defined when using toolUse and toolResult content blocks".
 _NO_TOOLS: Final = re.compile(
@@ -37,9 +39,9 @@ def _is_traffic(message: BaseMessage) -> bool:
 
 def _in_words(message: BaseMessage) -> BaseMessage:
     if not isinstance(message, AIMessage):
-        name = message.name or "the call"
-        return HumanMessage(f"[Result of {name}]\n{message.text}", id=message.id)
+        kind = "result_of" if message.name else "result_of_the_call"
+        return HumanMessage(say(kind, tool=message.name, text=message.text), id=message.id)
     calls = [(c["name"], json.dumps(c["args"], ensure_ascii=False)) for c in message.tool_calls]
     calls += [(c["name"] or "", c["args"] or "") for c in message.invalid_tool_calls]
-    told = [f"[Call of {name} with {arguments}]" for name, arguments in calls]
+    told = [say("call_of", tool=name, arguments=arguments) for name, arguments in calls]
     return AIMessage("\n".join([*filter(None, [message.text]), *told]), id=message.id)

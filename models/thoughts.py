@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage
 from pydantic import ConfigDict, StrictBool
 
 from ..state.contracts import Contract, Text
+from ..state.told import say
 from .extract import extract
 from .parse import field_names, read_object
 from .reading import Reading, read_answer, unusable
@@ -39,19 +40,6 @@ _THOUGHT_UNTIL: Final = re.compile(r"\A.*</think(?:ing)?>", re.IGNORECASE | re.D
 _EMPTY_FENCE: Final = re.compile(r"```[ \t]*\w*\s*(?:```|\Z)|(?P<full>```.*?(?:```|\Z))", re.DOTALL)
 _CUT_TAG: Final = "<agent_meta"
 
-_FORM: Final = (
-    "your text, and then as its last line one tag with exactly these fields: "
-    '<agent_meta>{"shouldContinue": true or false, "reason": "why"}</agent_meta>'
-)
-_NO_TAG: Final = "the last line is no <agent_meta>{…}</agent_meta> tag"
-_SEVERAL: Final = "there is more than one <agent_meta> tag, and they differ"
-_NOT_LAST: Final = "the <agent_meta> tag is not the last thing in the answer"
-_NO_TEXT: Final = "there is no text before the <agent_meta> tag"
-_MUST_ANSWER: Final = (
-    "no step is left: write the complete answer from what is there, with shouldContinue false"
-)
-_MUST_CALL: Final = "the thought asks for a step, but no tool is called: call the tool it needs"
-
 
 class AgentMeta(Contract):
     """What the tag of a thought holds, exactly."""
@@ -70,19 +58,19 @@ def read_thought(message: AIMessage, *, must_answer: bool = False) -> Reading[Ag
         must_answer: No step is left, so a thought that wants one has a problem; its tag is
             told all the same.
     """
-    text = message.text
+    text, wanted = message.text, say("wanted_thought")
     shown = AIMessage(visible(text), usage_metadata=message.usage_metadata)
     problem = unusable(message)
     if problem:
-        return Reading(shown, None, [problem], complete=False, text=text, wanted=_FORM)
+        return Reading(shown, None, [problem], complete=False, text=text, wanted=wanted)
     parsed, problems = _meta(spoken(text))
     if not shown.text:
-        problems = [*problems, _NO_TEXT]
+        problems = [*problems, say("tag_alone")]
     if problems:
-        return Reading(shown, None, problems, text=text, wanted=_FORM)
+        return Reading(shown, None, problems, text=text, wanted=wanted)
     if must_answer and parsed is not None and parsed.should_continue:
-        return Reading(shown, parsed, [_MUST_ANSWER], text=text, wanted=_FORM)
-    return Reading(shown, parsed, text=text, wanted=_FORM)
+        return Reading(shown, parsed, [say("must_answer")], text=text, wanted=wanted)
+    return Reading(shown, parsed, text=text, wanted=wanted)
 
 
 def read_words(
@@ -100,10 +88,10 @@ def read_words(
     problems = reading.problems
     if not (shown.tool_calls or shown.invalid_tool_calls):
         if not problems and not shown.text.strip():
-            problems = ["the answer is empty"]
+            problems = [say("empty_answer")]
         elif must_call and not problems:
-            problems = [_MUST_CALL]
-    wanted = "the tool call" if must_call else "a text"
+            problems = [say("must_call")]
+    wanted = say("wanted_call") if must_call else say("wanted_text")
     return replace(reading, message=shown, problems=problems, wanted=wanted)
 
 
@@ -164,15 +152,15 @@ def spoken(text: str) -> str:
 def _meta(text: str) -> tuple[AgentMeta | None, list[str]]:
     tags = list(_TAG.finditer(text))
     if not tags:
-        return None, [_NO_TAG]
+        return None, [say("tag_missing")]
     read = [_read(tag["inside"]) for tag in tags]
     parsed, problems = read[-1]
     if parsed is None:
         return None, problems
     if any(other != parsed for other, _ in read):
-        return None, [_SEVERAL]
+        return None, [say("tag_twice")]
     if _after(text, tags[-1]).strip(" \t\r\n`"):
-        return None, [_NOT_LAST]
+        return None, [say("tag_not_last")]
     return parsed, []
 
 
@@ -184,5 +172,5 @@ def _after(text: str, tag: re.Match[str]) -> str:
 def _read(inside: str) -> tuple[AgentMeta | None, list[str]]:
     found = extract(inside, field_names(AgentMeta))
     if found.value is None or found.problem:
-        return None, ['the tag holds no whole JSON object {"shouldContinue": …, "reason": …}']
+        return None, [say("tag_unreadable")]
     return read_object(found.value, AgentMeta)

@@ -5,6 +5,7 @@ from importlib.resources import files
 from typing import Final
 
 from ..state.errors import SettingsError
+from ..state.told import FILE
 
 SLOT: Final = "{{businessContext}}"
 
@@ -16,7 +17,7 @@ def _read_all() -> dict[str, dict[str, str]]:
         folder.name: {
             entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8").strip()
             for entry in folder.iterdir()
-            if entry.name.endswith(".md")
+            if entry.name.endswith(".md") and entry.name != FILE
         }
         for folder in root.iterdir()
         if folder.is_dir() and not folder.name.startswith("_")

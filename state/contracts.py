@@ -22,6 +22,7 @@ from pydantic.alias_generators import to_camel
 
 from .canonical import storable
 from .statuses import TaskStatus, read_status
+from .told import say
 
 
 def listed(value: object) -> object:
@@ -101,8 +102,7 @@ class PlannerResponse(Contract):
     @model_validator(mode="after")
     def _plans_something(self) -> Self:
         if not self.todos and not self.needs_more_planning:
-            msg = "the plan has no tasks: give at least one todo, or set needsMorePlanning to true"
-            raise ValueError(msg)
+            raise ValueError(say("no_todos"))
         return self
 
 
@@ -138,8 +138,7 @@ class ExecutorResponse(Contract):
     @model_validator(mode="after")
     def _has_a_result(self) -> Self:
         if self.task_completed and not self.summary.strip():
-            msg = "taskCompleted is true but summary is empty: put the actual result there"
-            raise ValueError(msg)
+            raise ValueError(say("completed_without_result"))
         return self
 
 
@@ -197,11 +196,11 @@ class VerifierResponse(Contract):
 
 def _contradiction(verdict: VerifierResponse) -> str:
     if verdict.passed and _says_nothing(verdict.summary):
-        return "both flags are true, so summary must answer the user's request with concrete data"
+        return say("passed_without_summary")
     if verdict.all_completed and any(not task.completed for task in verdict.tasks):
-        return "allCompleted is true but a task in tasks is not completed"
+        return say("all_but_not_all")
     if not verdict.passed and not verdict.improvements:
-        return "a flag is false, so improvements must name at least one concrete thing to mend"
+        return say("not_passed_without_improvements")
     return ""
 
 

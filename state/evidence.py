@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 from .canonical import canonical
 from .contracts import VerifierResponse
 from .plan import Task, requested
+from .told import say
 
 UNCERTAIN: Final = "uncertain"
 """The reason of a call that may have taken effect, whatever its record says."""
@@ -115,7 +116,7 @@ def check_verdict(
     known = by_citation(evidence, tasks)
     ids = {task["id"] for task in tasks}
     problems = [
-        f"there is no task {t.id!r}; the tasks are {sorted(ids)}"
+        say("unknown_task", task=repr(t.id), tasks=sorted(ids))
         for t in verdict.tasks
         if t.id not in ids
     ]
@@ -127,9 +128,9 @@ def check_verdict(
             proven |= set() if found else {judged.id}
     if verdict.all_completed:
         missing = [t["id"] for t in requested(tasks) if t["id"] not in proven]
-        problems += [f"allCompleted is true but task {i!r} has no proof" for i in missing]
+        problems += [say("task_unproven", task=repr(i)) for i in missing]
         if tasks and not proven and not missing:
-            problems.append("allCompleted is true but every task was left out, none is proven")
+            problems.append(say("nothing_proven"))
     return problems
 
 
@@ -148,16 +149,16 @@ def clean_citation(text: str) -> str:
 
 def _citation_problems(task: str, cited: Sequence[str], known: dict[str, Evidence]) -> list[str]:
     if not cited:
-        return [f"task {task!r} is called completed but cites no evidence id"]
+        return [say("no_citation", task=repr(task))]
     problems = []
     for citation in cited:
         record = known.get(clean_citation(citation))
         if record is None:
-            problems.append(f"evidence {citation!r} does not exist in this run")
+            problems.append(say("citation_unknown", evidence=repr(citation)))
         elif record["status"] != "success":
-            problems.append(f"evidence {citation!r} is a call that failed and proves nothing")
+            problems.append(say("citation_failed", evidence=repr(citation)))
         elif record["tool"] is None and record["task"] != task:
-            problems.append(f"evidence {citation!r} is another task's report")
+            problems.append(say("citation_of_another", evidence=repr(citation)))
     return problems
 
 
@@ -166,6 +167,8 @@ def rejected_verdict(problems: Sequence[str]) -> VerifierResponse:
     return VerifierResponse(
         all_completed=False,
         user_needs_satisfied=False,
-        overall_feedback="No verdict could be believed.",
-        improvements=[f"Prove the work: {problem}." for problem in problems or ["no verdict"]],
+        overall_feedback=say("verdict_not_believed"),
+        improvements=[
+            say("prove_the_work", problem=problem) for problem in problems or [say("no_verdict")]
+        ],
     )

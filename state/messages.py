@@ -8,6 +8,8 @@ from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, conv
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from .told import say
+
 
 def merge_messages(state: list[AnyMessage], writes: Sequence[Any]) -> list[AnyMessage]:
     """Fold batches of messages into the conversation.
@@ -79,4 +81,5 @@ def _shortened(text: str) -> str:
     if len(text) <= REQUEST_CAP:
         return text
     half = REQUEST_CAP // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+    left_out = say("left_out_in_between", left=len(text) - 2 * half)
+    return f"{text[:half]}\n{left_out}\n{text[-half:]}"

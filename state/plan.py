@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from .contracts import Todo
 from .statuses import TaskStatus, may_change, read_status
+from .told import say
 
 
 class Task(TypedDict, total=False):
@@ -63,14 +64,14 @@ def _clean_id(text: str) -> str:
 def find_problems(todos: Sequence[Todo], limit: int) -> list[str]:
     """Everything that makes a plan unsound, one sentence each; empty where it is sound."""
     ids = [todo.id for todo in todos]
-    problems = [f"the id {i!r} is used twice" for i in sorted({i for i in ids if ids.count(i) > 1})]
+    problems = [say("id_twice", id=repr(i)) for i in sorted({i for i in ids if ids.count(i) > 1})]
     if len(todos) > limit:
-        problems.append(f"the plan has {len(todos)} tasks; at most {limit} are allowed")
+        problems.append(say("too_many_tasks", count=len(todos), limit=limit))
     for todo in todos:
         unknown = [i for i in todo.depends_on or [] if i not in ids]
         if unknown:
             problems.append(
-                f"task {todo.id!r} depends on unknown ids {unknown}; known are {ids[:20]}"
+                say("task_depends_on_unknown", task=repr(todo.id), unknown=unknown, known=ids[:20])
             )
     return problems or _cycles(todos)
 
@@ -79,13 +80,13 @@ def _cycles(todos: Sequence[Todo]) -> list[str]:
     try:
         TopologicalSorter({t.id: t.depends_on or [] for t in todos}).prepare()
     except CycleError as error:
-        return [f"the tasks depend on each other in a circle: {' → '.join(error.args[1])}"]
+        return [say("tasks_in_a_circle", circle=" → ".join(error.args[1]))]
     return []
 
 
 def fallback_plan(request: str) -> list[Todo]:
     """The plan where no sound one could be had: the request itself as one task."""
-    return [Todo(id="1", description=request.strip() or "Answer the user.")]
+    return [Todo(id="1", description=request.strip() or say("answer_the_user"))]
 
 
 def is_sequential(tasks: Sequence[Task]) -> bool:

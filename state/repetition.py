@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 
 from .canonical import canonical
 from .evidence import Evidence
+from .told import say
 
 REPEATED: Final = "repeated"
 LOOP_DETECTED: Final = "loop_detected"
@@ -29,7 +30,7 @@ CHUNK_TIMES: Final = 10
 CLOSE: Final = 5 * CHUNK
 _WINDOW: Final = LONGEST_CYCLE * STUCK_AT
 _TEXT_WINDOW: Final = 5_000
-_ORDINALS: Final = {3: "third", 4: "fourth", 5: "fifth", 6: "sixth", 7: "seventh"}
+_LONGEST_WORD: Final = 7  # ordinals up to this one are words
 
 _Token = tuple[str, str, str]
 
@@ -60,16 +61,14 @@ class Repeat:
     @property
     def text(self) -> str:
         """The answer to the call: what is known already, and what to do instead."""
-        what = "identical call" if self.length == 1 else f"round of the same {self.length} calls"
-        advice = (
-            "The work on this ends here."
-            if self.stuck
-            else "Do not send it again: use this result, change the arguments, try another tool, "
-            "or report what stands in the way."
-        )
-        return (
-            f"Not run: this is the {_ORDINALS.get(self.times, f'{self.times}th')} {what}, and the "
-            f"result was the same each time. {advice}\nThe result of {self.same_as}:\n{self.result}"
+        nth = self.times if self.times <= _LONGEST_WORD else ""
+        return say(
+            "repeated_call" if self.length == 1 else "repeated_round",
+            times=say(f"ordinal_{nth}" if nth else "ordinal", number=self.times),
+            length=self.length,
+            advice=say("work_ends_here" if self.stuck else "use_this_result"),
+            evidence=self.same_as,
+            result=self.result,
         )
 
 
@@ -121,11 +120,8 @@ def loop_told(history: Sequence[Evidence]) -> str:
     """Which call the guard ended a step at, in words for the task's feedback."""
     last = next((r for r in reversed(history) if r.get("reason") == LOOP_DETECTED), None)
     if last is None:
-        return "loop detected: the same words came again and again"
-    return (
-        f"loop detected: {last['tool']} was called again and again with the same arguments "
-        f"and gave the same result each time; see {last.get('same_as')} and {last['id']}"
-    )
+        return say("loop_of_words")
+    return say("loop_of_calls", tool=last["tool"], first=last.get("same_as"), last=last["id"])
 
 
 def _cycle(tokens: Sequence[_Token], key: tuple[str, str]) -> tuple[int, int] | None:

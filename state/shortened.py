@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from .told import say
+
 _SHOWN: Final = 100
 
 
@@ -17,7 +19,7 @@ def beginning_of(text: str, most: int) -> str:
     For those who go on working with what they see: half a result must not pass for a whole one.
     """
     left = len(text) - most
-    return text if left <= 0 else f"{text[:most]} [… {left} characters left out]"
+    return text if left <= 0 else say("left_out_at_the_end", text=text[:most], left=left)
 
 
 # Rules of thumb of tokenizers: English text, and scripts written without spaces.

@@ -7,6 +7,7 @@ from typing import Any, Final
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 from ..state.canonical import DEEPEST, storable_json
+from ..state.told import say
 from .schemas import Schema
 
 _SHOWN_SCHEMA: Final = 1_500
@@ -38,10 +39,8 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
         The arguments to run with, and what is wrong with them in words for the model, or "".
     """
     if not isinstance(args, dict):
-        return (
-            {},
-            f"The arguments must be a JSON object, not {type(args).__name__}. {_wanted(schema)}",
-        )
+        kind = type(args).__name__
+        return {}, say("arguments_no_object", kind=kind, wanted=_wanted(schema))
     unsafe = unsafe_part(args)
     if unsafe:
         return {}, unsafe
@@ -50,13 +49,7 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
     if not errors:
         return fitted, ""
     problems = "; ".join(told(error) for error in errors[:_MAX_PROBLEMS])
-    return fitted, f"The arguments do not fit: {problems}. {_wanted(schema)}"
-
-
-_TOO_DEEP: Final = (
-    f"The arguments are nested deeper than {DEEPEST}, or hold an integer beyond 64 bits; "
-    "send a flatter value, and such a number as text."
-)
+    return fitted, say("arguments_do_not_fit", problems=problems, wanted=_wanted(schema))
 
 
 def unsafe_part(args: object) -> str:
@@ -64,15 +57,13 @@ def unsafe_part(args: object) -> str:
     try:
         json.dumps(args, allow_nan=False, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return "The arguments contain half of a surrogate pair; send valid Unicode text."
+        return say("arguments_half_pair")
     except (TypeError, ValueError):
-        return (
-            "The arguments contain NaN or Infinity, which JSON does not have; send a real number."
-        )
+        return say("arguments_no_number")
     except RecursionError:
-        return _TOO_DEEP
+        return say("arguments_too_deep", depth=DEEPEST)
     if storable_json(args) != args:
-        return _TOO_DEEP
+        return say("arguments_too_deep", depth=DEEPEST)
     return ""
 
 
@@ -150,5 +141,5 @@ def _wanted(schema: Schema) -> str:
     text = json.dumps(schema.get("properties", {}), ensure_ascii=False)
     if len(text) > _SHOWN_SCHEMA:
         text = text[:_SHOWN_SCHEMA] + "…"
-    required = ", ".join(schema.get("required", ())) or "none"
-    return f"Call it again with arguments for: {text}; required: {required}."
+    required = ", ".join(schema.get("required", ())) or say("none_required")
+    return say("call_again_with", fields=text, required=required)
