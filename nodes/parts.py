@@ -35,6 +35,6 @@ class Parts:
             role,
             system_context=context.system_context,
             business_context=context.business_context.get(role, ""),
-            language=context.language if context.language != "en" else "",
+            language=context.language or "",
         )
         return [SystemMessage(system), HumanMessage(sections(data))]

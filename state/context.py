@@ -39,7 +39,11 @@ class Context(BaseModel):
     business_context: dict[str, str] = Field(
         default_factory=dict, description="What one role should know: role to Markdown text."
     )
-    language: str = Field(default="en", description="Language of the prompts.")
+    language: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Language of what models are told, such as en; none: as built.",
+    )
     interactive: bool = Field(
         default=True, description="A human can answer questions while the run waits."
     )

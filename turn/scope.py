@@ -18,9 +18,11 @@ from langgraph.store.memory import InMemoryStore
 from ..doors.journal import Journal, memory_journal
 from ..doors.savers import SAVER_KEY, ThreadedSaver
 from ..hooks.registry import Hooks
+from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context, context_of
 from ..state.session import SESSION_KEY, Emit, Session
 from ..state.spend import Spend, add_spend
+from ..state.told import LANGUAGE
 from .budget import Budget
 
 log = logging.getLogger(__name__)
@@ -115,6 +117,8 @@ class _Parts(Protocol):
     def journal(self) -> Journal: ...
     @property
     def hooks(self) -> Hooks: ...
+    @property
+    def prompts(self) -> PromptManager: ...
 
 
 _OUTER: ContextVar[RunScope | None] = ContextVar("loopwright_outer_scope", default=None)
@@ -140,9 +144,10 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: _Parts) -> R
         state: The node's; says what was used. Inside a task that is the task's own part, which a
             resume continues and the surrounding run has not heard of.
         runtime: Holds the settings, the store and the stream.
-        parts: The graph's journal, hooks and name.
+        parts: The graph's journal, hooks, prompts and name.
     """
     context, configurable = context_of(runtime), get_config()["configurable"]
+    LANGUAGE.set(context.language or parts.prompts.language)  # of this node, and what it calls
     outer, path = _OUTER.get(), getattr(state, "path", parts.name)
     thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER_KEY)
     if outer is None:

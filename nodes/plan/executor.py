@@ -17,6 +17,7 @@ from ...state.contracts import ExecutorResponse, decide_task
 from ...state.loop import TaskState, TaskUpdate
 from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, repeated_text
 from ...state.session import Emit
+from ...state.told import say
 from ...turn.scope import RunScope, scope_of
 from ..conversation import signature, task_view
 from ..parts import Parts
@@ -137,7 +138,7 @@ def _next_step(state: TaskState, spoken: AIMessage, emit: Emit) -> TaskUpdate:
         return TaskUpdate(messages=[spoken, HumanMessage(NEXT_STEP)])
     strikes = state.strikes + 1
     if strikes >= LAST_STRIKE:
-        return _stuck(state, f"loop detected: the same words came again and again: {chant}", emit)
+        return _stuck(state, say("loop_of_these_words", words=chant), emit)
     emit({"type": "loop", "task": state.task["id"], "strike": strikes, "what": chant})
     return TaskUpdate(strikes=strikes, messages=[spoken, HumanMessage(NUDGE)])
 

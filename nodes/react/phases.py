@@ -66,7 +66,7 @@ def opening(
         tools,
         system_context=context.system_context,
         business_context=context.business_context.get(role, ""),
-        language=context.language if context.language != "en" else "",
+        language=context.language or "",
     )
     if notes := scope.hook_notes(state.hook_context):
         system = f"{system}\n\n{section('additional_context', notes)}"

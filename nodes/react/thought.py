@@ -14,6 +14,7 @@ from ...state.outcome import Reason
 from ...state.react import ENDS, ReactState, ReactUpdate
 from ...state.repetition import LAST_STRIKE, repeated_text
 from ...state.session import Emit
+from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
@@ -80,7 +81,7 @@ def _repeated(state: ReactState, text: str, emit: Emit) -> ReactUpdate:
     emit({"type": "loop", "task": state.path, "strike": strikes, "what": chant})
     if strikes < LAST_STRIKE:
         return ReactUpdate(strikes=strikes)
-    why = f"loop detected: the same words came again and again: {chant}"
+    why = say("loop_of_these_words", words=chant)
     return ReactUpdate(strikes=strikes, halt="LOOP_DETECTED", unmet=[why])
 
 
