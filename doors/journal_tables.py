@@ -4,7 +4,8 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Final, Protocol
 
 from ..state.errors import DatabaseError
@@ -26,9 +27,26 @@ CREATE TABLE IF NOT EXISTS loopwright_calls (
     claimed_at TEXT NOT NULL,
     ended_at TEXT
 )"""
-_BY_THREAD: Final = (
+_CALLS_BY_THREAD: Final = (
     "CREATE INDEX IF NOT EXISTS loopwright_calls_by_state ON loopwright_calls (thread, state)"
 )
+_INTENTS: Final = """
+CREATE TABLE IF NOT EXISTS loopwright_intents (
+    seq {number},
+    thread TEXT NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL,
+    body TEXT NOT NULL,
+    UNIQUE (thread, name)
+)"""
+_BY_THREAD: Final = (
+    "CREATE INDEX IF NOT EXISTS loopwright_intents_by_state ON loopwright_intents (thread, state)"
+)
+_FENCES: Final = """
+CREATE TABLE IF NOT EXISTS loopwright_fences (
+    name TEXT PRIMARY KEY,
+    token BIGINT NOT NULL
+)"""
 _GRANTS: Final = """
 CREATE TABLE IF NOT EXISTS loopwright_grants (
     seq {number},
@@ -43,7 +61,10 @@ CREATE TABLE IF NOT EXISTS loopwright_begun (
     model_calls BIGINT NOT NULL,
     PRIMARY KEY (thread, turn)
 )"""
-_SCHEMA: Final = (_CALLS, _BY_THREAD, _GRANTS, _BEGUN)
+_SCHEMA: Final = (_CALLS, _CALLS_BY_THREAD, _INTENTS, _BY_THREAD, _FENCES, _GRANTS, _BEGUN)
+_ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+
+Execute = Callable[[str, Sequence[object]], tuple[int, list[Any]]]
 
 
 class Tables(Protocol):
@@ -58,6 +79,9 @@ class Tables(Protocol):
         Raises:
             DatabaseError: The database cannot be read or written.
         """
+
+    def transaction(self, thread: str) -> AbstractContextManager[Execute]:
+        """A block whose statements count all or not at all, alone with the rows of a thread."""
 
     def close(self) -> None:
         """Close it when nobody uses it any more."""
@@ -90,8 +114,27 @@ class SqliteTables:
         """See Tables."""
         try:
             with self._lock:
-                cursor = self._connection.execute(sql, values)
-                return cursor.rowcount, cursor.fetchall()
+                return self._execute(sql, values)
+        except sqlite3.Error as error:
+            raise unusable(self._name, error) from error
+
+    def _execute(self, sql: str, values: Sequence[object]) -> tuple[int, list[Any]]:
+        cursor = self._connection.execute(sql, values)
+        return cursor.rowcount, cursor.fetchall()
+
+    @contextmanager
+    def transaction(self, thread: str) -> Iterator[Execute]:
+        """See Tables; SQLite has one writer at a time, for whatever thread."""
+        del thread
+        try:
+            with self._lock:
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._execute
+                    self._connection.execute("COMMIT")
+                finally:
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise unusable(self._name, error) from error
 
@@ -125,9 +168,18 @@ class PostgresTables:
     def execute(self, sql: str, values: Sequence[object] = ()) -> tuple[int, list[Any]]:
         """See Tables."""
         with self._told(), self._pool.connection() as connection:
-            cursor = connection.execute(sql.replace("?", "%s"), values)
-            found = [] if cursor.description is None else cursor.fetchall()
-            return cursor.rowcount, found
+            return _executed(connection, sql, values)
+
+    @contextmanager
+    def transaction(self, thread: str) -> Iterator[Execute]:
+        """See Tables."""
+        with (
+            self._told(),
+            self._pool.connection() as connection,
+            connection.transaction(),
+        ):
+            connection.execute(_ONE_AT_A_TIME, [thread])
+            yield partial(_executed, connection)
 
     def close(self) -> None:
         """The pool is closed by who opened it."""
@@ -138,6 +190,12 @@ class PostgresTables:
             yield
         except self._errors as error:
             raise unusable(self._name, error) from error
+
+
+def _executed(connection: Any, sql: str, values: Sequence[object]) -> tuple[int, list[Any]]:
+    cursor = connection.execute(sql.replace("?", "%s"), values)
+    found = [] if cursor.description is None else cursor.fetchall()
+    return cursor.rowcount, found
 
 
 def in_memory() -> SqliteTables:

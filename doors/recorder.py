@@ -1,0 +1,228 @@
+"""The journal as the event loop uses it: nothing blocks, and who is cancelled leaves no claim."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from ..state import journal as intents
+from ..state.canonical import storable_json
+from ..state.errors import DatabaseError
+from ..state.journal import Change, End, Fence, Intent, Journal, Row, Verdict, Word
+
+T = TypeVar("T")
+
+_LARGEST_RESULT: Final = 1_000_000
+"""Characters of JSON; what a model is shown is far below, the rest is a tool's raw data."""
+
+_LONGEST_REST: Final = 5.0
+"""Seconds; a tool that is cancelled gets two to stop, and then its end is written down."""
+
+_BETWEEN_LOOKS: Final = 0.05
+"""Seconds."""
+
+_TURNS_KNOWN: Final = 256
+"""Turns whose counts are kept in memory, the newest."""
+
+_under_way: set[tuple[str, str, str]] = set()
+"""Thread, turn and name of the calls of this process that have not ended, whatever their run did:
+a claimed row of any other is a crash's."""
+
+
+class Recorder:
+    """A journal and what a process remembers beside it; safe to use from any event loop."""
+
+    def __init__(self, journal: Journal) -> None:
+        """Use this journal; others may use it too."""
+        self.journal = journal
+        self._begun: dict[tuple[str, str], int] = {}
+        self._own: set[tuple[str, str]] = set()
+
+    @property
+    def durable(self) -> bool:
+        """Whether it outlives the process."""
+        return self.journal.durable
+
+    @contextmanager
+    def under_way(self, thread: str, intent: Intent) -> Iterator[None]:
+        """A call that is not over before the end of the block: nobody may think that it crashed."""
+        mark = (thread, intent.turn, intent.name)
+        _under_way.add(mark)
+        try:
+            yield
+        finally:
+            _under_way.discard(mark)
+
+    async def begin(
+        self, thread: str, intent: Intent, word: Word | None = None, fence: Fence | None = None
+    ) -> Verdict:
+        """See `state.journal.begin`. A cancelled caller leaves things as they were."""
+        undo: list[Change] = []
+
+        def work(rows: Sequence[Row]) -> tuple[Verdict, Change]:
+            verdict, change = intents.begin(rows, intent, word)
+            undo[:] = [intents.undone(rows, change)]
+            return verdict, change
+
+        def back() -> None:
+            # The call is never made: left behind, its row would say "maybe".
+            self.journal.transact(thread, lambda _: (None, undo[-1]))
+
+        names = [intent.name, *intent.before]
+        return await _to_the_end(
+            partial(self.journal.transact, thread, work, names=names, fence=fence), back
+        )
+
+    async def look(self, thread: str, calls: Sequence[Intent]) -> list[Verdict]:
+        """What `begin` would say of each of these calls now; nothing is recorded."""
+        names = [name for intent in calls for name in (intent.name, *intent.before)]
+        rows = await _to_the_end(partial(self.journal.rows, thread, names))
+        return [intents.begin(rows, intent)[0] for intent in calls]
+
+    async def end(self, thread: str, row: Row, ending: End) -> None:
+        """See `state.journal.end`; of a result above 1 MB only texts and numbers are kept."""
+        kept = End(ending.how, None if ending.result is None else _body(ending.result))
+        work = partial(intents.end, sent=row, ending=kept)
+        await _to_the_end(partial(self.journal.transact, thread, work, names=[row.name]))
+
+    async def give_up(self, thread: str, word: Word) -> None:
+        """See `state.journal.give_up`."""
+        work = partial(intents.give_up, word=word)
+        await _to_the_end(partial(self.journal.transact, thread, work))
+
+    async def release(
+        self,
+        thread: str,
+        *,
+        turn: str,
+        place: str,
+        keeps: Callable[[Row], bool],
+        nested: bool = True,
+        ended: bool = False,
+        told: bool = False,
+        fence: Fence | None = None,
+    ) -> list[Row]:
+        """See `state.journal.release`; waits until no call of a turn is under way, at most 5 s.
+
+        One that goes on even then counts as begun, with an end that nobody knows.
+
+        Args:
+            thread: The thread.
+            turn: The turn that is looked back upon.
+            place: Of the graph; rows of other places are not touched.
+            keeps: Whether a row stays with a living step.
+            nested: Whether the graphs inside it belong to its place.
+            ended: See there.
+            told: See there.
+            fence: Of the run.
+        """
+        deadline = time.monotonic() + _LONGEST_REST
+        # A copy each time: other threads add to it and take from it.
+        while any(mark[:2] == (thread, turn) for mark in tuple(_under_way)):
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(_BETWEEN_LOOKS)
+        beside = {name for at, other, name in tuple(_under_way) if at == thread and other != turn}
+
+        def within(row: Row) -> bool:
+            inside = nested and (not place or row.place.startswith(f"{place}|"))
+            return row.name not in beside and (row.place == place or inside)
+
+        work = partial(intents.release, keeps=keeps, within=within, ended=ended, told=told)
+        return await _to_the_end(partial(self.journal.transact, thread, work, fence=fence))
+
+    async def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
+        """Rows of a thread, oldest first; of the closed ones only those of these names."""
+        return await _to_the_end(partial(self.journal.rows, thread, names))
+
+    async def raise_fence(self, name: str) -> Fence:
+        """Keep out the runs before."""
+        return await _to_the_end(partial(self.journal.raise_fence, name))
+
+    async def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
+        """Remember for the thread that a human allows calls like this; twice is once."""
+        await _to_the_end(partial(self.journal.grant, thread, grant))
+
+    async def grants(self, thread: str) -> list[dict[str, Any]]:
+        """What a human has allowed for the thread, oldest first."""
+        return await _to_the_end(partial(self.journal.grants, thread))
+
+    def own_turn(self, thread: str, turn: str) -> None:
+        """A turn begins in this process: until a crash its state tells all that it used."""
+        self._know((thread, turn), 0)
+        self._own.add((thread, turn))
+
+    def count_model_call(self, thread: str, turn: str) -> None:
+        """Count a model call that is being made, so that crashes do not refill an allowance.
+
+        Of a turn that another process began it is written down, behind the call, which does not
+        wait for it: each crash may forget the newest calls, and all those before the first one.
+        """
+        known = (thread, turn)
+        if known in self._begun:
+            self._begun[known] += 1
+        if known not in self._own:
+            asyncio.get_running_loop().run_in_executor(None, self._counted, thread, turn)
+
+    def _counted(self, thread: str, turn: str) -> None:
+        with suppress(DatabaseError):  # closed meanwhile, or told by the next statement
+            self.journal.model_calls(thread, turn, add=1)
+
+    async def model_calls(self, thread: str, turn: str, *, at_least: int = 0) -> int:
+        """How many model calls of a turn were begun; asks the journal once for each turn.
+
+        Args:
+            thread: The thread.
+            turn: The turn.
+            at_least: Calls that the state tells of, where no crash has been counted yet.
+        """
+        known = (thread, turn)
+        if known not in self._begun:
+            count = partial(self.journal.model_calls, thread, turn, at_least=at_least)
+            self._know(known, await _to_the_end(count))
+        return self._begun[known]
+
+    def _know(self, known: tuple[str, str], calls: int) -> None:
+        for oldest in list(self._begun)[: -_TURNS_KNOWN + 1]:
+            del self._begun[oldest]
+            self._own.discard(oldest)
+        self._begun[known] = calls
+
+
+async def _to_the_end(work: Callable[[], T], undo: Callable[[], object] | None = None) -> T:
+    """Work in a worker thread to its end, also where the caller is cancelled meanwhile.
+
+    Args:
+        work: What to do; `undo` takes it back for a caller who will not see its result.
+        undo: See `work`.
+    """
+    # Not a task: a loop that shuts down cancels those, and with them what is not begun yet.
+    loop = asyncio.get_running_loop()
+    working = loop.run_in_executor(None, work)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await _over(working)
+        if working.exception() is None and undo is not None:
+            undoing = loop.run_in_executor(None, undo)
+            await _over(undoing)
+            with suppress(DatabaseError):
+                undoing.result()
+        raise
+
+
+async def _over(working: asyncio.Future[Any]) -> None:
+    """Wait for it, however often the caller is cancelled: nothing may be written after that."""
+    while not working.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([working])
+
+
+def _body(result: Mapping[str, Any]) -> dict[str, Any]:
+    whole: dict[str, Any] = storable_json(dict(result))
+    if len(json.dumps(whole, ensure_ascii=False, default=str)) <= _LARGEST_RESULT:
+        return whole
+    return {k: v for k, v in whole.items() if v is None or isinstance(v, str | int | float)}
