@@ -488,7 +488,7 @@ class _Move:
 
     def _counted(self) -> State:
         """What the plan that ends stood for, of each content."""
-        state, count = self.state, {}
+        state, count = self.state, dict[str, int]()
         prefix = f"{state.turn}.{state.revision}."
         for row in self._all():
             if row.name.startswith(prefix) and row.key in dict(state.made_in):

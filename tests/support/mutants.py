@@ -78,25 +78,26 @@ def _an_end_is_not_written(rows: Any, sent: Row, ending: End) -> Any:
     return None, Change()
 
 
+_BROKEN: dict[str, list[Any]] = {
+    "begin": [
+        _a_spare_row_stays_spare,
+        _spare_rows_are_not_looked_for,
+        _a_doubt_is_sent_again,
+        _other_doubts_are_not_asked_about,
+        _its_own_row_is_known_by_its_content,
+        _a_word_is_good_for_ever,
+        _what_was_sent_before_counts_for_nobody,
+    ],
+    "release": [
+        _ended_rows_stay_open,
+        _nothing_is_spare_after_a_new_plan,
+        _doubts_end_with_their_turn,
+    ],
+    "end": [_no_answer_is_a_failure, _an_end_is_not_written],
+}
 MUTANTS: dict[str, Any] = {
     rule.__name__.strip("_"): SimpleNamespace(**{**vars(PROTOCOL), verb: rule})
-    for verb, rules in {
-        "begin": [
-            _a_spare_row_stays_spare,
-            _spare_rows_are_not_looked_for,
-            _a_doubt_is_sent_again,
-            _other_doubts_are_not_asked_about,
-            _its_own_row_is_known_by_its_content,
-            _a_word_is_good_for_ever,
-            _what_was_sent_before_counts_for_nobody,
-        ],
-        "release": [
-            _ended_rows_stay_open,
-            _nothing_is_spare_after_a_new_plan,
-            _doubts_end_with_their_turn,
-        ],
-        "end": [_no_answer_is_a_failure, _an_end_is_not_written],
-    }.items()
+    for verb, rules in _BROKEN.items()
     for rule in rules
 }
 """By name: the protocol with one rule broken."""
