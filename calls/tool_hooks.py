@@ -32,11 +32,7 @@ async def before_tools(
 ) -> list[PlannedCall]:
     """Let the BeforeTool hooks speak of each call whose arguments are sound.
 
-    Args:
-        planned: What `plan_calls` gave.
-        gate: Judges what hooks changed, as it judged what the model wrote.
-        hooks: The graph's hooks.
-        emit: Takes their events.
+    What they changed is judged by the gate, as what the model wrote was.
 
     Returns:
         The calls in the same order: denied where a hook blocks, asked about where one asks, with
@@ -46,8 +42,10 @@ async def before_tools(
     if not hooks.listens("BeforeTool"):
         return list(planned)
     calls = [await _before_tool(call, gate, hooks, emit) for call in planned]
-    stop = stopped_by(calls)
-    return [_stopped(call, stop) for call in calls] if stop else calls
+    if not (stop := stopped_by(calls)):
+        return calls
+    denied: dict[str, Any] = {"action": "deny", "reason": stop, HOOK_STOP: stop}
+    return [call if call["action"] == "error" else _with(call, denied) for call in calls]
 
 
 def stopped_by(calls: Sequence[Mapping[str, Any]]) -> str:
@@ -65,10 +63,8 @@ def stopped_after(messages: Sequence[BaseMessage]) -> str:
     return ""
 
 
-def _stopped(call: PlannedCall, why: str) -> PlannedCall:
-    if call["action"] == "error":
-        return call
-    return cast("PlannedCall", {**call, "action": "deny", "reason": why, HOOK_STOP: why})
+def _with(call: PlannedCall, changed: Mapping[str, Any]) -> PlannedCall:
+    return cast("PlannedCall", {**call, **changed})
 
 
 async def _before_tool(
@@ -77,35 +73,26 @@ async def _before_tool(
     tool = gate.catalog.find(call["name"], call["server"])
     if call["action"] == "error" or tool is None:
         return call
-    fields = _about(tool) | {"tool_input": call["args"]}
-    verdict = await hooks.fire("BeforeTool", emit=emit, **fields)
+    verdict = await hooks.fire("BeforeTool", emit=emit, **_about(tool, call["args"]))
     if verdict.stop is not None:
-        return cast("PlannedCall", {**call, HOOK_STOP: verdict.stop})
-    changed = _changed(call, tool, verdict, gate)
-    if changed["action"] in ("error", "deny"):
-        return changed
-    if verdict.blocked:
-        return cast("PlannedCall", {**changed, "action": "deny", "reason": verdict.reason})
-    return _asking(changed, verdict, gate) if verdict.ask else changed
-
-
-def _changed(call: PlannedCall, tool: CatalogTool, verdict: Verdict, gate: Gate) -> PlannedCall:
-    """The call with the arguments a hook gave it, checked and judged afresh."""
-    if verdict.tool_input is None or verdict.tool_input == call["args"]:
+        return _with(call, {HOOK_STOP: verdict.stop})
+    if verdict.tool_input is not None and verdict.tool_input != call["args"]:
+        fitted, action, reason = gate.judge(tool, verdict.tool_input)
+        reason += " (A hook changed the arguments.)" if action == "error" else ""
+        call = _with(call, {"args": fitted, "action": action, "reason": reason})
+    if call["action"] in ("error", "deny"):
         return call
-    fitted, action, reason = gate.judge(tool, verdict.tool_input)
-    if action == "error":
-        reason = f"{reason} (A hook changed the arguments.)"
-    return cast("PlannedCall", {**call, "args": fitted, "action": action, "reason": reason})
+    if verdict.blocked:
+        return _with(call, {"action": "deny", "reason": verdict.reason})
+    return _asking(call, verdict, gate) if verdict.ask else call
 
 
 def _asking(call: PlannedCall, verdict: Verdict, gate: Gate) -> PlannedCall:
     if not gate.can_ask:
-        return cast("PlannedCall", {**call, "action": "deny", "reason": NOT_INTERACTIVE})
-    reason = verdict.reason or _ASKED
-    if call["action"] == "ask" and call["reason"]:
-        reason = f"{call['reason']}; {reason}"
-    return cast("PlannedCall", {**call, "action": "ask", "reason": reason})
+        return _with(call, {"action": "deny", "reason": NOT_INTERACTIVE})
+    before = call["reason"] if call["action"] == "ask" else ""
+    reason = "; ".join(filter(None, [before, verdict.reason or _ASKED]))
+    return _with(call, {"action": "ask", "reason": reason})
 
 
 async def check_edit(
@@ -116,16 +103,10 @@ async def check_edit(
     The call is decided on, so hooks can only block here. One that wants other arguments blocks
     too: what runs is what was decided on, or nothing.
     """
-    if not hooks.listens("BeforeTool"):
-        return ""
-    verdict = await hooks.fire("BeforeTool", emit=emit, **_about(tool), tool_input=dict(args))
-    if verdict.stop is not None:
-        return verdict.stop
-    if verdict.blocked:
-        return verdict.reason
-    if verdict.tool_input is not None and verdict.tool_input != dict(args):
+    verdict = await hooks.fire("BeforeTool", emit=emit, **_about(tool, args))
+    if not verdict.refused and verdict.tool_input not in (None, dict(args)):
         return "another hook would change its arguments"
-    return ""
+    return verdict.refused
 
 
 async def after_tool(
@@ -156,14 +137,16 @@ async def after_tool(
     """
     if not hooks.listens("AfterTool"):
         return result
-    fields = _about(tool) | {"tool_input": dict(args), "tool_response": _response(result)}
+    fields = _about(tool, args) | {"tool_response": _response(result)}
     if original:
         fields["original_request_name"] = original
     verdict = await hooks.fire("AfterTool", emit=emit, **fields)
-    if verdict.blocked:
-        shown = failure(f"The result is withheld: {verdict.reason}")
-    else:
-        shown = await _tailed(_replaced(result, verdict), verdict, tail)
+    shown, wanted = _replaced(result, verdict), verdict.tail_call
+    if wanted and not verdict.blocked:
+        if tail is not None:
+            shown = await tail(wanted["name"], wanted["args"])
+        else:
+            shown = replace(shown, text=f"{shown.text}\n\n{_NO_TAIL.format(name=wanted['name'])}")
     if verdict.context:
         shown = replace(shown, text=f"{shown.text}\n\n{verdict.context}")
     if verdict.stop is not None:
@@ -171,8 +154,8 @@ async def after_tool(
     return shown
 
 
-def _about(tool: CatalogTool) -> dict[str, Any]:
-    about: dict[str, Any] = {"tool_name": tool.name}
+def _about(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
+    about: dict[str, Any] = {"tool_name": tool.name, "tool_input": dict(args)}
     if tool.server is not None:
         about["mcp_context"] = {"server_name": tool.server, "tool_name": tool.original}
     return about
@@ -187,17 +170,10 @@ def _response(result: ToolResult) -> dict[str, Any]:
 def _replaced(result: ToolResult, verdict: Verdict) -> ToolResult:
     """The text a hook put in the place of a result; its data, files and links are gone then."""
     given = verdict.tool_response
+    if verdict.blocked:
+        return failure(f"The result is withheld: {verdict.reason}")
     if isinstance(given, Mapping):
         if set(given) - _RESPONSE_KEYS:  # a misspelt key must not show what it meant to hide
             return failure(_UNREADABLE)
         given = next((str(given[k]) for k in ("llmContent", "llm_content") if k in given), None)
     return result if given is None else ToolResult(given, is_error=result.is_error)
-
-
-async def _tailed(result: ToolResult, verdict: Verdict, tail: TailCall | None) -> ToolResult:
-    wanted = verdict.tail_call
-    if wanted is None:
-        return result
-    if tail is None:
-        return replace(result, text=f"{result.text}\n\n{_NO_TAIL.format(name=wanted['name'])}")
-    return await tail(wanted["name"], wanted["args"])

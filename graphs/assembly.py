@@ -21,8 +21,7 @@ from ..doors.durability import Durability
 from ..doors.journal import Journal, memory_journal
 from ..doors.late_database import LateDatabase
 from ..hooks.contract import Hook
-from ..hooks.registry import Hooks
-from ..hooks.sessions import sessions
+from ..hooks.registry import Hooks, sessions
 from ..models.choice import Models
 from ..nodes.parts import Parts
 from ..prompts.prompt_manager import PromptManager

@@ -29,7 +29,11 @@ snake_case, the event's own ones inside hookSpecificOutput or beside the common 
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, Unpack, get_args
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+from typing_extensions import TypedDict
 
 from ..state.errors import SettingsError
 
@@ -88,7 +92,7 @@ class Hook:
 
     def __post_init__(self) -> None:
         """Refuse what would silently never run or never guard."""
-        problem = _problem(self)
+        problem = _problem(self) or _match_problem(self)
         if problem:
             raise SettingsError(problem)
 
@@ -117,43 +121,48 @@ def _problem(hook: Hook) -> str:
         return f"on_error of the hook {hook.label!r} is open or closed, not {hook.on_error!r}."
     if hook.on_error == "closed" and hook.event in ADVISORY:
         return f"A {hook.event} hook cannot stop anything: on_error='closed' would be no guard."
-    return _match_problem(hook)
+    return ""
 
 
 def _match_problem(hook: Hook) -> str:
     if hook.match and hook.event not in MATCHED:
         return f"A {hook.event} hook has nothing to match: leave `match` out."
-    if hook.event in TOOL_EVENTS and hook.match != "*":
-        try:
-            re.compile(hook.match)
-        except re.error as error:
-            return f"`match` of the hook {hook.label!r} is no regular expression: {error}."
+    try:
+        hook.matches("")
+    except re.error as error:
+        return f"`match` of the hook {hook.label!r} is no regular expression: {error}."
     return ""
 
 
-def hook(
-    event: HookEvent,
-    *,
-    name: str = "",
-    match: str = "",
-    timeout: float = 60.0,
-    on_error: Literal["open", "closed"] = "open",
-    order: int = 0,
-    sequential: bool = False,
-) -> Callable[[HookCallable], Hook]:
-    """Make a hook of the function below; see `Hook`.
+class HookOptions(TypedDict, total=False):
+    """What may be said of a hook beside its event and its callable; see `Hook`."""
 
-    Raises:
-        SettingsError: An option makes no sense for the event.
-    """
+    name: str
+    match: str
+    timeout: float
+    on_error: Literal["open", "closed"]
+    order: int
+    sequential: bool
 
-    def made(run: HookCallable) -> Hook:
-        return Hook(
-            event=event, run=run, name=name, match=match, timeout=timeout, on_error=on_error,
-            order=order, sequential=sequential,
-        )  # fmt: skip
 
-    return made
+def hook(event: HookEvent, **options: Unpack[HookOptions]) -> Callable[[HookCallable], Hook]:
+    """Make a hook of the function below; see `Hook`."""
+    return lambda run: Hook(event=event, run=run, **options)
+
+
+class Read(BaseModel):
+    """Something that a hook returned, in camelCase or snake_case, without any other key."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
+
+
+class ToolConfig(Read):
+    """Which tools a model may choose from (None: all), and whether it must."""
+
+    mode: Literal["AUTO", "ANY", "NONE"] = "AUTO"
+    allowed_function_names: list[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,14 +187,19 @@ class Verdict:
     """The fields of the request that are replaced."""
     llm_response: dict[str, Any] | str | None = None
     """The answer to use instead of asking the model, or instead of what it answered."""
-    tool_config: dict[str, Any] | None = None
-    """`mode` (AUTO, ANY or NONE) and `allowed`: sorted names, None for all."""
+    tool_config: ToolConfig | None = None
+    """Which tools the model may choose from."""
     tail_call: dict[str, Any] | None = None
     """`name` and `args` of a call to make right after this one."""
     clear_context: bool = False
     """Begin afresh after a rejected answer."""
     warnings: list[str] = field(default_factory=list)
     """Hooks that failed."""
+
+    @property
+    def refused(self) -> str:
+        """Why it must not be: a hook ended the run, or denied it; "" where none did."""
+        return self.stop or (self.reason if self.blocked else "")
 
 
 NOTHING: Final = Verdict()

@@ -1,28 +1,91 @@
-"""Several hooks' outputs as one verdict. Pure."""
+"""From what hooks return to one verdict. Pure.
+
+An output is read strictly: a misspelt key of a guard must not pass for consent.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from .contract import ADVISORY, Verdict
-from .reading import Output, ToolConfig
+from pydantic import Field, JsonValue, ValidationError
+
+from .contract import ADVISORY, Read, ToolConfig, Verdict
 
 STOPPED: Final = "a hook ended the run"
 UNNAMED: Final = "a hook denied it without giving a reason"
 
 _MODES: Final = ("AUTO", "ANY", "NONE")  # from the weakest to the strictest
-_CHANGES: Final = {
-    "BeforeTool": ("tool_input",),
-    "AfterTool": ("tool_response",),
-    "BeforeModel": ("llm_request", "llm_response"),
-    "AfterModel": ("llm_response",),
-}
+
+
+class Refused(ValueError):
+    """A hook returned something that cannot be read."""
+
+
+class TailCall(Read):
+    """A call to make after another one."""
+
+    name: str
+    args: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Specific(Read):
+    """What only some events know."""
+
+    hook_event_name: str = ""
+    additional_context: str = ""
+    tool_input: dict[str, JsonValue] | None = None
+    tool_response: dict[str, Any] | str | None = None
+    llm_request: dict[str, Any] | None = None
+    llm_response: dict[str, Any] | str | None = None
+    tool_config: ToolConfig | None = None
+    tail_tool_call_request: TailCall | None = None
+    clear_context: bool = False
+
+
+class Output(Specific):
+    """One hook's output."""
+
+    go_on: bool = Field(default=True, alias="continue")
+    stop_reason: str = ""
+    suppress_output: bool = False
+    system_message: str = ""
+    decision: Literal["allow", "approve", "ask", "deny", "block"] | None = None
+    reason: str = ""
+    hook_specific_output: Specific | None = None
+
+    @property
+    def denies(self) -> bool:
+        """Whether it blocks what it was asked about."""
+        return self.decision in ("deny", "block")
+
+
+def read_output(raw: object) -> Output:
+    """Read what a hook returned: nothing, a text for the user, or a mapping.
+
+    Raises:
+        Refused: It is none of these, or has keys or values no output has.
+    """
+    if raw is None or isinstance(raw, str):
+        return Output(system_message=raw or "")
+    if not isinstance(raw, dict):
+        msg = f"it returned a {type(raw).__name__}, not a mapping, a text or None"
+        raise Refused(msg)
+    try:
+        output = Output.model_validate(raw)
+    except ValidationError as error:
+        # Which keys are wrong; their values may be what must not be told.
+        problems = [
+            f"{'.'.join(str(part) for part in detail['loc'])}: {detail['msg']}"
+            for detail in error.errors(include_input=False, include_url=False)
+        ]
+        msg = f"its output cannot be read ({'; '.join(problems[:3])})"
+        raise Refused(msg) from None
+    inner = output.hook_specific_output
+    given = {name: getattr(inner, name) for name in inner.model_fields_set} if inner else {}
+    return output.model_copy(update=given)
 
 
 def merge(
-    event: str,
-    fields: Mapping[str, Any],
-    outputs: Sequence[Output],
-    warnings: Sequence[str] = (),
+    event: str, fields: Mapping[str, Any], outputs: Sequence[Output], warnings: Sequence[str] = ()
 ) -> Verdict:
     """Join the outputs, in the order in which their hooks stand.
 
@@ -41,62 +104,54 @@ def merge(
         return Verdict(context=context, warnings=list(warnings))
     denied = [o for o in outputs if o.denies]
     asked = [o for o in outputs if o.decision == "ask"]
-    winning = denied or asked
-    changed = _changes(event, fields, outputs)
+    stopping = [o for o in outputs if not o.go_on]
+    stops = _lines(o.stop_reason or o.reason for o in stopping)
+    tail = _last(outputs, "tail_tool_call_request")
     return Verdict(
         blocked=bool(denied),
         ask=bool(asked) and not denied,
-        reason=_lines(o.reason for o in winning) or (UNNAMED if denied else ""),
+        reason=_lines(o.reason for o in denied or asked) or (UNNAMED if denied else ""),
         context=context,
-        stop=_stop(outputs),
+        stop=(stops or STOPPED) if stopping else None,
         tool_config=_tool_config([o.tool_config for o in outputs if o.tool_config]),
-        tail_call=_last_tail(outputs) if event == "AfterTool" else None,
+        tail_call=tail.model_dump() if tail else None,
         clear_context=any(o.clear_context for o in outputs),
         warnings=list(warnings),
-        **changed,
+        **_changes(fields, outputs),
     )
 
 
-def carried_on(event: str, fields: Mapping[str, Any], output: Output) -> dict[str, Any]:
+def carried_on(fields: Mapping[str, Any], output: Output) -> dict[str, Any]:
     """The input of the next hook in a sequence: what this one changed is in it."""
-    changed = _changes(event, fields, [output])
+    changed = _changes(fields, [output])
     if "llm_request" in changed:
         changed["llm_request"] = {**fields.get("llm_request", {}), **changed["llm_request"]}
-    if event == "BeforeAgent" and output.additional_context:
-        changed["prompt"] = f"{fields.get('prompt', '')}\n\n{output.additional_context}"
+    if "prompt" in fields and output.additional_context:
+        changed["prompt"] = f"{fields['prompt']}\n\n{output.additional_context}"
     return {**fields, **changed}
-
-
-def _last_tail(outputs: Sequence[Output]) -> dict[str, Any] | None:
-    tails = [o.tail_tool_call_request for o in outputs if o.tail_tool_call_request]
-    return tails[-1].model_dump() if tails else None
 
 
 def _lines(texts: Iterable[str]) -> str:
     return "\n".join(text for text in texts if text.strip())
 
 
-def _stop(outputs: Sequence[Output]) -> str | None:
-    stopping = [output for output in outputs if not output.go_on]
-    if not stopping:
-        return None
-    return _lines(output.stop_reason or output.reason for output in stopping) or STOPPED
+def _last(outputs: Sequence[Output], key: str) -> Any:
+    return next(
+        (o for output in reversed(outputs) if (o := getattr(output, key)) is not None), None
+    )
 
 
-def _changes(event: str, fields: Mapping[str, Any], outputs: Sequence[Output]) -> dict[str, Any]:
+def _changes(fields: Mapping[str, Any], outputs: Sequence[Output]) -> dict[str, Any]:
     """What the outputs put in the place of parts of the input."""
-    changed: dict[str, Any] = {}
-    for key in _CHANGES.get(event, ()):
-        given = [value for o in outputs if (value := getattr(o, key)) is not None]
-        if not given:
-            continue
-        if key == "tool_input":
-            changed[key] = _arguments(fields.get(key, {}), given)
-        elif key == "llm_request":
-            changed[key] = {name: value for one in given for name, value in one.items()}
-        else:
-            changed[key] = given[-1]
-    return changed
+    requests = [o.llm_request for o in outputs if o.llm_request is not None]
+    inputs = [o.tool_input for o in outputs if o.tool_input is not None]
+    changed = {
+        "tool_input": _arguments(fields.get("tool_input", {}), inputs) if inputs else None,
+        "tool_response": _last(outputs, "tool_response"),
+        "llm_request": {k: v for one in requests for k, v in one.items()} if requests else None,
+        "llm_response": _last(outputs, "llm_response"),
+    }
+    return {key: value for key, value in changed.items() if value is not None}
 
 
 def _arguments(before: Mapping[str, Any], given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -117,11 +172,10 @@ def _arguments(before: Mapping[str, Any], given: Sequence[Mapping[str, Any]]) ->
     return after
 
 
-def _tool_config(configs: Sequence[ToolConfig]) -> dict[str, Any] | None:
+def _tool_config(configs: Sequence[ToolConfig]) -> ToolConfig | None:
     if not configs:
         return None
     mode = max((config.mode for config in configs), key=_MODES.index)
-    named = [config.allowed_function_names for config in configs]
-    lists = [names for names in named if names is not None]
+    lists = [c.allowed_function_names for c in configs if c.allowed_function_names is not None]
     allowed = sorted({name for names in lists for name in names}) if lists else None
-    return {"mode": mode, "allowed": [] if mode == "NONE" else allowed}
+    return ToolConfig(mode=mode, allowed_function_names=[] if mode == "NONE" else allowed)

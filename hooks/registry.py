@@ -1,19 +1,28 @@
-"""All hooks of a graph: fired by event, side by side or in sequence, merged into one verdict."""
+"""All hooks of a graph: fired by event, each within its time, merged into one verdict."""
 
 import asyncio
+import contextvars
+import copy
+import inspect
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.errors import GraphBubbleUp
 
 from ..state.errors import SettingsError
-from ..state.session import Emit
-from .contract import EVENTS, MATCHED, NOTHING, Hook, HookEvent, Verdict
-from .merging import carried_on, merge
-from .running import Ran, run_hook
+from ..state.session import Emit, OpenSession, Session
+from .contract import EVENTS, MATCHED, NOTHING, Hook, HookCallable, HookEvent, Verdict
+from .merging import Output, Refused, carried_on, merge, read_output
 
 log = logging.getLogger(__name__)
 
@@ -38,19 +47,21 @@ class Hooks:
         Raises:
             SettingsError: Something among them is no hook.
         """
-        given: tuple[Hook, ...] = hooks.all if isinstance(hooks, Hooks) else tuple(hooks)
-        for one in given:
+        self.all: list[Hook] = []
+        seen: list[tuple[Any, ...]] = []
+        for one in hooks.all if isinstance(hooks, Hooks) else hooks:
             if not isinstance(one, Hook):
                 msg = (
                     f"hooks takes Hook objects, not a {type(one).__name__}: write"
                     " Hook(event=..., run=...), or put @hook(event) above the function."
                 )
                 raise SettingsError(msg)
-        self.all: tuple[Hook, ...] = tuple(_once(given))
-        self._by_event: dict[str, list[Hook]] = {
-            event: sorted((h for h in self.all if h.event == event), key=lambda h: h.order)
-            for event in EVENTS
-        }
+            key = (one.event, one.run, one.name, one.match)
+            if key not in seen:  # a callable need not be hashable
+                seen.append(key)
+                self.all.append(one)
+        ordered = sorted(self.all, key=lambda hook: hook.order)
+        self._by_event = {e: [one for one in ordered if one.event == e] for e in EVENTS}
 
     def __bool__(self) -> bool:
         """Whether there is any."""
@@ -74,31 +85,37 @@ class Hooks:
         Raises:
             GraphBubbleUp: A hook paused or drained the graph.
         """
-        hooks = self._chosen(event, fields)
+        value = str(fields.get(MATCHED.get(event, ""), ""))
+        hooks = [one for one in self._by_event[event] if one.matches(value)]
         if not hooks:
             return NOTHING
         given = _common(event, thread) | fields
-        if any(one.sequential for one in hooks):
-            ran = await _in_sequence(event, hooks, given)
-        else:
-            ran = await _side_by_side(hooks, given)
+        together = _in_sequence if any(one.sequential for one in hooks) else _side_by_side
+        ran = await together(hooks, given)
         for one in ran:
-            _tell(event, one, emit)
-        warnings = [_warning(event, one) for one in ran if one.failed]
-        return merge(event, given, [one.output for one in ran], warnings)
-
-    def _chosen(self, event: HookEvent, fields: Mapping[str, Any]) -> list[Hook]:
-        value = str(fields.get(MATCHED.get(event, ""), ""))
-        return [one for one in self._by_event[event] if one.matches(value)]
+            _tell(one, emit)
+        return merge(
+            event, given, [one.output for one in ran], [o.warning for o in ran if o.failed]
+        )
 
 
-def _once(hooks: Sequence[Hook]) -> Iterable[Hook]:
-    seen: list[tuple[Any, ...]] = []
-    for one in hooks:
-        key = (one.event, one.run, one.name, one.match)
-        if key not in seen:  # a callable need not be hashable
-            seen.append(key)
-            yield one
+def sessions(hooks: Hooks) -> OpenSession | None:
+    """What is put around every run of a graph; None where no hook wants to know of it."""
+    if hooks.listens("SessionStart") or hooks.listens("SessionEnd"):
+        return partial(_session, hooks)
+    return None
+
+
+@asynccontextmanager
+async def _session(hooks: Hooks, thread: str, source: str) -> AsyncIterator[Session]:
+    """Tell of the start, and of the end however it comes: `exit`, or `other` after an error."""
+    started = await hooks.fire("SessionStart", thread=thread, source=source)
+    reason = "other"
+    try:
+        yield Session(started.context, started.warnings)
+        reason = "exit"
+    finally:
+        await hooks.fire("SessionEnd", thread=thread, reason=reason)
 
 
 def _common(event: str, thread: str) -> dict[str, Any]:
@@ -113,19 +130,61 @@ def _common(event: str, thread: str) -> dict[str, Any]:
     }
 
 
-async def _in_sequence(event: str, hooks: Sequence[Hook], given: dict[str, Any]) -> list[Ran]:
+@dataclass(frozen=True)
+class _Ran:
+    """One hook's run: its output, seconds, and what went wrong.
+
+    `failed` may be saved, so it names an error's type alone; `error` has its words too.
+    """
+
+    hook: Hook
+    output: Output
+    seconds: float
+    failed: str = ""
+    error: str = ""
+
+    @property
+    def warning(self) -> str:
+        effect = "it was passed over" if self.hook.on_error == "open" else "it blocks when it fails"
+        name = f"The {self.hook.event} hook {self.hook.label!r}"
+        return f"{name} failed ({self.failed}): {effect}."
+
+    @property
+    def status(self) -> str:
+        if self.failed:
+            return "failed"
+        if not self.output.go_on:
+            return "stopped"
+        return "blocked" if self.output.denies else "ask" if self.output.decision == "ask" else "ok"
+
+
+def _tell(ran: _Ran, emit: Emit | None) -> None:
+    output = ran.output
+    texts = {"message": output.system_message, "reason": output.reason, "error": ran.error}
+    shown = {} if output.suppress_output else {k: v for k, v in texts.items() if v}
+    told: dict[str, Any] = {
+        "type": "hook", "event": ran.hook.event, "name": ran.hook.label, "status": ran.status,
+        "seconds": ran.seconds, **shown,
+    }  # fmt: skip
+    if emit is None:  # a session has no stream to be told on
+        log.log(logging.WARNING if ran.failed else logging.INFO, "%s", told)
+        return
+    emit(told)
+    if ran.failed:
+        emit({"type": "warning", "text": ran.warning})
+
+
+async def _in_sequence(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list[_Ran]:
     ran = []
     for one in hooks:
-        ran.append(await run_hook(one, given))
-        given = carried_on(event, given, ran[-1].output)
+        ran.append(await _run(one, given))
+        given = carried_on(given, ran[-1].output)
     return ran
 
 
-async def _side_by_side(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list[Ran]:
+async def _side_by_side(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list[_Ran]:
     """All at once; if one pauses the graph or the run is cancelled, none is left behind."""
-    if len(hooks) == 1:
-        return [await run_hook(hooks[0], given)]
-    tasks = [asyncio.ensure_future(run_hook(one, given)) for one in hooks]
+    tasks = [asyncio.ensure_future(_run(one, given)) for one in hooks]
     try:
         return await asyncio.gather(*tasks)
     finally:
@@ -134,30 +193,74 @@ async def _side_by_side(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _warning(event: str, ran: Ran) -> str:
-    effect = "it was passed over" if ran.hook.on_error == "open" else "it blocks when it fails"
-    return f"The {event} hook {ran.hook.label!r} failed ({ran.failed}): {effect}."
+async def _run(hook: Hook, given: Mapping[str, Any]) -> _Ran:
+    """Run a hook on a copy of the input; a failure is data.
+
+    Raises:
+        GraphBubbleUp: The hook paused or drained the graph.
+        CancelledError: The run was cancelled.
+    """
+    began = time.monotonic()
+    output, failed, error = Output(), "", ""
+    try:
+        raw = await _within(hook.timeout, _called(hook.run, copy.deepcopy(dict(given))))
+        output = read_output(raw)
+    except GraphBubbleUp:
+        raise
+    except Refused as refused:
+        failed = error = str(refused)
+    except TimeoutError:
+        failed = error = f"it did not end within {hook.timeout:g} s"
+    except Exception as crash:  # noqa: BLE001 - whatever a foreign callable raises, it is data
+        failed, error = type(crash).__name__, f"{type(crash).__name__}: {crash}"
+    if failed and hook.on_error == "closed":
+        output = Output(decision="deny", reason=f"the hook {hook.label!r} failed: {failed}")
+    return _Ran(hook, output, round(time.monotonic() - began, 3), failed, error)
 
 
-def _tell(event: str, ran: Ran, emit: Emit | None) -> None:
-    output = ran.output
-    texts = {"message": output.system_message, "reason": output.reason, "error": ran.error}
-    shown = {} if output.suppress_output else {k: v for k, v in texts.items() if v}
-    told: dict[str, Any] = {
-        "type": "hook", "event": event, "name": ran.hook.label, "status": _status(ran),
-        "seconds": ran.seconds, **shown,
-    }  # fmt: skip
-    if emit is None:  # a session has no stream to be told on
-        log.log(logging.WARNING if ran.failed else logging.INFO, "%s", told)
-        return
-    emit(told)
-    if ran.failed:
-        emit({"type": "warning", "text": _warning(event, ran)})
+async def _within(seconds: float, work: Any) -> Any:
+    """Wait at most so long; work that will not end is cancelled and left behind."""
+    task = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            task.cancel()
+            # Nobody else will look at its exception.
+            task.add_done_callback(lambda left: left.cancelled() or left.exception())
+    if not done:
+        raise TimeoutError
+    if task.cancelled():
+        msg = "it was cancelled from within"
+        raise Refused(msg)
+    return task.result()
 
 
-def _status(ran: Ran) -> str:
-    if ran.failed:
-        return "failed"
-    if not ran.output.go_on:
-        return "stopped"
-    return "blocked" if ran.output.denies else "ask" if ran.output.decision == "ask" else "ok"
+async def _called(run: HookCallable, given: dict[str, Any]) -> Any:
+    called = getattr(run, "__call__", None)  # noqa: B004 - the method is wanted, not the answer
+    if inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(called):
+        answer: Any = run(given)
+    else:
+        answer = await _threaded(run, given)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+async def _threaded(run: HookCallable, given: dict[str, Any]) -> Any:
+    """Call a sync function in a thread of its own.
+
+    A daemon: one that never returns must block neither other work in a pool nor the exit.
+    """
+    done: Future[Any] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        done.set_running_or_notify_cancel()
+        try:
+            done.set_result(context.run(run, given))
+        except (StopIteration, SystemExit, KeyboardInterrupt) as end:  # would end the loop
+            done.set_exception(RuntimeError(f"{type(end).__name__}: {end}"))
+        except BaseException as crash:  # noqa: BLE001 - handed to the loop, which decides
+            done.set_exception(crash)
+
+    threading.Thread(target=work, name="loopwright hook", daemon=True).start()
+    return await asyncio.wrap_future(done)

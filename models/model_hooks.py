@@ -12,8 +12,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
 from pydantic.alias_generators import to_snake
 
-from ..hooks.contract import Verdict
-from ..hooks.reading import ToolConfig
+from ..hooks.contract import ToolConfig, Verdict
 from ..hooks.registry import Hooks
 from ..state.session import Emit
 from ..state.told import say
@@ -52,17 +51,15 @@ async def before_model(hooks: Hooks, request: Request, chosen: Chosen, emit: Emi
     if hooks.listens("BeforeModel"):
         shown = _shown(request, chosen)
         verdict = await hooks.fire("BeforeModel", emit=emit, llm_request=shown)
-        request = _guarded(request, verdict)
-        if not request.refused:
-            request = _changed(request, verdict, shown["messages"])
+        request = _changed(request, verdict, shown["messages"])
     if request.refused or request.answer or not request.tools:
         return request
     if hooks.listens("BeforeToolSelection"):
         shown = _shown(request, chosen)
         verdict = await hooks.fire("BeforeToolSelection", emit=emit, llm_request=shown)
-        request = _guarded(request, verdict)
+        request = replace(request, refused=verdict.refused)
         if verdict.tool_config:
-            request = _chosen_tools(request, **verdict.tool_config)
+            request = _chosen_tools(request, verdict.tool_config)
     return request
 
 
@@ -78,8 +75,7 @@ async def after_model(
         llm_request=_shown(request, chosen),
         llm_response=as_shown(message) | {"model": chosen.name},
     )
-    request = _guarded(replace(request, answer=message), verdict)
-    return request if request.refused else _answered(request, verdict)
+    return _answered(replace(request, answer=message, refused=verdict.refused), verdict)
 
 
 def restrained(reading: Reading[Any], request: Request) -> Reading[Any]:
@@ -145,22 +141,17 @@ def _shown(request: Request, chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def _guarded(request: Request, verdict: Verdict) -> Request:
-    if verdict.stop is not None:
-        return replace(request, refused=verdict.stop)
-    return replace(request, refused=verdict.reason) if verdict.blocked else request
-
-
 def _changed(request: Request, verdict: Verdict, shown: list[dict[str, Any]]) -> Request:
     """The request with the fields a hook gave, or the hook's own answer."""
+    if verdict.refused:
+        return replace(request, refused=verdict.refused)
     given = verdict.llm_request or {}
     try:
         if "messages" in given:
             request = replace(request, messages=_messages(request, given["messages"], shown))
         config = given.get("toolConfig", given.get("tool_config"))
         if config is not None:
-            read = ToolConfig.model_validate(config)
-            request = _chosen_tools(request, read.mode, read.allowed_function_names)
+            request = _chosen_tools(request, ToolConfig.model_validate(config))
         settings = dict(given.get("config") or {})
     except _UNREADABLE as error:
         # Sending the request as it was could send what the hook meant to take out.
@@ -189,7 +180,7 @@ def _read(given: Mapping[str, Any]) -> BaseMessage:
 def _answered(request: Request, verdict: Verdict) -> Request:
     """The request with the answer a hook gave."""
     given = verdict.llm_response
-    if given is None:
+    if given is None or request.refused:
         return request
     if isinstance(given, str):
         return replace(request, answer=AIMessage(given))
@@ -207,15 +198,12 @@ def _unreadable(what: str, error: Exception) -> str:
     return say(f"hook_unreadable_{what}", error=type(error).__name__)
 
 
-def _chosen_tools(request: Request, mode: str, allowed: Sequence[str] | None) -> Request:
-    tools = [
-        tool for tool in request.tools if allowed is None or tool["function"]["name"] in allowed
-    ]
-    if mode == "NONE":
-        tools = []
+def _chosen_tools(request: Request, config: ToolConfig) -> Request:
+    allowed = [] if config.mode == "NONE" else config.allowed_function_names
+    tools = [t for t in request.tools if allowed is None or t["function"]["name"] in allowed]
     return replace(
         request,
         tools=tools,
         restricted=request.restricted or len(tools) < len(request.tools),
-        must_call=mode == "ANY" and bool(tools),
+        must_call=config.mode == "ANY" and bool(tools),
     )
