@@ -34,7 +34,8 @@ class PlannedCall(TypedDict):
     tool says of itself, for whoever has to approve the call. `reason` says why the call is asked
     about or denied; for an `error` it is the answer for the model. `again` is set where the model
     asks for a fresh result. Once it turns out that the call may have run before, `uncertain` says
-    why and `doubts` how often that was. A question is answered too late after `expires_at` (UTC).
+    why and `doubts` how often that was. `form` is what its server asks before it goes on. A
+    question is answered too late after `expires_at` (UTC).
     `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
     seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
     it repeats. What is not required is missing in a call that an earlier version planned.
@@ -55,6 +56,7 @@ class PlannedCall(TypedDict):
     expires_at: NotRequired[str | None]
     uncertain: NotRequired[str]
     doubts: NotRequired[int]
+    form: NotRequired[dict[str, Any]]
     tail_of: NotRequired[str]
     deadline: NotRequired[float]
     tries: NotRequired[int]

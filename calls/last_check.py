@@ -11,7 +11,7 @@ from .advice import DO_WITHOUT, REPORT_DOUBT, REPORT_IT, SEND_ANEW
 from .dedupe import asked_again
 from .gate import Gate, PlannedCall, unknown_tool
 from .policy import NOT_INTERACTIVE
-from .question import EXPIRED
+from .question import EXPIRED, reply_to
 from .results import NOTHING
 from .tool_hooks import check_edit
 
@@ -23,11 +23,12 @@ _TOO_LATE: Final = f"Not run: the approval came after the question had expired. 
 
 @dataclass(frozen=True)
 class Ready:
-    """A call that may run, with its final arguments."""
+    """A call that may run, with its final arguments; `reply` is for a server that asked in it."""
 
     tool: CatalogTool
     args: dict[str, Any]
     again: bool = False
+    reply: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class Settling:
             return Settled("error", call["reason"])
         if call["action"] == "deny":
             return denied(call["reason"])
-        answered = _answered(call, decision or {}) if call["action"] == "ask" else None
+        asked = call["action"] == "ask" and not call.get("form")
+        answered = _answered(call, decision or {}) if asked else None
         if answered is not None:
             return answered
         tool = self.gate.catalog.find(call["name"], call["server"])
@@ -90,9 +92,12 @@ class Settling:
     async def _approved(
         self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]
     ) -> Step:
-        if decision.get("type") == "edit":
+        if decision.get("type") == "edit" and not call.get("form"):
             return await self._edited(call, tool, decision)
-        return self._judged(self.gate, call, tool, call["args"], asked=True)
+        step = self._judged(self.gate, call, tool, call["args"], asked=True)
+        if isinstance(step, Ready):
+            step = replace(step, reply=reply_to(call, decision))
+        return step
 
     async def _edited(
         self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]

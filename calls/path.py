@@ -15,6 +15,7 @@ from langgraph.errors import GraphBubbleUp
 from ..state.evidence import GAVE_UP, Evidence
 from ..state.repetition import repeats
 from ..tools.catalog import READER
+from ..tools.mcp.call import Asked
 from ..turn.scope import RunScope
 from .advice import ANSWER_NOW, REPORT_DOUBT
 from .call_journal import Book, Doubt, Recorded
@@ -151,7 +152,11 @@ class _Run:
             return _Waiting(call)
         if course.status != "scheduled":
             course.to("scheduled")
-        answer = await self._once_allowed(call, step, course)
+        try:
+            answer = await self._once_allowed(call, step, course)
+        except Asked as asked:
+            why = {"reason": "its server asks", "form": asked.form, "uncertain": ""}
+            return await self._wait(call, step.args, course, why)
         if isinstance(answer, Doubt):
             return await self._in_doubt(call, step.args, answer, course)
         return ended(call, step.args, answer, course)
@@ -194,12 +199,18 @@ class _Run:
             text = _UNCERTAIN.format(why=doubt.why)
             refused = Answered(ToolResult(text, is_error=True), "cancelled", "uncertain")
             return ended(call, args, refused, course)
+        why = {"reason": "it may have run already", "form": {}, "uncertain": doubt.why}
+        return await self._wait(call, args, course, why)
+
+    async def _wait(
+        self, call: PlannedCall, args: dict[str, Any], course: Course, why: Mapping[str, Any]
+    ) -> _Waiting:
+        """Leave a call to a human; each question has a key of its own."""
         self.held = True
-        course.to("awaiting_approval", reason="uncertain")
+        course.to("awaiting_approval", reason="uncertain" if why["uncertain"] else why["reason"])
         asked = cast("PlannedCall", {
-            **call, "args": args, "action": "ask", "reason": "it may have run already",
-            "uncertain": doubt.why, "doubts": call.get("doubts", 0) + 1, "expires_at": None,
-            "status": course.status,
+            **call, **why, "args": args, "action": "ask", "doubts": call.get("doubts", 0) + 1,
+            "expires_at": None, "status": course.status,
         })  # fmt: skip
         await tell_waiting(self.scope, asked)
         return _Waiting(asked)
@@ -208,7 +219,7 @@ class _Run:
         self, call: PlannedCall, ready: Ready, course: Course
     ) -> Answered | Doubt:
         """Answer a call that goes round in circles or is known, make every other."""
-        exempt = ready.tool.polls or call.get("uncertain")
+        exempt = ready.tool.polls or call.get("uncertain") or call.get("form")
         circle = None if exempt else repeats(
             self.history, call["name"], ready.args, again=ready.again
         )  # fmt: skip
@@ -247,7 +258,9 @@ class _Run:
         """Make a write between its two lines in the journal."""
         key = self.book.key(call, ready)
         with self.book.under_way(key):
-            found = await self.book.claim(call, ready)
+            # A parked call goes on under the row that it was begun with.
+            parked = self.toolbox.is_parked(key.idempotency_key)
+            found = None if parked else await self.book.claim(call, ready)
             if isinstance(found, Doubt):
                 return found
             if isinstance(found, Recorded):
@@ -255,6 +268,8 @@ class _Run:
             self.wrote = True
             try:
                 answer = await self._made(call, ready, course)
+            except Asked:
+                raise  # the row stays claimed: after a crash the call is in doubt
             except BaseException as error:  # whatever cuts it off, the call may have taken effect
                 # A pause by a hook comes after the tool has done its work: not begun anew.
                 asked = isinstance(error, GraphBubbleUp) and not course.returned
@@ -299,8 +314,10 @@ class _Run:
         }
         if tool.tool is None:
             return await self.toolbox.call_server(
-                tool, ready.args, user_id=self.scope.user, meta=about, emit=self.scope.emit
-            )
+                tool, ready.args, user_id=self.scope.user, meta=about, emit=self.scope.emit,
+                turn=self.scope.turn, can_ask=self.scope.can_ask and not call.get("tail_of"),
+                reply=ready.reply,
+            )  # fmt: skip
         told = {"type": "tool_output", "id": call["id"], "task": call["task"], "tool": call["name"]}
         return await call_python(
             tool, ready.args, call_id=call["call_id"], about=about, context=self.scope.context,

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # stubs are a package of their own
+
 from ..state import questions
 from ..state.canonical import hash_of
 from ..state.questions import Answer
@@ -28,6 +30,8 @@ def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
         call: The planned call.
         objection: Why the last answer could not be taken.
     """
+    if call.get("form"):
+        return _form(call, objection)
     call_id, uncertain = call["call_id"], bool(call.get("uncertain"))
     described = _in_doubt(call) if uncertain else _proposed(call)
     description = "\n\n".join(filter(None, [objection, described]))
@@ -53,6 +57,8 @@ def misplaced(call: Mapping[str, Any], answer: Answer) -> str:
             f"The answer was for the call {answer.tool_call_id!r}, but this question is about "
             f"{call['call_id']!r}."
         )
+    if call.get("form"):
+        return _filled(call["form"], answer.type, answer.args, answer.message)[1]
     if answer.type == "edit" and call.get("uncertain"):
         return "A call that may have run cannot be edited: approve, respond or reject."
     return ""
@@ -78,6 +84,77 @@ def decided(call: Mapping[str, Any], answer: Answer, now: datetime) -> dict[str,
     late = bool(expires_at) and now > datetime.fromisoformat(str(expires_at))
     kind = EXPIRED if late and answer.type != "reject" else answer.type
     return {**answer.model_dump(), "type": kind, "arguments": hash_of(call["args"])}
+
+
+def _form(call: Mapping[str, Any], objection: str) -> dict[str, Any]:
+    """The question that a server asks while it runs a call, with the fields of its form."""
+    form = call["form"]
+    fields = {name: field.get("default", "") for name, field in _fields(form).items()}
+    about = f"Go to {form['url']}, then answer." if form.get("url") else _described(form)
+    asked = f"{call['name']}{_where(call)} asks before it goes on: {form['message']}"
+    description = "\n\n".join(filter(None, [objection, asked, about]))
+    return {
+        "type": "elicitation",
+        "id": call["id"],
+        "task": call["task"],
+        "form": form,
+        **questions.question("ask_user", fields, description, answers="respond"),
+    }
+
+
+def reply_to(call: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the server that asked is told, by a decision that `misplaced` had nothing against."""
+    if not call.get("form"):
+        return None
+    if decision.get("type") == "reject":
+        return {"action": "decline"}
+    args, message = decision.get("args"), str(decision.get("message") or "")
+    content, _ = _filled(call["form"], str(decision.get("type")), args, message)
+    return {"action": "accept", "content": content}
+
+
+def _filled(
+    form: Mapping[str, Any], kind: str, args: object, message: str
+) -> tuple[dict[str, Any] | None, str]:
+    """The form as an answer fills it in, and what is wrong with it.
+
+    Edited fields are the content, and so is a JSON object in words; other words fill in a form
+    that has one field.
+    """
+    fields = _fields(form)
+    if kind == "reject" or not fields:
+        return None, ""
+    given = args if isinstance(args, dict) else _parsed(message)
+    if "answer" not in fields and isinstance(given, dict):
+        message = message or str(given.get("answer") or "")
+        given = {name: value for name, value in given.items() if name != "answer"}
+    if not isinstance(given, dict) or (message and not any(given.values())):
+        text = any(field.get("type") == "string" for field in fields.values())
+        given = dict.fromkeys(fields, message if text or given is None else given)
+    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
+    content = {**defaults, **{name: v for name, v in given.items() if v != ""}}
+    error = next(Draft202012Validator(form.get("schema") or {}).iter_errors(content), None)
+    wanted = f"The form wants a JSON object with {', '.join(fields)}."
+    return content, f"The answer does not fit: {error.message[:300]}. {wanted}" if error else ""
+
+
+def _fields(form: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    properties = (form.get("schema") or {}).get("properties")
+    found = properties.items() if isinstance(properties, dict) else ()
+    return {name: field if isinstance(field, dict) else {} for name, field in found}
+
+
+def _described(form: Mapping[str, Any]) -> str:
+    shown = json.dumps(form.get("schema") or {}, ensure_ascii=False, indent=2)
+    return f"The form:\n{shown[:_SHOWN_ARGUMENTS]}" if _fields(form) else ""
+
+
+def _parsed(text: str) -> Any:
+    """What JSON in a text says; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _proposed(call: Mapping[str, Any]) -> str:

@@ -15,7 +15,6 @@ from langgraph.store.memory import InMemoryStore
 
 from ..doors.background import hop, run_blocking
 from ..state.errors import SyncCallInLoop
-from ..state.session import Emit
 from ..tools.catalog import Catalog, CatalogTool, build_catalog
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
@@ -123,7 +122,7 @@ class Toolbox:
         *,
         user_id: str | None,
         meta: Mapping[str, Any],
-        emit: Emit | None = None,
+        **more: Any,
     ) -> Any:
         """Call a tool of an MCP server.
 
@@ -134,23 +133,28 @@ class Toolbox:
             args: Its arguments.
             user_id: Whose headers a server with callable headers gets.
             meta: What the server is told of the run.
-            emit: Takes the server's progress and log messages.
+            more: See `ServerCall`: `emit`, `turn`, `can_ask`, `reply`.
 
         Returns:
             The server's answer as a `ToolMessage`.
 
         Raises:
             ServerUnavailable: the server cannot be reached.
+            Asked: It asks the human something first; the call is parked under its key.
         """
         call = ServerCall(
             name=tool.original, args=dict(args), resendable=tool.resendable, user_id=user_id,
-            meta=meta, about={"id": meta.get(CALL, ""), "tool": tool.name}, emit=emit,
+            meta=meta, about={"id": meta.get(CALL, ""), "tool": tool.name}, **more,
         )  # fmt: skip
         try:
             return await self._home.visit(lambda servers: servers.call(str(tool.server), call))
         except ToolGone:
             said = unknown_tool(tool.name, await self.catalog(user_id))
             return ToolMessage(said, tool_call_id="", status="error")
+
+    def is_parked(self, key: str) -> bool:
+        """Whether the call of this idempotency key waits in this process for a human's answer."""
+        return self._home.is_parked(key)
 
     async def aclose(self) -> None:
         """End all sessions and server processes; the next request opens them again."""
@@ -197,6 +201,10 @@ class _Home:
         if self._servers is None or self._process != os.getpid():
             return None
         return self._servers.held(user_id)
+
+    def is_parked(self, key: str) -> bool:
+        here = self._servers is not None and self._process == os.getpid()
+        return here and self._servers is not None and key in self._servers.parked
 
     @property
     def opened(self) -> bool:

@@ -38,14 +38,14 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
     key = decision_key(call)
     answer = interrupt(question(call, state.objections.get(key, "")), response_schema=Answer)
     objection = misplaced(call, answer)
-    if not objection and answer.type == "edit":
+    if not objection and answer.type == "edit" and not call.get("form"):
         gate = await _gate(state, runtime, parts)
         objection = objection_to(call, answer.name, answer.args, gate)
     if objection:
         return ApproveUpdate(objections={key: objection})
     decision = decided(call, answer, datetime.now(UTC))
     update = ApproveUpdate(decisions={key: decision})
-    if decision["type"] == "approve" and not call.get("uncertain"):
+    if decision["type"] == "approve" and not (call.get("uncertain") or call.get("form")):
         given = grant(call["name"], call["server"], call["args"], answer.remember)
         if given is not None:
             scope = await scope_of(state, runtime, parts)

@@ -61,7 +61,7 @@ TRANSITIONS: Final[Mapping[ToolStatus, frozenset[ToolStatus]]] = {
     "validating": _ENDS | {"scheduled", "awaiting_approval"},
     "awaiting_approval": _ENDS | {"scheduled", "awaiting_approval"},
     "scheduled": _ENDS | {"executing", "awaiting_approval"},
-    "executing": _ENDS,
+    "executing": _ENDS | {"awaiting_approval"},  # its server asks before it goes on
     "success": frozenset(),
     "error": frozenset(),
     "cancelled": frozenset(),

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from langgraph.errors import GraphBubbleUp
+
 from ...state.session import Emit
 
 KEY: Final = "loopwright/idempotency_key"
@@ -23,6 +25,9 @@ class ServerCall:
         meta: What the server is told of the run; `KEY` names the call, `THREAD` its thread.
         about: Goes into each event of the call.
         emit: Takes progress and log messages.
+        turn: The user turn; what its thread left parked in another one is withdrawn.
+        can_ask: Whether the human can be asked what the server wants to know.
+        reply: The human's answer, where the call was parked with a question.
     """
 
     name: str
@@ -32,6 +37,14 @@ class ServerCall:
     meta: Mapping[str, Any] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     emit: Emit | None = None
+    turn: str = ""
+    can_ask: bool = False
+    reply: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> str:
+        """What names the call, and no other; "" where nobody has named it."""
+        return str(self.meta.get(KEY, ""))
 
     @property
     def thread(self) -> str:
@@ -64,3 +77,16 @@ class Lost(ServerUnavailable):
 
 class ToolGone(Exception):
     """The server is there, but offers no tool of this name any more."""
+
+
+class Asked(GraphBubbleUp):
+    """The server asks the human something before it goes on; until then the call is parked.
+
+    Attributes:
+        form: `message`, and `schema` of the answer or the `url` to go to.
+    """
+
+    def __init__(self, form: Mapping[str, Any]) -> None:
+        """Take what the server asks."""
+        super().__init__(form.get("message", ""))
+        self.form = dict(form)

@@ -43,15 +43,19 @@ class Listing:
 class Server:
     """One configured server: a session for everybody, or one a user where headers are callable."""
 
-    def __init__(self, config: ServerConfig, changed: Callable[[str | None], None]) -> None:
+    def __init__(
+        self, config: ServerConfig, changed: Callable[[str | None], None], parked: set[str]
+    ) -> None:
         """Start nothing yet: a session is opened by the first request.
 
         Args:
             config: How it is reached.
             changed: Called with the session's key when its tools may no longer be those listed.
+            parked: Takes the keys of calls that wait for a human.
         """
         self.config = config
         self._changed = changed
+        self._parked = parked
         self._connections: dict[str | None, Connection] = {}
         self._locks: dict[str | None, asyncio.Lock] = {}
         self._known: set[str | None] = set()
@@ -137,7 +141,7 @@ class Server:
     async def _open(self, key: str | None, user_id: str | None) -> "Connection":
         kind = await asyncio.to_thread(_connection_class)
         connection = self._connections[key] = kind(
-            self.config, user_id, changed=partial(self._changed, key)
+            self.config, user_id, changed=partial(self._changed, key), parked=self._parked
         )
         try:
             async with asyncio.timeout(CONNECT_DEADLINE):
@@ -177,10 +181,16 @@ class Servers:
     """All configured servers, each loaded on its own: a dead one costs a warning, not the rest."""
 
     def __init__(self, configs: list[ServerConfig], *, retry_after: float = RETRY_AFTER) -> None:
-        """Start nothing yet: servers are opened by the first request for their tools."""
+        """Start nothing yet: servers are opened by the first request for their tools.
+
+        Attributes:
+            parked: The keys of the calls that wait for a human's answer to their server.
+        """
+        self.parked: set[str] = set()
         self._retry_after = retry_after
         self._servers = {
-            config.name: Server(config, partial(self._doubt, config.name)) for config in configs
+            config.name: Server(config, partial(self._doubt, config.name), self.parked)
+            for config in configs
         }
         self._listings: dict[_Key, Listing] = {}
         self._stale: set[_Key] = set()

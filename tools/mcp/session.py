@@ -10,29 +10,25 @@ import contextvars
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
 
-import anyio
 from langchain_core.messages import ToolMessage
 from langchain_mcp_adapters.interceptors import MCPToolCallRequest
 from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
-from mcp import ClientSession, types
+from mcp import types
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import McpError
-from pydantic import BaseModel, ConfigDict
 
 from . import http
-from .call import Lost, ServerCall, ServerUnavailable
+from .call import Asked, Lost, ServerCall, ServerUnavailable
 from .config import ServerConfig
 from .marks import mark_of
 from .stdio import Stderr, process
+from .talk import LOST, Reply, Session, Talk, Ticket
 
 log = logging.getLogger(__name__)
-
-LOST: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
-"""Raised when a request cannot be handed to a connection that has ended."""
 
 _PING_DEADLINE: Final = 5.0
 _SESSION_GONE: Final = 32600
@@ -43,52 +39,24 @@ _LAST_WORDS: Final = 0.5
 _GRACE: Final = 1.0
 """Seconds a server gets to answer a withdrawn request before its connection is closed."""
 
+_NOBODY: Final = "nobody can be asked"
+_UNCLEAR: Final = "several runs use this server, so it is not clear who would have to be asked"
+_MOST_PARKED: Final = 64
+
 _RESERVED: Final = frozenset({"callbacks", "config", "run_manager", "runtime"})
 """Arguments that LangChain would take for its own; they reach the server all the same."""
-
-_R = TypeVar("_R", bound=BaseModel)
-
-
-class _Reply(BaseModel):
-    """Whatever a server answered. One odd field must not cost the whole answer."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class _Ticket:
-    """Goes along with a request, so that it can be withdrawn."""
-
-    id: int | None = None
-
-
-class _Session(ClientSession):
-    """The client's session; its requests can be withdrawn."""
-
-    async def ask(
-        self, request: Any, result: type[_R], ticket: _Ticket, progress: Any = None
-    ) -> _R:
-        """Send a request and wait for its answer."""
-        ticket.id = self._request_id  # which `send_request` takes before anybody else can
-        return await self.send_request(
-            types.ClientRequest(request), result, progress_callback=progress
-        )
-
-    async def withdraw(self, ticket: _Ticket) -> None:
-        """Tell the server that nobody waits for an answer any more."""
-        if ticket.id is not None:
-            params = types.CancelledNotificationParams(
-                requestId=ticket.id, reason="the caller no longer waits for the answer"
-            )
-            notice = types.CancelledNotification(params=params)
-            with contextlib.suppress(*LOST):
-                await self.send_notification(types.ClientNotification(notice))
 
 
 class Connection:
     """One live session and the task that owns it."""
 
     def __init__(
-        self, config: ServerConfig, user_id: str | None, *, changed: Callable[[], None]
+        self,
+        config: ServerConfig,
+        user_id: str | None,
+        *,
+        changed: Callable[[], None],
+        parked: set[str],
     ) -> None:
         """Start the owner task; `opened` waits for the handshake and the first list of tools.
 
@@ -97,11 +65,12 @@ class Connection:
             user_id: Whose headers a server with callable headers gets.
             changed: Called when the server's tools are perhaps no longer those it has listed: it
                 has said so, or it has gone away.
+            parked: The keys of all calls that wait for a human; those of this session go in here.
         """
         self._config = config
         self._changed = changed
         self._stderr = Stderr()
-        self._session: _Session | None = None
+        self._session: Session | None = None
         self._http: http.Client | None = None
         self._tools: tuple[dict[str, Any], ...] = ()
         self._changes = 0
@@ -112,7 +81,9 @@ class Connection:
         self._forgotten = False
         self._doubted = False
         self._under_way: set[asyncio.Future[Any]] = set()
-        self._calls: list[ServerCall] = []
+        self._talks: list[Talk] = []
+        self._parked: dict[str, Talk] = {}
+        self._all_parked = parked
         self._withdrawals: set[asyncio.Task[None]] = set()
         self._used = time.monotonic()
         self._why = "it closed the connection"
@@ -140,7 +111,7 @@ class Connection:
         try:
             async with self._connected(user_id) as session:
                 await session.initialize()
-                self._tools = await self._list(session, _Ticket())
+                self._tools = await self._list(session, Ticket())
                 self._session = session
                 self._ready.set_result(None)
                 await self._over.wait()
@@ -151,7 +122,7 @@ class Connection:
             self._end()
 
     @contextlib.asynccontextmanager
-    async def _connected(self, user_id: str | None) -> AsyncIterator[_Session]:
+    async def _connected(self, user_id: str | None) -> AsyncIterator[Session]:
         """Open a session that has not been initialised yet."""
         config = self._config
         async with contextlib.AsyncExitStack() as stack:
@@ -165,13 +136,16 @@ class Connection:
                 self._http = await stack.enter_async_context(client)
                 streams = streamable_http_client(config.url, http_client=client)
             read, write, *_ = await stack.enter_async_context(streams)
-            session = _Session(
-                read, write, logging_callback=self._logged, message_handler=self._hear
-            )
+            session = Session(
+                read, write, elicitation_callback=self._elicited, logging_callback=self._logged,
+                message_handler=self._hear,
+            )  # fmt: skip
             yield await stack.enter_async_context(session)
 
     def _end(self) -> None:
         self._over.set()
+        for key in list(self._parked):
+            self._unpark(key)
         for withdrawal in self._withdrawals:
             withdrawal.cancel()
         if not self._ready.done():
@@ -190,10 +164,27 @@ class Connection:
         said = params.data if isinstance(params.data, str) else json.dumps(params.data, default=str)
         text = self._config.masked(said)
         log.debug("MCP server %s: %s", self._config.name, text)
-        if len({call.thread for call in self._calls}) == 1:
-            self._calls[0].tell(
+        if talks := self._of_one_thread():
+            talks[0].call.tell(
                 "server_log", server=self._config.name, level=params.level, text=text
             )
+
+    def _of_one_thread(self) -> list[Talk]:
+        """The calls under way that wait for nobody, if it is clear whose they are."""
+        talks = [talk for talk in self._talks if not talk.form.done()]
+        return talks if len({talk.call.thread for talk in talks}) == 1 else []
+
+    async def _elicited(
+        self,
+        context: object,  # noqa: ARG002 - the client's signature
+        params: types.ElicitRequestParams,
+    ) -> types.ElicitResult:
+        """Park the call in which the server asks; where nobody can be asked, decline at once."""
+        talks = self._of_one_thread()
+        if talks and talks[0].call.can_ask and talks[0].call.key:
+            return await talks[0].asks(params)
+        why = _NOBODY if talks else _UNCLEAR
+        return types.ElicitResult(action="decline", _meta={"loopwright/reason": why})
 
     def _doubt(self) -> None:
         self._doubted = True
@@ -237,19 +228,19 @@ class Connection:
             Lost: the connection ended before the answer.
         """
         if self._listed != self._changes:
-            seen, ticket = self._changes, _Ticket()
+            seen, ticket = self._changes, Ticket()
             self._tools = await self._request(self._list(self._live, ticket), ticket)
             self._listed = seen
         return self._tools
 
-    async def _list(self, session: _Session, ticket: _Ticket) -> tuple[dict[str, Any], ...]:
+    async def _list(self, session: Session, ticket: Ticket) -> tuple[dict[str, Any], ...]:
         """Ask for all tools, unvalidated: one odd tool must not cost all."""
         tools: list[dict[str, Any]] = []
         cursor: str | None = None
         seen: set[str] = set()
         while True:
             params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-            page = await session.ask(types.ListToolsRequest(params=params), _Reply, ticket)
+            page = await session.ask(types.ListToolsRequest(params=params), Reply, ticket)
             found = page.model_dump()
             tools += [tool for tool in found.get("tools") or () if isinstance(tool, dict)]
             cursor = found.get("nextCursor")
@@ -286,33 +277,32 @@ class Connection:
         Not `session.call_tool`: that one raises when the structured part of an answer does not fit
         the declared output schema, although the tool has run.
         """
-
-        async def progress(done: float, total: float | None, message: str | None) -> None:
-            text = self._config.masked(message or "")
-            call.tell("tool_progress", progress=done, total=total, message=text)
-
-        params = types.CallToolRequestParams(
-            name=call.name, arguments=call.args, _meta=types.RequestParams.Meta(**call.meta)
-        )
-        ticket = _Ticket()
-        asked = self._live.ask(types.CallToolRequest(params=params), _Reply, ticket, progress)
-        self._calls.append(call)
+        self._let_go(call)
+        talk = self._unpark(call.key)
+        if talk is None:
+            talk = Talk(call, self._live, self._config.masked)
+        else:
+            talk.go_on(call)
+        self._talks.append(talk)
         try:
-            reply: _Reply = await self._request(asked, ticket)
+            reply: Reply = await self._request(talk.request, talk.ticket, talk.form)
+        except Asked:
+            self._park(talk)
+            raise
         except McpError as error:
             return {"content": [_text(error.error.message)], "isError": True}
         finally:
-            self._calls.remove(call)
+            self._talks.remove(talk)
         return reply.model_dump()
 
     async def usable(self) -> bool:
         """Whether the next call has a chance. After an unanswered one the server is asked first."""
         if not self.alive or not self._doubted or self._under_way:
             return self.alive
-        ticket = _Ticket()
+        ticket = Ticket()
         try:
             async with asyncio.timeout(_PING_DEADLINE):
-                await self._request(self._live.ask(types.PingRequest(), _Reply, ticket), ticket)
+                await self._request(self._live.ask(types.PingRequest(), Reply, ticket), ticket)
         except (TimeoutError, Lost):
             return False
         except McpError:
@@ -321,15 +311,18 @@ class Connection:
         return True
 
     @property
-    def _live(self) -> _Session:
+    def _live(self) -> Session:
         if self._session is None:
             raise Lost(self._reason(), sent=False)
         return self._session
 
-    async def _request(self, asked: Coroutine[Any, Any, Any], ticket: _Ticket) -> Any:
+    async def _request(
+        self, asked: Awaitable[Any], ticket: Ticket, form: asyncio.Future[Any] | None = None
+    ) -> Any:
         """Wait for an answer of the server.
 
         Raises:
+            Asked: It asks a human first, by `form`; the request goes on.
             McpError: The server has answered with an error.
             Lost: The connection ended before the answer.
         """
@@ -337,7 +330,10 @@ class Connection:
         over = asyncio.ensure_future(self._over.wait())
         self._under_way.add(request)
         try:
-            await asyncio.wait({request, over}, return_when=asyncio.FIRST_COMPLETED)
+            events = {request, over, *([form] if form is not None else [])}
+            await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+            if form is not None and form.done() and not request.done():
+                raise Asked(form.result())
             if not request.done():  # an answer may have come just before the end
                 await asyncio.wait({request}, timeout=_LAST_WORDS)
         except asyncio.CancelledError:
@@ -346,17 +342,36 @@ class Connection:
             raise
         finally:
             over.cancel()
-            request.cancel()
+            if form is None or not form.done():
+                request.cancel()
             self._under_way.discard(request)
             self._used = time.monotonic()
         return self._result(request)
 
-    def _withdraw(self, ticket: _Ticket) -> None:
+    def _park(self, talk: Talk) -> None:
+        self._parked[talk.call.key] = talk
+        self._all_parked.add(talk.call.key)
+
+    def _unpark(self, key: str) -> Talk | None:
+        self._all_parked.discard(key)
+        return self._parked.pop(key, None)
+
+    def _let_go(self, call: ServerCall) -> None:
+        """Withdraw what earlier turns of a thread have left parked, and the oldest of too many."""
+        oldest = list(self._parked)[:-_MOST_PARKED]
+        for key, talk in list(self._parked.items()):
+            left = talk.call.thread == call.thread and talk.call.turn != call.turn
+            if left or key in oldest:
+                self._unpark(key)
+                talk.request.cancel()
+                self._withdraw(talk.ticket)
+
+    def _withdraw(self, ticket: Ticket) -> None:
         withdrawal = asyncio.create_task(self._withdrawn(ticket))
         self._withdrawals.add(withdrawal)
         withdrawal.add_done_callback(self._withdrawals.discard)
 
-    async def _withdrawn(self, ticket: _Ticket) -> None:
+    async def _withdrawn(self, ticket: Ticket) -> None:
         await self._live.withdraw(ticket)
         if self._http is not None and ticket.id is not None:
             await asyncio.sleep(_GRACE)
