@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage
 from loopwright.calls.gate import Gate, plan_calls
 from loopwright.calls.path import run_calls
 from loopwright.state.context import Context
+from support.scope import scope_with
 
 
 async def run(box, *calls, deadline=20.0, user=None, **more) -> Any:
@@ -19,10 +20,8 @@ async def run(box, *calls, deadline=20.0, user=None, **more) -> Any:
         message, task="1", round_=1,
         gate=Gate(await box.catalog(user), box.policy, context, can_ask=False),
     )  # fmt: skip
-    ran = await run_calls(
-        planned, toolbox=box, context=context, thread_id="t", user_id=user, can_ask=False, **more
-    )
-    return ran.records
+    scope = scope_with(context, thread="t", user=user, can_ask=False, **more)
+    return (await run_calls(scope, box, planned)).records
 
 
 async def text(box, name, **args) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 from mcp import types
 from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.shared.exceptions import McpError
+from pydantic import BaseModel
 
 READ = types.ToolAnnotations(readOnlyHint=True)
 DELETE = types.ToolAnnotations(readOnlyHint=False, destructiveHint=True)
@@ -170,12 +171,28 @@ async def patient(marker: str) -> str:
     return "never"
 
 
+class Name(BaseModel):
+    """What the signer is asked for."""
+
+    name: str
+
+
+async def sign(path: str, ctx: Context[Any, Any, Any]) -> str:
+    """Ask who signs, then sign; a write."""
+    await asyncio.to_thread(_append, path, "asked")
+    said = await ctx.elicit("Who signs?", Name)
+    if said.action != "accept":
+        return f"not signed: {said.action}"
+    await asyncio.to_thread(_append, path, f"signed by {said.data.name}")
+    return f"signed by {said.data.name}"
+
+
 READS: tuple[Callable[..., Any], ...] = (
     *(pid, search, wait, whoami, seal, look, long, failing),
     *(structured, listed, picture, ask_back, chatty, grow, patient),
 )
 UNSTRUCTURED: tuple[Callable[..., Any], ...] = (linked, hidden)
-UNDECLARED: tuple[Callable[..., Any], ...] = (count, crash_once, told)
+UNDECLARED: tuple[Callable[..., Any], ...] = (count, crash_once, told, sign)
 
 
 def build(port: int) -> FastMCP[Any]:
