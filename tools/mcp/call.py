@@ -1,6 +1,7 @@
 """One call of a server's tool, and what may come of it besides an answer. Imports no MCP client."""
 
 from collections.abc import Mapping
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ class ServerCall:
         turn: The user turn; what its thread left parked in another one is withdrawn.
         can_ask: Whether the human can be asked what the server wants to know.
         reply: The human's answer, where the call was parked with a question.
+        within: The caller's context: events come from the session's, which has no run.
     """
 
     name: str
@@ -40,6 +42,7 @@ class ServerCall:
     turn: str = ""
     can_ask: bool = False
     reply: Mapping[str, Any] | None = None
+    within: Context = field(default_factory=copy_context, repr=False)
 
     @property
     def key(self) -> str:
@@ -54,7 +57,7 @@ class ServerCall:
     def tell(self, kind: str, **what: object) -> None:
         """Tell the run of something that happens meanwhile."""
         if self.emit is not None:
-            self.emit({"type": kind, **self.about, **what})
+            self.within.run(self.emit, {"type": kind, **self.about, **what})
 
 
 class ServerUnavailable(Exception):

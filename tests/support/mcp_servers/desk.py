@@ -150,7 +150,7 @@ async def chatty(ctx: Context[Any, Any, Any]) -> str:
     """Tell of progress and log before answering."""
     for step in range(3):
         await ctx.report_progress(step, 3, "on the way")
-        await ctx.info("still here")
+        await ctx.info("still-here")
     return "done"
 
 

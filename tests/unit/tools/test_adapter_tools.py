@@ -9,6 +9,7 @@ from loopwright.calls.path import run_calls
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
 from support.mcp_servers import stdio
+from support.scope import scope_with
 
 
 async def test_tools_of_langchains_adapters_keep_their_hints_and_their_results():
@@ -23,6 +24,6 @@ async def test_tools_of_langchains_adapters_keep_their_hints_and_their_results()
         planned = plan_calls(
             message, task="1", round_=1, gate=Gate(catalog, box.policy, Context(), can_ask=True),
         )  # fmt: skip
-        found, failed = (await run_calls(planned, toolbox=box, context=Context())).records
+        found, failed = (await run_calls(scope_with(), box, planned)).records
     assert (found["status"], found["result"]) == ("success", "desk:lamp")
     assert (failed["status"], "no such order: 17" in failed["result"]) == ("error", True)

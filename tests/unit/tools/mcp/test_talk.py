@@ -1,4 +1,4 @@
-"""A server that asks the human something in the middle of a call."""
+"""What a server tells and asks in the middle of a call."""
 
 import asyncio
 import contextlib
@@ -16,6 +16,9 @@ from support.mcp_servers import serving, stdio
 from support.patience import PATIENCE
 from support.reacting import DONE, LOOK, THREAD, one_step, said
 from support.scripts import call
+
+KEY = {"env": {"DESK_TOKEN": "still-here"}, "headers": {"X-Token": "still-here"}}
+"""What the server repeats in its log is a secret that it was given."""
 
 TESTS = Path(__file__).parents[3]
 
@@ -46,6 +49,20 @@ def signing(path, entry, runs=1, **how) -> Any:
 
 def said_by(result) -> Any:
     return [m.text for m in result["messages"] if m.type == "tool"]
+
+
+async def test_progress_and_log_messages_are_events_of_the_run(entry):
+    model = one_step(action=[[call("chatty")]])
+    graph = build_react(model=model, mcp={"mcpServers": {"desk": {**entry, **KEY}}})
+    events = [event async for event in graph.astream(said(), THREAD, stream_mode="custom")]
+    told = [event for event in events if event["type"] == "tool_progress"]
+    assert [(e["id"], e["tool"], e["progress"], e["total"]) for e in told] == [
+        ("react.1.0", "chatty", step, 3.0) for step in (0, 1, 2)
+    ]
+    assert {event["message"] for event in told} == {"on the way"}
+    logs = [event for event in events if event["type"] == "server_log"]
+    assert {(e["server"], e["level"], e["text"]) for e in logs} == {("desk", "info", "…")}
+    assert len(logs) == 3
 
 
 @pytest.mark.parametrize(
@@ -103,7 +120,7 @@ async def test_an_open_question_holds_up_no_other_run(tmp_path, entry):
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
-from unit.tools.mcp.test_elicitation import open_durability, said, signing, stdio, THREAD
+from unit.tools.mcp.test_talk import open_durability, said, signing, stdio, THREAD
 with open_durability({url!r}) as durability:
     graph = signing({path!r}, stdio("desk"), durability=durability)
     assert graph.invoke(said(), THREAD)["__interrupt__"]
