@@ -9,9 +9,9 @@ from ..doors.journal import CallRow
 from ..state.evidence import UNCERTAIN, Evidence, merge_records
 from ..state.outcome import Outcome
 from ..state.plan import Task, merge_tasks
+from ..state.told import say
 from ..turn.scope import RunScope
 
-_BEFORE: Final = "Before the last run was cut off, it"
 _SHOWN: Final = 300
 
 
@@ -96,7 +96,7 @@ def _as_evidence(row: CallRow) -> Evidence:
     )
     if row.state in ("finished", "failed"):
         return record
-    in_doubt = Evidence(reason=UNCERTAIN, result="the run was cut off before its result was known")
+    in_doubt = Evidence(reason=UNCERTAIN, result=say("cut_off_before_result"))
     return record | in_doubt | (Evidence(server=row.server) if row.server else Evidence())
 
 
@@ -105,14 +105,14 @@ def _told(task: Task, rows: Sequence[CallRow]) -> Task:
     made = [_sentence(row) for row in rows if task_of(row) == task["id"]]
     if not made or task["status"] == "completed":
         return task
-    return {**task, "feedback": f"{_BEFORE} {'; '.join(made)}."}
+    return {**task, "feedback": say("before_the_cut", calls="; ".join(made))}
 
 
 def _sentence(row: CallRow) -> str:
     call = f"{row.tool}({json.dumps(row.arguments, ensure_ascii=False)[:_SHOWN]})"
     if row.state not in ("finished", "failed"):
-        return f"began {call}, which may have taken effect: check before you repeat it"
-    return f"called {call}, which gave: {str((row.result or {}).get('text', ''))[:_SHOWN]}"
+        return say("began_call", call=call)
+    return say("called_before", call=call, result=str((row.result or {}).get("text", ""))[:_SHOWN])
 
 
 def task_of(row: CallRow) -> str:

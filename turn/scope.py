@@ -147,7 +147,7 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: _Parts) -> R
         parts: The graph's journal, hooks, prompts and name.
     """
     context, configurable = context_of(runtime), get_config()["configurable"]
-    LANGUAGE.set(context.language or parts.prompts.language)  # of this node, and what it calls
+    speak(runtime, parts)
     outer, path = _OUTER.get(), getattr(state, "path", parts.name)
     thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER_KEY)
     if outer is None:
@@ -174,6 +174,11 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: _Parts) -> R
         can_ask=context.interactive and bool(saver),
         session=_session(configurable),
     ).noting()
+
+
+def speak(runtime: Runtime[Context], parts: _Parts) -> None:
+    """Let the running node, and all it calls, tell models things in the run's language."""
+    LANGUAGE.set(context_of(runtime).language or parts.prompts.language)
 
 
 async def _budget_for(context: Context, state: _State, journal: Journal, thread: str) -> Budget:

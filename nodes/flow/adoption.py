@@ -15,6 +15,7 @@ from ...state.evidence import rounds_named
 from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.flow_contracts import ExecutionPlan
 from ...state.shortened import beginning_of
+from ...state.told import say
 from ...tools.catalog import Catalog
 from .views import finished
 
@@ -31,7 +32,8 @@ def flaws_of(
     """
     found = plan_flaws(plan, catalog, kept=finished(state.todos), limit=context.max_steps)
     told = [beginning_of(text, _LONGEST_FINDING) for text in found[:_MOST_FINDINGS]]
-    return [*told, f"and {len(found) - len(told)} more"] if len(found) > len(told) else told
+    more = len(found) - len(told)
+    return [*told, say("and_more", count=more)] if more else told
 
 
 def adopted(

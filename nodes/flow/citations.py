@@ -21,11 +21,8 @@ from langchain_core.messages import AIMessage
 from ...models.reading import Reading
 from ...models.thoughts import read_words
 from ...state.flow import FlowStep
+from ...state.told import say
 
-WANTED: Final = (
-    "the answer as text that cites the steps its statements come from, such as [s1], by the ids in "
-    "steps"
-)
 # Some models write full-width brackets around what they cite.
 _IN_BRACKETS: Final = r"[\[【]([^\[\]【】\n]{1,2000})[\]】](\(|:[ \t]*<?https?:)?"
 _BRACKETS: Final = re.compile(_IN_BRACKETS)
@@ -46,8 +43,9 @@ def read_cited(message: AIMessage, steps: Sequence[FlowStep]) -> Reading[Any]:
     """
     reading: Reading[Any] = read_words(message)
     problems = reading.problems or citation_problems(reading.message.text, steps)
+    wanted = say("wanted_cited")
     return Reading(
-        reading.message, None, problems, reading.complete, text=reading.text, wanted=WANTED
+        reading.message, None, problems, reading.complete, text=reading.text, wanted=wanted
     )
 
 
@@ -66,13 +64,11 @@ def citation_problems(text: str, steps: Sequence[FlowStep]) -> list[str]:
         if status.get(name) == "completed":
             cited.add(name)
         elif surely and name in status:
-            problems.append(
-                f"step {name!r} is cited but did not complete: name it without brackets"
-            )
+            problems.append(say("cited_not_completed", step=repr(name)))
         elif surely and ids.resembles(token):
-            problems.append(f"there is no step {token!r} to cite; completed are {done[:20]}")
+            problems.append(say("cited_unknown", step=repr(token), completed=done[:20]))
     if done and not cited:
-        problems.append(f"the answer cites no step; completed are {done[:20]}")
+        problems.append(say("nothing_cited", completed=done[:20]))
     return list(dict.fromkeys(problems))
 
 

@@ -14,6 +14,7 @@ from ...models.choice import OFFLINE
 from ...models.thoughts import spoken
 from ...state.flow import FlowState, FlowStep, failed_steps
 from ...state.spend import Spend, add_spend
+from ...state.told import say
 from ...tools.llm_call import asking
 from ...turn.scope import RunScope
 from ..parts import Parts
@@ -96,7 +97,7 @@ class Crew:
         lost = [r.root for r in references_in(step["arguments"]) if r.root in undone]
         if not lost:
             return None
-        why = f"it needs the result of {lost[0]!r}, which is optional and did not come"
+        why = say("optional_lost", step=repr(lost[0]))
         return left_out(step, why, self.scope.emit)
 
     async def _ask_model(self, run: StepRun, prompt: str) -> str:
@@ -114,8 +115,7 @@ class Crew:
             raise RuntimeError(answer.message.text)
         text = spoken(answer.message.text).strip()
         if not text:
-            msg = "the model thought, and then gave no answer"
-            raise RuntimeError(msg)
+            raise RuntimeError(say("only_thought"))
         return text
 
 

@@ -21,6 +21,7 @@ from ...state.evidence import Evidence
 from ...state.flow import Failure, FlowStep, was_made
 from ...state.shortened import shortened
 from ...state.spend import Spend, add_spend
+from ...state.told import say
 from ...tools.catalog import Catalog, CatalogTool
 from ...turn.scope import RunScope
 from .spare_writes import SpareWrites
@@ -31,7 +32,6 @@ _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
 _SHOWN: Final = 2_000
 _LEAST_SHOWN: Final = 300
-_MADE: Final = "{why} (its call gave {result}, and the same call is not made again)"
 _MAY_BE_LONG: Final = frozenset({"value", "stored"})
 _LONG_CHECK: Final = 500  # characters of it as text
 
@@ -262,7 +262,7 @@ class StepRun:
 
 def _made(why: str, result: str) -> str:
     """Why a step failed whose call has changed the world."""
-    return _MADE.format(why=why, result=shortened(result, _LEAST_SHOWN))
+    return say("made_once", why=why, result=shortened(result, _LEAST_SHOWN))
 
 
 def _as_evidence(record: CallRecord) -> Evidence:

@@ -15,6 +15,7 @@ from ...state.context import Context
 from ...state.flow import Draft, FlowState, FlowUpdate
 from ...state.flow_contracts import ExecutionPlan
 from ...state.loop import changes
+from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of
@@ -23,10 +24,6 @@ from ..parts import Parts
 from .views import steps_view
 
 _LONGEST_QUOTE: Final = 40_000
-_AGAIN: Final = (
-    "This plan cannot run, and nothing of it was run:\n{findings}\nMend every point. Answer with "
-    "the whole plan again: one JSON object that is a valid ExecutionPlan, and nothing else."
-)
 
 
 async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -100,6 +97,6 @@ def _repairs(drafts: Sequence[Draft]) -> list[BaseMessage]:
     for draft in drafts:
         findings = "\n".join(f"- {finding}" for finding in draft["findings"])
         # Some providers refuse an empty message.
-        talk += [AIMessage(draft["text"] or "(no answer)")]
-        talk += [HumanMessage(_AGAIN.format(findings=findings))]
+        talk += [AIMessage(draft["text"] or say("no_answer"))]
+        talk += [HumanMessage(say("plan_cannot_run", findings=findings))]
     return talk

@@ -13,6 +13,7 @@ from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, failed_steps
 from ...state.flow_contracts import RecoveryDecision, Strategy
 from ...state.loop import changes
 from ...state.outcome import Reason, denial
+from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of
@@ -113,7 +114,7 @@ def _problems(decision: RecoveryDecision, left: dict[str, int]) -> list[str]:
     allowed = [*left, "give_up"]
     if decision.strategy in allowed:
         return []
-    return [f"the strategy {decision.strategy} may not be taken now; choose one of {allowed}"]
+    return [say("strategy_not_left", strategy=decision.strategy, left=allowed)]
 
 
 def _chosen(answer: Answer[RecoveryDecision], left: dict[str, int]) -> _Decision:
@@ -155,7 +156,7 @@ def _goes_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> 
     update |= FlowUpdate(causes=known[-_MOST_CAUSES:], drafts=[])
     if decision.why:
         ids = ", ".join(cause["step"] for cause in causes)
-        mend = f"{ids} failed, {decision.strategy} was chosen: {decision.why}"
+        mend = say("strategy_chosen", steps=ids, strategy=decision.strategy, why=decision.why)
         update["improvements"] = [*state.improvements, mend]
     return update
 
@@ -183,7 +184,7 @@ def _cause(step: FlowStep, catalog: Catalog) -> Cause:
         tool=step["tool"],
         arguments=step["arguments"],
         failure=step.get("failure") or "execution_error",
-        error=step.get("feedback") or "no error was told",
+        error=step.get("feedback") or say("no_error_told"),
         attempts=step.get("attempts", 0),
         safe_to_repeat=tool is not None and tool.resendable,
     )

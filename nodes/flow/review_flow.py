@@ -16,14 +16,14 @@ from ...state.flow_contracts import ExecutionPlan
 from ...state.loop import changes
 from ...state.questions import Answer, question
 from ...state.shortened import shortened
-from ...turn.scope import scope_of
+from ...state.told import say
+from ...turn.scope import scope_of, speak
 from ..parts import Parts
 from .adoption import adopted, flaws_of
 from .views import as_planned, finished, unfinished, without_results
 
 NAME: Final = "review_flow"
 _SHOWN: Final = 200
-_REJECTED: Final = "The user rejected the plan: make a different one."
 
 
 async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -35,11 +35,12 @@ async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     answer = interrupt(
         question(NAME, _shown(state, changed), _as_text(state, changed)), response_schema=Answer
     )
+    speak(runtime, parts)
     if answer.type == "edit":
         return changes(state, await _edited(answer.args or {}, state, runtime, parts))
     update = FlowUpdate(planning="ready", objection=[], reviewed=without_results(state.todos))
     if answer.type != "approve":
-        wish = f"The user says: {answer.message.strip() or _REJECTED}"
+        wish = say("user_says", words=answer.message.strip() or say("plan_rejected"))
         update |= FlowUpdate(planning="again", improvements=[*state.improvements, wish])
     return changes(state, update)
 

@@ -10,12 +10,8 @@ from ...calls.stored import ResultStore
 from ...calls.toolbox import Toolbox
 from ...flow.references import MissingValue
 from ...state.flow import FlowStep, value_of
+from ...state.told import say
 from ...turn.scope import RunScope
-
-_LOST = (
-    "the result of step {step!r} was too long to be kept with the plan, and the store no longer "
-    "has it: run the step again, or give the graph a store that lasts"
-)
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class StepResults:
         if key not in self._read:
             whole = await self._store.whole(key)
             if whole is None:
-                raise MissingValue(_LOST.format(step=step["id"]))
+                raise MissingValue(say("result_lost", step=repr(step["id"])))
             self._read[key] = _spelled(whole)
         return self._read[key]
 

@@ -7,6 +7,7 @@ from langgraph.runtime import Runtime
 from ...state.context import Context
 from ...state.evidence import left_in_doubt
 from ...state.loop import TaskState, TaskUpdate
+from ...state.told import say
 from ..call_tools import CallsUpdate, call_tools
 from ..parts import Parts
 
@@ -24,5 +25,5 @@ def _ended(changed: CallsUpdate) -> TaskUpdate:
     if not doubtful:
         return TaskUpdate()
     words = "; ".join(f"{record['tool']} ({record['id']})" for record in doubtful)
-    why = f"uncertain: it is not known whether a call took effect: {words}"
+    why = say("task_in_doubt", calls=words)
     return TaskUpdate(status="failed", feedback=why, denied="uncertain")

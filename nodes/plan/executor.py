@@ -23,13 +23,6 @@ from ..conversation import signature, task_view
 from ..parts import Parts
 
 SHOWN = ("id", "description", "acceptance_criteria", "inputs", "feedback")
-NEXT_STEP = "Go on with the task: call a tool, or report."
-NO_REPORT = "no report within the allowed rounds"
-LAST_ROUND = "This is the last round, no tools are left: report what you have, honestly."
-NUDGE = (
-    "You have said the same again and again without getting on. Do something else now: call a "
-    "tool, or report what you have and what stands in the way."
-)
 _ENDS = {"complete": "completed", "skip": "skipped", "fail": "failed"}
 
 
@@ -62,7 +55,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     if not (answer.message.tool_calls or answer.message.invalid_tool_calls):
         return update | _report(state, answer, scope.emit, last=last)
     if last:
-        return update | _ended("failed", answer.message.text, NO_REPORT)
+        return update | _ended("failed", answer.message.text, say("no_report"))
     calls = await open_calls(
         scope, parts.toolbox, answer.message, round_=number, complete=answer.complete
     )
@@ -95,7 +88,7 @@ def _own(message: AIMessage, task: str, number: int) -> AIMessage:
 def _messages(scope: RunScope, state: TaskState, parts: Parts, *, last: bool) -> list[BaseMessage]:
     """Role and task first, then this task's own scratch: each call extends the one before it."""
     opening = parts.opening(scope, "executor", _data(scope, state))
-    return [*opening, *state.messages, *([HumanMessage(LAST_ROUND)] if last else [])]
+    return [*opening, *state.messages, *([HumanMessage(say("last_round"))] if last else [])]
 
 
 def _data(scope: RunScope, state: TaskState) -> dict[str, object]:
@@ -123,9 +116,9 @@ def _report(
         wishes: dict[str, str] = {t.id: t.status for t in report.todos if t.id != state.task["id"]}
         return ended | TaskUpdate(wishes=wishes)
     if last:
-        return _ended("failed", report.summary, "not completed within the allowed rounds")
+        return _ended("failed", report.summary, say("not_completed_in_time"))
     if decision == "retry":
-        note = HumanMessage(f"You chose to start afresh. Your last report: {report.summary}")
+        note = HumanMessage(say("started_afresh", report=report.summary))
         return TaskUpdate(messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), note])
     spoken = AIMessage(answer.message.text or report.summary)
     return _next_step(state, spoken, emit)
@@ -135,19 +128,19 @@ def _next_step(state: TaskState, spoken: AIMessage, emit: Emit) -> TaskUpdate:
     """Go on after a report that ends nothing, unless it says what was said over and over."""
     chant = repeated_text([_said(message) for message in [*_unbroken(state.messages), spoken]])
     if not chant:
-        return TaskUpdate(messages=[spoken, HumanMessage(NEXT_STEP)])
+        return TaskUpdate(messages=[spoken, HumanMessage(say("next_step"))])
     strikes = state.strikes + 1
     if strikes >= LAST_STRIKE:
         return _stuck(state, say("loop_of_these_words", words=chant), emit)
     emit({"type": "loop", "task": state.task["id"], "strike": strikes, "what": chant})
-    return TaskUpdate(strikes=strikes, messages=[spoken, HumanMessage(NUDGE)])
+    return TaskUpdate(strikes=strikes, messages=[spoken, HumanMessage(say("nudge"))])
 
 
 def _unbroken(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """What the executor said since its last call or nudge: whoever calls tools is not chanting."""
     said: list[AnyMessage] = []
     for message in reversed(messages):
-        if message.type == "tool" or message.text == NUDGE:
+        if message.type == "tool" or message.text == say("nudge"):
             break
         if message.type == "ai":
             said.insert(0, message)

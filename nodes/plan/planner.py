@@ -9,6 +9,7 @@ from ...state.contracts import PlannerResponse, Todo
 from ...state.evidence import rounds_named
 from ...state.loop import Planning, PlanState, PlanUpdate, changes
 from ...state.plan import adopt_plan, fallback_plan, find_problems, name_todos
+from ...state.told import say
 from ...turn.begin import EMPTY_REQUEST
 from ...turn.budget import limit_reason
 from ...turn.hooks import notify
@@ -17,7 +18,6 @@ from ..conversation import conversation_of, task_view
 from ..parts import Parts
 
 SHOWN = ("id", "description", "status", "result", "feedback")
-NOT_ANSWERED = "Nobody can answer this; decide by yourself and say what you assumed."
 
 
 async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
@@ -95,7 +95,7 @@ def _more_planning(scope: RunScope, state: PlanState, plan: PlannerResponse) -> 
     if questions and scope.can_ask and not last_round:
         return PlanUpdate(planning="ask", missing=questions)
     if not last_round:
-        unanswered = [{"question": q, "answer": NOT_ANSWERED} for q in questions]
+        unanswered = [{"question": q, "answer": say("nobody_answered")} for q in questions]
         return PlanUpdate(planning="again", answers=[*state.answers, *unanswered])
     if plan.todos:
         return _ready(scope, state, name_todos(plan.todos))

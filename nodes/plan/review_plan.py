@@ -13,9 +13,12 @@ from ...state.evidence import rounds_named
 from ...state.loop import PlanState, PlanUpdate
 from ...state.plan import Task, adopt_plan, find_problems, name_todos
 from ...state.questions import Answer, question
+from ...state.told import say
+from ...turn.scope import speak
+from ..parts import Parts
 
 
-async def review_plan(state: PlanState, runtime: Runtime[Context]) -> PlanUpdate:
+async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Approve runs it, an edit replaces it, words send it back to the planner."""
     answer = interrupt(
         question("review_plan", {"todos": [_shown(t) for t in state.todos]}, _as_text(state.todos)),
@@ -23,12 +26,11 @@ async def review_plan(state: PlanState, runtime: Runtime[Context]) -> PlanUpdate
     )
     if answer.type == "approve":
         return PlanUpdate(planning="ready")
+    speak(runtime, parts)
     if answer.type == "edit":
         return _edited(state, answer, context_of(runtime))
-    wish = answer.message.strip() or "The user rejected the plan: make a different one."
-    return PlanUpdate(
-        planning="again", improvements=[*state.improvements, f"The user says: {wish}"]
-    )
+    wish = say("user_says", words=answer.message.strip() or say("plan_rejected"))
+    return PlanUpdate(planning="again", improvements=[*state.improvements, wish])
 
 
 def _edited(state: PlanState, answer: Answer, context: Context) -> PlanUpdate:
@@ -39,7 +41,7 @@ def _edited(state: PlanState, answer: Answer, context: Context) -> PlanUpdate:
     except ValidationError as error:
         problems = [str(detail["msg"]) for detail in error.errors()]
     if problems:
-        wish = f"The user edited the plan to {answer.args}, which is unsound: {'; '.join(problems)}"
+        wish = say("unsound_edit", plan=answer.args, problems="; ".join(problems))
         return PlanUpdate(planning="again", improvements=[*state.improvements, wish])
     tasks = adopt_plan(todos, state.todos, rounds_named(state.evidence))
     return PlanUpdate(planning="ready", todos=Overwrite(tasks))

@@ -17,6 +17,7 @@ from ...state.evidence import (
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.outcome import denial
 from ...state.plan import Task, merge_tasks
+from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import scope_of
 from ..conversation import answer_id, conversation_of, signature, task_view
@@ -117,6 +118,6 @@ def _judged_tasks(state: PlanState, verdict: VerifierResponse) -> list[Task]:
             cited = [known[c]["id"] for c in map(clean_citation, judged.evidence) if c in known]
             changed.append(Task(id=judged.id, evidence=cited))
         elif status.get(judged.id) == "completed":
-            why = judged.feedback or "not accepted"
+            why = judged.feedback or say("not_accepted")
             changed.append(Task(id=judged.id, status="failed", feedback=why))
     return changed

@@ -12,6 +12,7 @@ from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.plan import Task, in_order, waits_for
 from ...state.spend import Spend, add_spend
+from ...state.told import say
 from ...turn.budget import Budget, limit_reason
 from ...turn.schedule import run_ready
 from ...turn.scope import RunScope, around, scope_of
@@ -98,9 +99,9 @@ class _Tasks:
 
     def _cannot_start(self, task: Task, known: list[TaskEnd]) -> str:
         if spent := self.scope.budget.exhausted:
-            return f"the allowance of {spent} is spent"
+            return say("allowance_spent", limit=spent)
         missing = missing_for(task, known)
-        return f"waits for {', '.join(missing)}, which did not complete" if missing else ""
+        return say("waits_for", tasks=", ".join(missing)) if missing else ""
 
     def _tell(self, task: Task, status: str) -> None:
         about = {"id": task["id"], "description": task["description"]}

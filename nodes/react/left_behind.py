@@ -6,20 +6,15 @@ a plan had done by then is for `cut_off`: its tasks go on.
 
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from ...doors.journal import CallRow
 from ...state.repair import repairs
 from ...state.statuses import ToolStatus
+from ...state.told import say
 from ...turn.scope import RunScope
-
-NOT_RUN: Final = "Not run: a new message of the user came first."
-IN_DOUBT: Final = (
-    "No result: the run ended while this call was under way. It may have taken effect; check "
-    "before you repeat it."
-)
 
 
 async def answered(
@@ -42,16 +37,16 @@ async def answered(
         scope.emit(_event(call, answers[call["call_id"]]))
     return repairs(
         messages,
-        lambda call_id: answers.pop(call_id, None) or _message(call_id, NOT_RUN),
+        lambda call_id: answers.pop(call_id, None) or _message(call_id, say("superseded")),
         open_calls=list(answers),
     )
 
 
 def _answer(call: Mapping[str, Any], row: CallRow | None) -> ToolMessage:
     if row is None:
-        return _message(call["call_id"], NOT_RUN, call)
+        return _message(call["call_id"], say("superseded"), call)
     if row.state not in ("finished", "failed"):
-        return _message(call["call_id"], IN_DOUBT, call)
+        return _message(call["call_id"], say("cut_off_under_way"), call)
     found = row.result or {}
     answer = _message(call["call_id"], str(found.get("text", "")), call)
     return answer if found.get("is_error") else answer.model_copy(update={"status": "success"})
@@ -70,9 +65,9 @@ def _message(call_id: str, text: str, call: Mapping[str, Any] | None = None) -> 
 
 
 def _event(call: Mapping[str, Any], answer: ToolMessage) -> dict[str, Any]:
-    unknown = answer.text in (NOT_RUN, IN_DOUBT)
+    unknown = answer.text in (say("superseded"), say("cut_off_under_way"))
     status: ToolStatus = "cancelled" if unknown else answer.status
-    reason = "uncertain" if answer.text == IN_DOUBT else "superseded"
+    reason = "uncertain" if answer.text == say("cut_off_under_way") else "superseded"
     return {
         "type": "tool_call",
         "id": call["id"],

@@ -7,6 +7,7 @@ place; it is shown, never stored.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import takewhile, zip_longest
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from langchain_core.messages import (
 from ...prompts.sections import section
 from ...state.canonical import storable
 from ...state.react import ENDS, Phase, ReactState
+from ...state.told import say
 from ...turn.scope import RunScope
 from ..conversation import signature
 from ..parts import Parts
@@ -30,12 +32,6 @@ REPEATS: Final = "repeats"
 """Marks a message that says what was said again and again."""
 REJECTED: Final = "rejected"
 """Holds why a hook did not accept such a message."""
-ACT: Final = "Take this step now."
-THINK: Final = "What is needed next: another step, or the complete answer?"
-ANSWER_NOW: Final = (
-    "No step is left. Write the complete answer from what is there, say plainly what is missing, "
-    "and set shouldContinue to false."
-)
 
 
 def opening(
@@ -85,20 +81,19 @@ def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
 
 def _cue(message: AnyMessage) -> HumanMessage:
     about = message.additional_kwargs
-    text = ACT if about.get(ROLE) == "thought" and not about.get(ENDS) else THINK
+    acts = about.get(ROLE) == "thought" and not about.get(ENDS)
+    text = say("take_this_step" if acts else "what_next")
     if about.get(REPEATS):
-        text = f"You have said the same again and again. Get on with something else. {text}"
+        text = say("said_again", then=text)
     if about.get(REJECTED):
-        text = f"This answer was rejected: {about[REJECTED]}\n{THINK}"
-    return _CUES.get(text) or _as_cue(text)
+        text = say("answer_was_rejected", why=about[REJECTED], then=say("what_next"))
+    return _as_cue(text)
 
 
+@lru_cache(maxsize=64)
 def _as_cue(text: str) -> HumanMessage:
+    """Every request holds one for each earlier step: made once, not once a request."""
     return HumanMessage(text, additional_kwargs={ROLE: "loopwright"})
-
-
-# Every request holds one for each earlier step: made once, not once a request.
-_CUES: Final = {text: _as_cue(text) for text in (ACT, THINK)}
 
 
 def is_words(message: AnyMessage) -> bool:

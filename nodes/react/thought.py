@@ -18,7 +18,7 @@ from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .phases import ANSWER_NOW, REPEATS, opening, own, said_since_call
+from .phases import REPEATS, opening, own, said_since_call
 
 MOST_ASKS: Final = 2
 NO_FLAG: Final = "The thought phase did not say whether to go on; the action phase decided."
@@ -33,7 +33,7 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     catalog = await parts.toolbox.catalog(scope.user)
     messages = opening(scope, "thought", state, parts, catalog.summaries())
     if halt:
-        messages.append(HumanMessage(ANSWER_NOW))
+        messages.append(HumanMessage(say("answer_now")))
     answer = await ask(
         scope, parts.models, "thought", messages,
         read=partial(read_thought, must_answer=halt is not None),

@@ -12,7 +12,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from loopwright import Context, Hook, ScriptedModel, build_react, open_durability
-from loopwright.nodes.react.left_behind import IN_DOUBT, NOT_RUN
+from loopwright.state.told import say
 from support.scripts import call, thought
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -197,8 +197,10 @@ async def test_a_new_message_after_a_cut_off_write_is_told_what_is_known(tmp_pat
         result = await graph.ainvoke(said("What happened?"), THREAD)
     told = {m.tool_call_id: (m.text, m.status) for m in result["messages"] if m.type == "tool"}
     assert told == {
-        "c1": ("paid bob", "success"), "c2": (IN_DOUBT, "error"), "c3": (NOT_RUN, "error"),
-    }  # fmt: skip
+        "c1": ("paid bob", "success"),
+        "c2": (say("cut_off_under_way"), "error"),
+        "c3": (say("superseded"), "error"),
+    }
     assert [m.type for m in result["messages"]] == [
         "human", "ai", "ai", "tool", "tool", "tool", "human", "ai",
     ]  # fmt: skip
