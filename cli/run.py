@@ -13,9 +13,9 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command
 from rich.console import Console
 
-from ..doors.checks import Head
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
+from ..doors.head import Head
 from ..graphs.assembly import default_mcp, default_policy
 from ..graphs.registry import builder_of
 from ..models.choice import Models

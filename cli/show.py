@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..doors.durability import DEFAULT_URL, ThreadSummary, list_threads, open_durability
+from ..doors.durability import DEFAULT_URL, open_durability
+from ..doors.threads import ThreadSummary, list_threads
 from ..graphs.registry import drawn_graph
 from .failures import Code
 from .output import Output, clean, short

@@ -6,61 +6,59 @@ durable.
 """
 
 import asyncio
+import difflib
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import (
-    AbstractContextManager,
-    aclosing,
-    asynccontextmanager,
-    nullcontext,
-)
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, Final, Self, cast
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, Self, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
-from ..state.errors import SettingsError, ThreadNotFound
+from ..state.errors import SettingsError, StateKeyError, ThreadNotFound
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
 from ..state.session import OpenSession
+from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
-from .checks import (
-    CUT_OFF,
-    NULL_TASK,
-    Head,
-    address_answer,
-    check_command,
-    check_nodes,
-    check_storable,
-    in_words,
-)
+from .checks import address_answer, check_command, check_nodes, check_storable, in_words
+from .head import CUT_OFF, Head, without_answered
 from .locks import LockedBy
-from .questions import all_places, open_questions, without_answered
 from .run import Run
-from .savers import SAVER_KEY, ThreadedSaver, is_sync_only, with_async, with_async_store
-
-# What a parent graph puts into the config of the graph it runs as a node.
-_RUNTIME: Final = "__pregel_runtime"
-_RESUMING: Final = "__pregel_resuming"
-
-_COORDINATES: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
+from .savers import lend, with_async, with_async_store
 
 
-def nothing_writes() -> bool:
-    """The answer of a graph that binds no tool which may change the world."""
-    return False
+def _unknown(node: str, key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    meant = f" Did it mean {near[0]!r}?" if near else ""
+    return f"The node {node!r} returned the key {key!r}, which its graph's state lacks.{meant}"
 
 
-class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
-    """A compiled graph that can be called sync or async, from any thread and any event loop.
+def _at_once(path: Any) -> Any:
+    """A sync router as an async function, which runs where it is called: it only reads state."""
+    if iscoroutinefunction(path) or not hasattr(path, "__name__"):
+        return path
+
+    @wraps(path)
+    async def route(state: Any) -> Any:
+        return path(state)
+
+    return route
+
+
+class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
+    """A StateGraph that compiles to a LoopGraph, also where an engine compiles it.
+
+    It refuses what LangGraph would silently lose.
 
     Attributes:
         writes: says whether tools that change the world are bound; then every step is saved
@@ -71,26 +69,55 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         session: what is put around each run of the whole graph, if anything.
     """
 
-    writes: Callable[[], bool]
-    scratch: tuple[str, ...]
-    locked_by: LockedBy | None
-    session: OpenSession | None
+    writes: Callable[[], bool] = staticmethod(lambda: False)
+    scratch: tuple[str, ...] = ()
+    locked_by: LockedBy | None = None
+    session: OpenSession | None = None
 
-    def __init__(
-        self,
-        *,
-        writes: Callable[[], bool] = nothing_writes,
-        scratch: tuple[str, ...] = (),
-        locked_by: LockedBy | None = None,
-        session: OpenSession | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Take what LangGraph's `copy` passes: the attributes of another LoopGraph."""
-        super().__init__(**kwargs)
-        self.writes = writes
-        self.scratch = scratch
-        self.locked_by = locked_by
-        self.session = session
+    def add_node(self, node: Any, action: Any = None, **options: Any) -> Self:
+        """Add a node; see LangGraph, which drops a key that the state does not have.
+
+        An async function that returns such a key raises StateKeyError.
+        """
+        if iscoroutinefunction(getattr(action, "func", action)):
+            action = self._spelled_right(str(node), action)
+        return super().add_node(node, action, **options)
+
+    def _spelled_right(self, node: str, action: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(action)
+        async def checked(*args: Any, **kwargs: Any) -> Any:
+            update = await action(*args, **kwargs)
+            changed = update.update if isinstance(update, Command) else update
+            for key in changed if isinstance(changed, Mapping) else ():
+                if key not in self.channels:
+                    raise StateKeyError(_unknown(node, key, list(self.channels)))
+            return update
+
+        return checked
+
+    def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
+        """Route by a function; see LangGraph, which would call a sync one in a worker thread."""
+        return super().add_conditional_edges(source, _at_once(path), path_map)
+
+    def compile(
+        self, checkpointer: Checkpointer = None, **options: Any
+    ) -> "LoopGraph[StateT, ContextT, InputT, OutputT]":
+        """Compile; see LangGraph. Sync-only savers and stores will do."""
+        compiled = super().compile(checkpointer, **options)
+        # LangGraph names the class it constructs; the instance is complete, only its doors differ.
+        compiled.__class__ = LoopGraph
+        graph = cast("LoopGraph[StateT, ContextT, InputT, OutputT]", compiled)
+        graph.checkpointer, graph.store = graph.checkpointer, graph.store
+        return graph
+
+
+class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
+    """A compiled graph that can be called sync or async, from any thread and any event loop."""
+
+    @property
+    def ours(self) -> LoopBuilder[StateT, ContextT, InputT, OutputT]:
+        """The builder, which knows what surrounds the runs."""
+        return cast("LoopBuilder[StateT, ContextT, InputT, OutputT]", self.builder)
 
     @property
     def checkpointer(self) -> Checkpointer:
@@ -155,56 +182,34 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """The thread's state; see LangGraph."""
-        if not self._reads_sync(config):
-            return run_blocking(self.aget_state(config, subgraphs=subgraphs))
-        state = super().get_state(config, subgraphs=subgraphs)
-        run = self._reading(config, state)
-        if run is None or run.saver is None or not (saved := run.saver.get_tuple(run.where())):
-            return state
-        head = Head(saved)
-        inner = {place: run.saver.get_tuple(run.where(place)) for place in all_places(head)}
-        return without_answered(state, open_questions(head, inner))
+        return run_blocking(self.aget_state(config, subgraphs=subgraphs))
 
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """The thread's state; see LangGraph."""
+        """The thread's state; see LangGraph. Questions that were answered are left out."""
+        config = self._lent(config)
         state = await super().aget_state(config, subgraphs=subgraphs)
-        run = self._reading(config, state)
-        head = None if run is None else await run.head()
-        if run is None or head is None:
-            return state
-        return without_answered(state, await run.questions(head))
-
-    def _reading(self, config: RunnableConfig, state: StateSnapshot) -> Run | None:
-        """A read of a thread's newest state whose questions must be looked at more closely."""
         configurable = self._configurable(config)
         run = Run(None, config, {}, configurable, self._saver(configurable))
-        outermost = not (run.nested or run.addressed or configurable.get("checkpoint_ns"))
-        return run if state.interrupts and outermost else None
+        if not state.interrupts or run.nested or run.addressed or configurable.get("checkpoint_ns"):
+            return state
+        head = await run.head()
+        return state if head is None else without_answered(state, await run.questions(head))
 
     def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
         """The thread's checkpoints, newest first; see LangGraph."""
-        if self._reads_sync(config):
-            return super().get_state_history(config, **options)
-        return stream_blocking(self.aget_state_history(config, **options))
+        return stream_blocking(self.aget_state_history(self._lent(config), **options))
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Write into the thread's state; see LangGraph."""
-        if self._reads_sync(config):
-            return super().bulk_update_state(config, supersteps)
-        return run_blocking(self.abulk_update_state(config, supersteps))
-
-    def _reads_sync(self, config: RunnableConfig) -> bool:
-        """Whether the saver's sync methods may be used: async savers only pretend to have some."""
-        saver = self._saver(self._configurable(config))
-        return isinstance(saver, ThreadedSaver | InMemorySaver) or is_sync_only(saver)
+        return run_blocking(self.abulk_update_state(self._lent(config), supersteps))
 
     def _saver(self, configurable: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
         """The saver a run will use: a parent's before the own one, none where switched off."""
         if self.checkpointer is False:
             return None
-        saver = configurable.get(SAVER_KEY, self.checkpointer)
+        saver = configurable.get(keys.SAVER, self.checkpointer)
         return saver if isinstance(saver, BaseCheckpointSaver) else None
 
     def _configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:
@@ -215,26 +220,30 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         """
         given = (config or {}).get("configurable", {})
         explicit = {**(self.config or {}).get("configurable", {}), **given}
-        if any(explicit.get(key) for key in _COORDINATES):
+        if any(explicit.get(key) for key in keys.COORDINATES):
             return explicit
         ambient = var_child_runnable_config.get() or {}
         return {**ambient.get("configurable", {}), **explicit}
+
+    def _lent(self, config: RunnableConfig | None) -> RunnableConfig:
+        """A caller's config, with async methods for what a sync parent graph passes down."""
+        return lend(config or {}, self._configurable(config))
 
     @asynccontextmanager
     async def _door(
         self, input: Any, config: RunnableConfig | None, options: dict[str, Any]
     ) -> AsyncIterator[tuple[Run, AbstractContextManager[None]]]:
         """Everything around one run: what it needs is taken before and given back after it."""
-        config = _lend(config, self._configurable(config))
+        config = self._lent(config)
         configurable = self._configurable(config)
         run = Run(input, config, options, configurable, self._saver(configurable))
-        async with run.hold(self.locked_by) as held:
+        async with run.hold(self.ours.locked_by) as held:
             if run.nested:
                 await self._check_inner(run)
             else:
                 run = await self._let_in(run)
             over = nullcontext() if held is None else held.until_over()
-            async with run.session(self.session) as told:
+            async with run.session(self.ours.session) as told:
                 try:
                     yield told if held is None else told.held(), over
                 except ValidationError as error:
@@ -244,7 +253,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     async def _check_inner(self, run: Run) -> None:
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""
-        if run.configurable.get(_RESUMING) and (head := await run.head()):
+        if run.configurable.get(keys.RESUMING) and (head := await run.head()):
             self._check_nodes(run, head)
 
     async def _let_in(self, run: Run) -> Run:
@@ -273,7 +282,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         check_nodes(head, self.nodes, self.channels, thread=run.thread, graph=self.name)
 
     def _durable(self, options: dict[str, Any]) -> dict[str, Any]:
-        if not self.writes():
+        if not self.ours.writes():
             return options
         if options.get("durability") == "exit":
             msg = (
@@ -296,7 +305,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         if update and run.saver is not None:
             # Savers key a write by its position, so the ones already there come first.
             writes = [*head.own_writes, *update.items()]
-            await run.saver.aput_writes(head.saved.config, writes, NULL_TASK)
+            await run.saver.aput_writes(head.saved.config, writes, keys.NULL_TASK)
 
     async def _migrated(self, run: Run, head: Head) -> dict[str, Any]:
         """The state of an older version of the package, brought up to date."""
@@ -317,8 +326,8 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     async def _forget_scratch(self, run: Run, head: Head) -> None:
         """Before a new turn on a thread at rest, drop what only the last one's resume needed."""
         forget = getattr(run.saver, "forget_scratch", None)
-        if forget and self.scratch and not (run.addressed or head.waiting()):
-            await asyncio.to_thread(forget, run.thread, self.scratch)
+        if forget and self.ours.scratch and not (run.addressed or head.waiting()):
+            await asyncio.to_thread(forget, run.thread, self.ours.scratch)
 
     async def _input(self, run: Run, head: Head) -> Any:
         if isinstance(run.input, Command):
@@ -335,17 +344,3 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             # An ended thread has no task to go on with: a turn without a new message is one.
             return None if state.next else {"messages": []}
         return run.input
-
-
-def _lend(config: RunnableConfig | None, configurable: Mapping[str, Any]) -> RunnableConfig | None:
-    """Give async methods to the saver and the store a sync parent graph passes down."""
-    lent: dict[str, Any] = {}
-    if is_sync_only(saver := configurable.get(SAVER_KEY)):
-        lent[SAVER_KEY] = with_async(saver)
-    runtime = configurable.get(_RUNTIME)
-    if isinstance(runtime, Runtime) and with_async_store(runtime.store) is not runtime.store:
-        lent[_RUNTIME] = runtime.override(store=with_async_store(runtime.store))
-    if not lent:
-        return config
-    given = config or {}
-    return {**given, "configurable": {**given.get("configurable", {}), **lent}}

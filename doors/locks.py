@@ -17,8 +17,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ..state.errors import ThreadBusy
-from .file_locks import FileLocks
 from .savers import ThreadedSaver
+from .sqlite import FileLocks
 
 _CLEAN_UP: Final = 5.0
 """Seconds a run of this process gets that is over but still cleans up after itself."""

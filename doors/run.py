@@ -10,11 +10,10 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, Interrupt
 
 from ..state.session import SESSION_KEY, OpenSession
-from .checks import Head
+from . import langgraph_keys as keys
+from .head import Head, all_places, open_questions
 from .locks import Held, LockedBy, thread_lock
-from .questions import all_places, open_questions
 
-_TASK: Final = "__pregel_task_id"
 # Ours; LangGraph keeps what begins with two underscores out of a checkpoint's metadata.
 _HELD: Final = "__loopwright_held"
 
@@ -32,7 +31,7 @@ class Run:
     @property
     def nested(self) -> bool:
         """Whether the graph runs as a node of another one, which answers for the thread."""
-        return _TASK in self.configurable
+        return keys.TASK in self.configurable
 
     @property
     def thread(self) -> str:

@@ -6,31 +6,17 @@ would belong to the loop it was opened on.
 
 import asyncio
 import copy
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from typing import Any, Final, Self
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from functools import wraps
+from typing import Any, Self
 
 from langchain_core.runnables import ConfigurableFieldSpec, RunnableConfig
-from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-    DeltaChannelHistory,
-)
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.sqlite import SqliteStore
 
-SAVER_KEY: Final = "__pregel_checkpointer"
-"""Where LangGraph puts a run's saver into `configurable`; there is no public accessor."""
+from . import langgraph_keys as keys
 
 Specs = list[ConfigurableFieldSpec]  # inside a saver `list` is a method
 
@@ -59,6 +45,8 @@ def with_async_store(store: BaseStore | None) -> BaseStore | None:
 
 class ThreadedSaver(BaseCheckpointSaver[Any]):
     """Any sync saver with async methods that run in worker threads.
+
+    Every method is the inner saver's; see below the class.
 
     Attributes:
         forget: what else is known of a thread is dropped by this when the thread is deleted.
@@ -93,127 +81,41 @@ class ThreadedSaver(BaseCheckpointSaver[Any]):
         twin.serde = twin.inner.serde
         return twin
 
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """See the inner saver."""
-        return self.inner.get_tuple(config)
-
-    def list(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> Iterator[CheckpointTuple]:
-        """See the inner saver."""
-        return self.inner.list(config, filter=filter, before=before, limit=limit)
-
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """See the inner saver."""
-        return self.inner.put(config, checkpoint, metadata, new_versions)
-
-    def put_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """See the inner saver."""
-        self.inner.put_writes(config, writes, task_id, task_path)
-
     def delete_thread(self, thread_id: str) -> None:
         """See the inner saver; whatever else is kept of the thread goes with it."""
         self.inner.delete_thread(thread_id)
         if self.forget is not None:
             self.forget(thread_id)
 
-    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """See the inner saver."""
-        self.inner.delete_for_runs(run_ids)
-
-    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """See the inner saver."""
-        self.inner.copy_thread(source_thread_id, target_thread_id)
-
-    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """See the inner saver."""
-        self.inner.prune(thread_ids, strategy=strategy)
-
-    def get_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """See the inner saver: its one query, not the base class's walk."""
-        return self.inner.get_delta_channel_history(config=config, channels=channels)
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """`get_tuple` in a worker thread."""
-        return await asyncio.to_thread(self.inner.get_tuple, config)
-
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
+    async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[Any]:
         """`list` in a worker thread, read to its end there: its cursor may not change threads."""
-        found = await asyncio.to_thread(
-            lambda: [*self.inner.list(config, filter=filter, before=before, limit=limit)]
-        )
-        for saved in found:
+        for saved in await asyncio.to_thread(lambda: [*self.inner.list(config, **options)]):
             yield saved
 
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """`put` in a worker thread."""
-        return await asyncio.to_thread(self.inner.put, config, checkpoint, metadata, new_versions)
 
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """`put_writes` in a worker thread."""
-        await asyncio.to_thread(self.inner.put_writes, config, writes, task_id, task_path)
+# Under the signatures of the base class: LangGraph looks whether a saver takes `task_path`.
+def _inner(name: str) -> Callable[..., Any]:
+    @wraps(getattr(BaseCheckpointSaver, name))
+    def call(self: ThreadedSaver, *args: Any, **options: Any) -> Any:
+        return getattr(self.inner, name)(*args, **options)
 
-    async def adelete_thread(self, thread_id: str) -> None:
-        """`delete_thread` in a worker thread."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
+    return call
 
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """`delete_for_runs` in a worker thread."""
-        await asyncio.to_thread(self.inner.delete_for_runs, run_ids)
 
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """`copy_thread` in a worker thread."""
-        await asyncio.to_thread(self.inner.copy_thread, source_thread_id, target_thread_id)
+def _in_thread(name: str) -> Callable[..., Any]:
+    @wraps(getattr(BaseCheckpointSaver, f"a{name}"))
+    async def call(self: ThreadedSaver, *args: Any, **options: Any) -> Any:
+        return await asyncio.to_thread(getattr(self, name), *args, **options)
 
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """`prune` in a worker thread."""
-        await asyncio.to_thread(self.inner.prune, thread_ids, strategy=strategy)
+    return call
 
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """`get_delta_channel_history` in a worker thread."""
-        return await asyncio.to_thread(
-            self.inner.get_delta_channel_history, config=config, channels=channels
-        )
+
+# Whatever a saver can do in two ways, those that LangGraph adds one day included.
+for _name in vars(BaseCheckpointSaver):
+    if f"a{_name}" in vars(BaseCheckpointSaver):
+        for _method, _made in ((_name, _inner), (f"a{_name}", _in_thread)):
+            if _method not in vars(ThreadedSaver):
+                setattr(ThreadedSaver, _method, _made(_name))
 
 
 class ThreadedStore(BaseStore):
@@ -233,3 +135,16 @@ class ThreadedStore(BaseStore):
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """`batch` in a worker thread."""
         return await asyncio.to_thread(self.inner.batch, list(ops))
+
+
+def lend(config: RunnableConfig, configurable: Mapping[str, Any]) -> RunnableConfig:
+    """Give async methods to the saver and the store a sync parent graph passes down."""
+    lent: dict[str, Any] = {}
+    if is_sync_only(saver := configurable.get(keys.SAVER)):
+        lent[keys.SAVER] = with_async(saver)
+    runtime = configurable.get(keys.RUNTIME)
+    if isinstance(runtime, Runtime) and with_async_store(runtime.store) is not runtime.store:
+        lent[keys.RUNTIME] = runtime.override(store=with_async_store(runtime.store))
+    return (
+        {**config, "configurable": {**config.get("configurable", {}), **lent}} if lent else config
+    )

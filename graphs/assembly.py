@@ -16,10 +16,9 @@ from langgraph.typing import StateT
 
 from ..calls.policy import PolicyLike
 from ..calls.toolbox import Toolbox
-from ..doors.builder import LoopBuilder
-from ..doors.durability import Durability
+from ..doors.durability import Durability, LateDatabase
+from ..doors.graph import LoopBuilder
 from ..doors.journal import Journal, memory_journal
-from ..doors.late_database import LateDatabase
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, sessions
 from ..models.choice import Models

@@ -12,9 +12,8 @@ from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from ..calls.policy import PolicyLike
-from ..doors.builder import LoopBuilder
 from ..doors.durability import Durability
-from ..doors.graph import LoopGraph
+from ..doors.graph import LoopBuilder, LoopGraph
 from ..doors.journal import Journal
 from ..hooks.contract import Hook
 from ..nodes.parts import Parts

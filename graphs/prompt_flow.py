@@ -13,9 +13,8 @@ from langgraph.types import Checkpointer
 
 from ..calls.gate import next_step, undecided
 from ..calls.policy import PolicyLike
-from ..doors.builder import LoopBuilder
 from ..doors.durability import Durability
-from ..doors.graph import LoopGraph
+from ..doors.graph import LoopBuilder, LoopGraph
 from ..doors.journal import Journal
 from ..hooks.contract import Hook
 from ..nodes.approve import approve

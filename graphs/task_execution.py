@@ -9,7 +9,7 @@ from typing import Literal
 from langgraph.graph import START
 
 from ..calls.gate import next_step
-from ..doors.builder import LoopBuilder
+from ..doors.graph import LoopBuilder
 from ..nodes.approve import approve
 from ..nodes.parts import Parts
 from ..nodes.plan.call_task_tools import call_task_tools

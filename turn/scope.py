@@ -16,7 +16,8 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from ..doors.journal import Journal, memory_journal
-from ..doors.savers import SAVER_KEY, ThreadedSaver
+from ..doors.langgraph_keys import SAVER
+from ..doors.savers import ThreadedSaver
 from ..hooks.registry import Hooks
 from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context, context_of
@@ -149,7 +150,7 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: _Parts) -> R
     context, configurable = context_of(runtime), get_config()["configurable"]
     speak(runtime, parts)
     outer, path = _OUTER.get(), getattr(state, "path", parts.name)
-    thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER_KEY)
+    thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER)
     if outer is None:
         emit: Emit = partial(_logged, runtime.stream_writer)
         budget = await _budget_for(context, state, parts.journal, thread)

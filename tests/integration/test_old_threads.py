@@ -15,8 +15,8 @@ from loopwright import (
     build_plan_execute_verify,
     open_durability,
 )
-from loopwright.doors.builder import LoopBuilder
-from loopwright.doors.durability import list_threads
+from loopwright.doors.graph import LoopBuilder
+from loopwright.doors.threads import list_threads
 from loopwright.prompts.sections import read_json
 from loopwright.state.messages import Messages
 from support import killed

@@ -10,7 +10,7 @@ from langgraph.graph import END, START
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel
-from loopwright.doors.builder import LoopBuilder
+from loopwright.doors.graph import LoopBuilder
 from loopwright.graphs.assembly import assemble
 from loopwright.models.scripted import Asked
 from loopwright.nodes.parts import Parts

@@ -10,7 +10,7 @@ from langgraph.config import get_stream_writer
 from langgraph.graph import END, START
 from langgraph.types import interrupt
 
-from loopwright.doors.builder import LoopBuilder
+from loopwright.doors.graph import LoopBuilder
 from loopwright.state.messages import Messages
 
 

@@ -15,7 +15,7 @@ from loopwright.cli.approvals import Asker
 from loopwright.cli.output import Output
 from loopwright.cli.run import Session
 from loopwright.cli.view import PlainView
-from loopwright.doors.checks import RETURN
+from loopwright.doors.langgraph_keys import RETURN
 from loopwright.state.context import Context
 from loopwright.state.errors import AnswerRejected, ModelCallFailed, ThreadNotFound
 from support.scripts import call, passed, plan, report, todo

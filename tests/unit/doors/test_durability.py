@@ -12,8 +12,9 @@ from uuid import uuid4
 import pytest
 from langgraph.types import Command
 
-from loopwright.doors.durability import DEFAULT_URL, list_threads, open_durability
+from loopwright.doors.durability import DEFAULT_URL, open_durability
 from loopwright.doors.savers import ThreadedSaver, ThreadedStore
+from loopwright.doors.threads import list_threads
 from loopwright.state.errors import DatabaseError, SettingsError
 from support.patience import PATIENCE
 from support.toy_graphs import asker, greeter, hello, on
@@ -109,6 +110,7 @@ def test_a_folder_instead_of_a_file(tmp_path):
 
 OPEN = """
 import os, sys
+import loopwright.doors.sqlite  # as long as it may be read
 from loopwright.doors.durability import open_durability
 from loopwright.state.errors import DatabaseError
 path = sys.argv[1]
@@ -164,7 +166,9 @@ from loopwright.doors.durability import open_durability
 from support.toy_graphs import greeter, hello, on
 url, name = sys.argv[1:]
 with open_durability(url) as database:
-    graph = greeter().compile(database.checkpointer, store=database.store, writes=lambda: True)
+    builder = greeter()
+    builder.writes = lambda: True
+    graph = builder.compile(database.checkpointer, store=database.store)
     for turn in range(100):
         graph.invoke(hello(), on(f"{name}-{turn % 4}"))
         database.store.put(("turns", name), str(turn), {"turn": turn})

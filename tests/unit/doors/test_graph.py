@@ -19,9 +19,8 @@ from langgraph.runtime import RunControl, Runtime
 from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
-from loopwright.doors.builder import LoopBuilder
 from loopwright.doors.durability import open_durability
-from loopwright.doors.graph import LoopGraph
+from loopwright.doors.graph import LoopBuilder, LoopGraph
 from loopwright.doors.savers import ThreadedSaver, ThreadedStore
 from loopwright.state.errors import SettingsError, SyncCallInLoop
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
@@ -219,10 +218,12 @@ async def test_a_sync_door_inside_an_async_node_is_refused(database):
 
 
 def test_copies_keep_class_and_attributes(sync_saver):
-    graph = asker().compile(writes=lambda: True, name="asker")
+    builder = asker()
+    builder.writes = lambda: True
+    graph = builder.compile(name="asker")
     twin = graph.copy(update={"checkpointer": sync_saver}).with_config({"tags": ["x"]})
     assert isinstance(twin, LoopGraph)
-    assert twin.writes()
+    assert twin.ours.writes()
     assert twin.name == "asker"
     assert isinstance(twin.checkpointer, ThreadedSaver)
     assert graph.checkpointer is None
@@ -254,6 +255,12 @@ class Durabilities(InMemorySaver):
         return await super().aput(*args, **options)
 
 
+def writing():
+    builder = greeter()
+    builder.writes = lambda: True
+    return builder
+
+
 @pytest.mark.parametrize("asked", [None, "async", "sync"])
 async def test_steps_are_saved_before_the_next_one_where_tools_write(asked):
     saver = Durabilities()
@@ -268,13 +275,14 @@ async def test_steps_are_saved_before_the_next_one_where_tools_write(asked):
     builder: LoopBuilder[Any, Any, Any, Any] = LoopBuilder(ToyState, input_schema=ToyInput)
     builder.add_sequence([("a", step("a")), ("b", step("b"))])
     builder.add_edge(START, "a")
-    graph = builder.compile(saver, writes=lambda: True)
+    builder.writes = lambda: True
+    graph = builder.compile(saver)
     await graph.ainvoke(hello(), on("t"), durability=asked)
     assert saver.order[saver.order.index("a") + 1] == "saved"
 
 
 def test_exit_durability_is_refused_where_tools_write(database):
-    graph = greeter().compile(database.checkpointer, writes=lambda: True)
+    graph = writing().compile(database.checkpointer)
     with pytest.raises(SettingsError, match="durability"):
         graph.invoke(hello(), on("t"), durability="exit")
     harmless = greeter().compile(database.checkpointer)
@@ -282,13 +290,11 @@ def test_exit_durability_is_refused_where_tools_write(database):
 
 
 def test_no_saver_no_durability_and_no_warning():
-    assert greeter().compile(writes=lambda: True).invoke(hello())["log"] == ["greet", "end"]
+    assert writing().compile().invoke(hello())["log"] == ["greet", "end"]
 
 
 def test_a_builder_keeps_its_writes_for_engines_that_compile_it():
-    builder = greeter()
-    builder.writes = lambda: True
-    assert builder.compile().writes()
+    assert writing().compile().ours.writes()
 
 
 def slow(log: list[str]) -> LoopBuilder[Any, Any, Any, Any]:

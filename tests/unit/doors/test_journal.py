@@ -13,9 +13,8 @@ from contextlib import closing
 import pytest
 from blockbuster import blockbuster_ctx
 
-from loopwright.doors.durability import open_durability
+from loopwright.doors.durability import LateDatabase, open_durability
 from loopwright.doors.journal import CallKey, memory_journal
-from loopwright.doors.late_database import LateDatabase
 from loopwright.doors.locks import thread_lock
 from loopwright.state.canonical import hash_of
 from loopwright.state.errors import DatabaseError

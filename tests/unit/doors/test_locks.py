@@ -17,8 +17,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
-from loopwright.doors.builder import LoopBuilder
 from loopwright.doors.durability import open_durability
+from loopwright.doors.graph import LoopBuilder
 from loopwright.doors.locks import _take, thread_lock
 from loopwright.doors.savers import with_async
 from loopwright.state.errors import DatabaseError, ThreadBusy

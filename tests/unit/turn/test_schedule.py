@@ -11,7 +11,7 @@ from langgraph.runtime import RunControl, Runtime
 from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
-from loopwright.doors.builder import LoopBuilder
+from loopwright.doors.graph import LoopBuilder
 from loopwright.turn.schedule import run_ready
 
 THREAD = {"configurable": {"thread_id": "t"}}

@@ -1,6 +1,10 @@
-"""Advisory locks of one Postgres session; the server lets go of them with the connection."""
+"""Threads in PostgreSQL, over a pool of checked connections; locked by advisory locks.
+
+The drivers are an extra that most installations do not have: they are imported when it is opened.
+"""
 
 import hashlib
+import importlib
 import os
 import platform
 import threading
@@ -9,6 +13,23 @@ from functools import partial
 from typing import Any, Final
 
 from ..state.errors import DatabaseError
+from .durability import BUSY_SECONDS, THREADS_SQL, Durability, cause_of, patiently, without_password
+from .journal import Journal
+from .journal_tables import PostgresTables, Tables
+from .savers import ThreadedSaver
+
+_IDLE_SECONDS: Final = 300.0
+"""Connections unused for longer are closed: firewalls drop idle ones silently."""
+
+_KEEP_ALIVE_SECONDS: Final = 60
+"""An idle connection that holds locks may not be closed: it is kept awake instead."""
+
+_RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
+"""SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
+
+_DRIVERS: Final = (
+    "psycopg", "psycopg_pool", "langgraph.checkpoint.postgres", "langgraph.store.postgres",
+)  # fmt: skip
 
 _TAKE: Final = "SELECT pg_try_advisory_lock(%s) AS got"
 _FREE: Final = "SELECT pg_advisory_unlock(%s)"
@@ -22,8 +43,89 @@ _HOLDER: Final = (
 _NAME: Final = "loopwright process "
 
 
+def open_database(url: str) -> Durability:
+    """Open `postgresql://…`; see `open_durability`."""
+    psycopg, pools, savers, stores = _drivers(url)
+    shown = without_password(url)
+    errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
+    # No prepared statements: PgBouncer hands a session to somebody else between two of them.
+    options = {
+        "autocommit": True,
+        "prepare_threshold": None,
+        "row_factory": psycopg.rows.dict_row,
+    }
+    connect = partial(psycopg.connect, url, connect_timeout=int(BUSY_SECONDS), **options)
+    pool = _pool(pools, url, options)
+    try:
+        # Alone it fails at once and says why; a pool tries again and only says that it gave up.
+        connect().close()
+        pool.open()
+        saver, store = savers.PostgresSaver(pool), stores.PostgresStore(pool)
+        tables = PostgresTables(pool, errors, shown)
+        for setup in (saver.setup, store.setup, tables.create):
+            patiently(setup, lambda error: getattr(error, "sqlstate", None) in _RACES)
+        # Where the doors look; a copy of the saver, which LangGraph may make, has it as well.
+        saver.thread_locks = PostgresLocks(
+            lambda name: connect(application_name=name, keepalives_idle=_KEEP_ALIVE_SECONDS),
+            errors,
+            shown,
+        )
+        return _opened(shown, pool, saver, store, tables)
+    except errors as error:
+        pool.close()
+        msg = (
+            f"Cannot use the database {shown!r} ({cause_of(error)}): check that the server runs"
+            " and that this user may create and write tables there."
+        )
+        raise DatabaseError(msg) from error
+
+
+def _drivers(url: str) -> tuple[Any, ...]:
+    try:
+        return tuple(importlib.import_module(name) for name in _DRIVERS)
+    except ImportError as error:
+        msg = (
+            f"Cannot open {without_password(url)!r}: the PostgreSQL drivers are not installed"
+            f" ({error.name}); run pip install 'loopwright[postgres]'."
+        )
+        raise DatabaseError(msg) from error
+
+
+def _pool(pools: Any, url: str, options: dict[str, Any]) -> Any:
+    return pools.ConnectionPool(
+        url,
+        min_size=1,
+        max_size=10,
+        max_idle=_IDLE_SECONDS,
+        timeout=BUSY_SECONDS,
+        open=False,
+        check=pools.ConnectionPool.check_connection,
+        kwargs=options,
+    )
+
+
+def _opened(shown: str, pool: Any, saver: Any, store: Any, tables: Tables) -> Durability:
+    with pool.connection() as connection:
+        # Existing tables are not touched by setup; no row is enough to ask for the right to write.
+        connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")
+    journal = Journal(lambda: tables, durable=True)
+    return Durability(
+        url=shown,
+        checkpointer=ThreadedSaver(saver, journal.forget_now),
+        store=store,
+        journal=journal,
+        thread_ids=partial(_thread_ids, pool),
+        closers=(saver.thread_locks.close, pool.close),
+    )
+
+
+def _thread_ids(pool: Any) -> list[str]:
+    with pool.connection() as connection:
+        return [row["thread_id"] for row in connection.execute(THREADS_SQL)]
+
+
 class PostgresLocks:
-    """The locks of one process in one database."""
+    """The advisory locks of one session; the server lets go of them with the connection."""
 
     def __init__(
         self, connect: Callable[[str], Any], errors: tuple[type[Exception], ...], database: str
@@ -56,10 +158,9 @@ class PostgresLocks:
             try:
                 holder = self._patiently(number)
             except self._errors as error:
-                cause = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
                 msg = (
-                    f"Cannot lock a thread in the database {self._database!r} ({cause}): check"
-                    " that the server runs, then try again."
+                    f"Cannot lock a thread in the database {self._database!r} ({cause_of(error)}):"
+                    " check that the server runs, then try again."
                 )
                 raise DatabaseError(msg) from error
             if holder is not None:

@@ -1,13 +1,16 @@
-"""The saver behind `sqlite:///`: what it shares with LangGraph's own, and what it forgets."""
+"""The saver behind `sqlite:///`: what it shares with LangGraph's own, compresses, forgets."""
 
 import sqlite3
 from contextlib import closing
 
 import pytest
+from hypothesis import given, strategies as st
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
-from loopwright.doors.lean_sqlite import LeanSqliteSaver
+from loopwright import open_durability
+from loopwright.doors.sqlite import Deflate, LeanSqliteSaver
 from support.toy_graphs import asker, greeter, hello, on
 
 INNER = ("work:a", "work:a|task:b", "workers:a", "other:a", "")
@@ -63,3 +66,47 @@ def test_scratch_of_the_named_nodes_goes_and_nothing_else(connection):
     saver.forget_scratch("t", [])
     saver.forget_scratch("nobody", ["work"])
     assert saver.get_tuple(on("t", checkpoint_ns="")) is not None
+
+
+def types_on_disk(path, table="checkpoints"):
+    with closing(sqlite3.connect(path)) as database:
+        return {kind for (kind,) in database.execute(f"SELECT type FROM {table}")}
+
+
+def plainly(path, build, given, thread="t"):
+    """Run a graph on LangGraph's own saver."""
+    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
+        return build().compile(SqliteSaver(connection)).invoke(given, on(thread))
+
+
+@given(st.binary(max_size=2_000))
+def test_bytes_come_back(data):
+    assert Deflate().decrypt(*Deflate().encrypt(data)) == data
+
+
+def test_values_come_back_and_what_repeats_is_smaller(connection):
+    serializer = LeanSqliteSaver(connection).serde
+    value = {"messages": [HumanMessage("hello " * 500, id="1"), AIMessage("hi", id="2")]}
+    kind, stored = serializer.dumps_typed(value)
+    assert kind.endswith("+zlib")
+    assert len(stored) < 600
+    assert serializer.loads_typed((kind, stored)) == value
+
+
+def test_tiny_values_are_not_made_longer():
+    assert Deflate().encrypt(b"x" * 127) == ("plain", b"x" * 127)
+
+
+def test_a_thread_of_langgraphs_own_saver_is_read_and_goes_on(tmp_path):
+    path = tmp_path / "threads.db"
+    plainly(path, greeter, hello())
+    assert types_on_disk(path) == {"msgpack"}
+    with open_durability(f"sqlite:///{path}") as durability:
+        graph = greeter().compile(durability.checkpointer)
+        assert graph.get_state(on("t")).values["log"] == ["greet", "end"]
+        result = graph.invoke(hello(), on("t"))
+        assert [m.type for m in result["messages"]] == ["human", "ai"] * 2
+        assert graph.get_state(on("t")).values["log"] == ["greet", "end"] * 2
+        steps = [s.metadata["step"] for s in graph.get_state_history(on("t"))]
+    assert steps == sorted(steps, reverse=True)
+    assert len(types_on_disk(path)) > 1, "old rows stay as they are, new ones are compressed"

@@ -1,0 +1,181 @@
+"""Where a saved thread stands: its newest checkpoint, what runs next, and what it asks.
+
+A graph that a durable task runs saves its own steps under a namespace of its own. A crash after it
+took an answer, and before its task ended, leaves the question at the head of the thread: LangGraph
+shows it again, and would ignore whatever is answered then.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from langgraph.checkpoint.base import CheckpointTuple, PendingWrite
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
+from langgraph.graph import END
+from langgraph.types import Interrupt, Send, StateSnapshot
+
+from . import langgraph_keys as keys
+
+CUT_OFF: Final = "cut_off"
+"""The channel of a graph that wants to know what a turn had finished when it was cut off."""
+
+_CONTROL: Final = frozenset({ERROR, INTERRUPT, RESUME, keys.ERROR_SOURCE})
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest (or the addressed) checkpoint of a thread, with its pending writes."""
+
+    saved: CheckpointTuple
+
+    @property
+    def writes(self) -> list[PendingWrite]:
+        """The writes of tasks that ran after the checkpoint."""
+        return self.saved.pending_writes or []
+
+    @property
+    def own_writes(self) -> list[tuple[str, Any]]:
+        """Values written onto the checkpoint itself, by an update given with a resume."""
+        return [
+            (c, v) for task, c, v in self.writes if task == keys.NULL_TASK and c not in _CONTROL
+        ]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The plain channels; append-only ones (messages) are stored as writes and missing here."""
+        return {**self.saved.checkpoint["channel_values"], **dict(self.own_writes)}
+
+    @property
+    def status(self) -> str | None:
+        """The status of the last outcome, if the thread's last turn ended with one."""
+        outcome = self.values.get("outcome")
+        return outcome.get("status") if isinstance(outcome, Mapping) else None
+
+    def returned(self) -> list[Any]:
+        """What durable tasks (`@task`) of the step under way returned, before it was cut off."""
+        return [value for _, channel, value in self.writes if channel == keys.RETURN]
+
+    def interrupts(self) -> list[Interrupt]:
+        """The questions still waiting for an answer, in task order.
+
+        As this checkpoint tells: see `open_questions` for what a crash may have left of it.
+        """
+        finished = {task for task, channel, _ in self.writes if channel not in _CONTROL}
+        asked: dict[str, Interrupt] = {}
+        answered: set[str] = set()
+        for task, question in self.asked():
+            asked[question.id] = question
+            answered |= {question.id} if task in finished else set()
+        return [question for key, question in asked.items() if key not in answered]
+
+    def asked(self) -> Iterator[tuple[str, Interrupt]]:
+        """Every question with the id of the task that asked, or passed it on, in task order."""
+        for task, channel, value in self.writes:
+            if channel == INTERRUPT:
+                questions = value if isinstance(value, list | tuple) else [value]
+                yield from ((task, as_question(question)) for question in questions)
+
+    def waiting(self) -> set[str]:
+        """Names of the nodes the saved run would go to next, known to this graph or not."""
+        checkpoint = self.saved.checkpoint
+        stored, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
+        names = _sent_to(stored.get(TASKS))
+        for channel in stored:
+            if channel.startswith(keys.BRANCH):
+                name = _target(channel)
+                seen = checkpoint["versions_seen"].get(name, {}).get(channel)
+                if seen is None or versions[channel] > seen:  # type: ignore[operator] # one scheme per saver
+                    names.add(name)
+        for _, channel, value in self.writes:
+            names |= _written_to(channel, value)
+        return names - {END}
+
+    def missing(self, nodes: Container[str], channels: Container[str]) -> list[str]:
+        """Which of the nodes the thread still needs a graph does not have.
+
+        LangGraph drops triggers, sends and half-filled joins it does not know without an error,
+        so such a thread would silently end.
+        """
+        waiting = self.waiting()
+        if waiting:
+            stored = self.saved.checkpoint["channel_values"]
+            joins = (
+                c for c in stored if c.startswith(keys.JOIN) and stored[c] and c not in channels
+            )
+            waiting |= {f"{_target(channel)} (join)" for channel in joins}
+        return sorted(name for name in waiting if name not in nodes)
+
+
+def as_question(saved: Any) -> Interrupt:
+    """A saved question; LangGraph's server saves the fields of one as a dict."""
+    if isinstance(saved, Mapping):
+        return Interrupt(value=saved.get("value"), id=str(saved.get("id", "")))
+    return cast("Interrupt", saved)
+
+
+def _target(channel: str) -> str:
+    return channel.split(":", 2)[2]
+
+
+def _sent_to(packets: object) -> set[str]:
+    known = packets if isinstance(packets, Iterable) else ()
+    return {packet.node for packet in known if isinstance(packet, Send)}
+
+
+def _written_to(channel: str, value: object) -> set[str]:
+    if channel.startswith(keys.BRANCH):
+        return {_target(channel)}
+    return _sent_to([value]) if channel == TASKS else set()
+
+
+def inner_places(head: Head) -> dict[str, set[str]]:
+    """Question id to the namespaces in which a graph inside a task may have asked it."""
+    asked = list(head.asked())
+    tasks = {task for task, _ in asked}
+    places: dict[str, set[str]] = {}
+    for task, question in asked:
+        places.setdefault(question.id, set()).update(
+            keys.place_of_task(node, outer, task)
+            for node in head.waiting()
+            for outer in tasks - {task}
+        )
+    return places
+
+
+def all_places(head: Head) -> set[str]:
+    """The namespaces of `inner_places`, of all questions."""
+    return set().union(*inner_places(head).values())
+
+
+def open_questions(head: Head, inner: Mapping[str, CheckpointTuple | None]) -> list[Interrupt]:
+    """The questions that wait, without those whose answer an inner graph has taken.
+
+    Args:
+        head: The head of the thread.
+        inner: Namespace of `all_places` to its newest checkpoint, None where none is saved.
+    """
+    places = inner_places(head)
+    heads = {place: Head(saved) for place, saved in inner.items() if saved is not None}
+    return [
+        question
+        for question in head.interrupts()
+        if _waits(question, [heads[place] for place in places[question.id] if place in heads])
+    ]
+
+
+def _waits(question: Interrupt, asked_in: list[Head]) -> bool:
+    still = {waiting.id for place in asked_in for waiting in place.interrupts()}
+    return not asked_in or question.id in still
+
+
+def without_answered(state: StateSnapshot, waiting: list[Interrupt]) -> StateSnapshot:
+    """The state as LangGraph tells it, with only these questions."""
+    ids = {question.id for question in waiting}
+
+    def kept(questions: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
+        return tuple(question for question in questions if as_question(question).id in ids)
+
+    return state._replace(
+        interrupts=kept(state.interrupts),
+        tasks=tuple(task._replace(interrupts=kept(task.interrupts)) for task in state.tasks),
+    )

@@ -1,0 +1,48 @@
+"""LangGraph's private names: each string of its inside that this package relies on.
+
+Its public surface has no word for them. Each has a test that fails when LangGraph renames it.
+"""
+
+from typing import Final
+
+SAVER: Final = "__pregel_checkpointer"
+"""The saver of a run, in its `configurable`."""
+
+RUNTIME: Final = "__pregel_runtime"
+"""What a parent graph hands to the graph it runs as a node, in `configurable`."""
+
+RESUMING: Final = "__pregel_resuming"
+"""Whether that parent resumes, in `configurable`."""
+
+TASK: Final = "__pregel_task_id"
+"""In `configurable` of whatever runs inside a node."""
+
+COORDINATES: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
+"""A config that gives one of these in `configurable` stands alone; any other one refines the
+config of the node it is called from."""
+
+NULL_TASK: Final = "00000000-0000-0000-0000-000000000000"
+"""Task id of writes that belong to the checkpoint itself: they are applied first thing."""
+
+RETURN: Final = "__return__"
+"""The channel of what a `@task` returned, until its node has ended."""
+
+ERROR_SOURCE: Final = "__error_source_node__"
+"""The channel that names the node of an error."""
+
+BRANCH: Final = "branch:to:"
+"""How the channel begins that makes a node run."""
+
+JOIN: Final = "join:"
+"""How the channel begins in which a node waits for several others."""
+
+
+def place_of_task(node: str, step: str, task: str) -> str:
+    """The checkpoint namespace of a graph that a `@task` runs inside a node.
+
+    Args:
+        node: The node's name.
+        step: The id of the node's task.
+        task: The id of the `@task`.
+    """
+    return f"{node}:{step}|task:{task}"

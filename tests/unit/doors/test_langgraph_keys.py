@@ -1,0 +1,93 @@
+"""LangGraph's private names, each compared with what this LangGraph does."""
+
+import re
+from typing import Any
+
+import pytest
+from langgraph._internal import _config, _constants as theirs
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_config
+from langgraph.func import task
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import interrupt
+
+from loopwright.doors import langgraph_keys as ours
+from support.toy_graphs import ToyState, hello, on
+
+
+@pytest.mark.parametrize(
+    ("own", "name"),
+    [
+        ("SAVER", "CONFIG_KEY_CHECKPOINTER"),
+        ("RUNTIME", "CONFIG_KEY_RUNTIME"),
+        ("RESUMING", "CONFIG_KEY_RESUMING"),
+        ("TASK", "CONFIG_KEY_TASK_ID"),
+        ("NULL_TASK", "NULL_TASK_ID"),
+        ("RETURN", "RETURN"),
+        ("ERROR_SOURCE", "ERROR_SOURCE_NODE"),
+    ],
+)
+def test_a_constant_is_called_as_it_was(own, name):
+    assert getattr(ours, own) == getattr(theirs, name)
+
+
+@pytest.mark.parametrize("name", ["SAVER", "RUNTIME", "TASK"])
+def test_the_config_of_a_node_has_it(name):
+    seen: dict[str, Any] = {}
+
+    def look(state: ToyState) -> dict[str, Any]:
+        seen.update(get_config()["configurable"])
+        return {}
+
+    builder = StateGraph(ToyState)
+    builder.add_node("look", look)
+    builder.add_edge(START, "look")
+    builder.compile(InMemorySaver()).invoke(hello(), on("t"))
+    assert getattr(ours, name) in seen
+
+
+def test_the_channels_of_branches_and_joins_are_named_as_they_were():
+    builder = StateGraph(ToyState)
+    for name in ("a", "b", "c"):
+        builder.add_node(name, lambda state: {})
+    builder.add_edge(START, "a")
+    builder.add_edge(START, "b")
+    builder.add_edge(["a", "b"], "c")
+    channels = builder.compile().channels
+    assert f"{ours.BRANCH}a" in channels
+    assert f"{ours.JOIN}a+b:c" in channels
+
+
+def test_a_config_stands_alone_by_the_same_keys():
+    assert set(ours.COORDINATES) == set(_config._CHECKPOINT_COORDINATE_KEYS)
+
+
+async def test_a_graph_inside_a_task_saves_under_the_place_that_is_computed():
+    seen: list[str] = []
+
+    async def ask(state: ToyState) -> dict[str, Any]:
+        seen.append(get_config()["configurable"]["checkpoint_ns"])
+        interrupt("go on?")
+        return {}
+
+    inner = StateGraph(ToyState)
+    inner.add_node("ask", ask)
+    inner.add_edge(START, "ask")
+    inner.add_edge("ask", END)
+    asking = inner.compile()
+
+    @task(name="task")
+    async def run(state: ToyState) -> Any:
+        return await asking.ainvoke(hello())
+
+    async def outer(state: ToyState) -> dict[str, Any]:
+        await run(state)
+        return {}
+
+    builder = StateGraph(ToyState)
+    builder.add_node("outer", outer)
+    builder.add_edge(START, "outer")
+    await builder.compile(InMemorySaver()).ainvoke(hello(), on("t"))
+    assert seen
+    some = "[0-9a-f-]{36}"
+    assert re.match(ours.place_of_task("outer", some, some).replace("|", r"\|"), seen[0])
