@@ -237,15 +237,14 @@ class Asker:
                 return {"type": "respond", "message": rest}
 
     def _edit(self, question: Question) -> Reply:
-        text = self._edited_text(question.editable)
+        problem = "This must be a JSON object"
         try:
-            arguments = json.loads(text)
-        except ValueError as error:
-            self._say(f"This is no valid JSON ({error}); nothing was changed.")
-            return None
+            arguments = json.loads(self._edited_text(question.editable))
+        except (ValueError, RecursionError) as error:
+            arguments, problem = None, f"This is no valid JSON ({error})"
         if isinstance(arguments, dict):
             return {"type": "edit", "args": arguments}
-        self._say("This must be a JSON object; nothing was changed.")
+        self._say(f"{problem}; nothing was changed.")
         return None
 
     def _edited_text(self, text: str) -> str:

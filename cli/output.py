@@ -1,6 +1,6 @@
 """Where the command's words go, and foreign text made safe and short on its way there."""
 
-import json as json_
+import json
 import os
 import sys
 import unicodedata
@@ -94,7 +94,7 @@ def short(text: object, limit: int = 100) -> str:
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
     """JSON in which foreign scripts stay readable."""
-    return json_.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
 def call_text(tool: object, arguments: object, limit: int = 100) -> str:

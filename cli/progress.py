@@ -32,10 +32,8 @@ def line_of(event: Event) -> str | None:
     """The line for an event; None for those that say nothing to a reader."""
     kind = str(event.get("type"))
     if kind in _WARNINGS:
-        return short(f"warning: {_warning(event)}", _WARNING_WIDTH)
-    if kind in _LINES:
-        return short(_LINES[kind].format_map(_Fields(event)), _WIDTH)
-    line = _WRITTEN[kind](event) if kind in _WRITTEN else ""
+        return short(f"warning: {_WARNINGS[kind](event)}", _WARNING_WIDTH)
+    line = _LINES[kind](event) if kind in _LINES else ""
     return short(line, _WIDTH) if line else None
 
 
@@ -46,22 +44,8 @@ def spend_text(spend: Mapping[str, Any]) -> str:
     return " · ".join([*calls, plural(tokens, "token")])
 
 
-_WARNINGS: Final = {
-    "warning": "{text}",
-    "retry": "{model} ({role}) failed, retry {attempt} in {delay:.1f} s: {error}",
-    "fallback": "{model} ({role}) failed: {error}; asking {to} instead",
-    "budget": "{used:,.0f} of {of:,.0f} {limit} are used",
-}
-_LINES: Final = {
-    "task": "task {id} {status}: {description}",
-    "observation": "observation: {text}",
-    "model": "{role} asked {model}: {input_tokens} tokens in, {output_tokens} out",
-    "outcome": "outcome: {status} ({reason})",
-}
-
-
-def _warning(event: Event) -> str:
-    return _WARNINGS[event["type"]].format_map(_Fields(event))
+def _says(template: str) -> Callable[[Event], str]:
+    return lambda event: template.format_map(_Fields(event))
 
 
 def _listed(parts: Iterable[Any] | None, between: str = "; ") -> str:
@@ -136,7 +120,17 @@ def _verdict(event: Event) -> str:
     return f"verdict: {told}"
 
 
-_WRITTEN: Final[Mapping[str, Callable[[Event], str]]] = {
+_WARNINGS: Final = {
+    "warning": _says("{text}"),
+    "retry": _says("{model} ({role}) failed, retry {attempt} in {delay:.1f} s: {error}"),
+    "fallback": _says("{model} ({role}) failed: {error}; asking {to} instead"),
+    "budget": _says("{used:,.0f} of {of:,.0f} {limit} are used"),
+}
+_LINES: Final = {
+    "task": _says("task {id} {status}: {description}"),
+    "observation": _says("observation: {text}"),
+    "model": _says("{role} asked {model}: {input_tokens} tokens in, {output_tokens} out"),
+    "outcome": _says("outcome: {status} ({reason})"),
     "phase": _phase,
     "plan": _plan,
     "prompt_flow_step_start": _step_start,
@@ -192,7 +186,7 @@ class Board:
         if act is not None:
             act(event)
         elif kind in _WARNINGS:
-            self._warn(_warning(event))
+            self._warn(_WARNINGS[kind](event))
 
     def _put(self, todos: Iterable[Any]) -> None:
         """Update tasks by id; unknown ids are new tasks."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from langgraph.types import Command
@@ -105,8 +104,7 @@ def _graph(settings: Settings, name: str, context: Context, durability: Durabili
 
 def graph_of(durability: Durability, thread: str) -> str | None:
     """The graph that saved a thread, if it was this command."""
-    place: RunnableConfig = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-    saved = durability.checkpointer.get_tuple(place)
+    saved = durability.checkpointer.get_tuple({"configurable": {"thread_id": thread}})
     found = saved.metadata.get(GRAPH_KEY) if saved else None
     return str(found) if found else None
 
@@ -149,12 +147,7 @@ class Session:
         return self._settle()
 
     def resume(self, answer: str | None) -> int:
-        """Go on with the thread, with an answer to what it asks; the exit code.
-
-        Raises:
-            ThreadNotFound: There is no such thread.
-            AnswerRejected: The answer fits no open question.
-        """
+        """Go on with the thread, with an answer to what it asks; the exit code."""
         state = self._state()
         if state.created_at is None:
             msg = f"No thread {self.thread!r} is saved here; see `loopwright threads`."
@@ -175,11 +168,7 @@ class Session:
         self.output.thread, self.output.resume = self.thread, self.resume_command
 
     def _leg(self, given: Any) -> None:
-        """Run until the graph rests.
-
-        Raises:
-            KeyboardInterrupt: The user stopped it; what was done is saved.
-        """
+        """Run until the graph rests; KeyboardInterrupt if the user stops it, all is saved then."""
         control = RunControl()
 
         def stop(*_: object) -> None:
@@ -201,23 +190,16 @@ class Session:
 
     def _done_before(self) -> list[Any]:
         """Tasks that ended in a phase which was cut off: recorded, but not in the state yet."""
-        saver = self.graph.checkpointer
-        if not isinstance(saver, BaseCheckpointSaver):
-            return []
-        place: RunnableConfig = {"configurable": {"thread_id": self.thread, "checkpoint_ns": ""}}
-        saved = saver.get_tuple(place)
+        saver: Any = self.graph.checkpointer
+        saved = saver.get_tuple(self._config)
         ends = Head(saved).returned() if saved else []
         return [end.get("step", end) for end in ends if isinstance(end, Mapping)]
 
     def _stream(self, given: Any, control: RunControl) -> None:
-        chunks = self.graph.stream(
-            given,
-            self._config,
-            context=self.context,
-            stream_mode=["custom", "updates"],
-            control=control,
-        )
-        for mode, chunk in chunks:
+        modes: Any = ["custom", "updates"]
+        for mode, chunk in self.graph.stream(
+            given, self._config, context=self.context, stream_mode=modes, control=control
+        ):
             for event in [chunk] if mode == "custom" else _events_of(chunk):
                 self._tell(event)
 
