@@ -1,8 +1,7 @@
 """The stand-in where no language model is configured: deterministic, and honest about it.
 
-It splits the goal (`plan`), ranks the offered tools and fills their arguments from their schemas
-(`tools`, `arguments`), reads results (`answers`) and judges by them (`verdict`). Where phases share
-their messages (`talk`), it thinks, acts and observes by the same rules (`react`). A plan of tool
-calls is made from the goal at once (`flow`, `handing_on`) and answered from its results
-(`flow_ends`). It knows no server, no tool and no scenario.
+It cuts the goal into clauses (`clauses`), finds a tool for each by words (`matching`), fills the
+arguments by schema (`arguments`) and shows what the tools gave (`answers`). `tasks`, `react` and
+`flow` do that for the roles of one graph each; `model` reads who is asked. It knows no server, no
+tool and no scenario, and it does not get cleverer: planning well is what language models are for.
 """

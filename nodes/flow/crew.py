@@ -10,7 +10,6 @@ from langchain_core.messages import HumanMessage
 from ...calls.gate import PlannedCall
 from ...flow.references import references_in
 from ...models.ask import Answer, ask
-from ...models.choice import OFFLINE
 from ...models.thoughts import spoken
 from ...state.flow import FlowState, FlowStep, failed_steps
 from ...state.spend import Spend, add_spend
@@ -111,8 +110,6 @@ class Crew:
             run.refused = answer.problems[-1]
         if answer.problems:
             raise RuntimeError("; ".join(answer.problems))
-        if answer.model == OFFLINE:  # its words say that it has no answer
-            raise RuntimeError(answer.message.text)
         text = spoken(answer.message.text).strip()
         if not text:
             raise RuntimeError(say("only_thought"))
