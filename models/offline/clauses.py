@@ -81,7 +81,7 @@ def clauses(goal: str) -> list[str]:
     if len(goal) > READ:
         found.append(f"… {len(goal) - READ:,} more characters, which were not read")
     whole = [re.sub("\ue000(\\d+)\ue001", lambda m: quoted[int(m[1])], p) for p in found]
-    return whole or [goal]
+    return whole or ([goal] if goal else [])
 
 
 def _tidied(piece: str) -> str:
