@@ -36,7 +36,7 @@ _CUT: Final = re.compile(
     r"\n|(?<=[.!?;])\s+|;\s*|,?\s+(?:and then|and|then)\s+|,\s+", re.IGNORECASE
 )
 _COURTESY: Final = re.compile(
-    r"(?:[-*•\s]|(?:please|and|then|also|first|next|finally|now|hello|hi|thanks|"
+    r"(?:[-*•\s]|\d+[.)](?=\s|$)|(?:please|and|then|also|first|next|finally|now|hello|hi|thanks|"
     r"i(?: want|'d like| would like)(?: you)? to|(?P<can>can|could|would|will) you)\b)+[\s,]*",
     re.IGNORECASE,
 )

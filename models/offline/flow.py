@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .answers import NO_MODEL, answer, picked
+from .answers import NO_MODEL, answer, picked, speaks_of
 from .clauses import is_question
 from .matching import Match, match, read_tools
 from .tasks import Record, Records, parts_of
@@ -57,19 +57,22 @@ class _Draft:
         """Plan the calls of one clause, or say why there are none."""
         newest = [f"{_reference(step)}\n" for step in self.steps[-1:]]
         found = match(clause, self.tools, [*self.results, *newest])
-        if not found.tool and self.steps and is_question(clause) and _LANGUAGE in self.change:
+        asks = is_question(clause) and _LANGUAGE in self.change
+        why = self._against(found)
+        if why and not (asks and self.steps and not found.tool):
+            self.left.append(f'"{clause[:300]}": {why}')
+            return
+        for number, call in enumerate(found.calls, start=1):
+            own = name if number == 1 else f"{name}_{number}"
+            given = {k: v if [v] == newest else _literal(v) for k, v in call.items()}
+            made = self.made.get((own, found.tool), given)  # it stays the same call
+            self.take(own, clause, found.tool, made)
+        if asks and not speaks_of(clause, [*found.told, *map(str, found.calls)]):
             # A question for the results there will be; without its answer they are still of use.
             results = "\n\n".join(map(_reference, self.steps))
-            self.take(name, clause, _LANGUAGE, {"prompt": f"{_literal(clause)}\n\n{results}"})
+            prompt = {"prompt": f"{_literal(clause)}\n\n{results}"}
+            self.take(f"{name}_answer" if found.tool else name, clause, _LANGUAGE, prompt)
             self.steps[-1]["optional"] = True
-        elif why := self._against(found):
-            self.left.append(f'"{clause[:300]}": {why}')
-        else:
-            for number, call in enumerate(found.calls, start=1):
-                own = name if number == 1 else f"{name}_{number}"
-                given = {k: v if [v] == newest else _literal(v) for k, v in call.items()}
-                made = self.made.get((own, found.tool), given)  # it stays the same call
-                self.take(own, clause, found.tool, made)
 
     def _against(self, found: Match) -> str:
         """What speaks against planning the calls of a clause; '' where nothing does."""

@@ -56,6 +56,8 @@ class Match:
     tool: str = ""
     calls: Sequence[dict[str, Any]] = ()
     why: str = ""
+    told: Sequence[str] = ()
+    """What the tool says of itself."""
 
 
 def read_tools(specs: Iterable[Mapping[str, Any]]) -> list[Tool]:
@@ -83,7 +85,9 @@ def match(clause: str, tools: Sequence[Tool], results: Sequence[str] = ()) -> Ma
         return Match(why="no offered tool matches its words")
     best = max(able, key=lambda tool: _score(asked, tool))
     calls, lacks = fill(clause, best.parameters, best.told, results)
-    return Match(why=f"{best.name} matches, but {lacks}") if lacks else Match(best.name, calls)
+    if lacks:
+        return Match(why=f"{best.name} matches, but {lacks}")
+    return Match(best.name, calls, told=[*best.named, *best.does])
 
 
 def _may_do(asked: Sequence[str], tool: Tool, question: bool) -> bool:

@@ -1,7 +1,9 @@
 """The offline model in all three graphs, against small invented tools and against any input."""
 
 import json
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 
-from loopwright import Context, PromptManager
+from loopwright import Context, PromptManager, prompts as prompt_room
 from loopwright.flow.checks import flaws
 from loopwright.graphs.registry import BUILDERS, builder_of
 from loopwright.models.offline.answers import NO_MODEL, picked
@@ -176,7 +178,7 @@ def test_a_question_is_answered_from_earlier_results(graph: str) -> None:
         "Summarise docs/notes.md",
         "Who is the president in docs/notes.md?",
         "Read docs/notes.md backwards, upside down, in French",
-        "Pay 5 and 6 to B-7",
+        "Pay 5 to B-7",
         "Read missing.md",
         "???",
     ],
@@ -217,8 +219,10 @@ def asked(role: str, *messages: BaseMessage, **metadata: str) -> AIMessage:
 @pytest.mark.req("W-62")
 def test_prompts_of_another_language_are_served_as_well(graph: str) -> None:
     prompts = PromptManager()
-    for role in ROLES:
-        prompts.set_core_template(role, "Auf Deutsch.\n{{businessContext}}\n{{tools}}")
+    for role in set(ROLES) - {"reviewer"}:
+        shipped = (Path(prompt_room.__file__).parent / f"core/en/{role}.md").read_text("utf-8")
+        slots = re.findall(r"\{\{(?:businessContext|resourceId|taskId|tools)\}\}", shipped)
+        prompts.set_core_template(role, "\n".join(["Auf Deutsch.", *slots]))
     desk = Desk()
     assert run(graph, "Read docs/notes.md", desk, prompts=prompts)["status"] == "complete"
     assert desk.calls == [("open_document", {"path": "docs/notes.md"})]
@@ -357,7 +361,8 @@ def evidence(number: str, task: str, name: str | None, result: str, status: str 
         ([evidence("2.1.0", "2", "look", "Bob owns it")], []),
         ([evidence("1.report", "1", None, "It is Bob.")], []),
         (
-            [evidence("2.1.0", "2", "look", "So:\nIt is  Bob."), evidence("1.report", "1", None, "It is Bob.")],
+            [evidence("2.1.0", "2", "look", "So:\nIt is  Bob."),
+             evidence("1.report", "1", None, "It is Bob.")],
             ["2.1.0", "1.report"],
         ),
     ],
