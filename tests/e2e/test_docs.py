@@ -134,8 +134,8 @@ def test_the_goal_of_the_quick_start_shows_a_repair_as_the_manual_says(checkout,
     said = "\n".join(plain(text))
     assert "Outcome: complete (GOAL)" in said
     assert "The returns policy is owned by Mara Lindqvist, Customer Care." in said
-    assert "Models: offline (flow_planner, recovery, answerer)" in said
-    assert "· 3 tool calls ·" in said, "the files are listed once"
+    assert "Models: offline (flow_planner, recovery, llm_call, answerer)" in said
+    assert "· 4 tool calls ·" in said, "the files are listed once"
 
 
 # ---- programs
