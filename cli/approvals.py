@@ -54,11 +54,14 @@ _KINDS: Final = {
         f"[a]pprove  [r]eject  [e]dit  [f]ull plan  {_OPEN}, or say in words what should change",
     ),
     "user": ("Question", _WORDS),
+    "form": ("A tool asks", f"Type the answer, or the fields as JSON; [d]ecline  {_OPEN}"),
     "other": ("Waiting for an answer", _WORDS),
 }
 """The kinds of questions: title and menu; a letter in brackets or the word it begins chooses."""
 _NAMES: Final = {"review_plan": "review", "review_flow": "review", "ask_user": "user"}
 """The kinds of questions that no tool asks, by their name."""
+_TYPES: Final = {"uncertain_call": "uncertain", "elicitation": "form"}
+"""The kinds of questions by the type that their payload names."""
 _ALIASES: Final = {"y": "a", "yes": "a", "n": "r", "no": "r"}
 
 Reply = dict[str, Any] | None
@@ -72,7 +75,8 @@ class Question:
     Attributes:
         id: The interrupt's id.
         kind: `call` may a tool be called; `uncertain` a call may have run already, nobody but a
-            human knows; `review` of a plan; `user` asked by the model; `other` somebody else's.
+            human knows; `review` of a plan; `user` asked by the model; `form` asked by a tool's
+            server; `other` somebody else's.
         name: The tool, or what the question is called.
         args: The tool's arguments, or the plan.
         description: The question in words.
@@ -101,9 +105,10 @@ class Question:
         request, reviews = requests[0], value.get("review_configs") or [{}]
         name = str(request.get("name", ""))
         kind = "call" if "tool_call_id" in request else _NAMES.get(name, "call")
+        kind = _TYPES.get(str(value.get("type")), kind)
         return cls(
             id=interrupt.id,
-            kind="uncertain" if value.get("type") == "uncertain_call" else kind,
+            kind=kind,
             name=name,
             args=dict(request.get("args") or {}),
             description=str(request.get("description") or value.get("reason") or ""),
@@ -221,7 +226,7 @@ class Asker:
             case "r":
                 why = "Why? (the model is told; empty is fine)"
                 return {"type": "reject", "message": rest or self._line(why)}
-            case "g":
+            case "g" | "d":
                 return {"type": "reject", "message": rest}
             case "i":
                 told = self._line(

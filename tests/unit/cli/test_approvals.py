@@ -27,6 +27,17 @@ def user_question():
     return Question.of(Interrupt(value=value, id="b" * 32))
 
 
+def test_what_a_tool_asks_is_answered_or_declined():
+    value = question("ask_user", {"seat": ""}, "Which seat?", answers="respond")
+    about = Question.of(Interrupt(value=value | {"type": "elicitation"}, id="f" * 32))
+    reply, shown = asked(about, "", '{"seat": "7a"}')
+    assert reply == {"type": "respond", "message": '{"seat": "7a"}'}
+    assert "Which seat?" in shown
+    assert asked(about, "no")[0] == {"type": "respond", "message": "no"}
+    assert asked(about, "d")[0] == {"type": "reject", "message": ""}
+    assert asked(about, "q")[0] is None
+
+
 def plan_question():
     return Question.of(Interrupt(value=question("review_plan", {}, "Run this plan?"), id="c" * 32))
 
