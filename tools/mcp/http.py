@@ -18,7 +18,7 @@ from mcp import types
 from pydantic import ValidationError
 
 from .config import ServerConfig
-from .marks import failed
+from .talk import failed
 
 _TIMEOUT: Final = 30.0
 _FAREWELL: Final = 2.0

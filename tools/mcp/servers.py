@@ -4,12 +4,12 @@ Everything here runs on the background loop, but for `Servers.held`.
 """
 
 import asyncio
+import contextvars
 import logging
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from .call import Lost, ServerCall, ServerUnavailable, ToolGone
@@ -27,8 +27,15 @@ RETRY_AFTER: Final = 30.0
 """Seconds after which a server that failed is tried again behind the scenes."""
 
 _KEPT: Final = 256
-
 _MAYBE: Final = "the call may or may not have taken effect"
+_AWAY: Final = (
+    "MCP server {name!r} has gone away: {why}. Calls of its tools fail until it is back; start it "
+    "again, or switch it off with enabled: false."
+)
+_LEFT_OUT: Final = (
+    "MCP server {name!r} is left out: {why}. Its tools are missing; mend its entry in the MCP "
+    "configuration or start the server, or switch it off with enabled: false."
+)
 
 
 @dataclass(frozen=True)
@@ -40,42 +47,74 @@ class Listing:
     warning: str = ""
 
 
-class Server:
-    """One configured server: a session for everybody, or one a user where headers are callable."""
+class _Place:
+    """One server, for everybody or, where headers are callable, for one user.
+
+    Attributes:
+        listing: What it offered last; None before it was asked.
+        stale: Whether it may offer something else by now.
+        failed: When it failed last, by the monotonic clock; None if the last listing is good.
+    """
 
     def __init__(
-        self, config: ServerConfig, changed: Callable[[str | None], None], parked: set[str]
+        self, config: ServerConfig, user_id: str | None, moved: Callable[[], None], parked: set[str]
     ) -> None:
-        """Start nothing yet: a session is opened by the first request.
-
-        Args:
-            config: How it is reached.
-            changed: Called with the session's key when its tools may no longer be those listed.
-            parked: Takes the keys of calls that wait for a human.
-        """
+        """Start nothing yet; `moved` is called when the listing is or may be another one."""
         self.config = config
-        self._changed = changed
+        self.listing: Listing | None = None
+        self.stale = False
+        self.failed: float | None = None
+        self._user_id = user_id
+        self._moved = moved
         self._parked = parked
-        self._connections: dict[str | None, Connection] = {}
-        self._locks: dict[str | None, asyncio.Lock] = {}
-        self._known: set[str | None] = set()
+        self._connection: Connection | None = None
+        self._opened_before = False
+        self._lock = asyncio.Lock()
+        self._retry: asyncio.Task[None] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
-    async def tools(self, user_id: str | None) -> tuple[dict[str, Any], ...]:
-        """Open the server and list its tools.
+    async def load(self) -> None:
+        """List the tools; a server that was there keeps its tools: it may be back by the call."""
+        self.stale = False
+        try:
+            found, self.failed = Listing(self.config, await self._tools()), None
+        except ServerUnavailable as error:
+            found = self._without(str(error))
+        except Exception as error:
+            log.debug("MCP server %s", self.config.name, exc_info=error)
+            found = self._without(f"{type(error).__name__}: {error}"[:300])
+        if found != self.listing:  # an equal one stays, and with it the catalog
+            self.listing = found
+            self._moved()
 
-        Raises:
-            ServerUnavailable: within 15 seconds, whatever the server does.
-        """
+    def _without(self, why: str) -> Listing:
+        self.failed = time.monotonic()
+        known = self.listing.tools if self.listing is not None else ()
+        words = (_AWAY if known else _LEFT_OUT).format(
+            name=self.config.name, why=self.config.masked(why)
+        )
+        return Listing(self.config, known, words)
+
+    def retry_at(self, wait: float) -> float:
+        """When a failed server is worth another try; never where its entry is wrong."""
+        if self.failed is None or self.config.problem:
+            return math.inf
+        return self.failed + wait
+
+    def retry(self) -> None:
+        """Try a failed server again behind the scenes."""
+        if self._retry is None or self._retry.done():
+            self._retry = asyncio.create_task(self.load(), context=contextvars.Context())
+
+    async def _tools(self) -> tuple[dict[str, Any], ...]:
         if self.config.problem:
             raise ServerUnavailable(self.config.problem)
         try:
             async with asyncio.timeout(CONNECT_DEADLINE):
-                return await (await self._connection(user_id)).tools()
+                return await (await self._usable()).tools()
         except TimeoutError:
-            self._discard(self.key(user_id))
-            msg = f"it did not answer within {CONNECT_DEADLINE:g} s"
-            raise ServerUnavailable(msg) from None
+            self.discard()
+            raise ServerUnavailable(_silent()) from None
 
     async def call(self, call: ServerCall) -> Any:
         """Call a tool; a dead session is reopened once.
@@ -104,67 +143,74 @@ class Server:
             raise ServerUnavailable(msg, sent=first.sent or error.sent) from error
 
     async def _try(self, call: ServerCall) -> Any:
-        connection = await self._connection(call.user_id)
+        connection = await self._usable()
         if not any(tool.get("name") == call.name for tool in await connection.tools()):
             raise ToolGone(call.name)
         return await connection.call(call)
 
-    def give_up(self) -> None:
-        """End all sessions without waiting."""
-        for key in list(self._connections):
-            self._discard(key)
-
-    async def close(self) -> None:
-        """End all sessions and wait until their processes are gone."""
-        self.give_up()
-        if self._leaving:
-            await asyncio.wait(self._leaving)
-
-    def key(self, user_id: str | None) -> str | None:
-        """Under which name the user's session is kept."""
-        return user_id if self.config.per_user else None
-
-    async def _connection(self, user_id: str | None) -> "Connection":
-        key = self.key(user_id)
-        async with self._locks.setdefault(key, asyncio.Lock()):
-            held = self._connections.get(key)
+    async def _usable(self) -> "Connection":
+        """The session if the next call has a chance on it, else a new one."""
+        async with self._lock:
+            held = self._connection
             if held is not None and await held.usable():
                 return held
-            self._discard(key)
-            self._discard_idle()
-            connection = await self._open(key, user_id)
-            if key in self._known:  # another process, perhaps of another version
-                self._changed(key)
-            self._known.add(key)
+            self.discard()
+            connection = await self._open()
+            if self._opened_before:  # another process, perhaps of another version
+                self._change()
+            self._opened_before = True
             return connection
 
-    async def _open(self, key: str | None, user_id: str | None) -> "Connection":
+    async def _open(self) -> "Connection":
         kind = await asyncio.to_thread(_connection_class)
-        connection = self._connections[key] = kind(
-            self.config, user_id, changed=partial(self._changed, key), parked=self._parked
+        connection = self._connection = kind(
+            self.config, self._user_id, changed=self._change, parked=self._parked
         )
         try:
             async with asyncio.timeout(CONNECT_DEADLINE):
                 await connection.opened()
         except TimeoutError:
-            msg = f"it did not answer within {CONNECT_DEADLINE:g} s"
-            raise ServerUnavailable(msg) from None
+            raise ServerUnavailable(_silent()) from None
         finally:
             if not connection.is_open:
-                self._discard(key)
+                self.discard()
         return connection
 
-    def _discard(self, key: str | None) -> None:
-        held = self._connections.pop(key, None)
-        if held is None:
+    def _change(self) -> None:
+        """Have the tools listed again at the next request for them."""
+        self.stale = True
+        self._moved()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a session is held, though it may be dead."""
+        return self._connection is not None
+
+    def discard(self, *, if_idle: bool = False) -> None:
+        """End the session without waiting."""
+        held = self._connection
+        if held is None or (if_idle and not held.idle):
             return
+        self._connection = None
         leaving = asyncio.create_task(held.close())
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
 
-    def _discard_idle(self) -> None:
-        for key in [key for key, held in self._connections.items() if held.idle]:
-            self._discard(key)
+    def give_up(self) -> None:
+        """End everything without waiting, and forget what was listed."""
+        if self._retry is not None:
+            self._retry.cancel()
+        self.discard()
+        self.listing, self.stale, self.failed = None, False, None
+
+    async def gone(self) -> None:
+        """Wait until the processes of ended sessions are gone."""
+        if self._leaving:
+            await asyncio.wait(self._leaving)
+
+
+def _silent() -> str:
+    return f"it did not answer within {CONNECT_DEADLINE:g} s"
 
 
 def _connection_class() -> "type[Connection]":
@@ -173,29 +219,19 @@ def _connection_class() -> "type[Connection]":
     return Connection
 
 
-_Key = tuple[str, str | None]
-"""A server's name, and the user where each has a session of their own."""
-
-
 class Servers:
-    """All configured servers, each loaded on its own: a dead one costs a warning, not the rest."""
+    """All configured servers, each loaded on its own: a dead one costs a warning, not the rest.
+
+    Attributes:
+        parked: The keys of the calls that wait for a human's answer to their server.
+    """
 
     def __init__(self, configs: list[ServerConfig], *, retry_after: float = RETRY_AFTER) -> None:
-        """Start nothing yet: servers are opened by the first request for their tools.
-
-        Attributes:
-            parked: The keys of the calls that wait for a human's answer to their server.
-        """
+        """Start nothing yet: servers are opened by the first request for their tools."""
         self.parked: set[str] = set()
         self._retry_after = retry_after
-        self._servers = {
-            config.name: Server(config, partial(self._doubt, config.name), self.parked)
-            for config in configs
-        }
-        self._listings: dict[_Key, Listing] = {}
-        self._stale: set[_Key] = set()
-        self._failed: dict[_Key, float] = {}
-        self._retries: dict[_Key, asyncio.Task[None]] = {}
+        self._configs = {config.name: config for config in configs}
+        self._places: dict[tuple[str, str | None], _Place] = {}
         self._held: dict[str | None, tuple[tuple[Listing, ...], float]] = {}
 
     def held(self, user_id: str | None) -> tuple[Listing, ...] | None:
@@ -209,96 +245,41 @@ class Servers:
         A server that failed is tried again behind the scenes, so that a later request finds it;
         one that has restarted or changed its tools is asked again at once.
         """
-        keys = [(name, server.key(user_id)) for name, server in self._servers.items()]
-        fresh = [key for key in keys if key not in self._listings or key in self._stale]
-        await asyncio.gather(*(self._load(key, user_id) for key in fresh))
-        for key in keys:
-            self._retry(key, user_id)
-        found = tuple(self._listings[key] for key in keys)
-        self._hold(user_id, keys, found)
+        places = [self._place(name, user_id) for name in self._configs]
+        fresh = [place for place in places if place.listing is None or place.stale]
+        await asyncio.gather(*(place.load() for place in fresh))
+        for place in places:
+            if time.monotonic() >= place.retry_at(self._retry_after):
+                place.retry()
+        found = tuple(place.listing or Listing(place.config) for place in places)
+        if not any(place.stale for place in places):
+            if len(self._held) > _KEPT:
+                self._held.clear()
+            until = min((p.retry_at(self._retry_after) for p in places), default=math.inf)
+            self._held[user_id] = (found, until)
         return found
 
-    def _hold(self, user_id: str | None, keys: list[_Key], found: tuple[Listing, ...]) -> None:
-        if self._stale.intersection(keys):
-            return
-        if len(self._held) > _KEPT:
-            self._held.clear()
-        tries = (self._failed[key] + self._retry_after for key in keys if self._is_retried(key))
-        self._held[user_id] = (found, min(tries, default=math.inf))
-
-    def _doubt(self, name: str, session: str | None) -> None:
-        """Ask a server for its tools again at the next request for them."""
-        self._stale.add((name, session))
-        self._held.clear()
-
     async def call(self, server: str, call: ServerCall) -> Any:
-        """Call a tool of one server, see `Server.call`."""
-        return await self._servers[server].call(call)
+        """Call a tool of one server, see `_Place.call`."""
+        return await self._place(server, call.user_id).call(call)
+
+    def _place(self, name: str, user_id: str | None) -> _Place:
+        config = self._configs[name]
+        key = (name, user_id if config.per_user else None)
+        if key not in self._places:
+            self._places[key] = _Place(config, key[1], self._held.clear, self.parked)
+        if not self._places[key].is_open:  # one is about to be opened
+            for place in self._places.values():
+                place.discard(if_idle=True)
+        return self._places[key]
 
     def give_up(self) -> None:
         """End everything without waiting."""
-        for retry in self._retries.values():
-            retry.cancel()
-        for server in self._servers.values():
-            server.give_up()
+        for place in self._places.values():
+            place.give_up()
+        self._held.clear()
 
     async def close(self) -> None:
-        """End everything; the next request opens it again."""
+        """End everything and wait for it; the next request opens it again."""
         self.give_up()
-        self._listings.clear()
-        self._stale.clear()
-        self._failed.clear()
-        self._held.clear()
-        await asyncio.gather(*(server.close() for server in self._servers.values()))
-
-    async def _load(self, key: _Key, user_id: str | None) -> None:
-        server = self._servers[key[0]]
-        config = server.config
-        self._stale.discard(key)
-        try:
-            found = Listing(config, await server.tools(user_id))
-            self._failed.pop(key, None)
-        except ServerUnavailable as error:
-            found = self._fail(key, config, str(error))
-        except Exception as error:
-            log.debug("MCP server %s", config.name, exc_info=error)
-            found = self._fail(key, config, _told(error))
-        if found != self._listings.get(key):  # an equal one stays, and with it the catalog
-            self._listings[key] = found
-            self._held.clear()
-
-    def _fail(self, key: _Key, config: ServerConfig, why: str) -> Listing:
-        """A server that was there keeps its tools: it may be back at the next call."""
-        self._failed[key] = time.monotonic()
-        known = self._listings.get(key)
-        tools = known.tools if known is not None else ()
-        return Listing(config, tools, _away(config, why) if tools else _warning(config, why))
-
-    def _is_retried(self, key: _Key) -> bool:
-        return key in self._failed and not self._servers[key[0]].config.problem
-
-    def _retry(self, key: _Key, user_id: str | None) -> None:
-        busy = key in self._retries and not self._retries[key].done()
-        if busy or not self._is_retried(key):
-            return
-        if time.monotonic() - self._failed[key] >= self._retry_after:
-            self._retries[key] = asyncio.create_task(self._load(key, user_id))
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:300]
-
-
-def _away(config: ServerConfig, why: str) -> str:
-    return (
-        f"MCP server {config.name!r} has gone away: {config.masked(why)}. Calls of its tools fail "
-        "until it is back; start it again, or switch it off with enabled: false."
-    )
-
-
-def _warning(config: ServerConfig, why: str) -> str:
-    return (
-        f"MCP server {config.name!r} is left out: {config.masked(why)}. Its tools are missing; "
-        "mend its entry in the MCP configuration or start the server, or switch it off with "
-        "enabled: false."
-    )
+        await asyncio.gather(*(place.gone() for place in self._places.values()))

@@ -24,9 +24,8 @@ from mcp.shared.exceptions import McpError
 from . import http
 from .call import Asked, Lost, ServerCall, ServerUnavailable
 from .config import ServerConfig
-from .marks import mark_of
 from .stdio import Stderr, process
-from .talk import LOST, Reply, Session, Talk, Ticket
+from .talk import LOST, Reply, Session, Talks, Ticket, mark_of
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +35,6 @@ _SESSION_GONE: Final = 32600
 
 _IDLE: Final = 900.0
 _LAST_WORDS: Final = 0.5
-_GRACE: Final = 1.0
-"""Seconds a server gets to answer a withdrawn request before its connection is closed."""
-
-_NOBODY: Final = "nobody can be asked"
-_UNCLEAR: Final = "several runs use this server, so it is not clear who would have to be asked"
-_MOST_PARKED: Final = 64
-
 _RESERVED: Final = frozenset({"callbacks", "config", "run_manager", "runtime"})
 """Arguments that LangChain would take for its own; they reach the server all the same."""
 
@@ -71,7 +63,6 @@ class Connection:
         self._changed = changed
         self._stderr = Stderr()
         self._session: Session | None = None
-        self._http: http.Client | None = None
         self._tools: tuple[dict[str, Any], ...] = ()
         self._changes = 0
         self._listed = 0
@@ -81,10 +72,7 @@ class Connection:
         self._forgotten = False
         self._doubted = False
         self._under_way: set[asyncio.Future[Any]] = set()
-        self._talks: list[Talk] = []
-        self._parked: dict[str, Talk] = {}
-        self._all_parked = parked
-        self._withdrawals: set[asyncio.Task[None]] = set()
+        self._talks = Talks(config, parked)
         self._used = time.monotonic()
         self._why = "it closed the connection"
         # In an empty context: the one of the first run, and what it holds, would live as long.
@@ -105,7 +93,8 @@ class Connection:
     @property
     def idle(self) -> bool:
         """Whether nobody has used it for a quarter of an hour."""
-        return not self._under_way and time.monotonic() - self._used > _IDLE
+        busy = self._under_way or self._talks.waiting
+        return not busy and time.monotonic() - self._used > _IDLE
 
     async def _own(self, user_id: str | None) -> None:
         try:
@@ -127,27 +116,27 @@ class Connection:
         config = self._config
         async with contextlib.AsyncExitStack() as stack:
             streams: Any
+            free = None
             if config.transport == "stdio":
                 streams = process(config, self._stderr, self._over.set)
             elif config.transport == "sse":
                 streams = sse_client(config.url, **http.authentication(config, user_id))
             else:
                 client = await asyncio.to_thread(http.Client, config, user_id, self._doubt)
-                self._http = await stack.enter_async_context(client)
+                await stack.enter_async_context(client)
+                free = client.give_up
                 streams = streamable_http_client(config.url, http_client=client)
             read, write, *_ = await stack.enter_async_context(streams)
             session = Session(
-                read, write, elicitation_callback=self._elicited, logging_callback=self._logged,
-                message_handler=self._hear,
+                read, write, elicitation_callback=self._talks.elicited,
+                logging_callback=self._talks.logged, message_handler=self._hear,
             )  # fmt: skip
+            session.free = free
             yield await stack.enter_async_context(session)
 
     def _end(self) -> None:
         self._over.set()
-        for key in list(self._parked):
-            self._unpark(key)
-        for withdrawal in self._withdrawals:
-            withdrawal.cancel()
+        self._talks.close()
         if not self._ready.done():
             self._ready.set_result(None)
         elif not self._left:
@@ -158,33 +147,6 @@ class Connection:
         if isinstance(root, types.ToolListChangedNotification):
             self._changes += 1
             self._changed()
-
-    async def _logged(self, params: types.LoggingMessageNotificationParams) -> None:
-        """Tell a log message to the run it belongs to, as far as that can be known."""
-        said = params.data if isinstance(params.data, str) else json.dumps(params.data, default=str)
-        text = self._config.masked(said)
-        log.debug("MCP server %s: %s", self._config.name, text)
-        if talks := self._of_one_thread():
-            talks[0].call.tell(
-                "server_log", server=self._config.name, level=params.level, text=text
-            )
-
-    def _of_one_thread(self) -> list[Talk]:
-        """The calls under way that wait for nobody, if it is clear whose they are."""
-        talks = [talk for talk in self._talks if not talk.form.done()]
-        return talks if len({talk.call.thread for talk in talks}) == 1 else []
-
-    async def _elicited(
-        self,
-        context: object,  # noqa: ARG002 - the client's signature
-        params: types.ElicitRequestParams,
-    ) -> types.ElicitResult:
-        """Park the call in which the server asks; where nobody can be asked, decline at once."""
-        talks = self._of_one_thread()
-        if talks and talks[0].call.can_ask and talks[0].call.key:
-            return await talks[0].asks(params)
-        why = _NOBODY if talks else _UNCLEAR
-        return types.ElicitResult(action="decline", _meta={"loopwright/reason": why})
 
     def _doubt(self) -> None:
         self._doubted = True
@@ -277,22 +239,16 @@ class Connection:
         Not `session.call_tool`: that one raises when the structured part of an answer does not fit
         the declared output schema, although the tool has run.
         """
-        self._let_go(call)
-        talk = self._unpark(call.key)
-        if talk is None:
-            talk = Talk(call, self._live, self._config.masked)
-        else:
-            talk.go_on(call)
-        self._talks.append(talk)
+        talk = self._talks.begin(call, self._live)
         try:
             reply: Reply = await self._request(talk.request, talk.ticket, talk.form)
         except Asked:
-            self._park(talk)
+            self._talks.park(talk)
             raise
         except McpError as error:
             return {"content": [_text(error.error.message)], "isError": True}
         finally:
-            self._talks.remove(talk)
+            self._talks.end(talk)
         return reply.model_dump()
 
     async def usable(self) -> bool:
@@ -338,7 +294,7 @@ class Connection:
                 await asyncio.wait({request}, timeout=_LAST_WORDS)
         except asyncio.CancelledError:
             self._doubted = True
-            self._withdraw(ticket)
+            self._live.withdraw(ticket)
             raise
         finally:
             over.cancel()
@@ -347,35 +303,6 @@ class Connection:
             self._under_way.discard(request)
             self._used = time.monotonic()
         return self._result(request)
-
-    def _park(self, talk: Talk) -> None:
-        self._parked[talk.call.key] = talk
-        self._all_parked.add(talk.call.key)
-
-    def _unpark(self, key: str) -> Talk | None:
-        self._all_parked.discard(key)
-        return self._parked.pop(key, None)
-
-    def _let_go(self, call: ServerCall) -> None:
-        """Withdraw what earlier turns of a thread have left parked, and the oldest of too many."""
-        oldest = list(self._parked)[:-_MOST_PARKED]
-        for key, talk in list(self._parked.items()):
-            left = talk.call.thread == call.thread and talk.call.turn != call.turn
-            if left or key in oldest:
-                self._unpark(key)
-                talk.request.cancel()
-                self._withdraw(talk.ticket)
-
-    def _withdraw(self, ticket: Ticket) -> None:
-        withdrawal = asyncio.create_task(self._withdrawn(ticket))
-        self._withdrawals.add(withdrawal)
-        withdrawal.add_done_callback(self._withdrawals.discard)
-
-    async def _withdrawn(self, ticket: Ticket) -> None:
-        await self._live.withdraw(ticket)
-        if self._http is not None and ticket.id is not None:
-            await asyncio.sleep(_GRACE)
-            self._http.give_up(ticket.id)
 
     def _result(self, request: asyncio.Future[Any]) -> Any:
         if not request.done() or request.cancelled():

@@ -22,7 +22,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from .config import ServerConfig
-from .marks import failed
+from .talk import failed
 
 log = logging.getLogger(__name__)
 

@@ -1,22 +1,62 @@
-"""What is said on a session: requests that can be withdrawn, and calls in which a server asks."""
+"""What is said on a session: requests that can be withdrawn, and calls in which a server asks.
+
+And what the transports say in the place of an answer that does not come.
+"""
 
 import asyncio
 import contextlib
+import json
+import logging
+import uuid
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import anyio
 from mcp import ClientSession, types
+from mcp.shared.exceptions import McpError
 from pydantic import BaseModel, ConfigDict
 
 from .call import ServerCall
+from .config import ServerConfig
+
+log = logging.getLogger(__name__)
 
 LOST: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 """Raised when a request cannot be handed to a connection that has ended."""
 
-DECLINED: Final = {"action": "decline"}
+_GRACE: Final = 1.0
+"""Seconds a server gets to answer a withdrawn request before its connection is freed."""
+
+_DECLINED: Final = {"action": "decline"}
+_NOBODY: Final = "nobody can be asked, or it is not clear who: several runs use this server"
+_MOST_PARKED: Final = 64
+
+_MARK: Final = f"loopwright-{uuid.uuid4().hex}"
+"""Nobody else knows it, so no server can pass an error of its own off as one of ours."""
 
 _R = TypeVar("_R", bound=BaseModel)
+
+
+def failed(
+    request: types.RequestId, why: str, *, sent: bool, forgotten: bool = False
+) -> types.JSONRPCMessage:
+    """The answer to a request that gets no other.
+
+    Args:
+        request: Its id.
+        why: The reason, for the user.
+        sent: Whether the server may have carried the request out.
+        forgotten: Whether the server seems to have forgotten the session.
+    """
+    data = {_MARK: {"sent": sent, "forgotten": forgotten}}
+    error = types.ErrorData(code=types.CONNECTION_CLOSED, message=why, data=data)
+    return types.JSONRPCMessage(types.JSONRPCError(jsonrpc="2.0", id=request, error=error))
+
+
+def mark_of(error: BaseException) -> dict[str, bool] | None:
+    """`sent` and `forgotten` of an error made by `failed`; None for any other."""
+    data: Any = error.error.data if isinstance(error, McpError) else None
+    return data.get(_MARK) if isinstance(data, dict) else None
 
 
 class Reply(BaseModel):
@@ -32,7 +72,13 @@ class Ticket:
 
 
 class Session(ClientSession):
-    """The client's session; its requests can be withdrawn, and no question holds up its reading."""
+    """The client's session; its requests can be withdrawn, and no question holds up its reading.
+
+    Attributes:
+        free: Frees the connection of a request whose answer nobody waits for any more.
+    """
+
+    free: Callable[[types.RequestId], None] | None = None
 
     async def ask(self, request: Any, result: type[_R], ticket: Ticket, progress: Any = None) -> _R:
         """Send a request and wait for its answer."""
@@ -41,15 +87,22 @@ class Session(ClientSession):
             types.ClientRequest(request), result, progress_callback=progress
         )
 
-    async def withdraw(self, ticket: Ticket) -> None:
-        """Tell the server that nobody waits for an answer any more."""
+    def withdraw(self, ticket: Ticket) -> None:
+        """Tell the server that nobody waits for an answer any more, and free what it holds."""
         if ticket.id is not None:
-            params = types.CancelledNotificationParams(
-                requestId=ticket.id, reason="the caller no longer waits for the answer"
-            )
-            notice = types.CancelledNotification(params=params)
-            with contextlib.suppress(*LOST):
-                await self.send_notification(types.ClientNotification(notice))
+            with contextlib.suppress(RuntimeError):  # the session has ended, and with it all of it
+                self._task_group.start_soon(self._withdrawn, ticket.id)
+
+    async def _withdrawn(self, request: int) -> None:
+        params = types.CancelledNotificationParams(
+            requestId=request, reason="the caller no longer waits for the answer"
+        )
+        notice = types.CancelledNotification(params=params)
+        with contextlib.suppress(*LOST):
+            await self.send_notification(types.ClientNotification(notice))
+        if self.free is not None:
+            await asyncio.sleep(_GRACE)
+            self.free(request)
 
     async def _received_request(self, responder: Any) -> None:
         """Let a human take their time: the loop that reads must not wait for the answer."""
@@ -64,7 +117,7 @@ class Session(ClientSession):
 
 
 class Talk:
-    """A call under way, and what its server tells and asks meanwhile.
+    """A call under way.
 
     Attributes:
         call: The call, as whoever waits for it now has made it.
@@ -95,7 +148,7 @@ class Talk:
         self.call, before = call, self._reply
         self.form, self._reply = asyncio.Future(), asyncio.Future()
         if before is not None and not before.done():
-            before.set_result(dict(call.reply or DECLINED))
+            before.set_result(dict(call.reply or _DECLINED))
 
     async def asks(self, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Say what the server asks, and wait until a human has answered."""
@@ -104,9 +157,91 @@ class Talk:
         else:
             about = {"schema": params.requestedSchema}
         self.form.set_result({"message": self._masked(params.message), **about})
-        answer = await self._reply if self._reply is not None else DECLINED
+        answer = await self._reply if self._reply is not None else _DECLINED
         return types.ElicitResult.model_validate(answer)
 
     async def _progress(self, done: float, total: float | None, message: str | None) -> None:
         text = self._masked(message or "")
         self.call.tell("tool_progress", progress=done, total=total, message=text)
+
+
+class Talks:
+    """The calls under way on one session, and those that wait for a human."""
+
+    def __init__(self, config: ServerConfig, parked: set[str]) -> None:
+        """Begin with none; `parked` takes the keys of those that wait."""
+        self._config = config
+        self._now: list[Talk] = []
+        self._keys = parked
+        self._parked: dict[str, Talk] = {}
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a call waits for a human."""
+        return bool(self._parked)
+
+    def begin(self, call: ServerCall, session: Session) -> Talk:
+        """Send a call, or take up the parked one of its key."""
+        self._let_go(call, session)
+        talk = self._unpark(call.key)
+        if talk is None:
+            talk = Talk(call, session, self._config.masked)
+        else:
+            talk.go_on(call)
+        self._now.append(talk)
+        return talk
+
+    def end(self, talk: Talk) -> None:
+        """Take note that nobody waits for the call now."""
+        self._now.remove(talk)
+
+    def park(self, talk: Talk) -> None:
+        """Keep a call until a human has answered its server."""
+        self._parked[talk.call.key] = talk
+        self._keys.add(talk.call.key)
+
+    def _unpark(self, key: str) -> Talk | None:
+        self._keys.discard(key)
+        return self._parked.pop(key, None)
+
+    def _let_go(self, call: ServerCall, session: Session) -> None:
+        """Withdraw what earlier turns of a thread have left parked, and the oldest of too many."""
+        oldest = list(self._parked)[:-_MOST_PARKED]
+        for key, talk in list(self._parked.items()):
+            left = talk.call.thread == call.thread and talk.call.turn != call.turn
+            if left or key in oldest:
+                self._unpark(key)
+                talk.request.cancel()
+                session.withdraw(talk.ticket)
+
+    def close(self) -> None:
+        """Forget those that wait: the session has ended."""
+        for key in list(self._parked):
+            self._unpark(key)
+
+    async def logged(self, params: types.LoggingMessageNotificationParams) -> None:
+        """Tell a log message to the run it belongs to, as far as that can be known."""
+        said = params.data if isinstance(params.data, str) else json.dumps(params.data, default=str)
+        text, server = self._config.masked(said), self._config.name
+        log.debug("MCP server %s: %s", server, text)
+        for talk in self._of_one_thread()[:1]:
+            talk.call.tell("server_log", server=server, level=params.level, text=text)
+
+    async def elicited(
+        self,
+        context: object,  # noqa: ARG002 - the client's signature
+        params: types.ElicitRequestParams,
+    ) -> types.ElicitResult:
+        """Let the call ask in which the server does; where nobody can be asked, decline at once."""
+        for talk in self._of_one_thread()[:1]:
+            if talk.call.can_ask and talk.call.key:
+                return await talk.asks(params)
+        return types.ElicitResult(action="decline", _meta={"loopwright/reason": _NOBODY})
+
+    def _of_one_thread(self) -> list[Talk]:
+        """The calls under way that wait for nobody, if it is clear whose they are.
+
+        The protocol does not say in which call a server speaks.
+        """
+        talks = [talk for talk in self._now if not talk.form.done()]
+        return talks if len({talk.call.thread for talk in talks}) == 1 else []
