@@ -299,7 +299,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         are: a new checkpoint would give every waiting task another id and orphan its question.
 
         Raises:
-            ThreadIncompatible: a newer version of the package saved the thread.
+            ThreadIncompatible: a version of the package saved the thread that cannot be read here.
         """
         update = {**await self._migrated(run, head), **self._cut_off(run, head)}
         if update and run.saver is not None:
@@ -313,7 +313,8 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         if "schema_version" not in self.channels or version == SCHEMA_VERSION:
             return {}
         state = await self.aget_state(run.where())
-        return {k: v for k, v in (migrate(state.values) or {}).items() if k in self.channels}
+        update = migrate(state.values, thread=run.thread)
+        return {key: value for key, value in update.items() if key in self.channels}
 
     def _cut_off(self, run: Run, head: Head) -> dict[str, Any]:
         """What a turn had finished that a new message ends before its time; a resume finds it."""

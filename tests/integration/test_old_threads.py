@@ -1,15 +1,13 @@
 """Threads that an earlier version, another graph or another provider left behind."""
 
-import shutil
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.graph import END, START
+from langgraph.graph import START
 from langgraph.types import Command, interrupt
 
 from loopwright import (
+    Context,
     ScriptedModel,
     ThreadIncompatible,
     build_plan_execute_verify,
@@ -18,51 +16,25 @@ from loopwright import (
 from loopwright.doors.graph import LoopBuilder
 from loopwright.doors.threads import list_threads
 from loopwright.prompts.sections import read_json
-from loopwright.state.messages import Messages
+from loopwright.state.loop import PlanState
+from loopwright.state.migrations import SCHEMA_VERSION
 from support import killed
 from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
 GOAL = {"messages": [{"role": "user", "content": "Who owns it, and what does it cost?"}]}
-TODOS = [
-    {"id": "1", "description": "Find the owner", "status": "done", "result": "Ada"},
-    {"id": "2", "description": "Find the price", "status": "executing"},
-]
 
 
-@dataclass(kw_only=True)
-class OldState:
-    """What version 0 kept: fewer fields, other words, plain channels."""
+def other_graph(durability, waits_at):
+    """A graph with other nodes, which stops with a question at one of them."""
 
-    messages: Messages = field(default_factory=list)
-    request: str = ""
-    todos: list[dict[str, Any]] = field(default_factory=list)
-    evidence: list[dict[str, Any]] = field(default_factory=list)
-    planning: str = ""
-    missing: list[str] = field(default_factory=list)
-
-
-def old_graph(durability, waits_at, **values):
-    """A graph of version 0 that stops with a question at one node."""
-
-    async def intake(state: OldState) -> dict[str, Any]:
-        return {"request": state.messages[-1].text}
-
-    async def planner(state: OldState) -> dict[str, Any]:
-        return values
-
-    async def waiting(state: OldState) -> dict[str, Any]:
+    async def waiting(state: PlanState) -> dict[str, Any]:
         interrupt({"question": "go on?"})
         return {}
 
-    builder = LoopBuilder(OldState)
-    builder.add_node("intake", intake)
-    builder.add_node("planner", planner)
+    builder = LoopBuilder(PlanState)
     builder.add_node(waits_at, waiting)
-    builder.add_edge(START, "intake")
-    builder.add_edge("intake", "planner")
-    builder.add_edge("planner", waits_at)
-    builder.add_edge(waits_at, END)
+    builder.add_edge(START, waits_at)
     return builder.compile(durability.checkpointer, store=durability.store)
 
 
@@ -93,87 +65,45 @@ def new_graph(durability):
     return build_plan_execute_verify(model=model(), tools=[look], durability=durability)
 
 
-def left_behind(tmp_path, waits_at, **values):
-    with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability:
-        old_graph(durability, waits_at, **values).invoke(GOAL, THREAD)
-    return open_durability(f"sqlite:///{tmp_path / 'threads.db'}")
+@pytest.fixture
+def durability(tmp_path):
+    with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as opened:
+        yield opened
 
 
-@pytest.mark.req("P-07")
-def test_a_question_of_version_0_is_answered_and_the_run_ends_right(tmp_path):
-    with left_behind(tmp_path, "ask_user", planning="ask", missing=["Which one?"]) as durability:
-        graph = new_graph(durability)
-        assert len(graph.get_state(THREAD).interrupts) == 1
-        outcome = graph.invoke(Command(resume="respond: the red one"), THREAD)["outcome"]
-        assert graph.get_state(THREAD).values["schema_version"] == 1
-    assert outcome["status"] == "complete"
-    assert [t["attempts"] for t in outcome["tasks"]] == [1, 1]
-
-
-@pytest.mark.req("P-07")
-def test_a_database_of_version_0_is_answered_and_the_run_ends_right(tmp_path):
-    """A file that was written without this package; `make_version_0.py` beside it tells how."""
-    old, path = Path(__file__).parents[1] / "fixtures" / "version_0.db", tmp_path / "threads.db"
-    shutil.copy(old, path)
-    thread = {"configurable": {"thread_id": "old"}}
-    with open_durability(f"sqlite:///{path}") as durability:
-        (listed,) = list_threads(durability)
-        assert (listed.thread_id, listed.waiting, listed.next) == ("old", True, ("ask_user",))
-        graph = new_graph(durability)
-        saved = graph.get_state(thread)
-        assert "schema_version" not in saved.values
-        assert [t["status"] for t in saved.values["todos"]] == ["done", "executing"]
-        (question,) = saved.interrupts
-        assert question.value == {"question": "Which lamp do you mean?"}
-        outcome = graph.invoke(Command(resume="respond: the red one"), thread)["outcome"]
-        after = graph.get_state(thread)
-    assert (outcome["status"], outcome["answer"]) == ("complete", "Ada owns it, 7 euro.")
-    assert [(t["id"], t["status"], t["attempts"]) for t in outcome["tasks"]] == [
-        ("1", "completed", 0),
-        ("2", "completed", 1),
-    ]
-    assert after.values["schema_version"] == 1
-    assert after.values["answers"][0]["answer"] == "the red one"
-    assert (after.next, after.interrupts) == ((), ())
-    assert after.values["messages"][0].id == "message-1"
-
-
-@pytest.mark.req("P-07")
-@pytest.mark.parametrize("waits_at", ["review_plan", "work"])
-def test_tasks_of_version_0_go_on_under_todays_words(tmp_path, waits_at):
-    """What was done stays done, what was under way runs."""
-    found = {
-        "id": "1.1.0", "task": "1", "call_id": "c", "tool": "look",
-        "arguments": {"name": "owner"}, "status": "success", "result": "Ada",
-    }  # fmt: skip
-    with left_behind(
-        tmp_path, waits_at, planning="review", todos=TODOS, evidence=[found]
-    ) as durability:
-        graph = new_graph(durability)
-        given = Command(resume="approve") if waits_at == "review_plan" else None
-        outcome = graph.invoke(given, THREAD)["outcome"]
-        asked = graph.get_state(THREAD).values
-    assert outcome["status"] == "complete"
-    assert [(t["id"], t["status"], t["attempts"]) for t in outcome["tasks"]] == [
-        ("1", "completed", 0),
-        ("2", "completed", 1),
-    ]
-    assert outcome["tasks"][0]["result"] == "Ada"
-    assert asked["cycles"] == 1
-
-
-@pytest.mark.req("P-07")
-@pytest.mark.parametrize(
+GIVEN = pytest.mark.parametrize(
     "given", [None, Command(resume="approve"), GOAL], ids=["go on", "answer", "message"]
 )
-def test_a_thread_that_waits_at_an_unknown_node_is_refused_by_name(tmp_path, given):
-    with left_behind(tmp_path, "ponder", todos=TODOS) as durability:
-        graph = new_graph(durability)
-        with pytest.raises(ThreadIncompatible, match=r"'ponder'.*plan_execute_verify"):
-            graph.invoke(given, THREAD)
-        with pytest.raises(ThreadIncompatible):
-            list(graph.stream(given, THREAD))
-        assert old_graph(durability, "ponder").get_state(THREAD).next == ("ponder",)
+
+
+@pytest.mark.req("P-07")
+@GIVEN
+def test_a_thread_of_an_earlier_version_is_refused_and_stays_as_it_is(
+    durability, monkeypatch, given
+):
+    review, graph = Context(review_plan=True), new_graph(durability)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("loopwright.turn.begin.SCHEMA_VERSION", SCHEMA_VERSION - 1)
+        assert graph.invoke(GOAL, THREAD, context=review)["__interrupt__"]
+    before = graph.get_state(THREAD)
+    with pytest.raises(ThreadIncompatible, match=r"'t' was saved by an earlier .* new thread\.$"):
+        graph.invoke(given, THREAD, context=review)
+    after = graph.get_state(THREAD)
+    assert (after.config, after.interrupts) == (before.config, before.interrupts)
+    (listed,) = list_threads(durability)
+    assert (listed.thread_id, listed.waiting, listed.next) == ("t", True, ("review_plan",))
+
+
+@pytest.mark.req("P-07")
+@GIVEN
+def test_a_thread_that_waits_at_an_unknown_node_is_refused_by_name(durability, given):
+    other_graph(durability, "ponder").invoke(GOAL, THREAD)
+    graph = new_graph(durability)
+    with pytest.raises(ThreadIncompatible, match=r"'ponder'.*plan_execute_verify"):
+        graph.invoke(given, THREAD)
+    with pytest.raises(ThreadIncompatible):
+        list(graph.stream(given, THREAD))
+    assert other_graph(durability, "ponder").get_state(THREAD).next == ("ponder",)
 
 
 def test_the_same_call_id_in_every_turn_is_only_data(tmp_path):

@@ -19,7 +19,7 @@ from loopwright.state.errors import (
     ThreadIncompatible,
     ThreadNotFound,
 )
-from loopwright.state.migrations import SCHEMA_VERSION
+from loopwright.state.migrations import MIGRATIONS, SCHEMA_VERSION
 from loopwright.state.outcome import RESUMABLE
 from loopwright.state.questions import Answer
 from support.toy_graphs import ToyInput, ToyState, ask, asker, end, greet, greeter, hello, on
@@ -143,17 +143,31 @@ def test_a_half_filled_join_the_graph_lacks_is_an_error(database):
 @dataclass(kw_only=True)
 class OldState(ToyState):
     todos: list[dict[str, Any]] = field(default_factory=list)
+    schema_version: int = 0
 
 
 @dataclass(kw_only=True)
 class NewState(OldState):
-    schema_version: int = 0
     added: str = "default"
+
+
+OLD = SCHEMA_VERSION - 1
+
+
+@pytest.fixture
+def migration(monkeypatch):
+    """An example of a step: an older version had other words."""
+
+    def step(values: Any) -> dict[str, Any]:
+        return {"todos": [{**todo, "status": "pending"} for todo in values["todos"]]}
+
+    monkeypatch.setitem(MIGRATIONS, OLD, step)
 
 
 def planned(schema: type[OldState], seen: list[Any]) -> LoopBuilder[Any, Any, Any, Any]:
     async def plan(state: OldState) -> dict[str, Any]:
-        return {"todos": [{"id": "1", "description": "dig", "status": "executing"}]}
+        version = SCHEMA_VERSION if schema is NewState else OLD
+        return {"todos": [{"id": "1", "status": "executing"}], "schema_version": version}
 
     async def work(state: OldState) -> dict[str, Any]:
         answers = [interrupt("first"), interrupt("second")]
@@ -170,7 +184,8 @@ def planned(schema: type[OldState], seen: list[Any]) -> LoopBuilder[Any, Any, An
 
 
 @pytest.mark.req("P-07")
-def test_a_thread_of_schema_0_that_waits_resumes_under_the_present_one(tmp_path):
+@pytest.mark.usefixtures("migration")
+def test_a_thread_of_an_old_schema_that_waits_resumes_under_the_present_one(tmp_path):
     url = f"sqlite:///{tmp_path}/old.db"
     seen: list[Any] = []
     with open_durability(url) as database:
@@ -189,10 +204,11 @@ def test_a_thread_of_schema_0_that_waits_resumes_under_the_present_one(tmp_path)
     assert result["log"] == ["a", "b"]
     assert result["schema_version"] == SCHEMA_VERSION
     assert seen[-1].added == "default"
-    assert [(todo["status"], todo["attempts"]) for todo in seen[-1].todos] == [("pending", 0)]
+    assert [todo["status"] for todo in seen[-1].todos] == ["pending"]
 
 
 @pytest.mark.req("P-07")
+@pytest.mark.usefixtures("migration")
 def test_a_new_message_migrates_too(database):
     planned(OldState, []).compile(database.checkpointer).invoke(hello(), on("t"))
     graph = planned(NewState, []).compile(database.checkpointer)
@@ -202,6 +218,7 @@ def test_a_new_message_migrates_too(database):
     assert len(state.values["messages"]) == 2
 
 
+@pytest.mark.usefixtures("migration")
 def test_an_update_given_with_the_resume_survives_the_migration(database):
     planned(OldState, []).compile(database.checkpointer).invoke(hello(), on("t"))
     graph = planned(NewState, []).compile(database.checkpointer)
@@ -209,6 +226,17 @@ def test_an_update_given_with_the_resume_survives_the_migration(database):
     result = graph.invoke(Command(resume="b", update={"log": ["late"]}), on("t"))
     assert (result["added"], result["schema_version"]) == ("by hand", SCHEMA_VERSION)
     assert result["log"] == ["late", "a", "b"]
+
+
+@pytest.mark.req("P-07")
+@pytest.mark.parametrize("given", [None, Command(resume="a"), hello()], ids=["on", "answer", "new"])
+def test_a_thread_of_an_older_package_is_refused_in_one_sentence(database, given):
+    planned(OldState, []).compile(database.checkpointer).invoke(hello(), on("t"))
+    graph = planned(NewState, []).compile(database.checkpointer)
+    said = rf"Thread 't' was saved by an earlier version \(schema {OLD}\), .* start a new thread\."
+    with pytest.raises(ThreadIncompatible, match=said):
+        graph.invoke(given, on("t"))
+    assert graph.get_state(on("t")).next == ("work",), "what is saved can still be looked at"
 
 
 @pytest.mark.req("P-07")

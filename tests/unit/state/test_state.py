@@ -10,6 +10,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import StateGraph
 from pydantic import ValidationError
 
+from loopwright.state import migrations
 from loopwright.state.context import DEFAULTS, Context
 from loopwright.state.errors import ThreadIncompatible
 from loopwright.state.loop import (
@@ -21,7 +22,7 @@ from loopwright.state.loop import (
     TaskState,
     TaskUpdate,
 )
-from loopwright.state.migrations import SCHEMA_VERSION, migrate
+from loopwright.state.migrations import MIGRATIONS, SCHEMA_VERSION, migrate
 from loopwright.state.react import ReactState, ReactUpdate
 from loopwright.state.spend import add_spend, model_spend
 
@@ -102,21 +103,17 @@ def test_spend_adds_up_in_any_grouping(a, b, c):
 
 
 @pytest.mark.req("P-07")
-def test_values_of_version_0_are_brought_up_to_date():
-    old = {"todos": [{"id": "1", "description": "x", "status": "executing"}]}
-    update = migrate(old)
-    assert update["schema_version"] == SCHEMA_VERSION
-    assert update["todos"][0]["status"] == "pending"
-    assert update["todos"][0]["rounds"] == 0
-    assert update["evidence"] == []
-    assert migrate({**old, **update}) is None
-    finished = {"todos": [{"id": "1", "description": "x", "status": "done", "result": "7"}]}
-    assert [r["id"] for r in migrate(finished)["evidence"]] == ["1.report"]
-    odd = [None, "x", {"status": "weird", "inputs": None}, {"id": 7, "rounds": None}]
-    mended = migrate({"todos": odd, "evidence": [{"id": "e"}]})["todos"]
-    assert [(t["id"], t["status"], t["inputs"], t["rounds"]) for t in mended] == [
-        ("1", "pending", "", 0),
-        ("7", "pending", "", 0),
-    ]
+def test_saved_values_are_led_from_version_to_version_or_refused(monkeypatch):
+    now = SCHEMA_VERSION + 2
+    monkeypatch.setattr(migrations, "SCHEMA_VERSION", now)
+    assert migrate({"schema_version": now}, thread="t") == migrate({}, thread="t") == {}
+    old = {"schema_version": now - 2, "a": 1}
+    with pytest.raises(ThreadIncompatible, match=rf"'t' .* \(schema {now - 2}\).* new thread"):
+        migrate(old, thread="t")
+    monkeypatch.setitem(MIGRATIONS, now - 2, lambda values: {"b": values["a"] + 1})
+    with pytest.raises(ThreadIncompatible, match=rf"\(schema {now - 2}\)"):
+        migrate(old, thread="t")
+    monkeypatch.setitem(MIGRATIONS, now - 1, lambda values: {"c": values["b"] + 1})
+    assert migrate(old, thread="t") == {"b": 2, "c": 3, "schema_version": now}
     with pytest.raises(ThreadIncompatible, match="upgrade loopwright"):
-        migrate({"schema_version": SCHEMA_VERSION + 1})
+        migrate({"schema_version": now + 1}, thread="t")
