@@ -7,10 +7,10 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib import import_module
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
@@ -30,8 +30,8 @@ _FORMS: Final = "sqlite:///FILE, sqlite:////ABSOLUTE/FILE, sqlite:///:memory: or
 
 
 @dataclass(frozen=True, kw_only=True)
-class Durability:
-    """An open database.
+class Durability(AbstractContextManager["Durability"]):
+    """An open database, which may be used for the length of a block.
 
     Attributes:
         url: what it was opened by.
@@ -52,16 +52,7 @@ class Durability:
         for close in self.closers:
             close()
 
-    def __enter__(self) -> Self:
-        """Use it for the length of a block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close at the end of the block."""
         self.close()
 

@@ -49,14 +49,41 @@ class Locks(Protocol):
         """
 
 
+class _Entry:
+    """What other runs of this process see of the one that holds a thread."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.unlock: Release | None = None
+        self.over = False
+        self.gone = threading.Event()
+        self._process = os.getpid()
+
+    def leave(self) -> None:
+        if os.getpid() != self._process:  # a forked child's copy: the lock is its parent's
+            return
+        try:
+            if self.unlock is not None:
+                self.unlock()
+        finally:
+            _here.pop(self.key, None)
+            self.gone.set()
+
+
+_here: dict[Key, _Entry] = {}
+"""The threads that are held by runs of this process."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_here.clear)
+
+
 class Held:
     """A thread that is held; it is let go at the latest when nobody refers to this any more."""
 
-    def __init__(self, entry: "_Entry", release: Release) -> None:
-        """Take over what `release` lets go."""
+    def __init__(self, entry: _Entry) -> None:
+        """Take over what the entry locks."""
         self._entry = entry
-        self._release = release
-        self._lost = weakref.finalize(self, _release_lost, release)
+        self._lost = weakref.finalize(self, _leave_lost, entry)
         self._lost.atexit = False  # the end of a process lets go by itself
 
     @contextmanager
@@ -70,7 +97,16 @@ class Held:
     def release(self) -> None:
         """Let go; a second call does nothing."""
         if self._lost.detach() is not None:
-            self._release()
+            self._entry.leave()
+
+
+def _leave_lost(entry: _Entry) -> None:
+    """Let go of what a generator held that nobody will ever close.
+
+    In a thread of its own: the garbage collector calls from anywhere, also from within `leave`.
+    """
+    with suppress(RuntimeError):  # the process is ending
+        threading.Thread(target=entry.leave, name="loopwright-unlock", daemon=True).start()
 
 
 @asynccontextmanager
@@ -110,94 +146,32 @@ async def _let_go(held: Held) -> None:
         await asyncio.shield(releasing)
 
 
-class _Entry:
-    """What other runs of this process see of the one that holds a thread."""
-
-    def __init__(self) -> None:
-        self.over = False
-        self.gone = threading.Event()
-
-
-class _Entries:
-    """The threads that are held by runs of this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._by_key: dict[Key, _Entry] = {}
-
-    def enter(self, key: Key) -> _Entry | None:
-        """A new entry, None where there is one."""
-        with self._lock:
-            if key in self._by_key:
-                return None
-            return self._by_key.setdefault(key, _Entry())
-
-    def leave(self, key: Key) -> None:
-        with self._lock:
-            entry = self._by_key.pop(key, None)
-        if entry is not None:
-            entry.gone.set()
-
-    def at(self, key: Key) -> _Entry | None:
-        with self._lock:
-            return self._by_key.get(key)
-
-    def forget(self) -> None:
-        """In a forked child: it holds nothing, and the lock may be held by nobody."""
-        self._lock, self._by_key = threading.Lock(), {}
-
-
-_entries = _Entries()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_entries.forget)
-
-
 def _take(saver: Keeper, thread: str, place: str) -> Held:
     at, locks = _locks_of(saver)
-    name = f"{thread}\n{place}" if place else thread
-    entry = _entries.enter((at, name))
-    if entry is None:
+    name = _name(thread, place)
+    entry = _Entry((at, name))
+    if _here.setdefault(entry.key, entry) is not entry:
         raise _busy(thread, f"process {os.getpid()}")
-    taken: Release | str = ""
+    taken: Release | str | None = ""
     try:
-        taken = locks.take(name) if locks is not None else _nothing
+        taken = locks.take(name) if locks is not None else None
     finally:
         if isinstance(taken, str):
-            _entries.leave((at, name))
+            entry.leave()
     if isinstance(taken, str):
         raise _busy(thread, taken)
-    return Held(entry, _release_in_order(taken, (at, name), os.getpid()))
+    entry.unlock = taken
+    return Held(entry)
 
 
-def _release_in_order(outside: Release, key: Key, process: int) -> Release:
-    def release() -> None:
-        if os.getpid() != process:  # a forked child's copy: the lock is its parent's
-            return
-        try:
-            outside()
-        finally:
-            _entries.leave(key)
-
-    return release
-
-
-def _nothing() -> None:
-    """Where no other process can have the same threads."""
-
-
-def _release_lost(release: Release) -> None:
-    """Let go of what a generator held that nobody will ever close.
-
-    In a thread of its own: the garbage collector calls from anywhere, also from within `release`.
-    """
-    with suppress(RuntimeError):  # the process is ending
-        threading.Thread(target=release, name="loopwright-unlock", daemon=True).start()
+def _name(thread: str, place: str) -> str:
+    return f"{thread}\n{place}" if place else thread
 
 
 def _is_gone_soon(saver: Keeper, thread: str, place: str) -> bool:
     """Whether the holder was a run of this process that is over, and has cleaned up in time."""
     at, _ = _locks_of(saver)
-    entry = _entries.at((at, f"{thread}\n{place}" if place else thread))
+    entry = _here.get((at, _name(thread, place)))
     return entry is None or (entry.over and entry.gone.wait(_CLEAN_UP))
 
 

@@ -55,7 +55,16 @@ def open_database(url: str) -> Durability:
         "row_factory": psycopg.rows.dict_row,
     }
     connect = partial(psycopg.connect, url, connect_timeout=int(BUSY_SECONDS), **options)
-    pool = _pool(pools, url, options)
+    pool = pools.ConnectionPool(
+        url,
+        max_size=10,
+        min_size=1,
+        max_idle=_IDLE_SECONDS,
+        timeout=BUSY_SECONDS,
+        open=False,
+        check=pools.ConnectionPool.check_connection,
+        kwargs=options,
+    )
     try:
         # Alone it fails at once and says why; a pool tries again and only says that it gave up.
         connect().close()
@@ -89,19 +98,6 @@ def _drivers(url: str) -> tuple[Any, ...]:
             f" ({error.name}); run pip install 'loopwright[postgres]'."
         )
         raise DatabaseError(msg) from error
-
-
-def _pool(pools: Any, url: str, options: dict[str, Any]) -> Any:
-    return pools.ConnectionPool(
-        url,
-        min_size=1,
-        max_size=10,
-        max_idle=_IDLE_SECONDS,
-        timeout=BUSY_SECONDS,
-        open=False,
-        check=pools.ConnectionPool.check_connection,
-        kwargs=options,
-    )
 
 
 def _opened(shown: str, pool: Any, saver: Any, store: Any, tables: Tables) -> Durability:
