@@ -39,7 +39,7 @@ async def before_tools(
         other arguments where one changed them. If a hook ended the run, no call of the message
         may run, and each says why under `HOOK_STOP`.
     """
-    if not hooks.listens("BeforeTool"):
+    if "BeforeTool" not in hooks.events:
         return list(planned)
     calls = [await _before_tool(call, gate, hooks, emit) for call in planned]
     if not (stop := stopped_by(calls)):
@@ -135,7 +135,7 @@ async def after_tool(
         The result; withheld where a hook denies it, longer by the hooks' context, and with the
         reason under `HOOK_STOP` in its artifact where a hook ends the run.
     """
-    if not hooks.listens("AfterTool"):
+    if "AfterTool" not in hooks.events:
         return result
     fields = _about(tool, args) | {"tool_response": _response(result)}
     if original:

@@ -39,7 +39,12 @@ _STARTED_IN: Final = _current_folder()
 
 
 class Hooks:
-    """The hooks of a graph. Where none is registered for an event, firing it does nothing."""
+    """The hooks of a graph. Where none is registered for an event, firing it does nothing.
+
+    Attributes:
+        all: Every hook once.
+        events: The events that some hook listens to: ask here before you gather what to tell.
+    """
 
     def __init__(self, hooks: "Iterable[Hook] | Hooks" = ()) -> None:
         """Sort the hooks by event and order; one given twice runs once.
@@ -60,16 +65,13 @@ class Hooks:
             if key not in seen:  # a callable need not be hashable
                 seen.append(key)
                 self.all.append(one)
+        self.events = frozenset(one.event for one in self.all)
         ordered = sorted(self.all, key=lambda hook: hook.order)
         self._by_event = {e: [one for one in ordered if one.event == e] for e in EVENTS}
 
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self.all)
-
     def listens(self, event: HookEvent) -> bool:
-        """Whether firing this event would run anything; costs no await."""
-        return bool(self._by_event[event])
+        """Whether firing this event would run anything."""
+        return event in self.events
 
     async def fire(
         self, event: HookEvent, *, emit: Emit | None = None, thread: str = "", **fields: Any
@@ -101,7 +103,7 @@ class Hooks:
 
 def sessions(hooks: Hooks) -> OpenSession | None:
     """What is put around every run of a graph; None where no hook wants to know of it."""
-    if hooks.listens("SessionStart") or hooks.listens("SessionEnd"):
+    if hooks.events & {"SessionStart", "SessionEnd"}:
         return partial(_session, hooks)
     return None
 

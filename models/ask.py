@@ -142,7 +142,7 @@ class _Caller:
     async def turn(self, messages: list[BaseMessage]) -> _Turn:
         """Ask once, with the hooks around it."""
         request, hooks = Request(messages, self.tools), self.scope.hooks
-        if hooks:
+        if hooks.events:
             request = await before_model(hooks, request, self.chosen, self.scope.emit)
         if request.refused:
             return _Turn(request, self.chosen, refused="hook")
@@ -152,7 +152,7 @@ class _Caller:
             spent = self.scope.budget.exhausted or "model_calls"
             return _Turn(request, self.chosen, refused=spent)
         message, answered, spend = await self.call(await self._wanted(request), request)
-        if hooks:
+        if hooks.events:
             request = await after_model(hooks, request, answered, message, self.scope.emit)
         else:
             request = replace(request, answer=message)

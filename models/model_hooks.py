@@ -48,13 +48,13 @@ class Request:
 
 async def before_model(hooks: Hooks, request: Request, chosen: Chosen, emit: Emit) -> Request:
     """Let BeforeModel and then BeforeToolSelection hooks change a request."""
-    if hooks.listens("BeforeModel"):
+    if "BeforeModel" in hooks.events:
         shown = _shown(request, chosen)
         verdict = await hooks.fire("BeforeModel", emit=emit, llm_request=shown)
         request = _changed(request, verdict, shown["messages"])
     if request.refused or request.answer or not request.tools:
         return request
-    if hooks.listens("BeforeToolSelection"):
+    if "BeforeToolSelection" in hooks.events:
         shown = _shown(request, chosen)
         verdict = await hooks.fire("BeforeToolSelection", emit=emit, llm_request=shown)
         request = replace(request, refused=verdict.refused)
@@ -67,7 +67,7 @@ async def after_model(
     hooks: Hooks, request: Request, chosen: Chosen, message: AIMessage, emit: Emit
 ) -> Request:
     """Let AfterModel hooks replace or refuse an answer; it is the `answer` of what is returned."""
-    if not hooks.listens("AfterModel"):
+    if "AfterModel" not in hooks.events:
         return replace(request, answer=message)
     verdict = await hooks.fire(
         "AfterModel",

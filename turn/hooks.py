@@ -31,7 +31,7 @@ class Beginning:
 async def begin_turn(scope: RunScope, prompt: str) -> Beginning:
     """Ask the BeforeAgent hooks about a prompt, and take along what SessionStart hooks said."""
     opened, verdict = scope.session, NOTHING
-    if scope.hooks.listens("BeforeAgent"):
+    if "BeforeAgent" in scope.hooks.events:
         verdict = await scope.hooks.fire("BeforeAgent", emit=scope.emit, prompt=prompt)
     refused = verdict.reason if verdict.blocked else verdict.stop
     return Beginning(
@@ -71,7 +71,7 @@ async def end_turn(scope: RunScope, prompt: str, answer: str, *, again: bool) ->
         answer: What the turn came to.
         again: They rejected an answer of this turn before.
     """
-    if not scope.hooks.listens("AfterAgent"):
+    if "AfterAgent" not in scope.hooks.events:
         return NOTHING
     fields: dict[str, Any] = {
         "prompt": prompt,
@@ -90,6 +90,6 @@ async def notify(scope: RunScope, kind: str, message: str, details: dict[str, An
         message: The question in words.
         details: It as data.
     """
-    if scope.hooks.listens("Notification"):
+    if "Notification" in scope.hooks.events:
         fields: dict[str, Any] = {"notification_type": kind, "message": message, "details": details}
         await scope.hooks.fire("Notification", emit=scope.emit, **fields)

@@ -26,7 +26,7 @@ async def fired(*hooks, event="BeforeTool", **fields):
 async def test_nothing_registered_costs_nothing():
     verdict, events = await fired()
     assert (verdict, events) == (NOTHING, [])
-    assert not Hooks()
+    assert not Hooks().events
 
 
 async def test_every_input_says_where_and_when():
