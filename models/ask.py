@@ -103,7 +103,8 @@ async def ask(
             if read
             else read_answer(message, contract, check, with_tools=bool(offered))
         )
-        reading = restrained(reading, turn.request)
+        if scope.hooks.events:
+            reading = restrained(reading, turn.request)
         answer = _answer(reading, turn, answer)
         if not answer.problems:
             break
@@ -163,7 +164,7 @@ class _Caller:
         chosen = self.chosen
         if request.model not in ("", chosen.name):
             chosen = await asyncio.to_thread(self.models.named, request.model, chosen.tier)
-        return as_configured(chosen, request.settings)
+        return as_configured(chosen, request.settings) if request.settings else chosen
 
     async def call(self, wanted: Chosen, request: Request) -> tuple[AIMessage, Chosen, Spend]:
         async def attempt(chosen: Chosen) -> AIMessage:

@@ -96,8 +96,6 @@ def restrained(reading: Reading[Any], request: Request) -> Reading[Any]:
 
 def as_configured(chosen: Chosen, settings: Mapping[str, Any]) -> Chosen:
     """The model and its fallbacks with these settings, as far as they know them."""
-    if not settings:
-        return chosen
     named = {_OTHER_NAMES.get(to_snake(k), to_snake(k)): value for k, value in settings.items()}
     known = {k: v for k, v in named.items() if k in type(chosen.model).model_fields}
     return replace(
