@@ -78,7 +78,7 @@ def _read(terminal):
 def plain(text):
     """Lines without colours, redrawing, and what differs from run to run."""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
-    text = re.sub(r"\b[2-9b-z]{4}(-[2-9b-z]{4}){2}\b", "THREAD", text)
+    text = re.sub(r"\b[\da-f]{4}(-[\da-f]{4}){3}\b", "THREAD", text)
     text = re.sub(r"[\d,]+ tokens", "N tokens", text)
     return [" ".join(line.split()) for line in re.split(r"[\r\n]+", text) if line.strip()]
 
