@@ -226,7 +226,7 @@ def test_the_approval_program_asked_before_it_wrote(beside_mcp_json, capsys):
     named = set(names([line_with("A question about a call carries both shapes")]))
     payload = found["paused"]["__interrupt__"][0].value
     assert {"action_requests", "action_request", "tool_call_id", "task"} <= named
-    assert named - {"tool_approval", "uncertain_call"} <= set(payload)
+    assert named - {"tool_approval", "uncertain_call", "elicitation"} <= set(payload)
     assert payload["type"] == "tool_approval"
 
 
