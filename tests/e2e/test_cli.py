@@ -687,36 +687,6 @@ def test_help_is_quick_and_complete():
         assert command in done.stdout
 
 
-def test_a_graph_is_drawn():
-    mermaid, drawn = cli("graph", "plan_execute_verify"), cli("graph", "--ascii")
-    assert "graph TD;" in mermaid.stdout
-    assert "verifier\n  ···> finish\n  ···> planner" in drawn.stdout
-    assert cli("graph", "--ascii", "--mermaid").returncode == 2
-
-
-def test_no_threads_yet():
-    done = cli("threads")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "no threads are saved" in done.stderr
-
-
-def test_the_doctor_says_what_works():
-    done = cli("doctor")
-    assert done.returncode == 0
-    assert "workspace: 5 tools" in done.stdout
-    assert re.search(r"ask +write_file", done.stdout)
-    assert "A run would work here." in done.stdout
-
-
-def test_the_doctor_says_what_does_not_work(tmp_path):
-    config = mcp_file(tmp_path, gone={"command": "/no/such/binary"})
-    done = cli("doctor", "--mcp", config, "--db", "sqlite:////proc/x.db")
-    assert done.returncode == 2
-    assert "'/no/such/binary' was not found" in done.stdout
-    assert "/proc/x.db" in done.stdout
-    assert "A run would not work here." in done.stdout
-
-
 def test_the_doctor_asks_the_model():
     refused = [Reply(status=401, error={"message": "wrong key"})]
     with fake_openai(refused) as fake:

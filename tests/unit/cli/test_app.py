@@ -69,6 +69,7 @@ def test_a_graph_as_mermaid_and_as_text():
     assert "graph TD;" in invoked("graph").stdout
     drawn = invoked("graph", "--ascii").stdout
     assert "START\n  ───> intake" in drawn
+    assert "verifier\n  ···> finish\n  ···> planner" in drawn
     assert "work\n  ───> verifier" in drawn
     assert invoked("graph", "nope").exit_code == 2
 
@@ -92,6 +93,15 @@ def test_the_doctor_finds_what_is_broken(tmp_path):
     assert shown.exit_code == 2
     assert shown.stdout.count("✗") == 3
     assert "A run would not work here." in shown.stdout
+
+
+def test_the_doctor_finds_a_server_that_does_not_start(tmp_path):
+    gone = {"mcpServers": {"gone": {"command": "/no/such/binary"}}}
+    (tmp_path / "gone.json").write_text(json.dumps(gone))
+    shown = invoked("doctor", "--mcp", "gone.json", "--db", "sqlite:////proc/x.db")
+    assert shown.exit_code == 2
+    assert "'/no/such/binary' was not found" in shown.stdout
+    assert "/proc/x.db" in shown.stdout
 
 
 def test_the_doctor_without_servers(no_servers):
