@@ -27,26 +27,26 @@ class Settings:
 
     graph: Annotated[
         str | None,
-        Option("--graph", help=f"One of {', '.join(GRAPHS)}. Else the thread's, or the first."),
+        Option(help=f"One of {', '.join(GRAPHS)}. Else the thread's, or the first."),
     ] = None
     mcp: Annotated[
         str | None,
-        Option("--mcp", help="File with mcpServers; LOOPWRIGHT_MCP, else this folder's files."),
+        Option(help="File with mcpServers; LOOPWRIGHT_MCP, else this folder's files."),
     ] = None
     policy: Annotated[
         str | None,
-        Option("--policy", help="File with rules, or allow, ask, deny; LOOPWRIGHT_POLICY."),
+        Option(help="File with rules, or allow, ask, deny; LOOPWRIGHT_POLICY."),
     ] = None
     model: Annotated[
         str | None,
-        Option("--model", help="provider:name; LOOPWRIGHT_MODEL, an OpenAI key, else offline."),
+        Option(help="provider:name; LOOPWRIGHT_MODEL, an OpenAI key, else offline."),
     ] = None
     yes: Annotated[
         bool, Option("--yes", help="Approve what the policy asks; never what it denies.")
     ] = False
     review: Annotated[bool, Option("--review", help="Show each plan before it runs.")] = False
     max_parallel: Annotated[
-        int | None, Option("--max-parallel", min=1, max=64, help="Tasks or steps side by side.")
+        int | None, Option(min=1, max=64, help="Tasks or steps side by side.")
     ] = None
     database: Annotated[
         str | None,
