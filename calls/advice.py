@@ -5,18 +5,23 @@ It is the end of that text; where a human is told why a call did not work it is 
 
 from typing import Final
 
-CORRECT_IT: Final = "Correct the arguments, try another tool, or say plainly that it failed."
-DO_WITHOUT: Final = "Do not send it again; do without it or report it."
-REPORT_DOUBT: Final = "Do not send it again; report that its outcome is not known."
-SEND_ANEW: Final = "Send the call again if it is still needed, or report it."
-REPORT_IT: Final = "Do without it, or report what you could not do."
-ANSWER_NOW: Final = "Answer with what you have."
+from ..state.told import ENGLISH, SENTENCES, say
 
-_ALL: Final = (CORRECT_IT, DO_WITHOUT, REPORT_DOUBT, SEND_ANEW, REPORT_IT, ANSWER_NOW)
+ADVICE: Final = (
+    "correct_it", "do_without", "report_doubt", "send_anew", "report_it", "answer_with_it"
+)  # fmt: skip
 
 
 def without_advice(text: str) -> str:
     """Why a call did not work, in one line, without what a model is to do about it."""
-    for advice in _ALL:
-        text = text.replace(advice, "")
+    for name in ADVICE:
+        text = text.replace(say(name), "")
     return " ".join(text.split())
+
+
+# Until what names them speaks the run's language, too.
+DO_WITHOUT: Final = SENTENCES[ENGLISH]["do_without"]
+REPORT_DOUBT: Final = SENTENCES[ENGLISH]["report_doubt"]
+SEND_ANEW: Final = SENTENCES[ENGLISH]["send_anew"]
+REPORT_IT: Final = SENTENCES[ENGLISH]["report_it"]
+ANSWER_NOW: Final = SENTENCES[ENGLISH]["answer_with_it"]

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from ..state.canonical import hash_of
 from ..state.context import Context
+from ..state.told import say
 from ..tools.catalog import CatalogTool
 from .results import ToolResult
 
@@ -74,12 +75,10 @@ class Known:
 
     def reused(self) -> ToolResult:
         """The result, its first line saying that it is reused and how to ask again."""
-        note = (
-            f"[reused from {self.id}, {self.age:.0f} s old: the same call was made before; "
-            'add "refresh": true to its arguments to make it again]'
-        )
+        age = f"{self.age:.0f}"
+        text = say("reused", evidence=self.id, seconds=age, result=self.result.text)
         artifact = {**self.result.artifact, "reused_from": self.id}
-        return replace(self.result, text=f"{note}\n{self.result.text}", artifact=artifact, media=())
+        return replace(self.result, text=text, artifact=artifact, media=())
 
 
 @dataclass

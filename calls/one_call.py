@@ -17,6 +17,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.store.base import BaseStore
 
 from ..state.context import Context
+from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import run_tool
@@ -25,7 +26,6 @@ from .waiting import staying, wait_at_most
 
 log = logging.getLogger(__name__)
 
-_MAYBE: Final = "It may have taken effect all the same: check that before you repeat it."
 _RUNTIME_MODULE: Final = "langgraph.prebuilt.tool_node"
 
 
@@ -52,10 +52,10 @@ async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: 
     task = asyncio.ensure_future(staying(work))
     in_time = await wait_at_most(task, deadline)
     if not in_time and (not task.done() or task.cancelled()):
-        still = "" if tool.read_only else "; it may still be running"
-        return _doubtful(tool, failure(f"{tool.name} did not answer within {deadline:g} s{still}"))
+        slow = "too_slow" if tool.read_only else "too_slow_still_running"
+        return _doubtful(tool, failure(say(slow, tool=tool.name, seconds=f"{deadline:g}")))
     if task.cancelled():  # the tool cancelled itself; a cancelled run does not come here
-        return _doubtful(tool, failure(f"{tool.name} was cancelled from within"))
+        return _doubtful(tool, failure(say("cancelled_within", tool=tool.name)))
     error = task.exception()
     if error is None:
         return Ended(normalise(task.result()))
@@ -69,12 +69,12 @@ async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: 
 def _doubtful(tool: CatalogTool, result: ToolResult) -> Ended:
     if tool.read_only:
         return Ended(result)
-    return Ended(replace(result, text=f"{result.text} {_MAYBE}"), ambiguous=True)
+    return Ended(replace(result, text=say("may_have_worked", text=result.text)), ambiguous=True)
 
 
 def _failed(tool: CatalogTool, error: BaseException) -> ToolResult:
     if isinstance(error, ServerUnavailable):
-        return failure(f"The MCP server {tool.server!r} is not available: {error}")
+        return failure(say("server_unavailable", server=repr(tool.server), why=error))
     return from_exception(tool.name, error)
 
 

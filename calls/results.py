@@ -15,9 +15,10 @@ from langgraph.types import Command
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..state.canonical import storable, storable_json
-from .advice import CORRECT_IT
+from ..state.told import ENGLISH, SENTENCES, say
 
-NOTHING: Final = "(no output)"
+# For those that do not speak the run's language yet.
+NOTHING: Final = SENTENCES[ENGLISH]["no_output"]
 
 _LEAVES: Final = 200
 
@@ -60,8 +61,7 @@ def normalise(raw: object) -> ToolResult:
     if isinstance(raw, ToolResult):
         return raw
     if isinstance(raw, Command) or _has_commands(raw):
-        msg = "the tool returned a graph command, which only works inside a graph's own tool node"
-        return failure(msg)
+        return failure(say("tool_gave_a_command"))
     if isinstance(raw, ToolMessage):
         return _from_message(raw)
     if isinstance(raw, Mapping) and isinstance(raw.get("content"), list) and _is_answer(raw):
@@ -75,7 +75,8 @@ def normalise(raw: object) -> ToolResult:
 
 def failure(why: str) -> ToolResult:
     """A failed call as a result: one sentence, and what the model can do."""
-    return ToolResult(storable(f"{why.rstrip('. ')}. {CORRECT_IT}"), is_error=True)
+    text = say("failed_call", why=why.rstrip(". "), advice=say("correct_it"))
+    return ToolResult(storable(text), is_error=True)
 
 
 def from_exception(name: str, error: BaseException) -> ToolResult:
@@ -84,7 +85,8 @@ def from_exception(name: str, error: BaseException) -> ToolResult:
         error = error.exceptions[0]
     words = told(error).strip()
     kind = type(error).__name__
-    return failure(f"{name} failed: {kind}: {words}" if words else f"{name} failed: {kind}")
+    told_so = "tool_raised" if words else "tool_raised_silently"
+    return failure(say(told_so, tool=name, error=kind, why=words))
 
 
 def to_json(value: object) -> Any:
@@ -128,8 +130,8 @@ def _from_answer(answer: Mapping[str, Any]) -> ToolResult:
     ):
         data = data["result"]  # the wrapper that servers put around values that are no objects
     result = _from_blocks(answer["content"], data, is_error=is_error)
-    if is_error and result.text == NOTHING:
-        return failure("the tool reported an error without saying which")
+    if is_error and result.text == say("no_output"):
+        return failure(say("tool_failed_silently"))
     return result
 
 
@@ -160,7 +162,7 @@ def _from_blocks(blocks: Iterable[Any], data: Any, *, is_error: bool) -> ToolRes
     if data is not None and not _covers(text, plain):
         text = "\n".join(filter(None, [text, json.dumps(plain, ensure_ascii=False)]))
     artifact = {"links": links} if links else {}
-    return ToolResult(storable(text) or NOTHING, plain, is_error, artifact, tuple(media))
+    return ToolResult(storable(text) or say("no_output"), plain, is_error, artifact, tuple(media))
 
 
 def _shown(block: Any, media: list[Media], links: list[dict[str, Any]]) -> str:
@@ -213,7 +215,7 @@ def _media(block: Any, kind: object) -> Media | None:
 
 def _placeholder(media: Media) -> str:
     size = len(media.base64) * 3 // 4
-    return f"[{media.kind}, {media.mime_type}, {size} bytes, kept as {media.id}]"
+    return say("media_kept", kind=media.kind, type=media.mime_type, size=size, id=media.id)
 
 
 def _without_id(block: Any) -> Any:

@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.store.base import BaseStore
 
 from ..state.shortened import weigh
+from ..state.told import say
 from ..tools.catalog import READ_RESULT
 from .results import Media, ToolResult, digest, failure
 
@@ -68,12 +69,14 @@ class ResultStore:
         key, offset = str(args["id"]).strip(), int(args.get("offset") or 0)
         item = await self._store.aget(self._namespace, key)
         if item is None:
-            return failure(f"No result is stored under the id {key!r}")
+            return failure(say("no_such_result", id=repr(key)))
         text = item.value.get("text")
         if not isinstance(text, str):
-            return failure(f"The result {key!r} is a {item.value.get('type', 'file')}, not text")
+            kind = item.value.get("type", "file")
+            return failure(say("result_no_text", id=repr(key), kind=kind))
         if offset >= len(text):
-            return failure(f"The result {key!r} has {len(text)} characters, so none at {offset}")
+            told = say("result_too_short", id=repr(key), length=len(text), offset=offset)
+            return failure(told)
         end = offset + _fitting(text[offset : offset + cap], cap - _NOTE)
         return ToolResult(f"{text[offset:end]}\n{_position(key, offset, end, len(text))}")
 
@@ -96,10 +99,8 @@ def _size(data: Any) -> int:
 
 
 def _position(key: str, start: int, end: int, total: int) -> str:
-    shown = f"characters {start} to {end} of {total}"
-    if end >= total:
-        return f"[{shown}; this is the end]"
-    return f"[{shown}; read on with {READ_RESULT}(id={key!r}, offset={end})]"
+    name = "end_of_result" if end >= total else "part_of_result"
+    return say(name, start=start, end=end, total=total, reader=READ_RESULT, id=repr(key))
 
 
 def _shortened(text: str, cap: int, key: str) -> str:
@@ -107,13 +108,11 @@ def _shortened(text: str, cap: int, key: str) -> str:
     room = cap - _NOTE
     head = _fitting(text, int(room * _HEAD))
     tail = _fitting(reversed(text), room - int(room * _HEAD))
-    where = (
-        f"read on with {READ_RESULT}(id={key!r}, offset={head})"
-        if key
-        else "they could not be stored; ask for less at once"
-    )
-    left = len(text) - head - tail
-    note = f"[… {left} of {len(text)} characters are left out here; {where} …]"
+    note = say(
+        "middle_stored" if key else "middle_lost",
+        left=len(text) - head - tail, total=len(text), reader=READ_RESULT, id=repr(key),
+        offset=head,
+    )  # fmt: skip
     return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
 
 

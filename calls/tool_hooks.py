@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from ..hooks.contract import Verdict
 from ..hooks.registry import Hooks
 from ..state.session import Emit
+from ..state.told import say
 from ..tools.catalog import CatalogTool
 from .gate import Gate, PlannedCall
 from .policy import NOT_INTERACTIVE
@@ -23,8 +24,6 @@ _ASKED: Final = "a hook wants a human to decide"
 _RESPONSE_KEYS: Final = frozenset(
     {"llmContent", "llm_content", "returnDisplay", "return_display", "error"}
 )
-_UNREADABLE: Final = "The result is withheld: a hook put something unreadable in its place."
-_NO_TAIL: Final = "[A hook asked for a call of {name} after this one, which cannot be made here.]"
 
 
 async def before_tools(
@@ -78,7 +77,7 @@ async def _before_tool(
         return _with(call, {HOOK_STOP: verdict.stop})
     if verdict.tool_input is not None and verdict.tool_input != call["args"]:
         fitted, action, reason = gate.judge(tool, verdict.tool_input)
-        reason += " (A hook changed the arguments.)" if action == "error" else ""
+        reason = say("hook_changed_arguments", why=reason) if action == "error" else reason
         call = _with(call, {"args": fitted, "action": action, "reason": reason})
     if call["action"] in ("error", "deny"):
         return call
@@ -105,7 +104,7 @@ async def check_edit(
     """
     verdict = await hooks.fire("BeforeTool", emit=emit, **_about(tool, args))
     if not verdict.refused and verdict.tool_input not in (None, dict(args)):
-        return "another hook would change its arguments"
+        return say("another_hook_would_change")
     return verdict.refused
 
 
@@ -146,7 +145,8 @@ async def after_tool(
         if tail is not None:
             shown = await tail(wanted["name"], wanted["args"])
         else:
-            shown = replace(shown, text=f"{shown.text}\n\n{_NO_TAIL.format(name=wanted['name'])}")
+            note = say("no_tail_here", tool=wanted["name"])
+            shown = replace(shown, text=f"{shown.text}\n\n{note}")
     if verdict.context:
         shown = replace(shown, text=f"{shown.text}\n\n{verdict.context}")
     if verdict.stop is not None:
@@ -171,9 +171,9 @@ def _replaced(result: ToolResult, verdict: Verdict) -> ToolResult:
     """The text a hook put in the place of a result; its data, files and links are gone then."""
     given = verdict.tool_response
     if verdict.blocked:
-        return failure(f"The result is withheld: {verdict.reason}")
+        return failure(say("result_withheld", why=verdict.reason))
     if isinstance(given, Mapping):
         if set(given) - _RESPONSE_KEYS:  # a misspelt key must not show what it meant to hide
-            return failure(_UNREADABLE)
+            return failure(say("result_unreadable"))
         given = next((str(given[k]) for k in ("llmContent", "llm_content") if k in given), None)
     return result if given is None else ToolResult(given, is_error=result.is_error)

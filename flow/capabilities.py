@@ -4,7 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..state.told import say
 from ..tools.catalog import Catalog, CatalogTool
+from ..tools.llm_call import BUILT_IN
 from ..tools.schemas import Schema, sanitise
 
 _SHOWN_RESULT: Final = 1_500
@@ -30,7 +32,7 @@ def _described(tool: CatalogTool) -> dict[str, Any]:
     result = _result(tool.output)
     return {
         "name": tool.name,
-        "description": tool.description,
+        "description": say("llm_call_tool") if tool.tool is BUILT_IN else tool.description,
         "arguments": {
             "properties": _fields(properties),
             "required": list(tool.schema.get("required", ())),

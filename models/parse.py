@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 
 from ..state.contracts import Contract, ExecutorResponse, PlannerResponse, VerifierResponse
-from ..state.told import say
+from ..state.told import ENGLISH, SENTENCES, say
 from .extract import extract
 
 C = TypeVar("C", bound=Contract)
@@ -88,13 +88,14 @@ def field_names(contract: type[Contract]) -> frozenset[str]:
 
 def _in_words(error: ValidationError) -> list[str]:
     problems = []
-    for item in error.errors(include_url=False, include_context=False)[:_SHOWN]:
-        where = ".".join(str(part) for part in item["loc"])
+    for item in error.errors(include_url=False)[:_SHOWN]:
+        kind, where = item["type"], ".".join(str(part) for part in item["loc"])
         what = item["msg"].removeprefix("Value error, ")
-        given = (
-            ""
-            if item["type"] in ("missing", "value_error")
-            else f", not {item['input']!r:.{_LONGEST_INPUT}}"
-        )
-        problems.append(f"{where}: {what}{given}" if where else what)
+        if f"invalid_{kind}" in SENTENCES[ENGLISH]:
+            what = say(f"invalid_{kind}", **item.get("ctx", {}))
+        if kind not in ("missing", "value_error"):
+            what = say(
+                "problem_not_this", problem=what, given=f"{item['input']!r:.{_LONGEST_INPUT}}"
+            )
+        problems.append(say("problem_at", place=where, problem=what) if where else what)
     return problems

@@ -18,18 +18,21 @@ from dataclasses import dataclass
 from inspect import isawaitable, iscoroutine
 from typing import Any, Final
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForLLMRun,
+    CallbackManagerForLLMRun,
+)
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCallChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_core.runnables import Runnable, RunnableLambda, ensure_config
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
+from ..state.roles import ROLE_METADATA
 from ..turn.budget import tokens_of
 from .extract import extract
 
-_ROLE: Final = re.compile(r"\s*You are (?:the|an?) ([\w-]+)", re.IGNORECASE)
 _WORD: Final = re.compile(r"\s*\S+\s*")
 _ARGUMENTS_PIECE: Final = 16
 
@@ -51,6 +54,7 @@ class Asked:
     """One call of a scripted model."""
 
     role: str
+    """As the metadata of the call's config tells it; "" where it does not."""
     messages: list[BaseMessage]
     tools: list[str]
     schema: str | None
@@ -70,7 +74,7 @@ class ScriptedModel(BaseChatModel):
     and `args`), an exception to raise, or any of these as `Slow(seconds, turn)`. Turns are given
 
     - in order: `ScriptedModel(["first answer", {"taskCompleted": True, "summary": "42"}])`,
-    - by role, as the system message starts with "You are the <role>":
+    - by role, which a graph tells in the metadata of each call's config:
       `ScriptedModel({"planner": [plan], "executor": [[{"name": "add", "args": {}}], report]})`,
     - by a function of the messages and the names of the tools and the schema offered; it may be
       async: `ScriptedModel(lambda messages, offered: f"seen {len(messages)} messages")`.
@@ -120,6 +124,27 @@ class ScriptedModel(BaseChatModel):
             return {"raw": raw, "parsed": parsed, "parsing_error": None} if include_raw else parsed
 
         return bound | RunnableLambda(parse)
+
+    # LangChain hands the config's metadata on to `_generate`, but not to `_stream`.
+
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> AIMessage:
+        """Give the next turn of the role that the config's metadata tells."""
+        return super().invoke(input, config, **_with_role(config, kwargs))
+
+    async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> AIMessage:
+        """Give the next turn, as `invoke` does."""
+        return await super().ainvoke(input, config, **_with_role(config, kwargs))
+
+    def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[AIMessageChunk]:
+        """Stream the next turn."""
+        yield from super().stream(input, config, **_with_role(config, kwargs))
+
+    async def astream(
+        self, input: Any, config: Any = None, **kwargs: Any
+    ) -> AsyncIterator[AIMessageChunk]:
+        """Stream the next turn."""
+        async for chunk in super().astream(input, config, **_with_role(config, kwargs)):
+            yield chunk
 
     def _generate(
         self,
@@ -204,17 +229,21 @@ class ScriptedModel(BaseChatModel):
         if not isinstance(self._turns, Mapping):
             return self._turns
         if role not in self._turns:
-            msg = f"The script has turns for {sorted(self._turns)}, none for {role!r}."
+            whom = repr(role) if role else "a call that tells no role in its metadata"
+            msg = f"The script has turns for {sorted(self._turns)}, none for {whom}."
             raise ScriptExhausted(msg)
         return self._turns[role]
 
 
+def _with_role(config: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    metadata = ensure_config(config).get("metadata", {})
+    return {ROLE_METADATA: metadata.get(ROLE_METADATA, ""), **kwargs}
+
+
 def _asked(messages: list[BaseMessage], kwargs: dict[str, Any]) -> Asked:
-    system = next((m.text for m in messages if m.type == "system"), "")
-    role = _ROLE.match(system)
     wanted = kwargs.get("response_format") or {}
     return Asked(
-        role=role[1].lower() if role else "",
+        role=str(kwargs.get(ROLE_METADATA, "")),
         messages=list(messages),
         tools=[tool["function"]["name"] for tool in kwargs.get("tools") or []],
         schema=wanted.get("json_schema", {}).get("name"),

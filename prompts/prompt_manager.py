@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..state.errors import SettingsError
+from ..state.told import say
 from .core_templates import SLOT, core_template, core_templates
 from .sections import section
-
-NO_CONTEXT = "No business context is given; use general knowledge and the tools."
-NO_TOOLS = "There are no tools."
 
 _SLOTS: Final = re.compile(r"\{\{(businessContext|resourceId|taskId|tools)\}\}")
 
@@ -93,7 +91,7 @@ class PromptManager:
         ]  # fmt: skip
         context = "\n\n".join(part.strip() for part in parts if part.strip())
         texts = dict.fromkeys(self._slots_of(role), "")
-        texts |= {**(slots or {}), "businessContext": context or NO_CONTEXT}
+        texts |= {**(slots or {}), "businessContext": context or say("no_business_context")}
         return _SLOTS.sub(lambda slot: texts.get(slot[1], slot[0]), template).strip()
 
     def _slots_of(self, role: str) -> list[str]:
@@ -149,7 +147,9 @@ class PromptManager:
         tool_info: Sequence[Mapping[str, Any]],
         contexts: Mapping[str, str],
     ) -> str:
-        tools = section("tools", [dict(tool) for tool in tool_info]) if tool_info else NO_TOOLS
+        tools = (
+            section("tools", [dict(tool) for tool in tool_info]) if tool_info else say("no_tools")
+        )
         slots = {"resourceId": resource_id, "taskId": task_id, "tools": tools}
         return self.get_prompt(role, slots=slots, **contexts)
 

@@ -34,10 +34,7 @@ def asking(asker: Asker) -> Iterator[None]:
 
 
 async def llm_call(prompt: str) -> str:
-    """Ask a language model: to analyse, sum up, judge, translate or write, from what is in prompt.
-
-    It sees nothing but the prompt, so put the data it needs in there.
-    """
+    """Ask a language model; what planners are told of it is the sentence `llm_call_tool`."""
     asker = _ASKER.get()
     if asker is None:
         msg = "llm_call has no model here: it works in the steps of prompt_flow"
@@ -54,9 +51,9 @@ def unfenced(text: str) -> str:
 def with_llm_call(tools: Sequence[PythonTool]) -> list[PythonTool]:
     """The program's tools and `llm_call`, unless one of them has this name: then that one is it."""
     names = {getattr(tool, "name", getattr(tool, "__name__", "")) for tool in tools}
-    return [*tools] if LLM_CALL in names else [*tools, _TOOL]
+    return [*tools] if LLM_CALL in names else [*tools, BUILT_IN]
 
 
 # A model says something else each time, and may take longer than a tool: `ask` has its deadline.
 _ABOUT: Final[dict[str, Any]] = {"readOnlyHint": True, "cacheable": False, "timeout": 3_600.0}
-_TOOL: Final = StructuredTool.from_function(coroutine=llm_call, name=LLM_CALL, metadata=_ABOUT)
+BUILT_IN: Final = StructuredTool.from_function(coroutine=llm_call, name=LLM_CALL, metadata=_ABOUT)

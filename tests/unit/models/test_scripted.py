@@ -8,12 +8,17 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, Sys
 from langgraph.graph import START, MessagesState, StateGraph
 
 from loopwright.models.scripted import ScriptedModel, ScriptExhausted, Slow
+from loopwright.state.roles import ROLE_METADATA
 
 ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
 
 
-def as_(role: str) -> list[Any]:
-    return [SystemMessage(f"You are the {role} of a team."), HumanMessage("go")]
+GO = [SystemMessage("You are the sphinx of a team."), HumanMessage("go")]
+
+
+def as_(role: str) -> Any:
+    """The config of a call that tells a role."""
+    return {"metadata": {ROLE_METADATA: role}}
 
 
 @pytest.mark.req("S0-64")
@@ -44,14 +49,36 @@ def test_turns_are_replayed_in_order_in_all_their_forms() -> None:
 
 def test_roles_have_scripts_of_their_own() -> None:
     model = ScriptedModel({"planner": ["plan"], "executor": ["one", "two"]})
-    assert model.invoke(as_("executor")).text == "one"
-    assert model.invoke(as_("planner")).text == "plan"
-    assert model.invoke(as_("executor")).text == "two"
+    assert model.invoke(GO, as_("executor")).text == "one"
+    assert model.invoke(GO, as_("planner")).text == "plan"
+    assert model.invoke(GO, as_("executor")).text == "two"
     assert [asked.role for asked in model.asked] == ["executor", "planner", "executor"]
     with pytest.raises(ScriptExhausted, match="has 1 turns, none is left for the role 'planner'"):
-        model.invoke(as_("planner"))
+        model.invoke(GO, as_("planner"))
     with pytest.raises(ScriptExhausted, match="none for 'verifier'"):
-        model.invoke(as_("verifier"))
+        model.invoke(GO, as_("verifier"))
+    with pytest.raises(ScriptExhausted, match="none for a call that tells no role"):
+        model.invoke(GO)
+
+
+class Own(ScriptedModel):
+    """A user's subclass."""
+
+    def __init__(self, turns: Any) -> None:
+        super().__init__(turns)
+
+
+@pytest.mark.req("W-62")
+async def test_the_role_arrives_whichever_way_a_model_is_called() -> None:
+    turns = ["x"] * 12
+    for model in (ScriptedModel({"planner": turns}), Own({"planner": turns})):
+        wrapped = model.with_structured_output({"title": "T", "type": "object"}, include_raw=True)
+        for asked in (model, model.bind_tools([ADD]), model.bind(stop=["z"]), wrapped):
+            asked.invoke(GO, as_("planner"))
+            await asked.ainvoke(GO, as_("planner"))
+        assert list(model.stream(GO, as_("planner")))
+        assert [chunk async for chunk in model.astream(GO, as_("planner"))]
+        assert {one.role for one in model.asked} == {"planner"}
 
 
 async def test_a_function_sees_messages_and_what_is_offered() -> None:
@@ -60,7 +87,7 @@ async def test_a_function_sees_messages_and_what_is_offered() -> None:
         return Slow(0.001, f"{len(messages)} {offered}")
 
     model = ScriptedModel(script)
-    answer = await model.bind_tools([ADD]).ainvoke(as_("executor"))
+    answer = await model.bind_tools([ADD]).ainvoke(GO, as_("executor"))
     assert answer.text == "2 ['add']"
     plain = ScriptedModel(lambda messages, offered: f"{len(messages)} {offered}")
     assert plain.invoke("hi").text == "1 []"

@@ -7,9 +7,10 @@ from langchain_core.messages import AIMessage
 
 from loopwright.models.thoughts import read_thought
 from loopwright.prompts.core_templates import SLOT, core_template
-from loopwright.prompts.prompt_manager import NO_TOOLS, PromptManager
+from loopwright.prompts.prompt_manager import PromptManager
 from loopwright.prompts.sections import read_json
 from loopwright.state.errors import SettingsError
+from loopwright.state.told import say
 
 PHASES = ("thought", "action", "observation")
 TOOLS = [{"name": "look", "description": "Look up a fact. {{taskId}}"}]
@@ -79,7 +80,7 @@ def test_a_prompt_holds_the_ids_and_only_a_thought_lists_tools():
         assert (read_json(text, "tools") == TOOLS) is (phase == "thought")
         empty = built(prompts, phase)
         assert re.search(r"Current resource: *\nCurrent task: *(\n|$)", empty)
-        assert (NO_TOOLS in empty) is (phase == "thought")
+        assert (say("no_tools") in empty) is (phase == "thought")
 
 
 @pytest.mark.req("S1-40", "S1-39")

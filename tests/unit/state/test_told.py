@@ -11,7 +11,19 @@ import loopwright
 from loopwright.state.told import LANGUAGE, SENTENCES, read_sentences, say
 
 ROOT = Path(loopwright.__file__).parent
-ROOMS = ["calls", "doors", "flow", "graphs", "hooks", "models", "nodes", "state", "tools", "turn"]
+ROOMS = [
+    "calls",
+    "doors",
+    "flow",
+    "graphs",
+    "hooks",
+    "models",
+    "nodes",
+    "prompts",
+    "state",
+    "tools",
+    "turn",
+]
 ENGLISH = SENTENCES["en"]
 
 
