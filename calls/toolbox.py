@@ -70,7 +70,7 @@ class Toolbox:
         weakref.finalize(self, self._home.abandon).atexit = False
 
     async def catalog(self, user_id: str | None = None) -> Catalog:
-        """All tools, under unique names; within 20 seconds, whatever the servers do.
+        """All tools, under unique names; no server takes longer than its `startupTimeout`.
 
         Args:
             user_id: Whose headers servers with callable headers are asked with.

@@ -26,6 +26,9 @@ _TRANSPORTS: Final[dict[str, Transport]] = {
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
 _NO_VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
 _MAX_TIMEOUT: Final = 3_600
+_STARTUP: Final = 60.0
+"""Seconds to start, shake hands and list the tools: a first `npx` or `uvx` downloads its server."""
+
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CREDENTIAL", re.IGNORECASE)
 # Shorter values are words such as "Bearer" or "none", which texts hold for other reasons.
 _SHORTEST_SECRET: Final = 7
@@ -44,6 +47,7 @@ class ServerConfig:
     url: str = ""
     headers: Mapping[str, str] | Headers = field(default_factory=dict, repr=False)
     timeout: float | None = None
+    startup_timeout: float = _STARTUP
     auto_approve: frozenset[str] | bool = False
     problem: str = ""
     secrets: tuple[str, ...] = field(default=(), repr=False)
@@ -137,7 +141,8 @@ def _parsed(name: str, entry: Mapping[str, Any], environ: Mapping[str, str]) -> 
     common: dict[str, Any] = {
         "name": name,
         "transport": _transport(entry, url),
-        "timeout": _timeout(entry.get("timeout")),
+        "timeout": _seconds(entry, "timeout"),
+        "startup_timeout": _seconds(entry, "startupTimeout") or _STARTUP,
         "auto_approve": _approved(entry.get("autoApprove", entry.get("alwaysAllow", False))),
         "secrets": _secrets(entry, environ),
     }
@@ -183,12 +188,13 @@ def _process(entry: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, 
     }
 
 
-def _timeout(value: object) -> float | None:
+def _seconds(entry: Mapping[str, Any], key: str) -> float | None:
+    value = entry.get(key)
     if value is None:
         return None
     good = isinstance(value, int | float) and not isinstance(value, bool)
     if not good or not 0 < float(str(value)) <= _MAX_TIMEOUT:
-        msg = f'"timeout" is {value!r}; it is in seconds, above 0 and at most {_MAX_TIMEOUT}'
+        msg = f'"{key}" is {value!r}; it is in seconds, above 0 and at most {_MAX_TIMEOUT}'
         raise _Wrong(msg)
     return float(str(value))
 

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONNECT_DEADLINE: Final = 15.0
-"""Seconds a server may take to start, shake hands and list its tools."""
-
 RETRY_AFTER: Final = 30.0
 """Seconds after which a server that failed is tried again behind the scenes."""
 
@@ -110,11 +107,14 @@ class _Place:
         if self.config.problem:
             raise ServerUnavailable(self.config.problem)
         try:
-            async with asyncio.timeout(CONNECT_DEADLINE):
+            async with asyncio.timeout(self.config.startup_timeout):
                 return await (await self._usable()).tools()
         except TimeoutError:
             self.discard()
-            raise ServerUnavailable(_silent()) from None
+            raise ServerUnavailable(self._silent()) from None
+
+    def _silent(self) -> str:
+        return f"it did not answer within {self.config.startup_timeout:g} s"
 
     async def call(self, call: ServerCall) -> Any:
         """Call a tool; a dead session is reopened once.
@@ -167,10 +167,10 @@ class _Place:
             self.config, self._user_id, changed=self._change, parked=self._parked
         )
         try:
-            async with asyncio.timeout(CONNECT_DEADLINE):
+            async with asyncio.timeout(self.config.startup_timeout):
                 await connection.opened()
         except TimeoutError:
-            raise ServerUnavailable(_silent()) from None
+            raise ServerUnavailable(self._silent()) from None
         finally:
             if not connection.is_open:
                 self.discard()
@@ -209,10 +209,6 @@ class _Place:
             await asyncio.wait(self._leaving)
 
 
-def _silent() -> str:
-    return f"it did not answer within {CONNECT_DEADLINE:g} s"
-
-
 def _connection_class() -> "type[Connection]":
     from .session import Connection  # noqa: PLC0415 - the client is slow to import, often unused
 
@@ -240,7 +236,7 @@ class Servers:
         return listings if time.monotonic() < until else None
 
     async def listings(self, user_id: str | None) -> tuple[Listing, ...]:
-        """What every server offers this user, at most some 15 seconds after the first request.
+        """What every server offers this user; none may take longer than its time to start.
 
         A server that failed is tried again behind the scenes, so that a later request finds it;
         one that has restarted or changed its tools is asked again at once.

@@ -35,6 +35,10 @@ _SESSION_GONE: Final = 32600
 
 _IDLE: Final = 900.0
 _LAST_WORDS: Final = 0.5
+_LAST_REFUSALS: Final = 10.0
+"""Seconds for the calls under way when a server has forgotten the session: each is about to hear
+so for itself, which tells that it has not run."""
+
 _RESERVED: Final = frozenset({"callbacks", "config", "run_manager", "runtime"})
 """Arguments that LangChain would take for its own; they reach the server all the same."""
 
@@ -178,8 +182,7 @@ class Connection:
     async def close(self) -> None:
         """Stop, and wait until the process or connection is gone."""
         if self._forgotten and self._under_way and not self._left:
-            # Those under way are about to hear the same, each for itself.
-            await asyncio.wait(self._under_way, timeout=_LAST_WORDS)
+            await asyncio.wait(self._under_way, timeout=_LAST_REFUSALS)
         self.give_up()
         await asyncio.wait({self._owner})
 

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from support.patience import PATIENCE
+
 HERE = Path(__file__).parent
 
 
@@ -64,7 +66,7 @@ def refusing() -> Any:
 
 
 def _await_port(port) -> Any:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
@@ -85,8 +87,14 @@ def children() -> Any:
 
 async def gone(before) -> Any:
     """Wait a moment until no child is left that was not there before; returns the rest."""
-    for _ in range(100):
-        if not (left := children() - before):
-            return left
+    await soon(lambda: not children() - before)
+    return children() - before
+
+
+async def soon(holds) -> Any:
+    """Wait until something holds; says whether it does."""
+    for _ in range(int(PATIENCE / 0.05)):
+        if holds():
+            return True
         await asyncio.sleep(0.05)
-    return left
+    return holds()

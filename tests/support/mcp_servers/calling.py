@@ -7,10 +7,11 @@ from langchain_core.messages import AIMessage
 from loopwright.calls.gate import Gate, plan_calls
 from loopwright.calls.path import run_calls
 from loopwright.state.context import Context
+from support.patience import PATIENCE
 from support.scope import scope_with
 
 
-async def run(box, *calls, deadline=20.0, user=None, **more) -> Any:
+async def run(box, *calls, deadline=PATIENCE, user=None, **more) -> Any:
     """The records of some calls, each a name and its arguments."""
     context = Context(policy="allow", tool_deadline=deadline, dedupe="off")
     message = AIMessage(
@@ -31,7 +32,7 @@ async def text(box, name, **args) -> Any:
     return record["result"]
 
 
-async def failure(box, name, *, deadline=20.0, **args) -> Any:
+async def failure(box, name, *, deadline=PATIENCE, **args) -> Any:
     """What a call that fails gives the model."""
     (record,) = await run(box, (name, args), deadline=deadline)
     assert record["status"] != "success", record["result"]

@@ -70,8 +70,10 @@ def told(ctx: Context[Any, Any, Any]) -> dict[str, Any]:
     return dict(meta.model_extra or {})
 
 
-async def note(path: str, text: str, seconds: float = 0.0) -> str:
-    """Append a line to a file after a while."""
+async def note(path: str, text: str, seconds: float = 0.0, marker: str = "") -> str:
+    """Append a line to a file after a while; the marker file tells that it has begun."""
+    if marker:
+        await asyncio.to_thread(Path(marker).touch)
     await asyncio.sleep(seconds)
     await asyncio.to_thread(_append, path, text)
     return "noted"

@@ -10,8 +10,9 @@ from loopwright.doors.background import hop
 from loopwright.tools.mcp.call import ServerUnavailable
 from loopwright.tools.mcp.config import read_servers
 from loopwright.tools.mcp.servers import Servers
-from support.mcp_servers import free_port, refusing, serving
+from support.mcp_servers import free_port, refusing, serving, soon
 from support.mcp_servers.calling import run as run_all
+from support.patience import PATIENCE
 
 
 async def run(box, name, args=None, **how) -> Any:
@@ -71,17 +72,18 @@ async def test_headers_that_cannot_be_had_cost_a_warning(url):
 
 
 @pytest.mark.req("P-10")
-async def test_a_server_killed_under_a_call_ends_the_call_at_once():
+async def test_a_server_killed_under_a_call_ends_the_call_at_once(tmp_path):
+    read, written = tmp_path / "read", tmp_path / "written"
     port = free_port()
     box = Toolbox(mcp={"mcpServers": {"desk": {"url": f"http://127.0.0.1:{port}/mcp"}}})
     with serving(port) as (process, _):
         note = (await box.catalog()).tools["note"]
-        write = {"path": "/nowhere", "text": "x", "seconds": 60.0}
-        call = asyncio.create_task(run(box, "wait", {"seconds": 60}, deadline=60))
+        write = {"path": "/nowhere", "text": "x", "seconds": 600.0, "marker": str(written)}
+        call = asyncio.create_task(run(box, "patient", {"marker": str(read)}))
         lost = asyncio.create_task(box.call_server(note, write, user_id=None, meta={}))
-        await asyncio.sleep(0.5)
+        assert await soon(lambda: read.exists() and written.exists())
         process.kill()
-        record = await asyncio.wait_for(call, 15)
+        record = await asyncio.wait_for(call, PATIENCE)
         assert record["status"] == "error"
         with pytest.raises(ServerUnavailable, match="may or may not have taken effect") as doubt:
             await lost
@@ -124,7 +126,7 @@ async def test_a_restart_is_noticed_without_a_call():
         assert "search" in (await box.catalog()).tools
         await asyncio.sleep(0.2)
     with serving(port, "--renamed", "search", "search_all"):
-        for _ in range(100):
+        for _ in range(3_000):
             if "search_all" in (await box.catalog()).tools:
                 break
             await asyncio.sleep(0.1)
@@ -156,7 +158,7 @@ async def test_a_server_that_was_down_is_found_later_without_waiting_for_it():
         (down,) = await hop(servers.listings(None))
         assert "is not reachable" in down.warning
         with serving(port):
-            for _ in range(100):
+            for _ in range(3_000):
                 (found,) = await hop(servers.listings(None))
                 if found.tools:
                     break
@@ -190,15 +192,16 @@ async def test_a_refused_token_is_asked_for_once_more():
         await box.aclose()
 
 
-async def test_the_older_transport_works_too():
+async def test_the_older_transport_works_too(tmp_path):
+    marker = tmp_path / "marker"
     port = free_port()
     entry = {"type": "sse", "url": f"http://127.0.0.1:{port}/sse"}
     with serving(port, "--sse") as (process, _):
         box = Toolbox(mcp={"mcpServers": {"desk": entry}})
         assert (await run(box, "search", {"query": "x"}))["result"] == "desk:x"
-        call = asyncio.create_task(run(box, "wait", {"seconds": 60}))
-        await asyncio.sleep(0.5)
+        call = asyncio.create_task(run(box, "patient", {"marker": str(marker)}))
+        assert await soon(marker.exists)
         process.kill()
-        record = await asyncio.wait_for(call, 10)
+        record = await asyncio.wait_for(call, PATIENCE)
         assert "'desk' is not available" in record["result"]
     await box.aclose()

@@ -1,15 +1,16 @@
 """Servers that break the rules, over streamable HTTP."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
 
 from loopwright.calls.toolbox import Toolbox
 from loopwright.tools.mcp.call import ServerUnavailable
+from support.mcp_servers import soon
 from support.mcp_servers.calling import failure, run, text
 from support.mcp_servers.faulty_http import serving_faults
+from support.patience import PATIENCE
 
 
 @pytest.fixture
@@ -19,14 +20,6 @@ async def served() -> Any:
         box = Toolbox(mcp={"mcpServers": {"faulty": {"url": url}}})
         yield box, world
         await box.aclose()
-
-
-async def soon(condition) -> Any:
-    for _ in range(100):
-        if condition():
-            return True
-        await asyncio.sleep(0.05)
-    return False
 
 
 async def loss(box, name, **args) -> Any:
@@ -39,7 +32,7 @@ async def loss(box, name, **args) -> Any:
 @pytest.mark.parametrize("name", ["short", "cut", "junk", "page"])
 async def test_an_answer_that_breaks_off_is_not_waited_for(served, name):
     box, world = served
-    said = await asyncio.wait_for(failure(box, name), 5)
+    said = await asyncio.wait_for(failure(box, name), PATIENCE)
     assert "'faulty' is not available: its answer broke off or was no valid message" in said
     assert world.calls == [name, name]  # a read is tried once more
     assert await text(box, "echo", n=1) == "1"
@@ -87,7 +80,7 @@ async def test_a_server_that_forgets_its_sessions_with_400_gets_a_new_one(served
 
 async def test_a_call_nobody_waits_for_is_withdrawn_and_its_connection_freed(served):
     box, world = served
-    assert "did not answer within 0.3 s" in await failure(box, "hang", deadline=0.3)
+    assert "did not answer within 1.5 s" in await failure(box, "hang", deadline=1.5)
     assert await soon(lambda: world.cancelled)
     assert await text(box, "echo", n=1) == "1"
     assert world.sessions == 1
@@ -96,7 +89,7 @@ async def test_a_call_nobody_waits_for_is_withdrawn_and_its_connection_freed(ser
 
 async def test_a_call_without_even_a_header_is_withdrawn_too(served):
     box, world = served
-    assert "did not answer within 0.3 s" in await failure(box, "silent", deadline=0.3)
+    assert "did not answer within 1.5 s" in await failure(box, "silent", deadline=1.5)
     assert await soon(lambda: world.cancelled)
     assert await text(box, "echo", n=1) == "1"
 
@@ -105,7 +98,5 @@ async def test_a_frozen_server_cannot_hold_up_the_end(served):
     box, world = served
     await text(box, "echo", n=1)
     world.frozen = True
-    assert "did not answer within 0.3 s" in await failure(box, "echo", n=1, deadline=0.3)
-    started = time.monotonic()
-    await box.aclose()
-    assert time.monotonic() - started < 15
+    assert "did not answer within 1.5 s" in await failure(box, "echo", n=1, deadline=1.5)
+    await asyncio.wait_for(box.aclose(), PATIENCE)

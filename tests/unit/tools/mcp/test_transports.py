@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from loopwright.calls.toolbox import Toolbox
-from support.mcp_servers import serving as serving_http, stdio
+from support.mcp_servers import serving as serving_http, soon, stdio
 from support.mcp_servers.calling import failure, run, text
+from support.patience import PATIENCE
 
 
 @pytest.fixture(scope="module", params=["stdio", "http"])
@@ -26,15 +27,11 @@ def desk(request) -> Any:
 
 
 async def says(marker, words) -> Any:
-    for _ in range(200):
-        if marker.exists() and marker.read_text() == words:
-            return True
-        await asyncio.sleep(0.05)
-    return False
+    return await soon(lambda: marker.exists() and marker.read_text() == words)
 
 
 async def test_a_server_that_asks_back_is_answered(desk):
-    said = await asyncio.wait_for(text(desk, "ask_back"), 10)
+    said = await asyncio.wait_for(text(desk, "ask_back"), PATIENCE)
     assert said == ("Sampling not supported, ElicitResult, List roots not supported, EmptyResult")
 
 
@@ -84,7 +81,7 @@ async def test_a_cancelled_run_calls_its_call_off(desk, tmp_path):
 async def test_a_tool_that_a_server_adds_is_found(desk):
     assert "grown" not in (await desk.catalog()).tools
     assert await text(desk, "grow") == "grew"
-    for _ in range(100):
+    for _ in range(15_000):
         if "grown" in (await desk.catalog()).tools:
             break
         await asyncio.sleep(0.02)
