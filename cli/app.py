@@ -81,7 +81,9 @@ def _command(*options: str) -> Callable[[Body], Body]:
     return register
 
 
-_RUN = ("graph", "mcp", "policy", "model", "yes", "review", "max_parallel", "database", "json")
+_RUN = (
+    "graph", "mcp", "policy", "model", "script", "yes", "review", "max_parallel", "database", "json"
+)  # fmt: skip
 
 
 @_command(*_RUN)

@@ -18,8 +18,9 @@ from ..doors.head import Head
 from ..graphs.assembly import default_mcp, default_policy
 from ..graphs.registry import builder_of
 from ..models.choice import Models
+from ..models.scripted import read_script
 from ..state.context import Context
-from ..state.errors import AnswerRejected, ThreadNotFound
+from ..state.errors import AnswerRejected, SettingsError, ThreadNotFound
 from ..state.roles import roles_of
 from .approvals import Asker, Question, given_answers
 from .failures import Code, code_of
@@ -89,12 +90,16 @@ def _session(
 
 def _graph(settings: Settings, name: str, context: Context, durability: Durability) -> Graph:
     build = builder_of(name)
+    if settings.model and settings.script:
+        msg = "--model and --script both say which model answers: give one of them."
+        raise SettingsError(msg)
+    model = read_script(settings.script) if settings.script else settings.model
     # Asked here, so that a wrong model is told before a thread is begun.
-    models = Models(settings.model, environ=settings.environ)
+    models = Models(model, environ=settings.environ)
     for role in roles_of(name):
         models.choose(role, context)
     graph: Graph = build(
-        model=settings.model,
+        model=model,
         mcp=settings.mcp or default_mcp(settings.environ),
         policy=settings.policy or default_policy(settings.environ),
         durability=durability,

@@ -41,6 +41,14 @@ class Settings:
         str | None,
         Option(help="provider:name; LOOPWRIGHT_MODEL, an OpenAI key, else offline."),
     ] = None
+    script: Annotated[
+        str | None,
+        Option(
+            "--script",
+            help="JSON file played as the model: role to turns, each a text, an object sent as"
+            ' JSON, a list of tool calls {name, args}, or {"error": "why"}.',
+        ),
+    ] = None
     yes: Annotated[
         bool, Option("--yes", help="Approve what the policy asks; never what it denies.")
     ] = False
@@ -68,6 +76,7 @@ class Settings:
             "--mcp": self.mcp,
             "--policy": self.policy,
             "--model": self.model,
+            "--script": self.script,
             "--max-parallel": self.max_parallel,
             "--db": database if self.database else None,
         }

@@ -1,4 +1,4 @@
-"""A chat model for tests: it replays given turns and records what it was asked."""
+"""A chat model for tests and demos: it replays given turns and records what it was asked."""
 
 import asyncio
 import json
@@ -16,6 +16,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from inspect import isawaitable, iscoroutine
+from pathlib import Path
 from typing import Any, Final
 
 from langchain_core.callbacks import (
@@ -29,7 +30,8 @@ from langchain_core.runnables import Runnable, RunnableLambda, ensure_config
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
-from ..state.roles import ROLE_METADATA
+from ..state.errors import SettingsError
+from ..state.roles import ROLE_METADATA, ROLES
 from ..turn.budget import tokens_of
 from .extract import extract
 
@@ -233,6 +235,63 @@ class ScriptedModel(BaseChatModel):
             msg = f"The script has turns for {sorted(self._turns)}, none for {whom}."
             raise ScriptExhausted(msg)
         return self._turns[role]
+
+
+def read_script(path: str) -> ScriptedModel:
+    """A model that plays a file: a JSON object of role to list of turns.
+
+    A turn is a text, an object (sent as JSON), a list of tool calls `{"name", "args"}`,
+    `{"error": "why"}` for a call that fails, or `{"seconds": 1.5, "turn": …}` for one that takes
+    its time.
+
+    Raises:
+        SettingsError: The file cannot be read or is no such script; says where and what to do.
+    """
+    try:
+        return ScriptedModel(_script_of(json.loads(Path(path).read_text("utf-8"))))
+    except OSError as error:
+        why = f"{error.strerror or error}"
+    except RecursionError:
+        why = "it is nested too deeply"
+    except (ValueError, TypeError) as error:
+        why = str(error)
+    msg = (
+        f"The script {path} cannot be played: {why}. Give a JSON object such as "
+        '{"planner": [{"todos": [{"id": "1", "description": "look"}]}], "executor": ["done"]}.'
+    )
+    raise SettingsError(msg)
+
+
+def _script_of(found: object) -> dict[str, Turns]:
+    if not isinstance(found, dict):
+        msg = "it is no JSON object of role to turns"
+        raise TypeError(msg)
+    return {role: _turns_of(role, turns) for role, turns in found.items()}
+
+
+def _turns_of(role: str, turns: object) -> list[Turn]:
+    if role not in ROLES:
+        msg = f"there is no role {role!r}; the roles are {', '.join(ROLES)}"
+        raise ValueError(msg)
+    if not isinstance(turns, list):
+        msg = f"what {role!r} says is no list of turns"
+        raise TypeError(msg)
+    return [_turn_of(turn, f"turn {n} of {role!r}") for n, turn in enumerate(turns, start=1)]
+
+
+def _turn_of(turn: Any, where: str) -> Turn:
+    """A turn as JSON spells it."""
+    if isinstance(turn, dict) and turn.keys() == {"error"}:
+        return RuntimeError(str(turn["error"]))
+    if isinstance(turn, dict) and turn.keys() == {"seconds", "turn"}:
+        return Slow(max(0.0, float(turn["seconds"])), _turn_of(turn["turn"], where))
+    if isinstance(turn, list) and not all(isinstance(c, dict) and c.get("name") for c in turn):
+        msg = f'{where} is a list, but not of tool calls such as {{"name": "add", "args": {{}}}}'
+        raise TypeError(msg)
+    if not isinstance(turn, str | dict | list):
+        msg = f"{where} is neither a text nor an object nor a list of tool calls"
+        raise TypeError(msg)
+    return turn
 
 
 def _with_role(config: Any, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -311,6 +311,27 @@ def test_a_complete_thread_is_told_again_instead_of_run_again(notes):
     assert "planner:" not in done.stdout
 
 
+SCRIPT = {
+    "planner": [plan(todo("1", "write it down"))],
+    "executor": [
+        [{"name": "write_file", "args": {"path": "out.txt", "content": "hello"}}],
+        report("It is written."),
+    ],
+    "verifier": [passed("It is written [1.1.0].", t1=["1.1.0"])],
+}
+
+
+def test_a_recorded_model_is_played_from_a_file():
+    Path("script.json").write_text(json.dumps(SCRIPT))
+    done = cli("run", "--script", "script.json", "--yes", "Write hello")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert Path("out.txt").read_text() == "hello"
+    assert "scripted (planner, executor, verifier)" in done.stdout
+    again = cli("run", "--script", "script.json", "--json", "--graph", "react", "Write hello")
+    assert again.returncode == 4, "it says nothing for the roles of this graph"
+    assert "none for 'thought'" in json.loads(again.stdout)["error"]
+
+
 # What users get wrong
 
 
@@ -323,6 +344,8 @@ def test_a_complete_thread_is_told_again_instead_of_run_again(notes):
         (["run", "x", "--graph", "nope"], "plan_execute_verify"),
         (["run", "x", "--model", "nope:model"], "nope:model"),
         (["run", "x", "--mcp", "broken.json"], "no valid JSON"),
+        (["run", "x", "--script", "broken.json"], "The script broken.json cannot be played"),
+        (["run", "x", "--script", "s.json", "--model", "offline"], "give one of them"),
         (["run", "x", "--db", "sqlite:////proc/threads.db"], "/proc/threads.db"),
         (["threads", "--db", "sqlite:///broken.json"], "broken.json"),
         (["resume", "nobody", "approve"], "No thread 'nobody'"),

@@ -285,7 +285,7 @@ def test_values_are_told_by_their_shape(clause: str, found: list[tuple[str, str]
     assert [(value.kind, value.text) for value in values(clause)] == found
 
 
-READ = {"name": "read_file", "description": "Read a text file.", "parameters": {
+READ: dict[str, Any] = {"name": "read_file", "description": "Read a text file.", "parameters": {
     "properties": {"path": {"type": "string"}, "full": {"type": "boolean"}}, "required": ["path"],
 }}  # fmt: skip
 
@@ -475,7 +475,7 @@ def test_no_goal_and_no_result_makes_it_raise_or_run_on(goal: str, result: str) 
         calls = [
             {"name": found.tool, "args": c, "id": f"{turn}.{n}"} for n, c in enumerate(found.calls)
         ]
-        messages += [AIMessage(text, tool_calls=calls)]  # type: ignore[arg-type]  # complete calls
+        messages += [AIMessage(text, tool_calls=calls)]
         messages += [ToolMessage(result, tool_call_id=str(call["id"])) for call in calls]
     assert not found.calls
     assert json.loads(think(messages, TOOLS).rpartition("<agent_meta>")[2].partition("</")[0])

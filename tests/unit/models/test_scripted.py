@@ -1,13 +1,16 @@
 import asyncio
+import json
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
-from loopwright.models.scripted import ScriptedModel, ScriptExhausted, Slow
+from loopwright.models.scripted import ScriptedModel, ScriptExhausted, Slow, read_script
+from loopwright.state.errors import SettingsError
 from loopwright.state.roles import ROLE_METADATA
 
 ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
@@ -168,3 +171,41 @@ def test_one_message_as_a_turn_of_two_models_is_not_changed() -> None:
     ScriptedModel([turn]).invoke("hi")
     assert turn.usage_metadata is None
     assert turn.id is None
+
+
+def test_a_file_is_played_in_all_forms_of_turns() -> None:
+    turns = ["text", {"summary": "x"}, [{"name": "add", "args": {"a": 1}}], {"error": "down"}]
+    turns.append({"seconds": 0.01, "turn": "late"})
+    Path("script.json").write_text(json.dumps({"executor": turns}))
+    model = read_script("script.json")
+    asked = (GO, as_("executor"))
+    assert model.invoke(*asked).text == "text"
+    assert model.invoke(*asked).text == '{"summary": "x"}'
+    assert model.invoke(*asked).tool_calls[0]["args"] == {"a": 1}
+    with pytest.raises(RuntimeError, match="down"):
+        model.invoke(*asked)
+    assert model.invoke(*asked).text == "late"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "No such file"),
+        ("{not json", "line 1 column 2"),
+        ("[1]", "no JSON object of role to turns"),
+        ('{"cook": []}', "there is no role 'cook'; the roles are planner"),
+        ('{"planner": "x"}', "'planner' says is no list"),
+        ('{"planner": ["x", 3]}', "turn 2 of 'planner' is neither"),
+        ('{"planner": [[1]]}', "turn 1 of 'planner' is a list, but not of tool calls"),
+        ('{"planner": [{"seconds": "x", "turn": "y"}]}', "could not convert"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_file_that_cannot_be_played_is_one_sentence(text: str | None, says: str) -> None:
+    if text is not None:
+        Path("script.json").write_text(text)
+    with pytest.raises(SettingsError) as told:
+        read_script("script.json")
+    assert str(told.value).startswith("The script script.json cannot be played: ")
+    assert says in str(told.value)
+    assert "\n" not in str(told.value)
