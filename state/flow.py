@@ -13,7 +13,6 @@ from .calling import CallState
 from .evidence import Evidence
 from .flow_contracts import Strategy
 from .loop import LoopState, LoopUpdate
-from .messages import request_text
 from .plan import Task, merge_tasks
 
 PATH: Final = "prompt_flow"
@@ -119,21 +118,21 @@ class FlowState(CallState, LoopState):
     """The steps as the user was shown them last; review_flow writes."""
     objection: list[str] = field(default_factory=list)
     """What is wrong with the plan as the user edited it; review_flow writes, and asks again."""
-    unmet: list[str] = field(default_factory=list)
-    """What the turn did not do although it was asked for; whoever ends it writes."""
     cut_off: list[Any] = field(default_factory=list)
     """Ends of steps that a new message cut off before run_flow could gather them; the graph's
     doors write them, intake takes them in."""
+
+    # Call ids begin anew in every turn: an old answer must not count for a new call.
+    per_turn = LoopState.per_turn | {
+        "calls", "decisions", "objections", "evidence", "denied", "todos", "plan", "planning",
+        "drafts", "prints", "strategy", "recoveries", "failures_seen", "causes", "reviewed",
+        "objection", "cut_off",
+    }  # fmt: skip
 
     @property
     def path(self) -> str:
         """The flow's own name; every call names its step."""
         return PATH
-
-    @property
-    def request(self) -> str:
-        """The user's words of this turn."""
-        return request_text(self.messages, self.request_message)
 
 
 class FlowUpdate(LoopUpdate, total=False):
@@ -155,7 +154,6 @@ class FlowUpdate(LoopUpdate, total=False):
     causes: list[Cause]
     reviewed: list[FlowStep]
     objection: list[str]
-    unmet: list[str]
     cut_off: list[Any]
 
 

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from .calling import CallState, Records, join_texts
 from .evidence import Evidence
-from .messages import Messages, request_text
+from .messages import Messages, conversation_of, request_text
 from .outcome import Outcome, Reason
 from .plan import Task, merge_tasks
 from .spend import Spend, add_spend
@@ -81,6 +81,24 @@ class LoopState(LoopOutput):
     """What went wrong without ending the run: dead servers, other models that had to answer."""
     allowance: int = 0
     """How often this request was given its limits afresh; intake counts."""
+    unmet: list[str] = field(default_factory=list)
+    """What the turn did not do although it was asked for; whoever ends it writes."""
+
+    # Fields that begin anew with every user turn.
+    per_turn = frozenset({
+        "outcome", "task_completed", "should_continue", "improvements", "halt", "spend",
+        "warnings", "hook_context", "stop_hook_active", "unmet",
+    })  # fmt: skip
+
+    @property
+    def request(self) -> str:
+        """The user's words of this turn."""
+        return request_text(self.messages, self.request_message)
+
+    @property
+    def conversation(self) -> list[dict[str, str]]:
+        """The talk before them, as {role, text}."""
+        return conversation_of(self.messages, self.request_message)
 
 
 class LoopUpdate(TypedDict, total=False):
@@ -103,6 +121,7 @@ class LoopUpdate(TypedDict, total=False):
     spend: Spend | Overwrite
     warnings: list[str] | Overwrite
     allowance: int
+    unmet: list[str]
 
 
 @dataclass(kw_only=True)
@@ -130,6 +149,11 @@ class PlanState(LoopState):
     cut_off: list[Any] = field(default_factory=list)
     """Ends of tasks that a new message cut off before work could gather them; the graph's doors
     write them, intake takes them in."""
+
+    per_turn = LoopState.per_turn | {
+        "todos", "evidence", "answers", "planning_rounds", "cycles", "missing", "blockers",
+        "cut_off",
+    }  # fmt: skip
 
     @property
     def request(self) -> str:
@@ -206,7 +230,7 @@ class TaskUpdate(TypedDict, total=False):
 
 
 # Keys whose writes are folded into what is there: an empty write changes nothing.
-_FOLDED = frozenset(
+FOLDED = frozenset(
     {"messages", "ui", "spend", "warnings", "todos", "evidence", "decisions", "objections"}
 )
 
@@ -217,6 +241,6 @@ def changes(state: LoopState, update: U) -> U:
     def changed(key: str, value: Any) -> bool:
         if isinstance(value, Overwrite):
             return bool(getattr(state, key) != value.value)
-        return bool(value) if key in _FOLDED else bool(getattr(state, key) != value)
+        return bool(value) if key in FOLDED else bool(getattr(state, key) != value)
 
     return cast("U", {key: value for key, value in update.items() if changed(key, value)})

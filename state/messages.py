@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, convert_to_messages
@@ -59,6 +60,9 @@ Messages = Annotated[list[AnyMessage], MESSAGES]
 
 # Longer requests are shown shortened in the middle; state keeps every word.
 REQUEST_CAP: Final = 100_000
+# What a role sees of earlier turns: enough to follow the talk, small enough to send each time.
+TURNS_SHOWN: Final = 20
+TEXT_CAP: Final = 4_000
 
 
 def request_place(messages: Sequence[AnyMessage], request: str) -> int:
@@ -83,3 +87,18 @@ def _shortened(text: str) -> str:
     half = REQUEST_CAP // 2
     left_out = say("left_out_in_between", left=len(text) - 2 * half)
     return f"{text[:half]}\n{left_out}\n{text[-half:]}"
+
+
+def conversation_of(messages: Sequence[AnyMessage], request: str) -> list[dict[str, str]]:
+    """The talk before a request as {role, text}: words, not the whole transcript."""
+    talk = [
+        {"role": "user" if m.type == "human" else "assistant", "text": m.text[:TEXT_CAP]}
+        for m in messages[: max(0, request_place(messages, request))]
+        if m.type in {"human", "ai"} and m.text.strip()
+    ]
+    return talk[-TURNS_SHOWN:]
+
+
+def signature(role: str) -> dict[str, str]:
+    """What a message carries beside its words: who wrote it, and when (UTC, ISO 8601)."""
+    return {"agent_type": role, "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}

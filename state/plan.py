@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -245,3 +246,8 @@ _WISHABLE = frozenset({"skipped", "cancelled"})
 def requested(tasks: Sequence[Task]) -> list[Task]:
     """The tasks that must be proven: all but those left out on purpose."""
     return [t for t in tasks if t["status"] not in {"skipped", "cancelled"}]
+
+
+def task_view(task: Task, *keys: str) -> dict[str, Any]:
+    """These fields of a task, in this order, as a role sees it; empty ones are left out."""
+    return {key: value for key in keys if (value := task.get(key))}

@@ -1,7 +1,7 @@
 """State of the ReAct loop: thought → action → observation, over one shared history of messages."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from langgraph.types import Overwrite
@@ -9,7 +9,6 @@ from langgraph.types import Overwrite
 from .calling import CallState
 from .evidence import Evidence
 from .loop import LoopState, LoopUpdate
-from .messages import request_text
 
 ENDS: Final = "ends"
 """Key in a message's `additional_kwargs`: a model ended the turn with it."""
@@ -32,18 +31,17 @@ class ReactState(CallState, LoopState):
     """Who sums up tool results: a model, or nobody; intake writes it."""
     demanded: bool = False
     """The last thought asks for a step; thought writes it."""
-    unmet: list[str] = field(default_factory=list)
-    """What the turn did not do although it was asked for; action and thought write it."""
+
+    # Call ids begin anew in every turn: an old answer must not count for a new call.
+    per_turn = LoopState.per_turn | {
+        "calls", "decisions", "objections", "evidence", "denied", "strikes", "phase", "iteration",
+        "demanded",
+    }  # fmt: skip
 
     @property
     def path(self) -> str:
         """The loop has no tasks: its own name."""
         return PATH
-
-    @property
-    def request(self) -> str:
-        """The user's words of this turn."""
-        return request_text(self.messages, self.request_message)
 
 
 class ReactUpdate(LoopUpdate, total=False):
@@ -59,4 +57,3 @@ class ReactUpdate(LoopUpdate, total=False):
     iteration: int
     observe: Observe
     demanded: bool
-    unmet: list[str]

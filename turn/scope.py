@@ -92,6 +92,20 @@ class RunScope:
         notes: list[str] = []
         return replace(self, notes=notes, emit=partial(_noted, self.emit, notes))
 
+    async def notify(self, kind: str, message: str, details: dict[str, Any]) -> None:
+        """Tell the Notification hooks that a question is about to be put.
+
+        Args:
+            kind: UserQuestion or PlanReview.
+            message: The question in words.
+            details: It as data.
+        """
+        if "Notification" in self.hooks.events:
+            await self.hooks.fire(
+                "Notification", emit=self.emit, notification_type=kind, message=message,
+                details=details,
+            )  # fmt: skip
+
     def hook_notes(self, context: Sequence[str]) -> str:
         """What hooks add to each prompt: the turn's own, and what the start of this run brought.
 

@@ -11,19 +11,15 @@ from ...models.ask import Answer, ask
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, step_of
 from ...state.loop import changes
+from ...state.messages import signature
 from ...state.shortened import beginning_of
 from ...turn.budget import limit_reason
+from ...turn.end import answer_id
+from ...turn.outcome import Facts, known_answer, unmet_of
 from ...turn.scope import RunScope, scope_of
-from ..conversation import answer_id, conversation_of, signature
 from ..parts import Parts
 from .citations import read_cited
-from .outcome import (
-    all_required_done,
-    everything_done,
-    known_answer,
-    last_of,
-    unmet_of_flow,
-)
+from .outcome import all_required_done, facts_of, last_of
 
 MOST_ASKS: Final = 2
 LEAST_SHOWN: Final = 300
@@ -42,10 +38,11 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     scope.emit({"type": "phase", "role": "answerer", "action": "answering", "round": round_})
     if scope.budget.exhausted:
         scope.budget.last_turn()
-    unmet = _unmet(state)
+    facts = facts_of(state)
+    unmet = unmet_of(facts)
     data = {
         "request": state.request,
-        "conversation": conversation_of(state),
+        "conversation": state.conversation,
         "steps": _results(state.todos, scope.context.result_cap),
         "failures": unmet,
         "improvements": state.improvements if state.stop_hook_active else [],
@@ -56,12 +53,8 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
         read=partial(read_cited, steps=state.todos),
         most_asks=1 if scope.budget.exhausted else MOST_ASKS,
     )  # fmt: skip
-    update = _answered(scope, state, answer, unmet)
+    update = _answered(scope, state, answer, facts)
     return changes(state, update | FlowUpdate(spend=scope.used(answer.spend)))
-
-
-def _unmet(state: FlowState) -> list[str]:
-    return [] if state.halt is None and everything_done(state) else unmet_of_flow(state)
 
 
 def _results(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
@@ -84,9 +77,7 @@ def _results(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
     return shown
 
 
-def _answered(
-    scope: RunScope, state: FlowState, answer: Answer[Any], unmet: Sequence[str]
-) -> FlowUpdate:
+def _answered(scope: RunScope, state: FlowState, answer: Answer[Any], facts: Facts) -> FlowUpdate:
     """The answer as the final message; what a hook keeps back is replaced by nothing."""
     if answer.refused == "hook":
         why = [*state.unmet, answer.problems[-1]]
@@ -94,7 +85,7 @@ def _answered(
         return FlowUpdate(halt=halt, unmet=why, warnings=scope.notes)
     text, notes = str(answer.message.text), scope.notes
     if answer.problems:
-        text = known_answer(state.todos, unmet)
+        text = known_answer(facts.results, unmet_of(facts))
         notes = [*notes, AS_THEY_CAME.format(why="; ".join(answer.problems))]
     return FlowUpdate(
         messages=[AIMessage(text, id=answer_id(state), additional_kwargs=signature("answerer"))],

@@ -11,7 +11,6 @@ from ...state.flow import Draft, FlowState, FlowUpdate, failed_steps
 from ...state.flow_contracts import ExecutionPlan
 from ...state.loop import changes
 from ...tools.catalog import Catalog
-from ...turn.hooks import notify
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .adoption import adopted, flaws_of, repeats_a_plan
@@ -90,4 +89,4 @@ async def _noticed(scope: RunScope, update: FlowUpdate) -> None:
     """Let hooks know of a review before the plan is shown."""
     plan = update.get("todos")
     if update.get("planning") == "review" and isinstance(plan, Overwrite):
-        await notify(scope, "PlanReview", "The plan waits for a review.", {"todos": plan.value})
+        await scope.notify("PlanReview", "The plan waits for a review.", {"todos": plan.value})

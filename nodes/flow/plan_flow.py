@@ -19,7 +19,6 @@ from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of
-from ..conversation import conversation_of
 from ..parts import Parts
 from .views import steps_view
 
@@ -73,7 +72,7 @@ def _messages(
     """The request; after an unsound draft it is the last one, the draft, and what is wrong."""
     data = {
         "request": state.request,
-        "conversation": conversation_of(state),
+        "conversation": state.conversation,
         "tools": capabilities(catalog),
         "limits": {"steps": scope.context.max_steps},
         "previous_plan": _variables(state),

@@ -12,12 +12,12 @@ from ...state.context import Context
 from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, failed_steps
 from ...state.flow_contracts import RecoveryDecision, Strategy
 from ...state.loop import changes
-from ...state.outcome import Reason, denial
+from ...state.outcome import Reason
 from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
+from ...turn.outcome import denial
 from ...turn.scope import RunScope, scope_of
-from ..conversation import conversation_of
 from ..parts import Parts
 from .outcome import told
 from .views import steps_view
@@ -97,7 +97,7 @@ async def _asked(
     scope.emit({"type": "phase", "role": "recovery", "action": "recovering", "round": number})
     data = {
         "request": state.request,
-        "conversation": conversation_of(state),
+        "conversation": state.conversation,
         "steps": steps_view(state.todos),
         "failures": list(causes),
         "strategies": left,

@@ -15,11 +15,12 @@ from ...models.extract import extract
 from ...state.context import Context
 from ...state.contracts import ExecutorResponse, decide_task
 from ...state.loop import TaskState, TaskUpdate
+from ...state.messages import signature
+from ...state.plan import task_view
 from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, repeated_text
 from ...state.session import Emit
 from ...state.told import say
 from ...turn.scope import RunScope, scope_of
-from ..conversation import signature, task_view
 from ..parts import Parts
 
 SHOWN = ("id", "description", "acceptance_criteria", "inputs", "feedback")

@@ -1,105 +1,54 @@
-"""Finish: write the honest outcome and the final answer."""
+"""Finish: the honest outcome of a turn of plan_execute_verify, and its final answer."""
 
-from dataclasses import replace
-
-from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...hooks.contract import Verdict
 from ...state.context import Context
-from ...state.evidence import uncertain_calls
-from ...state.loop import PlanState, PlanUpdate
-from ...state.outcome import (
-    Outcome,
-    Reason,
-    judge,
-    partial_answer,
-    spend_outcome,
-    task_outcomes,
-    unmet_of,
-)
-from ...turn.begin import how_to_resume
-from ...turn.hooks import ANSWER_REJECTED, end_turn
-from ...turn.scope import RunScope, scope_of
-from ..conversation import answer_id, signature
+from ...state.loop import PlanState, PlanUpdate, changes
+from ...state.plan import requested
+from ...turn.end import answer_id, end_turn
+from ...turn.outcome import Facts, denial
+from ...turn.scope import scope_of
 from ..parts import Parts
 
 
 async def finish(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
-    """Say how the run ended, what is proven and what is not, unless a hook wants another answer."""
+    """End the turn, or plan again with what a hook wants mended."""
     scope = await scope_of(state, runtime, parts)
-    outcome = outcome_of(scope, state)
-    again = state.stop_hook_active
-    verdict = await end_turn(scope, state.request, outcome["answer"], again=again)
-    update = PlanUpdate(warnings=verdict.warnings) if verdict.warnings else PlanUpdate()
-    if verdict.blocked and _may_go_on(state, verdict):
-        return update | _another_answer(state, verdict)
-    if verdict.blocked:
-        state = _rejected(state, verdict)
-        outcome = outcome_of(scope, state)
-        outcome["answer"] = state.improvements[-1]
-        update |= PlanUpdate(task_completed=False, halt=state.halt, should_continue=False)
-    scope.emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
-    update["outcome"] = outcome
-    if not state.task_completed:
-        about = signature("loopwright")
-        answer = AIMessage(outcome["answer"], id=answer_id(state), additional_kwargs=about)
-        update["messages"] = [answer]
-    return update
+    update: PlanUpdate = await end_turn(scope, state, _facts(state), _another)
+    return changes(state, update)
 
 
-def _may_go_on(state: PlanState, verdict: Verdict) -> bool:
-    """Whether a rejected answer can be mended: once a turn, and where no limit ended it."""
-    return not state.stop_hook_active and state.halt is None and verdict.stop is None
-
-
-def _another_answer(state: PlanState, verdict: Verdict) -> PlanUpdate:
-    """Go on with the hook's reason as what the next plan must mend."""
-    update = PlanUpdate(
-        stop_hook_active=True,
-        task_completed=False,
-        should_continue=True,
-        improvements=[ANSWER_REJECTED.format(reason=verdict.reason)],
-        blockers=[],
-        hook_context=[*state.hook_context, *filter(None, [verdict.context])],
-    )
+def _another(verdict: Verdict) -> PlanUpdate:
+    update = PlanUpdate(blockers=[])
     if verdict.clear_context:
         update |= PlanUpdate(todos=Overwrite([]), evidence=Overwrite([]), answers=[])
     return update
 
 
-def _rejected(state: PlanState, verdict: Verdict) -> PlanState:
-    """The state of a turn whose answer may not be given and cannot be mended."""
-    why = ANSWER_REJECTED.format(reason=verdict.reason)
-    improvements = [*state.improvements, why]
-    return replace(
-        state, task_completed=False, halt=state.halt or "DENIED", improvements=improvements
+def _facts(state: PlanState) -> Facts:
+    """The facts; the verdict's words are the answer only where it passed."""
+    asked, done = requested(state.todos), [t for t in state.todos if t["status"] == "completed"]
+    return Facts(
+        halt=state.halt,
+        done=state.task_completed and bool(asked) and all(t in done for t in asked),
+        refused=denial(state.todos),
+        unmet=_unmet(state),
+        answer=state.messages[-1].text if state.task_completed else "",
+        results=[f"**{t['description']}**\n\n{t['result']}" for t in done if t.get("result")],
+        tasks=state.todos,
+        evidence=state.evidence,
+        message=answer_id(state),
+        kept="finished tasks are kept",
     )
 
 
-def outcome_of(scope: RunScope, state: PlanState) -> Outcome:
-    """Build the outcome from what state holds; the verdict's words only where it passed."""
-    reason: Reason = state.halt or ("GOAL" if state.task_completed else "MAX_ROUNDS")
-    status = judge(reason, state.todos)
-    unmet = (
-        [] if status == "complete" else unmet_of(state.todos, [*state.missing, *state.improvements])
-    )
-    answer = state.messages[-1].text if state.task_completed else ""
-    return Outcome(
-        status=status,
-        reason=reason,
-        answer=answer or partial_answer(state.todos, unmet) or _nothing(reason),
-        tasks=task_outcomes(state.todos),
-        unmet=unmet,
-        uncertain_calls=uncertain_calls(state.evidence),
-        spend=spend_outcome(state.spend, state.allowance),
-        models=state.spend.get("models", {}),
-        resume=None
-        if status == "complete"
-        else how_to_resume(scope, state.request_id, "finished tasks are kept"),
-    )
-
-
-def _nothing(reason: Reason) -> str:
-    return f"Nothing could be done ({reason})."
+def _unmet(state: PlanState) -> list[str]:
+    """Unfinished tasks with the reason, then questions and what the verifier asked for."""
+    tasks = [
+        f"{t['description']} ({t['status']}{': ' + t['feedback'] if t.get('feedback') else ''})"
+        for t in requested(state.todos)
+        if t["status"] != "completed"
+    ]
+    return [*tasks, *state.unmet, *state.missing, *state.improvements]

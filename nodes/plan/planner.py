@@ -8,13 +8,11 @@ from ...state.context import Context
 from ...state.contracts import PlannerResponse, Todo
 from ...state.evidence import rounds_named
 from ...state.loop import Planning, PlanState, PlanUpdate, changes
-from ...state.plan import adopt_plan, fallback_plan, find_problems, name_todos
+from ...state.plan import adopt_plan, fallback_plan, find_problems, name_todos, task_view
 from ...state.told import say
 from ...turn.begin import EMPTY_REQUEST
 from ...turn.budget import limit_reason
-from ...turn.hooks import notify
 from ...turn.scope import RunScope, scope_of
-from ..conversation import conversation_of, task_view
 from ..parts import Parts
 
 SHOWN = ("id", "description", "status", "result", "feedback")
@@ -30,7 +28,7 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
     catalog = await parts.toolbox.catalog(scope.user)
     data = {
         "request": state.request,
-        "conversation": conversation_of(state),
+        "conversation": state.conversation,
         "tools": catalog.summaries(),
         "previous_plan": [task_view(t, *SHOWN) for t in state.todos],
         "improvements": state.improvements,
@@ -55,9 +53,9 @@ async def _noticed(scope: RunScope, update: PlanUpdate) -> PlanUpdate:
     """Let hooks know of a question to the user before it is put."""
     missing, plan = update.get("missing", []), update.get("todos")
     if update.get("planning") == "ask":
-        await notify(scope, "UserQuestion", " ".join(missing), {"questions": missing})
+        await scope.notify("UserQuestion", " ".join(missing), {"questions": missing})
     elif update.get("planning") == "review" and isinstance(plan, Overwrite):
-        await notify(scope, "PlanReview", "The plan waits for a review.", {"todos": plan.value})
+        await scope.notify("PlanReview", "The plan waits for a review.", {"todos": plan.value})
     return update | PlanUpdate(warnings=scope.notes)
 
 

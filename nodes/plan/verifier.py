@@ -15,12 +15,13 @@ from ...state.evidence import (
     rejected_verdict,
 )
 from ...state.loop import PlanState, PlanUpdate, changes
-from ...state.outcome import denial
-from ...state.plan import Task, merge_tasks
+from ...state.messages import signature
+from ...state.plan import Task, merge_tasks, task_view
 from ...state.told import say
 from ...turn.budget import limit_reason
+from ...turn.end import answer_id
+from ...turn.outcome import denial
 from ...turn.scope import scope_of
-from ..conversation import answer_id, conversation_of, signature, task_view
 from ..parts import Parts
 
 JUDGED = ("id", "description", "acceptance_criteria", "status", "result", "feedback")
@@ -35,7 +36,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         scope.budget.last_turn()
     data = {
         "request": state.request,
-        "conversation": conversation_of(state),
+        "conversation": state.conversation,
         "tasks": [task_view(t, *JUDGED) for t in state.todos],
         "evidence": [_shown(record) for record in admissible(state.evidence, state.todos)],
         "additional_context": scope.hook_notes(state.hook_context),

@@ -1,83 +1,50 @@
-"""Finish: write the honest outcome of a turn of the ReAct loop, and its final answer."""
+"""Finish: the honest outcome of a turn of the ReAct loop, and its final answer."""
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
 from ...state.context import Context
+from ...state.evidence import GAVE_UP, UNCERTAIN, Evidence, uncertain_calls
 from ...state.loop import changes
 from ...state.messages import request_place
-from ...state.outcome import Outcome
-from ...state.react import ReactState, ReactUpdate
-from ...turn.begin import how_to_resume
-from ...turn.hooks import ANSWER_REJECTED, end_turn
-from ...turn.scope import RunScope, scope_of
-from ..conversation import signature
+from ...state.react import ENDS, ReactState, ReactUpdate
+from ...turn.end import ANSWER_REJECTED, end_turn
+from ...turn.outcome import Facts, called, refusal
+from ...turn.scope import scope_of
 from ..parts import Parts
-from .outcome import outcome_of, own_answer, reason_of
 from .phases import REJECTED, message_id
+
+_KNOWN: Final = 5
+_SHOWN: Final = 500
+_UNKNOWN: Final = "It is not known whether {call} took effect."
 
 
 async def react_finish(
     state: ReactState, runtime: Runtime[Context], *, parts: Parts
 ) -> ReactUpdate:
-    """Say how the turn ended and what came of it, unless a hook wants another answer."""
+    """End the turn, or go back to the thought, which is shown why its answer was rejected."""
     scope = await scope_of(state, runtime, parts)
-    outcome, again = outcome_of(state, _resume(scope, state)), state.stop_hook_active
-    verdict = await end_turn(scope, state.request, outcome["answer"], again=again)
-    update = ReactUpdate(phase="idle", warnings=verdict.warnings)
-    if verdict.blocked and _may_go_on(state, verdict):
-        return changes(state, update | _another_answer(state, verdict))
-    if verdict.blocked:
-        ended = _rejected(state, verdict)
-        outcome = outcome_of(ended, _resume(scope, ended)) | {"answer": ended.unmet[-1]}
-        update |= ReactUpdate(task_completed=False, halt=ended.halt, unmet=ended.unmet)
-        update["messages"] = [_written(outcome, ended, instead=state.messages[-1])]
-    elif not own_answer(state):
-        update["messages"] = [_written(outcome, state)]
-    scope.emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
-    return changes(state, update | ReactUpdate(outcome=outcome))
+    update: ReactUpdate = await end_turn(scope, state, facts_of(state), partial(_another, state))
+    return changes(state, update | ReactUpdate(phase="idle"))
 
 
-def _written(
-    outcome: Outcome, state: ReactState, *, instead: AnyMessage | None = None
-) -> AIMessage:
-    """The outcome's answer as the last message; in place of an answer that may not be given."""
-    replaces = instead is not None and bool(own_answer(state))
-    id_ = instead.id if instead is not None and replaces else message_id(state)
-    return AIMessage(outcome["answer"], id=id_, additional_kwargs=signature("loopwright"))
-
-
-def _resume(scope: RunScope, state: ReactState) -> dict[str, Any] | None:
-    return how_to_resume(scope, state.request_id, "the messages are kept")
-
-
-def _may_go_on(state: ReactState, verdict: Verdict) -> bool:
-    """Whether a rejected answer can be mended: once a turn, and where no limit ended it."""
-    ended_well = reason_of(state) == "GOAL" and bool(own_answer(state))
-    return ended_well and not state.stop_hook_active and verdict.stop is None
-
-
-def _another_answer(state: ReactState, verdict: Verdict) -> ReactUpdate:
-    """Go back to the thought, which is shown why its answer was rejected."""
+def _another(state: ReactState, verdict: Verdict) -> ReactUpdate:
     newest = state.messages[-1]
     about = newest.additional_kwargs | {REJECTED: verdict.reason}
-    notes = [*state.hook_context, *filter(None, [verdict.context])]
-    messages: list[Any] = [newest.model_copy(update={"additional_kwargs": about})]
-    if verdict.clear_context:
-        notes.append(ANSWER_REJECTED.format(reason=verdict.reason))
-        messages = [RemoveMessage(id=str(message.id)) for message in _of_this_turn(state)]
-    return ReactUpdate(
-        stop_hook_active=True,
-        task_completed=False,
-        should_continue=True,
-        unmet=[],
-        hook_context=notes,
-        messages=messages,
+    update = ReactUpdate(
+        unmet=[], messages=[newest.model_copy(update={"additional_kwargs": about})]
     )
+    if verdict.clear_context:
+        why = ANSWER_REJECTED.format(reason=verdict.reason)
+        notes = [*state.hook_context, *filter(None, [verdict.context]), why]
+        gone = [RemoveMessage(id=str(message.id)) for message in _of_this_turn(state)]
+        update |= ReactUpdate(hook_context=notes, messages=gone)
+    return update
 
 
 def _of_this_turn(state: ReactState) -> list[AnyMessage]:
@@ -86,8 +53,66 @@ def _of_this_turn(state: ReactState) -> list[AnyMessage]:
     return state.messages[place + 1 :] if place >= 0 else []
 
 
-def _rejected(state: ReactState, verdict: Verdict) -> ReactState:
-    """The state of a turn whose answer may not be given and cannot be mended."""
-    why = ANSWER_REJECTED.format(reason=verdict.reason)
-    halt = state.halt or "DENIED"
-    return replace(state, task_completed=False, halt=halt, unmet=[*state.unmet, why])
+def facts_of(state: ReactState) -> Facts:
+    """The facts; a turn ends well with a thought or an action that left nothing undone."""
+    answer, unmet = _own_answer(state), _unmet(state)
+    return Facts(
+        halt=state.halt,
+        done=state.task_completed,
+        refused=refusal({str(record.get("reason")) for record in _refused(state.evidence)}),
+        unmet=unmet,
+        answer=answer,
+        results=_results(state.evidence),
+        evidence=state.evidence,
+        message=str(state.messages[-1].id) if answer else message_id(state),
+        kept="the messages are kept",
+    )
+
+
+def _own_answer(state: ReactState) -> str:
+    """The words with which a thought or an action of this turn ended it; "" where none did."""
+    newest = state.messages[-1] if state.messages else None
+    if state.should_continue or not isinstance(newest, AIMessage):
+        return ""
+    of_this_turn = str(newest.id).startswith(f"{state.turn_id}.")
+    return newest.text if of_this_turn and newest.additional_kwargs.get(ENDS) else ""
+
+
+def _unmet(state: ReactState) -> list[str]:
+    refused = [_why_not(record) for record in _refused(state.evidence)]
+    doubts = [_UNKNOWN.format(call=called(call)) for call in uncertain_calls(state.evidence)]
+    told = refused or doubts
+    if not (told or any(record["status"] == "success" for record in state.evidence)):
+        # Where calls were made and none gave anything, the answer rests on nothing.
+        told = [f"No tool call succeeded; the last was {called(r)}." for r in state.evidence[-1:]]
+    return [*state.unmet, *told]
+
+
+def _why_not(record: Evidence) -> str:
+    if record.get("reason") in (UNCERTAIN, GAVE_UP):
+        return _UNKNOWN.format(call=called(record))
+    return f"{called(record)} was not run ({record.get('reason')})."
+
+
+def _refused(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """The calls of the newest iteration with calls that were not run because somebody said no."""
+    newest = _iteration(evidence[-1]) if evidence else ""
+    return [
+        record
+        for record in evidence
+        if record["status"] == "cancelled" and _iteration(record) == newest
+    ]
+
+
+def _iteration(record: Evidence) -> str:
+    return record["id"].rpartition(".")[0]
+
+
+def _results(evidence: Sequence[Evidence]) -> list[str]:
+    """What the newest calls brought."""
+    lines = [
+        f"- {called(record)}: {record['result'][:_SHOWN]}"
+        for record in evidence
+        if record["status"] == "success"
+    ]
+    return ["\n".join(["What the calls brought:", *lines[-_KNOWN:]])] if lines else []

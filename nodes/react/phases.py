@@ -21,10 +21,10 @@ from langchain_core.messages import (
 
 from ...prompts.sections import section
 from ...state.canonical import storable
+from ...state.messages import signature
 from ...state.react import ENDS, Phase, ReactState
 from ...state.told import say
 from ...turn.scope import RunScope
-from ..conversation import signature
 from ..parts import Parts
 
 ROLE: Final = "agent_type"

@@ -31,7 +31,7 @@ from support.flows import (
 
 @pytest.mark.req("S2-14")
 @pytest.mark.parametrize(
-    ("policy", "end"), [(None, ("failed", "ERROR")), ("deny", ("blocked", "DENIED"))]
+    ("policy", "end"), [(None, ("stuck", "SAME_BLOCKERS")), ("deny", ("blocked", "DENIED"))]
 )
 def test_a_run_in_which_nothing_came_of_anything_is_no_success_though_all_was_optional(policy, end):
     model = planning(

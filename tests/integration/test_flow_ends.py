@@ -42,7 +42,7 @@ ENDS = {
     ),
     "given up": (("failed", "ERROR"), {"plans": [BAD], "recovery": [decide("give_up")]}),
     "nothing came of it": (
-        ("failed", "ERROR"), {"plans": [flow(look("a", "down", optional=True))]}
+        ("stuck", "SAME_BLOCKERS"), {"plans": [flow(look("a", "down", optional=True))]}
     ),
     "no plan": (("failed", "ERROR"), {"plans": ["no", "no", "no"]}),
     "the same failure": (

@@ -59,7 +59,7 @@ def test_a_write_whose_result_fails_every_check_is_made_once_and_the_run_ends():
     recovery = [*REPLAN, *REPLAN, decide("complete_replan")]
     outcome = world.graph(planning(*plans, recovery=recovery)).invoke(said())["outcome"]
     assert world.done("put") == [3]
-    assert ended(outcome) == ("exhausted", "MAX_ROUNDS")
+    assert ended(outcome) == ("partial", "MAX_ROUNDS"), "the write was made"
     assert world.done("look") == []
     assert "the same call is not made again" in " ".join(outcome["unmet"])
 

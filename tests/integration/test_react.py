@@ -92,11 +92,11 @@ def test_a_demanded_step_is_asked_for_once_more():
 
 
 @pytest.mark.req("S1-36", "S1-05")
-def test_a_demanded_step_that_is_never_taken_makes_the_run_partial():
+def test_a_demanded_step_that_is_never_taken_is_no_answer():
     model = one_step(action=["I would look.", "Ada, I guess."])
     result = build_react(model=model, tools=[shelf()]).invoke(said())
     outcome = result["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("partial", "GOAL")
+    assert (outcome["status"], outcome["reason"]) == ("stuck", "SAME_BLOCKERS")
     assert outcome["answer"] == result["messages"][-1].text == "Ada, I guess."
     assert any("I look up the owner" in text for text in outcome["unmet"])
     assert roles(model) == ["thought", "action", "action"]
@@ -115,7 +115,7 @@ def test_an_answer_that_was_cut_twice_is_not_called_complete():
     cut = AIMessage("Ada ow", response_metadata={"finish_reason": "length"})
     model = one_step(thought=["Hm.", "Hm."], action=[cut, cut])
     outcome = build_react(model=model, tools=[shelf()]).invoke(said())["outcome"]
-    assert (outcome["status"], outcome["answer"]) == ("partial", "Ada ow")
+    assert (outcome["status"], outcome["answer"]) == ("stuck", "Ada ow")
     assert any("cut off" in text for text in outcome["unmet"])
 
 
@@ -302,7 +302,8 @@ def test_a_spent_budget_grants_one_last_answer(calls):
     model = endless()
     graph = build_react(model=model, tools=[shelf()])
     outcome = graph.invoke(said(), context=Context(max_model_calls=calls))["outcome"]
-    assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
+    status = "partial" if calls > 1 else "exhausted"  # no tool was called by then
+    assert (outcome["status"], outcome["reason"]) == (status, "BUDGET")
     assert outcome["answer"] == "So far: some facts."
     assert len(model.asked) == calls + 1
     assert roles(model)[-1] == "thought"
@@ -420,7 +421,7 @@ def test_a_failed_tool_is_an_observation_like_any_other():
     result = build_react(model=model, tools=[shelf()]).invoke(said())
     assert next(m for m in result["messages"] if m.type == "tool").status == "error"
     outcome = result["outcome"]
-    assert outcome["status"] == "partial", "an answer that rests on no result is not proven"
+    assert outcome["status"] == "stuck", "an answer that rests on no result is not proven"
     assert outcome["unmet"][0].startswith("No tool call succeeded; the last was look(")
 
 
@@ -470,7 +471,7 @@ def test_an_invented_tool_is_answered_with_those_there_are_and_never_complete():
     result = build_react(model=lying, tools=[shelf()]).invoke(said())
     answer = next(m for m in result["messages"] if m.type == "tool")
     assert (answer.status, "Use one of: look" in answer.text) == ("error", True)
-    assert result["outcome"]["status"] == "partial"
+    assert result["outcome"]["status"] == "stuck"
 
 
 @pytest.mark.req("P-29")

@@ -68,7 +68,7 @@ async def test_a_turn_that_a_limit_ended_gets_one_last_call_and_is_not_completed
         settings={"max_model_calls": 3},
     )  # fmt: skip
     assert ran.shown("failures") == [
-        "Not run: s2 (do s2).", "The allowance was used up before the plan was done."
+        "Not run: s2 (do s2).", "The allowance was used up before the request was done."
     ]  # fmt: skip
     assert final(ran).text == "It is 7 [s1]; the rest was not done."
     assert (ran.state.task_completed, ran.state.halt) == (False, "BUDGET")

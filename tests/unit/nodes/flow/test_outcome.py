@@ -1,9 +1,11 @@
 """How a turn of prompt_flow is summed up: status, what is missing, an answer without a model."""
 
 import pytest
+from langchain_core.messages import AIMessage
 
-from loopwright.nodes.flow.outcome import known_answer, outcome_of, unmet_of_flow
+from loopwright.nodes.flow.outcome import facts_of
 from loopwright.state.flow import FlowState
+from loopwright.turn.outcome import known_answer, outcome_of
 from support.flow_steps import broken, flow_step
 
 DONE = flow_step("s1")
@@ -17,15 +19,23 @@ KEYS = {
 }  # fmt: skip
 
 
+def outcome_of_turn(state, resume=None):
+    return outcome_of(facts_of(state), spend={}, allowance=1, resume=resume)
+
+
+def results(*steps):
+    return facts_of(FlowState(todos=list(steps))).results
+
+
 @pytest.mark.parametrize(
     ("halt", "steps", "status", "reason"),
     [
         (None, [DONE], "complete", "GOAL"),
         (None, [DONE, OPTIONAL], "partial", "GOAL"),
         (None, [DONE, OPTIONAL, SKIPPED], "partial", "GOAL"),
-        (None, [OPTIONAL], "failed", "ERROR"),
-        (None, [DONE, FAILED], "failed", "ERROR"),
-        (None, [], "failed", "ERROR"),
+        (None, [OPTIONAL], "stuck", "SAME_BLOCKERS"),
+        (None, [DONE, FAILED], "partial", "GOAL"),
+        (None, [], "stuck", "SAME_BLOCKERS"),
         ("ERROR", [DONE, FAILED, OPEN], "failed", "ERROR"),
         ("ERROR", [], "failed", "ERROR"),
         ("BUDGET", [DONE, OPEN], "partial", "BUDGET"),
@@ -44,7 +54,7 @@ def test_the_status_follows_from_what_halted_the_turn_and_what_was_done(
     halt, steps, status, reason
 ):
     resume = {"how": "so"}
-    outcome = outcome_of(FlowState(todos=steps, halt=halt), resume)
+    outcome = outcome_of_turn(FlowState(todos=steps, halt=halt), resume)
     assert set(outcome) == KEYS
     assert (outcome["status"], outcome["reason"]) == (status, reason)
     assert outcome["resume"] == (None if status == "complete" else resume)
@@ -54,7 +64,7 @@ def test_the_status_follows_from_what_halted_the_turn_and_what_was_done(
 
 def test_steps_are_listed_in_plan_order_with_attempts_and_seconds():
     late = flow_step("a", depends_on=["b"], evidence=["a.1.0"], attempts=2, seconds=1.23456)
-    listed = outcome_of(FlowState(todos=[late, flow_step("b")]), None)["tasks"]
+    listed = outcome_of_turn(FlowState(todos=[late, flow_step("b")]))["tasks"]
     assert [task["id"] for task in listed] == ["b", "a"]
     assert listed[1] == {
         "id": "a", "description": "do a", "status": "completed", "result": "result of a",
@@ -63,7 +73,8 @@ def test_steps_are_listed_in_plan_order_with_attempts_and_seconds():
 
 
 def test_failed_and_skipped_optional_steps_are_named_as_unmet():
-    outcome = outcome_of(FlowState(todos=[DONE, OPTIONAL, SKIPPED]), None, answer="7 [s1].")
+    answer = AIMessage("7 [s1].", id="answer-0-")
+    outcome = outcome_of_turn(FlowState(messages=[answer], todos=[DONE, OPTIONAL, SKIPPED]))
     assert outcome["unmet"] == [
         "s2 (do s2) failed: no such part", "s3 (do s3) was skipped: it needs s2"
     ]  # fmt: skip
@@ -76,7 +87,7 @@ def test_what_was_said_already_is_not_said_again_and_what_never_ran_takes_one_li
         todos=[FAILED, *waiting], halt="ERROR",
         unmet=["After replanning from s1: s2 (do s2) failed: no such part", "no such shop"],
     )  # fmt: skip
-    told = unmet_of_flow(state)
+    told = outcome_of_turn(state)["unmet"]
     assert told[:2] == state.unmet
     assert len(told) == 3
     assert told[2].startswith("Not run: w0 (do w0), w1 (do w1), ")
@@ -85,9 +96,9 @@ def test_what_was_said_already_is_not_said_again_and_what_never_ran_takes_one_li
 
 def test_a_step_that_was_to_be_tried_again_tells_its_last_error():
     again = {**FAILED, "status": "pending"}
-    assert unmet_of_flow(FlowState(todos=[again], halt="TIMEOUT")) == [
+    assert outcome_of_turn(FlowState(todos=[again], halt="TIMEOUT"))["unmet"] == [
         "s2 (do s2) is not done: no such part",
-        "The time allowed was used up before the plan was done.",
+        "The time allowed was used up before the request was done.",
     ]
 
 
@@ -96,21 +107,21 @@ def test_without_a_model_the_answer_is_the_last_results_cited_and_what_is_missin
         flow_step("s1"), flow_step("s2", depends_on=["s1"]), flow_step("s3"),
         broken("s4", depends_on=["s3"]),
     ]  # fmt: skip
-    assert known_answer(steps, ["s4 failed"]) == (
+    assert known_answer(results(*steps), ["s4 failed"]) == (
         "**do s2** [s2]\n\nresult of s2\n\n**do s3** [s3]\n\nresult of s3\n\nNot done:\n- s4 failed"
     )
     assert known_answer([], []) == ""
 
 
 def test_results_in_such_an_answer_are_bounded_together():
-    one = known_answer([flow_step("s1", result="x" * 40_000)], [])
+    (one,) = results(flow_step("s1", result="x" * 40_000))
     assert "[… 8000 characters left out]" in one
-    many = known_answer([flow_step(f"s{n}", result="x" * 40_000) for n in range(40)], [])
-    assert len(many) < 40 * 2_100
+    many = results(*(flow_step(f"s{n}", result="x" * 40_000) for n in range(40)))
+    assert len(known_answer(many, [])) < 40 * 2_100
 
 
 def test_a_call_of_which_nobody_knows_whether_it_took_effect_is_in_the_outcome():
     record = {"id": "s2.1.0", "task": "s2", "tool": "pay", "arguments": {}, "status": "error",
               "reason": "uncertain", "result": "timed out"}  # fmt: skip
-    outcome = outcome_of(FlowState(todos=[DONE, FAILED], evidence=[record], halt="ERROR"), None)
+    outcome = outcome_of_turn(FlowState(todos=[DONE, FAILED], evidence=[record], halt="ERROR"))
     assert [call["id"] for call in outcome["uncertain_calls"]] == ["s2.1.0"]

@@ -4,8 +4,9 @@ import pytest
 from langchain_core.tools import StructuredTool
 
 from loopwright import Hook, ScriptedModel
-from loopwright.nodes.flow.outcome import outcome_of
+from loopwright.nodes.flow.outcome import facts_of
 from loopwright.nodes.flow.recover import SAME_FAILURE, recover
+from loopwright.turn.outcome import unmet_of
 from support.flow_nodes import run_node
 from support.flow_steps import broken, flow_step
 from support.flows import GOAL
@@ -112,8 +113,8 @@ async def test_giving_up_tells_the_original_error_and_the_reason():
             "steps": ["s2"],
         }
     ]  # fmt: skip
-    assert outcome_of(ran.state, None)["status"] == "failed"
-    assert outcome_of(ran.state, None)["unmet"] == ran.state.unmet, "and tells it once"
+    assert facts_of(ran.state).end[0] == "failed"
+    assert unmet_of(facts_of(ran.state)) == ran.state.unmet, "and tells it once"
 
 
 @pytest.mark.req("S2-33")
@@ -125,7 +126,7 @@ async def test_a_failure_after_a_new_plan_says_that_it_came_after_one():
         failures_seen=replanned.state.failures_seen,
     )  # fmt: skip
     assert ran.state.unmet[0] == "After replanning from s2: s5 (do s5) failed: 410"
-    assert outcome_of(ran.state, None)["unmet"] == ran.state.unmet, "and tells it once"
+    assert unmet_of(facts_of(ran.state)) == ran.state.unmet, "and tells it once"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ async def test_the_same_call_failing_the_same_way_again_ends_as_stuck_without_a_
     again = await after(steps=[renamed], failures_seen=first.state.failures_seen)
     assert decided(again) == ("give_up", "SAME_BLOCKERS", 0)
     assert again.state.unmet == ["other (do other) failed: no such part", SAME_FAILURE]
-    assert outcome_of(again.state, None)["status"] == "stuck"
+    assert facts_of(again.state).end[0] == "stuck"
 
 
 @pytest.mark.parametrize(
@@ -255,7 +256,7 @@ async def test_a_spent_allowance_ends_the_turn_with_the_original_error():
     ran = await after(steps=[broken("s1")], spend=spent, settings={"max_model_calls": 5})
     assert decided(ran) == ("give_up", "BUDGET", 0)
     assert ran.state.unmet[0] == "s1 (do s1) failed: no such part"
-    assert outcome_of(ran.state, None)["status"] == "exhausted"
+    assert facts_of(ran.state).end[0] == "exhausted"
 
 
 async def test_a_hook_that_refuses_the_call_of_the_model_ends_the_turn_as_denied():

@@ -1,0 +1,117 @@
+"""Status and reason of a turn, decided once for every graph."""
+
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, strategies as st
+
+from loopwright.state.outcome import OutcomeStatus, Reason
+from loopwright.turn.outcome import Facts, decide, denial, outcome_of
+
+DONE: Any = {"id": "1", "description": "a", "status": "completed", "result": "r"}
+DOUBT: Any = {"id": "x", "tool": "pay", "arguments": {}}
+FAILED: Any = {"id": "2", "description": "b", "status": "failed", "feedback": "no file"}
+
+# DESIGN's table: the reasons that may stand beside a status.
+TABLE = {
+    "complete": {"GOAL"},
+    "partial": {"GOAL", "MAX_TURNS", "MAX_ROUNDS", "TIMEOUT", "BUDGET"},
+    "blocked": {"MISSING_INFORMATION", "DENIED", "NOT_INTERACTIVE"},
+    "exhausted": {"MAX_TURNS", "MAX_ROUNDS", "TIMEOUT", "BUDGET"},
+    "stuck": {"LOOP_DETECTED", "SAME_PLAN", "SAME_BLOCKERS"},
+    "cancelled": {"ABORTED"},
+    "failed": {"ERROR", "ERROR_NO_COMPLETE_TASK_CALL"},
+}
+HALTS = sorted(set(get_args(Reason)) - {"GOAL"})
+
+
+def call(status="success", tool: str | None = "look", **more) -> Any:
+    return {"id": "1.1.0", "task": "1", "tool": tool, "arguments": {}, "status": status,
+            "result": "r", **more}  # fmt: skip
+
+
+def test_every_status_and_every_reason_stands_in_the_table():
+    assert set(TABLE) == set(get_args(OutcomeStatus))
+    assert set.union(*TABLE.values()) == set(get_args(Reason))
+
+
+@given(
+    halt=st.sampled_from([None, *HALTS]),
+    complete=st.booleans(),
+    succeeded=st.booleans(),
+    refused=st.sampled_from([None, "DENIED", "NOT_INTERACTIVE", "LOOP_DETECTED"]),
+    uncertain=st.booleans(),
+)
+def test_every_turn_ends_by_a_row_of_the_table(halt, complete, succeeded, refused, uncertain):
+    status, reason = decide(
+        halt, complete=complete, succeeded=succeeded, refused=refused, uncertain=uncertain
+    )
+    assert reason in TABLE[status]
+    assert reason == halt or halt is None
+    assert (status == "complete") is (halt is None and complete)
+    if status == "partial":
+        assert succeeded
+    if status == "exhausted":
+        assert not succeeded
+    if succeeded and halt is None:
+        assert reason == "GOAL"
+
+
+@pytest.mark.parametrize(
+    ("facts", "end"),
+    [
+        ({"done": True, "tasks": [DONE]}, ("complete", "GOAL")),
+        ({"done": True}, ("complete", "GOAL")),  # asked for words, answered in words
+        ({"done": True, "tasks": [DONE], "unmet": ["c"]}, ("partial", "GOAL")),
+        ({"tasks": [DONE, FAILED]}, ("partial", "GOAL")),
+        ({"halt": "BUDGET", "tasks": [DONE, FAILED]}, ("partial", "BUDGET")),
+        ({"halt": "BUDGET", "tasks": [FAILED]}, ("exhausted", "BUDGET")),
+        ({"halt": "TIMEOUT"}, ("exhausted", "TIMEOUT")),
+        (
+            {"halt": "MAX_ROUNDS", "tasks": [FAILED], "evidence": [call()]},
+            ("partial", "MAX_ROUNDS"),
+        ),
+        ({"halt": "MAX_TURNS", "evidence": [call("error")]}, ("exhausted", "MAX_TURNS")),
+        ({"halt": "MAX_TURNS", "evidence": [call(tool=None)]}, ("exhausted", "MAX_TURNS")),
+        ({"unmet": ["b"], "evidence": [call("error")]}, ("stuck", "SAME_BLOCKERS")),
+        ({"refused": "DENIED", "evidence": [call("cancelled")]}, ("blocked", "DENIED")),
+        ({"refused": "DENIED", "evidence": [call(), call("cancelled")]}, ("partial", "GOAL")),
+        ({"done": True, "doubts": [DOUBT]}, ("blocked", "MISSING_INFORMATION")),
+        ({"done": True, "doubts": [DOUBT], "tasks": [DONE]}, ("partial", "GOAL")),
+        ({"halt": "SAME_BLOCKERS", "tasks": [DONE]}, ("stuck", "SAME_BLOCKERS")),
+        ({"halt": "DENIED", "tasks": [DONE]}, ("blocked", "DENIED")),
+        ({"halt": "ABORTED"}, ("cancelled", "ABORTED")),
+        ({"halt": "ERROR", "tasks": [DONE]}, ("failed", "ERROR")),
+    ],
+)
+def test_the_end_follows_from_what_a_graph_knows(facts, end):
+    assert Facts(**facts).end == end
+
+
+def test_an_outcome_always_says_something_and_a_limit_is_named():
+    none = outcome_of(Facts(halt="TIMEOUT"), spend={}, allowance=1, resume={"how": "so"})
+    assert none["answer"].startswith("Not done:\n- The time allowed was used up")
+    assert none["unmet"] == ["The time allowed was used up before the request was done."]
+    assert none["resume"] == {"how": "so"}
+    empty = outcome_of(Facts(halt="ERROR"), spend={"tool_calls": 2}, allowance=1, resume=None)
+    assert empty["answer"] == "Nothing could be done (ERROR)."
+    assert (empty["spend"]["tool_calls"], empty["spend"]["model_calls"]) == (2, 0)
+    done = outcome_of(
+        Facts(done=True, answer="7", tasks=[DONE]), spend={}, allowance=1, resume={"how": "so"}
+    )
+    assert (done["status"], done["unmet"], done["resume"]) == ("complete", [], None)
+
+
+def test_a_refused_call_is_why_a_task_stands_still():
+    assert denial([DONE, FAILED]) is None
+    assert denial([{**FAILED, "denied": "rejected"}]) == "DENIED"
+    assert denial([{**FAILED, "denied": "not_interactive"}]) == "NOT_INTERACTIVE"
+    assert denial([{**DONE, "denied": "rejected"}]) is None
+
+
+def test_calls_that_went_in_circles_are_why_a_run_is_stuck():
+    looped = {**FAILED, "denied": "loop_detected"}
+    assert denial([DONE, looped]) == "LOOP_DETECTED"
+    assert denial([looped, {**FAILED, "denied": "denied"}]) == "DENIED", "a human can mend that"
+    assert denial([looped, {**FAILED, "denied": "uncertain"}]) == "NOT_INTERACTIVE"
+    assert denial([{**DONE, "denied": "loop_detected"}]) is None
