@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .graphs.prompt_flow import build_prompt_flow
     from .graphs.react import build_react
     from .hooks.contract import Hook, hook
-    from .models.parse import parse_executor, parse_planner, parse_verifier
+    from .models.reading import parse_executor, parse_planner, parse_verifier
     from .models.scripted import ScriptedModel
     from .prompts.prompt_manager import PromptManager
     from .state.context import Context
@@ -64,9 +64,9 @@ _HOMES: Final = {
     "build_react": "graphs.react",
     "hook": "hooks.contract",
     "open_durability": "doors.durability",
-    "parse_executor": "models.parse",
-    "parse_planner": "models.parse",
-    "parse_verifier": "models.parse",
+    "parse_executor": "models.reading",
+    "parse_planner": "models.reading",
+    "parse_verifier": "models.reading",
 }
 
 __all__ = [  # spelled out for type checkers; a test compares it with _HOMES

@@ -33,7 +33,7 @@ from pydantic import PrivateAttr
 from ..state.errors import SettingsError
 from ..state.roles import ROLE_METADATA, ROLES
 from ..turn.budget import tokens_of
-from .extract import extract
+from .reading import extract
 
 _WORD: Final = re.compile(r"\s*\S+\s*")
 _ARGUMENTS_PIECE: Final = 16

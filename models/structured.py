@@ -13,14 +13,14 @@ from typing import Any, Final, Literal, get_args
 
 from langchain_core.exceptions import OutputParserException
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.constants import TAG_NOSTREAM
 from pydantic import ValidationError
 
 from ..state.contracts import Contract
 from ..state.roles import ROLE_METADATA
-from .spelled import spelled_out, wants_tools
+from ..state.told import say
 
 Mode = Literal["native", "tool", "prompt"]
 _MODES: Final[tuple[Mode, ...]] = get_args(Mode)
@@ -86,13 +86,13 @@ async def ask_once(
         asked = _prepare(model, quirks, tools, contract)
         known = replace(quirks, dropped=set(quirks.dropped))
         try:
-            sent = list(messages) if tools or not quirks.spells_out else spelled_out(messages)
+            sent = list(messages) if tools or not quirks.spells_out else _spelled_out(messages)
             return _message(await asked.ainvoke(sent, config))
         except Exception as error:
             broken = _broken_answer(error)
             if broken is not None:
                 return broken
-            if not (tools or quirks.spells_out) and wants_tools(error, messages):
+            if not (tools or quirks.spells_out) and _wants_tools(error, messages):
                 quirks.spells_out = True
             # A parallel call may have learnt the same in the meantime.
             if known == quirks and not _learn(error, model, quirks, tools, contract):
@@ -260,3 +260,39 @@ def _from_completion(completion: Any, kind: str) -> AIMessage:
             "total_tokens": usage.total_tokens,
         }
     return message
+
+
+# Anthropic's API and Bedrock's refuse a conversation with calls and results in it unless the
+# request defines tools. A phase that must not call any offers none, so it is shown them in words:
+# "Requests which include `tool_use` or `tool_result` blocks must define tools",
+# "The toolConfig field must be defined when using toolUse and toolResult content blocks".
+_NO_TOOLS: Final = re.compile(
+    r"must define tools|toolConfig field must be defined|expects the `?tools=?`? param",
+    re.IGNORECASE,
+)
+
+
+def _wants_tools(error: BaseException, messages: Sequence[BaseMessage]) -> bool:
+    """Whether a provider refused a conversation because of the tool traffic in it."""
+    return bool(_NO_TOOLS.search(str(error))) and any(map(_is_traffic, messages))
+
+
+def _spelled_out(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The conversation with each call and each result as words; results as the user's."""
+    return [_spelled(message) if _is_traffic(message) else message for message in messages]
+
+
+def _is_traffic(message: BaseMessage) -> bool:
+    if isinstance(message, AIMessage):
+        return bool(message.tool_calls or message.invalid_tool_calls)
+    return isinstance(message, ToolMessage)
+
+
+def _spelled(message: BaseMessage) -> BaseMessage:
+    if not isinstance(message, AIMessage):
+        kind = "result_of" if message.name else "result_of_the_call"
+        return HumanMessage(say(kind, tool=message.name, text=message.text), id=message.id)
+    calls = [(c["name"], json.dumps(c["args"], ensure_ascii=False)) for c in message.tool_calls]
+    calls += [(c["name"] or "", c["args"] or "") for c in message.invalid_tool_calls]
+    told = [say("call_of", tool=name, arguments=arguments) for name, arguments in calls]
+    return AIMessage("\n".join([*filter(None, [message.text]), *told]), id=message.id)

@@ -13,9 +13,7 @@ from pydantic import ConfigDict, StrictBool
 
 from ..state.contracts import Contract, Text
 from ..state.told import say
-from .extract import extract
-from .parse import field_names, read_object
-from .reading import Reading, read_answer, unusable
+from .reading import Reading, extract, field_names, read_answer, read_object, unusable
 
 _NAME: Final = r"agent[\s_-]?meta(?!data|\]\()"
 # Brackets in the ways models write them: escaped, full-width, or as a special token, <|…|>.

@@ -9,7 +9,7 @@ from langgraph.types import interrupt
 from pydantic.alias_generators import to_snake
 
 from ...flow.carry import difference
-from ...models.parse import read_object
+from ...models.reading import read_object
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, step_of
 from ...state.flow_contracts import ExecutionPlan

@@ -11,7 +11,7 @@ from ...calls.opening import open_calls
 from ...calls.stored import has_stored
 from ...calls.tool_hooks import stopped_after, stopped_by
 from ...models.ask import Answer, ask
-from ...models.extract import extract
+from ...models.reading import extract
 from ...state.context import Context
 from ...state.contracts import ExecutorResponse, decide_task
 from ...state.loop import TaskState, TaskUpdate

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.models.extract import extract
-from loopwright.models.parse import parse_executor, parse_planner, parse_verifier
+from loopwright.models.reading import extract, parse_executor, parse_planner, parse_verifier
 
 KEYS = ("summary", "taskCompleted", "todos")
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from loopwright.models.parse import field_names, parse_executor, parse_planner, parse_verifier
+from loopwright.models.reading import field_names, parse_executor, parse_planner, parse_verifier
 from loopwright.state.contracts import ExecutorResponse
 from support.malformed import PLAN, REPORT, VERDICT
 
