@@ -1,6 +1,7 @@
 """Servers over stdio: real processes."""
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -11,11 +12,14 @@ from typing import Any
 
 import pytest
 
+from loopwright import build_react
 from loopwright.calls.toolbox import Toolbox
 from support.mcp_servers import children, gone, stdio
 from support.mcp_servers.calling import run, text
 from support.openai_rules import problems
 from support.patience import PATIENCE
+from support.reacting import one_step, said
+from support.scripts import call
 
 HERE = Path(__file__).parents[3]
 
@@ -269,6 +273,21 @@ async def test_a_dropped_toolbox_ends_its_servers():
     await box.catalog()
     assert children() - before
     del box
+    assert await gone(before) == set()
+
+
+@pytest.mark.req("W-48")
+async def test_a_dropped_graph_ends_its_servers():
+    """The task that owns a session begins in an empty context, so it holds no run and no graph."""
+    before = children()
+    graph = build_react(
+        model=one_step(action=[[call("echo", n=1)]]),
+        mcp={"mcpServers": {"faulty": stdio("faulty")}},
+    )
+    assert (await graph.ainvoke(said()))["outcome"]["status"] == "complete"
+    assert children() - before
+    del graph
+    gc.collect()
     assert await gone(before) == set()
 
 

@@ -11,7 +11,8 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright import Context, build_react, open_durability
+from loopwright import Context, build_prompt_flow, build_react, open_durability
+from support.flows import flow, planning, step
 from support.mcp_servers import serving, stdio
 from support.patience import PATIENCE
 from support.reacting import DONE, LOOK, THREAD, one_step, said
@@ -115,6 +116,19 @@ async def test_an_open_question_holds_up_no_other_run(tmp_path, entry):
     for thread, name in ((other, "Bob"), (THREAD, "Ada")):
         result = await graph.ainvoke(Command(resume=f"respond: {name}"), thread)
         assert said_by(result) == [f"signed by {name}"]
+
+
+async def test_a_step_of_a_plan_asks_too(tmp_path):
+    model = planning(flow(step("a", "sign", arguments={"path": str(tmp_path / "signed")})))
+    graph = build_prompt_flow(
+        model=model, mcp={"mcpServers": {"desk": stdio("desk")}}, policy="allow",
+        checkpointer=InMemorySaver(),
+    )  # fmt: skip
+    (question,) = (await graph.ainvoke(said(), THREAD))["__interrupt__"]
+    assert question.value["type"] == "elicitation"
+    result = await graph.ainvoke(Command(resume="respond: Ada"), THREAD)
+    assert result["outcome"]["status"] == "complete"
+    assert (tmp_path / "signed").read_text() == "asked\nsigned by Ada\n"
 
 
 KILLED = """
