@@ -189,19 +189,20 @@ class Client(httpx.AsyncClient):
         The session stops reading at the answer, so the end of this is reached without one.
         """
         newest, wait, failures = b"", _RESUME_AFTER, 0
-        while failures < _RESUMES:
-            with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
-                async for events in self._whole(name, response):
-                    newest, wait = _last(_EVENT_ID, events, newest), _last(_RETRY, events, wait)
-                    yield events
-            if not newest:
-                break
-            try:
+        with contextlib.suppress(_GivenUp):
+            while failures < _RESUMES:
+                with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
+                    async for events in self._whole(name, response):
+                        newest, wait = _last(_EVENT_ID, events, newest), _last(_RETRY, events, wait)
+                        yield events
+                if not newest:
+                    break
                 await self._until_given_up(name, asyncio.sleep(min(int(wait), _LONGEST) / 1000))
-                response = await self._until_given_up(name, self._resumed(request, newest))
-                failures = 0
-            except httpx.HTTPError:
-                failures += 1
+                try:
+                    response = await self._until_given_up(name, self._resumed(request, newest))
+                    failures = 0
+                except httpx.HTTPError:
+                    failures += 1
         yield b"event: message\ndata: %s\n\n" % _as_json(failed(name, _BROKE_OFF, sent=True))
 
     async def _resumed(self, request: httpx.Request, newest: bytes) -> httpx.Response:
@@ -225,11 +226,7 @@ class Client(httpx.AsyncClient):
             await response.aclose()
 
     async def _until_given_up(self, name: types.RequestId, work: Any) -> Any:
-        """Do a part of a request's work, unless the request is given up meanwhile.
-
-        Raises:
-            httpx.TransportError: It was given up.
-        """
+        """Do a part of a request's work, or raise `_GivenUp`."""
         task = self._work[name] = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task})
@@ -239,9 +236,12 @@ class Client(httpx.AsyncClient):
                 task.cancel()
                 await asyncio.wait({task})
         if task.cancelled():
-            msg = "the call was given up"
-            raise httpx.TransportError(msg)
+            raise _GivenUp
         return task.result()
+
+
+class _GivenUp(Exception):
+    """Nobody waits for the answer any more."""
 
 
 class _Stream(httpx.AsyncByteStream):
