@@ -29,7 +29,7 @@ class Till:
 
         def look(name: str) -> str:
             """Look something up."""
-            return f"{name} is Ada, PIN 1234"
+            return f"{name} is Ada, PIN opqr"
 
         return [pay, look]
 
@@ -195,20 +195,20 @@ def test_a_hook_can_end_the_run(event):
 def test_a_result_can_be_withheld_replaced_or_extended():
     def after(given):
         text = given["tool_response"]["llmContent"]
-        return {"toolResponse": text.replace("1234", "****"), "additionalContext": "Be discreet."}
+        return {"toolResponse": text.replace("opqr", "****"), "additionalContext": "Be discreet."}
 
     scripted = model([call("look", name="owner")], verifier=[passed("Ada.", t1=["1.1.0"])])
     assert start(build(scripted, Hook(event="AfterTool", run=after)))["outcome"]["status"]
     shown = next(a for a in scripted.asked[::-1] if a.role == "executor").messages[-1].text
     assert "PIN ****" in shown
     assert "Be discreet." in shown
-    assert "1234" not in str(scripted.asked)
+    assert "opqr" not in str(scripted.asked)
 
     scripted = model([call("look", name="owner")], verifier=[failed("look")])
     deny = on("AfterTool", {"decision": "deny", "reason": "it holds a PIN"})
     start(build(scripted, deny), context=Context(max_verify_cycles=1))
     assert "it holds a PIN" in str(scripted.asked)
-    assert "1234" not in str(scripted.asked)
+    assert "opqr" not in str(scripted.asked)
 
 
 def test_a_tail_call_follows_where_policy_allows_it():
@@ -249,7 +249,7 @@ def test_a_synthetic_answer_is_no_model_call():
 def test_a_request_and_an_answer_can_be_changed():
     def redact(given):
         messages = [
-            {**one, "content": one["content"].replace("1234", "****")}
+            {**one, "content": one["content"].replace("opqr", "****")}
             for one in given["llm_request"]["messages"]
         ]
         return {"llm_request": {"messages": messages, "config": {"temperature": 0}}}
@@ -266,9 +266,9 @@ def test_a_request_and_an_answer_can_be_changed():
             run=lambda g: None if g["llm_response"].get("tool_calls") else polish(g),
         ),
     ]
-    outcome = start(build(scripted, *hooks), "Look, 1234")["outcome"]
+    outcome = start(build(scripted, *hooks), "Look, opqr")["outcome"]
     assert outcome["answer"] == "Ada has her money."
-    assert "1234" not in str([a.messages for a in scripted.asked])
+    assert "opqr" not in str([a.messages for a in scripted.asked])
 
 
 def test_a_hook_that_answers_with_nonsense_does_not_let_the_request_through():
@@ -378,14 +378,14 @@ def test_an_answer_rejected_twice_is_not_given():
     scripted = model(
         planner=[plan(todo("1", "Pay Ada"))] * 2,
         executor=[[call("pay", to="ada")], report("Done.")] * 2,
-        verifier=[passed("PIN 1234.", t1=["1.1.0"]), passed("PIN 1234.", t1=["1.1.0"])],
+        verifier=[passed("PIN opqr.", t1=["1.1.0"]), passed("PIN opqr.", t1=["1.1.0"])],
     )
     deny = on("AfterAgent", {"decision": "deny", "reason": "a PIN", "clearContext": True})
     result = start(build(scripted, deny))
     outcome = result["outcome"]
     assert (outcome["status"], outcome["reason"]) == ("blocked", "DENIED")
     assert "a PIN" in outcome["answer"]
-    assert "1234" not in str(result["messages"]) + str(outcome)
+    assert "opqr" not in str(result["messages"]) + str(outcome)
 
 
 def test_hooks_hear_of_questions_and_plans_before_they_are_put():
