@@ -13,6 +13,7 @@ from langgraph_sdk import get_client, get_sync_client
 
 from loopwright.graphs.registry import BUILDERS
 from support.fake_openai import Reply, call as tool_call, fake_openai
+from support.patience import PATIENCE
 
 GOAL = "List the files in examples/data, read notes.md and tell me who owns the returns policy"
 # A plan of tool calls is made before anything is known: its paths must be whole.
@@ -354,7 +355,7 @@ def test_embedded_with_sqlite_nothing_blocks_the_event_loop(environment, tmp_pat
     done = subprocess.run(
         # -u: after BlockBuster, Python 3.11 may crash when it flushes a buffered stream at its end.
         [sys.executable, "-u", "-c", STRICT, str(tmp_path)],
-        capture_output=True, text=True, timeout=100, env=environment,
+        capture_output=True, text=True, timeout=PATIENCE, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["watched", "1 question", "complete", "good evening"]
