@@ -21,7 +21,7 @@ def reviewer(state: MessagesState) -> dict[str, Any]:
         SystemMessage(prompts.get_prompt("reviewer")),
         HumanMessage(state["messages"][-1].text),
     ]
-    return {"messages": [model.invoke(asked)]}
+    return {"messages": [model.invoke(asked, {"metadata": {"loopwright_role": "reviewer"}})]}
 
 
 def stock(article: str) -> str:

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from loopwright import Context
+from loopwright import Context, build_plan_execute_verify
 from loopwright.calls.policy import Rule
 from loopwright.models.choice import OPENAI_TIERS, Models
+from loopwright.models.scripted import read_script
 from loopwright.tools.mcp.config import read_servers
-from support.docs_text import MANUAL, README, ROOT, blocks, line_with, names
+from support.docs_text import MANUAL, PAGES, README, ROOT, blocks, line_with, names
 from support.forked import Command, server
 from support.patience import PATIENCE
 
@@ -230,8 +231,22 @@ def test_the_approval_program_asked_before_it_wrote(beside_mcp_json, capsys):
     assert payload["type"] == "tool_approval"
 
 
+def test_the_script_shown_is_played(tmp_path):
+    [text] = blocks("json", PAGES["docs/command-line.md"])
+    (tmp_path / "script.json").write_text(text)
+
+    def list_files(path: str) -> list[str]:
+        """List the files of a folder."""
+        return [path]
+
+    model = read_script(str(tmp_path / "script.json"))
+    graph = build_plan_execute_verify(model=model, tools=[list_files])
+    outcome = graph.invoke({"messages": [("user", "List the files")]})["outcome"]
+    assert (outcome["status"], outcome["spend"]["tool_calls"]) == ("complete", 1), outcome
+
+
 def test_the_mcp_example_is_understood():
-    [text] = blocks("json")
+    [text] = blocks("json", PAGES["docs/mcp.md"])
     servers = {s.name: s for s in read_servers(json.loads(text), environ={"SEARCH_TOKEN": "t"})}
     assert set(servers) == {"orders", "search"}
     assert not any(server.problem for server in servers.values())

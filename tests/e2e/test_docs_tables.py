@@ -25,6 +25,7 @@ from loopwright.cli.failures import Code, code_of
 from loopwright.flow.expectations import flawed
 from loopwright.flow.order import steps_of
 from loopwright.flow.references import MissingValue, malformed_in, resolve
+from loopwright.graphs.registry import BUILDERS
 from loopwright.hooks import contract
 from loopwright.hooks.contract import EVENTS, MATCHED
 from loopwright.models.choice import OPENAI_TIERS
@@ -40,7 +41,7 @@ from loopwright.state.react import ReactState
 from loopwright.state.roles import ROLES
 from loopwright.state.statuses import STATUSES, TRANSITIONS
 from loopwright.tools.python_tools import read_tools
-from support.docs_parts import parts, renewed
+from support.docs_parts import graphs, parts, renewed
 from support.docs_text import (
     MANUAL,
     PAGES,
@@ -70,6 +71,12 @@ def test_every_benchmark_is_named_with_its_figures():
 def test_generated_parts_are_those_of_the_code():
     assert all(f"<!-- generated: {name} -->" in MANUAL for name in parts())
     assert renewed(MANUAL) == MANUAL, "run `make docs`"
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_the_page_of_graphs_says_what_each_node_does(name):
+    said = set(names([section("docs/graphs.md", name)]))
+    assert {node for node in graphs()[name].nodes if not node.startswith("__")} <= said
 
 
 def test_settings_table_names_every_field_and_default():
