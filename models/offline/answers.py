@@ -12,9 +12,8 @@ NO_ANSWER: Final = (
     f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a "
     "model such as 'openai:gpt-5.4-mini', and ask again."
 )
-_ENOUGH: Final = 0.6
-"""The share of a question's words that must be spoken of for it to count as answered."""
-_MOST: Final = 3
+_ENOUGH: Final = 0.6  # of a question's words must be spoken of for it to count as answered
+_SHOWN: Final = 2_000  # characters of a result that an answer shows
 _READS_AS_ERROR: Final = re.compile(r"\s*(?:error|failed|failure|exception)\b", re.IGNORECASE)
 
 
@@ -37,26 +36,21 @@ def picked(question: str, texts: Sequence[str]) -> str:
     best = max(shares.values(), default=0)
     if not asked or best < _ENOUGH * len(asked):
         return ""
-    return "\n".join([part[:600] for part, share in shares.items() if share == best][:_MOST])
+    return "\n".join([part[:600] for part, share in shares.items() if share == best][:3])
 
 
 def answer(parts: Sequence[tuple[str, str, Sequence[str]]], not_done: Sequence[str]) -> str:
-    """The answer to a goal: (what was asked, what came of it, the ids that prove it) of each part.
-
-    Answered questions come first, what is not done comes last.
-    """
+    """The answer to a goal from (asked, result, proofs) of each part, questions first."""
     ordered = sorted(parts, key=lambda part: not is_question(part[0]))
-    # Beside the answer to a question the results it was read from are shown in brief.
-    brief = bool(ordered) and is_question(ordered[0][0])
-    told = [_part(*part, 700 if brief and not is_question(part[0]) else 3_000) for part in ordered]
+    told = [_part(*part) for part in ordered]
     if not_done:
         told.append("Not done:\n" + "\n".join(f"- {text[:700]}" for text in not_done))
     return "\n\n".join([*told, f"_{NO_MODEL}; results are shown as the tools gave them._"])
 
 
-def _part(asked: str, result: str, proofs: Sequence[str], most: int) -> str:
+def _part(asked: str, result: str, proofs: Sequence[str]) -> str:
     cited = "".join(f" [{proof}]" for proof in proofs)
-    return f"**{asked[:300]}**{cited}\n\n{_block(beginning_of(result.strip() or 'Done.', most))}"
+    return f"**{asked[:300]}**{cited}\n\n{_block(beginning_of(result.strip() or 'Done.', _SHOWN))}"
 
 
 def _block(text: str) -> str:

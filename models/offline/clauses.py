@@ -32,17 +32,13 @@ _MEANINGLESS: Final = stems(
     "both many much tell say know want need like one"
 )
 _QUOTED: Final = re.compile(r"`[^`\n]+`|\"[^\"]*\"|“[^”]*”|(?<!\w)'[^'\n]+'(?!\w)")
-_CUT: Final = re.compile(
-    r"\n|(?<=[.!?;])\s+|;\s*|,?\s+(?:and then|and|then)\s+|,\s+", re.IGNORECASE
-)
+_CUT: Final = re.compile(r"(?i)\n|(?<=[.!?;])\s+|;\s*|,?\s+(?:and then|and|then)\s+|,\s+")
 _COURTESY: Final = re.compile(
-    r"(?:[-*•\s]|\d+[.)](?=\s|$)|(?:please|and|then|also|first|next|finally|now|hello|hi|thanks|"
-    r"i(?: want|'d like| would like)(?: you)? to|(?P<can>can|could|would|will) you)\b)+[\s,]*",
-    re.IGNORECASE,
+    r"(?i)(?:[-*•\s]|\d+[.)](?=\s|$)|(?:please|and|then|also|first|next|finally|now|hello|hi|thanks|"
+    r"i(?: want|'d like| would like)(?: you)? to|(?P<can>can|could|would|will) you)\b)+[\s,]*"
 )
 _QUESTION: Final = re.compile(
-    r"(?:who|whose|what|which|when|where|why|how|is|are|was|were|does|did|has|tell|say)\b|.*\?$",
-    re.IGNORECASE,
+    r"(?i)(?:who|whose|what|which|when|where|why|how|is|are|was|were|does|did|has|tell|say)\b|.*\?$"
 )
 _NUMBER: Final = re.compile(r"[$€£]?(-?\d+(?:\.\d+)?)[%$€£]?")
 _PATH: Final = re.compile(r"[\w~.*-]*/[\w/.*~-]*|[\w*-][\w.*-]*\.[a-z]\w{0,7}|https?://.+", re.I)
@@ -52,10 +48,10 @@ _LEADS_TO_NAME: Final = ("in", "inside", "into", "under", "for", "at", "of")
 
 @dataclass(frozen=True)
 class Value:
-    """A value in a clause: a `text` in quotes, or like A-100, a `path`, a `number`.
+    """A value in a clause: a `text` in quotes or like A-100, a `path`, a `number`, or a `name`.
 
-    A `name` is only a guess: a word with a capital, or behind 'in', 'for' and the like. `before`
-    is the stem of the word in front of it, as in 'the title "Tea"'.
+    A name is a guess: it has a capital or follows 'in', 'for' and the like. `before` is the stem
+    of the word in front: 'the title "Tea"'.
     """
 
     kind: str

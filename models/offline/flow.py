@@ -19,10 +19,7 @@ _LANGUAGE: Final = "llm_call"
 def plan_steps(
     request: str, tools: Records, steps: Records, failures: Records, wishes: Texts, most: int
 ) -> dict[str, Any]:
-    """Answer as ExecutionPlan; what no step is made for stands in `leftOut`.
-
-    `steps` and `failures` are those of the plan before, `wishes` what is to be changed in it.
-    """
+    """Answer as ExecutionPlan, after a plan before with these steps, failures and wishes."""
     draft = _Draft(tools, steps, failures, most)
     # A failure says by itself what is to mend.
     for number, clause in enumerate(parts_of(request, () if failures else wishes), start=1):

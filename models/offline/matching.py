@@ -1,12 +1,11 @@
-"""Which tool does what a clause asks: the best one by words whose arguments are all there. Pure."""
+"""Which tool does what a clause asks, by words, and with which arguments, by schema. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .arguments import Parameter, fill, read_parameters
-from .clauses import is_question, stems, values, wanted, words
+from .clauses import Value, is_question, stem, stems, values, wanted, words
 
 # Everyday words of which each may stand for the others of its group; no tool is named here.
 _ALIKE: Final = [
@@ -29,8 +28,28 @@ _CHANGES: Final = stems(
     "change modify replace set send mail email post notify pay book buy order cancel approve move "
     "rename copy commit push reset deploy install upload start stop close assign"
 )
-_LEAST: Final = 0.5
-"""The share of a clause's words that a tool must speak of."""
+_LEAST: Final = 0.5  # of a clause's words a tool must speak of so many
+_MOST_CALLS: Final = 10
+_PATHS: Final = stems("path file filename folder directory dir uri url link")
+_INSIDE: Final = stems("in inside into under")
+# The kinds of values that an argument may take, best first.
+_KINDS: Final[Mapping[str, Sequence[str]]] = {
+    "path": ("path", "name", "text"),
+    "string": ("text", "path", "name"),
+    "integer": ("number",),
+    "number": ("number",),
+}
+_POINTS_BACK: Final = re.compile(r"\b(?:it|them|this|that|these|those|results?)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument of a tool; of a string that names a file or an address the kind is 'path'."""
+
+    name: str
+    schema: Mapping[str, Any]
+    required: bool
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -51,24 +70,22 @@ class Tool:
 
 @dataclass(frozen=True)
 class Match:
-    """The calls of a tool that a clause wants, or why there are none."""
+    """The calls that a clause wants and what their tool says of itself, or why there are none."""
 
     tool: str = ""
     calls: Sequence[dict[str, Any]] = ()
     why: str = ""
     told: Sequence[str] = ()
-    """What the tool says of itself."""
 
 
 def read_tools(specs: Iterable[Mapping[str, Any]]) -> list[Tool]:
-    """Read tools as a request offers or lists them; what is no tool is left out."""
-    found = (spec.get("function", spec) for spec in specs)
-    return [_tool(item) for item in found if isinstance(item, Mapping) and item.get("name")]
+    """Read tools as a request offers or lists them."""
+    return [_tool(spec.get("function", spec)) for spec in specs]
 
 
 def _tool(spec: Mapping[str, Any]) -> Tool:
     name, description = str(spec["name"]), str(spec.get("description") or "")
-    parameters = read_parameters(spec.get("parameters") or spec.get("arguments") or {})
+    parameters = _parameters(spec.get("parameters") or spec.get("arguments") or {})
     does = words(re.split(r"[.;]\s|\n", description, maxsplit=1)[0])
     takes = " ".join(f"{p.name} {p.schema.get('description', '')}" for p in parameters)
     told = frozenset(words(f"{name} {description} {takes}"))
@@ -102,12 +119,91 @@ def _score(asked: Sequence[str], tool: Tool) -> float:
     """The overlap of words: those of the name count most, the verb half as much again."""
     score = 0.0
     for place, word in enumerate(asked):
-        weights = ((tool.named, 2.0), (tool.does, 1.0), (tool.told, 0.25))
-        found = (w * (1 if word in own else 0.8) for own, w in weights if _related(word, own))
-        score += max(found, default=0.0) * (1 if place else 1.5)
+        weight = 2.0 if _related(word, tool.named) else 1.0 if _related(word, tool.does) else 0.0
+        score += weight * (1 if place else 1.5)
     return score - 0.25 * sum(not _related(word, asked) for word in tool.named)
 
 
 def _related(word: str, others: Iterable[str]) -> bool:
     alike = set().union({word}, *(group for group in _ALIKE if word in group))
     return not alike.isdisjoint(others)
+
+
+def _parameters(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """Read the parameters of a tool from the schema of its arguments."""
+    properties, required = schema.get("properties", {}), schema.get("required", ())
+    return tuple(_parameter(name, inner, name in required) for name, inner in properties.items())
+
+
+def _parameter(name: str, schema: Any, required: bool) -> Parameter:
+    schema = schema if isinstance(schema, Mapping) else {}
+    for branch in schema.get("anyOf", ()):  # mostly a type, or null
+        schema = {**schema, **branch} if branch.get("type") != "null" else schema
+    kind = str(schema.get("type", "string"))
+    if kind == "string" and not _PATHS.isdisjoint(words(name)):
+        kind = "path"
+    return Parameter(name, schema, required and "default" not in schema, kind)
+
+
+def fill(
+    clause: str, parameters: Sequence[Parameter], told: Set[str], results: Sequence[str]
+) -> tuple[list[dict[str, Any]], str]:
+    """The argument sets for the calls of a tool, and what is wrong with them, '' if nothing is."""
+    # What the tool speaks of is no name of a thing.
+    left = [v for v in values(clause) if v.kind != "name" or stem(v.text) not in told]
+    arguments: dict[str, Any] = {}
+    used: dict[str, Value] = {}
+    # Paths first: whatever takes any text would take them, too.
+    for parameter in sorted(parameters, key=lambda p: (p.kind != "path", not p.required)):
+        if (value := _best(parameter, left)) is not None:
+            left.remove(value)
+            used[parameter.name] = value
+            arguments[parameter.name] = _typed(value, parameter, results)
+        elif (said := _said(parameter, clause, results)) is not None:
+            arguments[parameter.name] = said
+        elif parameter.required:
+            return [], f"nothing gives a value for {parameter.name!r}"
+    calls = [arguments]  # and one more for each further value of a sort: 'read a.md and b.md'
+    for name, value in used.items():
+        more = [v for v in left if v.kind == value.kind != "name"][: _MOST_CALLS - len(calls)]
+        left = [v for v in left if v not in more]
+        calls += [{**arguments, name: _resolved(v.text, results)} for v in more]
+    unused = [repr(value.text) for value in left if value.kind != "name"]
+    return calls, f"it has no place for {', '.join(unused)}" if unused else ""
+
+
+def _best(parameter: Parameter, left: Sequence[Value]) -> Value | None:
+    """The value for an argument; where nothing demands one, behind its name or as a place."""
+    kinds = () if "enum" in parameter.schema else _KINDS.get(parameter.kind, ())
+    fits = [value for kind in kinds for value in left if value.kind == kind]
+    named = [value for value in fits if value.before in words(parameter.name)]
+    places = [v for v in fits if v.kind == "path" or v.before in _INSIDE]
+    clear = fits if parameter.required else places if parameter.kind == "path" else []
+    return next(iter([*named, *clear]), None)
+
+
+def _typed(value: Value, parameter: Parameter, results: Sequence[str]) -> Any:
+    if value.kind == "number":
+        number = float(value.text)
+        return int(number) if number.is_integer() else number
+    return _resolved(value.text, results) if parameter.kind == "path" else value.text
+
+
+def _said(parameter: Parameter, clause: str, results: Sequence[str]) -> Any:
+    """What the words of a clause say of an argument: an option, a switch, or 'it'."""
+    asked, options = set(wanted(clause)), parameter.schema.get("enum")
+    if isinstance(options, list):
+        return next((option for option in options if asked & set(words(str(option)))), None)
+    if parameter.kind == "boolean":
+        return True if asked and asked.issuperset(words(parameter.name)) else None
+    points_back = parameter.required and parameter.kind == "string" and _POINTS_BACK.search(clause)
+    return results[-1] if points_back and results else None
+
+
+def _resolved(path: str, results: Sequence[str]) -> str:
+    """The path under which an earlier result knows a file of this name; else as it is."""
+    if "/" in path or "*" in path:
+        return path
+    known = re.compile(rf"(?<![\w~./-])[\w~.-]*(?:/[\w~.-]+)*/{re.escape(path)}(?![\w/-])")
+    found = (known.search(result) for result in reversed(results))
+    return next((match[0] for match in found if match), path)

@@ -58,11 +58,7 @@ class _Asked:
         self.tools = read_tools(specs)
         self.system = next((str(m.text) for m in messages if m.type == "system"), "")
         self.shown = next((str(m.text) for m in messages if m.type == "human"), "")
-
-    @property
-    def request(self) -> str:
-        """The goal."""
-        return read_section(self.shown, "request") or ""
+        self.request = read_section(self.shown, "request") or ""
 
     def read(self, name: str, default: Any = ()) -> Any:
         """A section of the data."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from .answers import answer, failed
 from .clauses import clauses
@@ -56,16 +56,13 @@ def _read(messages: Sequence[BaseMessage]) -> Talk:
     The request is the newest message of the user that the thread holds: it has an id. The loop
     signs its cues; only the last, which wants the answer now, has neither signature nor id.
     """
-    said = [
-        (place, message)
-        for place, message in enumerate(messages)
-        if isinstance(message, HumanMessage) and _SIGNED not in message.additional_kwargs
-    ]
-    kept = [place for place, message in said if message.id] or [place for place, _ in said]
+    human = [place for place, message in enumerate(messages) if message.type == "human"]
+    said = [place for place in human if _SIGNED not in messages[place].additional_kwargs]
+    kept = [place for place in said if messages[place].id] or said
     if not kept:
         return Talk([], [])
     calls = list(_numbered(messages[kept[-1] :]))
-    must_answer = kept[-1] < said[-1][0] == len(messages) - 1
+    must_answer = kept[-1] < said[-1] == len(messages) - 1
     return Talk(clauses(messages[kept[-1]].text), calls, must_answer)
 
 

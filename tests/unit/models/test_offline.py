@@ -15,10 +15,9 @@ from loopwright import Context, PromptManager, prompts as prompt_room
 from loopwright.flow.checks import flaws
 from loopwright.graphs.registry import BUILDERS, builder_of
 from loopwright.models.offline.answers import NO_MODEL, picked
-from loopwright.models.offline.arguments import fill
 from loopwright.models.offline.clauses import clauses, values
 from loopwright.models.offline.flow import plan_steps
-from loopwright.models.offline.matching import match, read_tools
+from loopwright.models.offline.matching import fill, match, read_tools
 from loopwright.models.offline.model import OfflineModel
 from loopwright.models.offline.react import act, observe, think
 from loopwright.models.offline.tasks import judge, plan
