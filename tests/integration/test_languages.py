@@ -158,7 +158,8 @@ def test_no_word_of_english_is_told_and_each_role_is_known(build: Any, script: A
 @pytest.mark.req("W-64")
 @pytest.mark.parametrize(("given", "spoken"), [(None, "xx"), ("en", "en"), ("xx", "xx")])
 def test_the_runs_language_wins_over_the_prompt_managers(given: Any, spoken: str) -> None:
-    model = ScriptedModel(PLANS["asked again"])
+    script: Any = PLANS["asked again"]
+    model = ScriptedModel(script)
     graph = build_plan_execute_verify(
         model=model, tools=[LOOK], prompts=PromptManager(language="xx")
     )

@@ -165,7 +165,7 @@ def test_tasks_that_are_done_but_not_well_enough_are_sent_back():
     assert read_json(again, "improvements") == ["name the currency"]
 
 
-@pytest.mark.req("S0-04", "S0-07")
+@pytest.mark.req("S0-07")
 def test_a_task_whose_result_is_known_is_answered_without_a_call():
     """The model here calls a tool only for what it is not shown."""
 
@@ -376,7 +376,6 @@ def test_a_failing_tool_is_data_and_the_run_goes_on():
     assert "there is no fact 'colour'" in tools[0].text
 
 
-@pytest.mark.req("S0-102")
 def test_skip_and_retry_are_honoured():
     look = shelf()
     model = two_tasks(

@@ -1,6 +1,8 @@
 """Whole runs of prompt_flow: a scripted model, real tools, the outcome and the world's state."""
 
 import asyncio
+import itertools
+import json
 import threading
 from itertools import pairwise
 
@@ -8,6 +10,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import Context
+from loopwright.models.scripted import Slow
 from support.flows import (
     GOAL,
     THREAD,
@@ -15,6 +18,7 @@ from support.flows import (
     cited,
     decide,
     flow,
+    look,
     of_type,
     planning,
     roles,
@@ -179,16 +183,20 @@ def test_a_result_too_long_to_show_is_whole_where_it_is_referred_to():
 
 
 @pytest.mark.req("S2-44")
-async def test_many_runs_at_once_do_not_mix():
-    async def one(number):
-        world = World()
-        plan = flow(
-            step("a", arguments={"what": number}), step("b", arguments={"what": "b{{a.of}}"})
-        )
-        await world.graph(planning(plan)).ainvoke(said())
-        return world.done("look")
+async def test_many_runs_of_one_graph_at_once_do_not_mix():
+    """Each has its own plan, variables and results, under the same step ids."""
+    world, number = World(), itertools.count()
 
-    assert await asyncio.gather(*(one(n) for n in range(5))) == [[n, f"b{n}"] for n in range(5)]
+    def planned(messages, offered):
+        steps = [look("a", "{{global.n}}"), look("b", "b{{a.of}}", ["a"])]
+        return Slow(0.01, flow(*steps, globalVariables={"n": next(number)}))
+
+    graph = world.graph(planning(flow_planner=planned), checkpointer=InMemorySaver())
+    threads = [{"configurable": {"thread_id": f"t{n}"}} for n in range(5)]
+    results = await asyncio.gather(*(graph.ainvoke(said(), thread) for thread in threads))
+    of = [[json.loads(t["result"])["of"] for t in r["outcome"]["tasks"]] for r in results]
+    assert sorted(of) == [[n, f"b{n}"] for n in range(5)]
+    assert len(world.done("look")) == 10
 
 
 @pytest.mark.req("P-41")

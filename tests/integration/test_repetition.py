@@ -80,7 +80,7 @@ READ = [call("read", path="a")]
 NOT_DONE = failed("read something else", **{"1": False})
 
 
-@pytest.mark.req("P-17", "S4-30", "S0-05", "S0-69", "S0-70", "S0-71", "S0-74", "D2")
+@pytest.mark.req("P-17", "S4-30", "S0-05", "S0-69", "S0-70", "S0-71", "D2")
 def test_a_model_that_repeats_a_read_is_stopped_with_the_evidence():
     shelf = Shelf()
     model = script(*[READ] * 9, verdict=NOT_DONE)

@@ -414,7 +414,7 @@ def test_no_answer_outlives_its_call():
     assert (again["id"], log.done) == ("1.2.0", ["ask a"])
 
 
-@pytest.mark.req("P-06", "S0-57")
+@pytest.mark.req("P-06")
 def test_a_tool_sees_the_key_by_which_a_repeated_call_is_known():
     keys: list[Any] = []
 

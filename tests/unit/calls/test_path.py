@@ -233,7 +233,6 @@ async def test_a_tool_that_does_not_answer_is_left_at_the_deadline():
         task.cancel()
 
 
-@pytest.mark.req("S0-57")
 async def test_tools_know_the_run_they_belong_to():
     def sync_knows(config: RunnableConfig) -> str:
         return f"{config['metadata']['loopwright/task']} {CALLER.get()}"

@@ -199,7 +199,6 @@ async def test_every_shape_of_a_servers_answer(desk):
     assert "no such order: 17" in failing["result"]
 
 
-@pytest.mark.req("S0-57")
 async def test_a_server_is_told_of_the_run(desk):
     said = await text(desk, "told")
     assert '"loopwright/task": "1"' in said.replace("\n", "")
