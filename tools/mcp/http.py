@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, Final
 
 import httpx
@@ -35,6 +35,7 @@ _EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
 _LONGEST_END: Final = 3
 _EVENT_ID: Final = re.compile(rb"^id: ?(\S+)", re.MULTILINE)
 _RETRY: Final = re.compile(rb"^retry: ?(\d{1,9})\s*$", re.MULTILINE)
+_ASKS: Final = b"elicitation/create"
 _JSON: Final = "application/json"
 _EVENTS: Final = "text/event-stream"
 _OF_THE_BODY: Final = ("content-encoding", "content-length", "content-type", "transfer-encoding")
@@ -74,7 +75,11 @@ def authentication(config: ServerConfig, user_id: str | None) -> dict[str, Any]:
 
 
 class Client(httpx.AsyncClient):
-    """Sends the messages of one MCP session and answers those that cannot be answered otherwise."""
+    """Sends the messages of one MCP session and answers those that cannot be answered otherwise.
+
+    Attributes:
+        asked_in: In which request a server asks something: a question comes on its stream.
+    """
 
     def __init__(
         self, config: ServerConfig, user_id: str | None, doubt: Callable[[], None]
@@ -94,6 +99,7 @@ class Client(httpx.AsyncClient):
         self._doubt = doubt
         self._listened = False
         self._work: dict[types.RequestId, asyncio.Task[Any]] = {}
+        self.asked_in: dict[types.RequestId, types.RequestId] = {}
 
     async def send(self, request: httpx.Request, **how: Any) -> httpx.Response:
         """Send a message; a failure becomes the answer to that message alone."""
@@ -193,6 +199,8 @@ class Client(httpx.AsyncClient):
             while failures < _RESUMES:
                 with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
                     async for events in self._whole(name, response):
+                        if _ASKS in events:
+                            self.asked_in |= dict.fromkeys(_questions(events), name)
                         newest, wait = _last(_EVENT_ID, events, newest), _last(_RETRY, events, wait)
                         yield events
                 if not newest:
@@ -278,6 +286,14 @@ def _answers(name: types.RequestId, body: bytes) -> bool:
     if not isinstance(root, types.JSONRPCResponse | types.JSONRPCError):
         return False
     return str(root.id) == str(name)  # some servers answer 7 with "7"
+
+
+def _questions(events: bytes) -> Iterator[types.RequestId]:
+    """The ids of the elicitation requests in some events."""
+    for line in events.splitlines():
+        if line.startswith(b"data:") and _ASKS in line:
+            with contextlib.suppress(ValueError, AttributeError, KeyError):
+                yield json.loads(line[5:])["id"]
 
 
 def _last(field: re.Pattern[bytes], events: bytes, before: bytes) -> bytes:

@@ -128,7 +128,7 @@ class Connection:
             else:
                 client = await asyncio.to_thread(http.Client, config, user_id, self._doubt)
                 await stack.enter_async_context(client)
-                free = client.give_up
+                free, self._talks.asked_in = client.give_up, client.asked_in
                 streams = streamable_http_client(config.url, http_client=client)
             read, write, *_ = await stack.enter_async_context(streams)
             session = Session(

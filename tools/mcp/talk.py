@@ -8,13 +8,14 @@ import contextlib
 import json
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import anyio
 from mcp import ClientSession, types
+from mcp.shared.context import RequestContext
 from mcp.shared.exceptions import McpError
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .call import ServerCall
 from .config import ServerConfig
@@ -30,6 +31,10 @@ _GRACE: Final = 1.0
 _DECLINED: Final = {"action": "decline"}
 _NOBODY: Final = "nobody can be asked, or it is not clear who: several runs use this server"
 _MOST_PARKED: Final = 64
+_LOOKS: Final = 50
+_BETWEEN_LOOKS: Final = 0.2
+"""Seconds; with the looks, how long the calls of other runs may leave open who is asked."""
+
 
 _MARK: Final = f"loopwright-{uuid.uuid4().hex}"
 """Nobody else knows it, so no server can pass an error of its own off as one of ours."""
@@ -158,7 +163,9 @@ class Talk:
             about = {"schema": params.requestedSchema}
         self.form.set_result({"message": self._masked(params.message), **about})
         answer = await self._reply if self._reply is not None else _DECLINED
-        return types.ElicitResult.model_validate(answer)
+        with contextlib.suppress(ValidationError):  # a form may want what the protocol cannot say
+            return types.ElicitResult.model_validate(answer)
+        return types.ElicitResult(action="decline")
 
     async def _progress(self, done: float, total: float | None, message: str | None) -> None:
         text = self._masked(message or "")
@@ -169,8 +176,13 @@ class Talks:
     """The calls under way on one session, and those that wait for a human."""
 
     def __init__(self, config: ServerConfig, parked: set[str]) -> None:
-        """Begin with none; `parked` takes the keys of those that wait."""
+        """Begin with none; `parked` takes the keys of those that wait.
+
+        Attributes:
+            asked_in: In which request a question was asked, as far as the transport knows.
+        """
         self._config = config
+        self.asked_in: Mapping[types.RequestId, types.RequestId] = {}
         self._now: list[Talk] = []
         self._keys = parked
         self._parked: dict[str, Talk] = {}
@@ -228,15 +240,25 @@ class Talks:
             talk.call.tell("server_log", server=server, level=params.level, text=text)
 
     async def elicited(
-        self,
-        context: object,  # noqa: ARG002 - the client's signature
-        params: types.ElicitRequestParams,
+        self, context: RequestContext[Any, Any], params: types.ElicitRequestParams
     ) -> types.ElicitResult:
         """Let the call ask in which the server does; where nobody can be asked, decline at once."""
-        for talk in self._of_one_thread()[:1]:
-            if talk.call.can_ask and talk.call.key:
-                return await talk.asks(params)
+        talk = await self._asking(context.request_id)
+        if talk is not None and talk.call.can_ask and talk.call.key:
+            return await talk.asks(params)
         return types.ElicitResult(action="decline", _meta={"loopwright/reason": _NOBODY})
+
+    async def _asking(self, question: types.RequestId) -> Talk | None:
+        """The call in which a server asks; None where it does not become clear."""
+        for _ in range(_LOOKS):
+            request = self.asked_in.get(question)
+            named = [t for t in self._now if t.ticket.id == request and not t.form.done()]
+            for talk in self._of_one_thread() if request is None else named:
+                return talk
+            if not self._now:
+                break
+            await asyncio.sleep(_BETWEEN_LOOKS)
+        return None
 
     def _of_one_thread(self) -> list[Talk]:
         """The calls under way that wait for nobody, if it is clear whose they are.

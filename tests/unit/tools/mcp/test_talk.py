@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from loopwright import Context, build_prompt_flow, build_react, open_durability
 from support.flows import flow, planning, step
-from support.mcp_servers import serving, stdio
+from support.mcp_servers import serving, soon, stdio
 from support.patience import PATIENCE
 from support.reacting import DONE, LOOK, THREAD, one_step, said
 from support.scripts import call
@@ -116,6 +116,32 @@ async def test_an_open_question_holds_up_no_other_run(tmp_path, entry):
     for thread, name in ((other, "Bob"), (THREAD, "Ada")):
         result = await graph.ainvoke(Command(resume=f"respond: {name}"), thread)
         assert said_by(result) == [f"signed by {name}"]
+
+
+async def test_over_http_it_is_known_which_call_asks(tmp_path):
+    """Another run's call is under way on the same session: its human must not be asked."""
+    with serving() as (_, url):
+        model = one_step(
+            thought=[LOOK, LOOK, DONE],
+            action=[
+                [call("patient", marker=str(tmp_path / "m"))],
+                [call("sign", path="/dev/null")],
+            ],
+        )
+        graph = build_react(
+            model=model, mcp={"mcpServers": {"desk": {"url": url}}}, policy="allow",
+            checkpointer=InMemorySaver(),
+        )  # fmt: skip
+        other = asyncio.create_task(graph.ainvoke(said(), {"configurable": {"thread_id": "other"}}))
+        assert await soon((tmp_path / "m").exists)
+        (question,) = (await graph.ainvoke(said(), THREAD))["__interrupt__"]
+        assert "Who signs?" in question.value["description"]
+        assert said_by(await graph.ainvoke(Command(resume="respond: Ada"), THREAD)) == [
+            "signed by Ada"
+        ]
+        assert not other.done()
+        other.cancel()
+        await asyncio.wait({other})
 
 
 async def test_a_step_of_a_plan_asks_too(tmp_path):
