@@ -5,15 +5,14 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.patience import PATIENCE
 
-ROOMS = (
-    "cli", "doors", "graphs", "hooks", "models", "nodes", "prompts", "servers", "state", "tools",
-)  # fmt: skip
+ROOMS = sorted(path.parent.name for path in Path(__file__).parents[2].glob("*/__init__.py"))
 
 
 def run(*command: object, **options: Any) -> str:
