@@ -1,21 +1,12 @@
 """plan_execute_verify: plan → execute → verify, until everything asked is done and proven."""
 
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.tools import BaseTool
 from langgraph.graph import START
-from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer
+from typing_extensions import Unpack
 
-from ..calls.policy import PolicyLike
-from ..doors.durability import Durability
 from ..doors.graph import LoopBuilder, LoopGraph
-from ..doors.journal import Journal
-from ..hooks.contract import Hook
 from ..nodes.parts import Parts
 from ..nodes.plan.ask_user import ask_user
 from ..nodes.plan.finish import finish
@@ -24,10 +15,10 @@ from ..nodes.plan.planner import planner
 from ..nodes.plan.review_plan import review_plan
 from ..nodes.plan.verifier import verifier
 from ..nodes.plan.work import work
-from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
-from .assembly import assemble, kept_by, outer_builder, served_parts
+from .build import BuildOptions, build, documented, outer_builder
+from .served import served_parts
 from .task_execution import NAME as TASK_EXECUTION, task_builder
 
 NAME = "plan_execute_verify"
@@ -95,51 +86,10 @@ def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, Loo
     return builder
 
 
-def build_plan_execute_verify(
-    *,
-    model: str | BaseChatModel | Mapping[str, str | BaseChatModel] | None = None,
-    tools: Sequence[BaseTool | Callable[..., Any]] = (),
-    mcp: str | Path | Mapping[str, Any] | None = None,
-    policy: PolicyLike = None,
-    prompts: PromptManager | None = None,
-    hooks: Sequence[Hook] = (),
-    durability: Durability | None = None,
-    checkpointer: Checkpointer = None,
-    store: BaseStore | None = None,
-    journal: Journal | None = None,
-    name: str = NAME,
-) -> PlanGraph:
-    """Build the graph, ready to be invoked, streamed or embedded, sync or async.
-
-    Args:
-        model: `provider:name`, a chat model, or a mapping of role or tier to either. Without
-            one: the run's Context, LOOPWRIGHT_MODEL, the OpenAI variables, then offline.
-        tools: Python tools; MCP tools come by `mcp`.
-        mcp: Path or mapping in the `mcpServers` format; None means no server.
-        policy: "allow", "ask", "deny", rules, or a Policy; None asks before MCP writes.
-        prompts: Core templates and business contexts.
-        hooks: Callables around sessions, turns, model calls and tool calls.
-        durability: What `open_durability` gave; the three arguments after it win over it.
-        checkpointer: Where threads are saved.
-        store: Where long results are kept.
-        journal: Where calls are recorded before they are made; in memory without one.
-        name: Of the compiled graph.
-
-    Raises:
-        SettingsError: A setting is wrong; the message says which and what to do.
-    """
-    checkpointer, store, journal = kept_by(durability, checkpointer, store, journal)
-    parts = assemble(
-        model=model,
-        tools=tools,
-        mcp=mcp,
-        policy=policy,
-        prompts=prompts,
-        hooks=hooks,
-        journal=journal,
-        name=name,
-    )
-    return plan_builder(parts).compile(checkpointer, store=store, name=name)
+@documented
+def build_plan_execute_verify(**options: Unpack[BuildOptions]) -> PlanGraph:
+    """Build the graph, ready to be invoked, streamed or embedded, sync or async."""
+    return build(NAME, plan_builder, options)
 
 
 builder = plan_builder(served_parts(NAME))

@@ -1,22 +1,13 @@
 """prompt_flow: a model plans a DAG of tool calls, which is checked, run, repaired and answered."""
 
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.tools import BaseTool
 from langgraph.graph import START
-from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer
+from typing_extensions import Unpack
 
 from ..calls.gate import next_step, undecided
-from ..calls.policy import PolicyLike
-from ..doors.durability import Durability
 from ..doors.graph import LoopBuilder, LoopGraph
-from ..doors.journal import Journal
-from ..hooks.contract import Hook
 from ..nodes.approve import approve
 from ..nodes.flow.answer_flow import answer_flow
 from ..nodes.flow.check_flow import check_flow
@@ -27,12 +18,12 @@ from ..nodes.flow.recover import recover
 from ..nodes.flow.review_flow import review_flow
 from ..nodes.flow.run_flow import run_flow
 from ..nodes.parts import Parts
-from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context
 from ..state.flow import FlowState, failed_steps
 from ..state.loop import LoopInput, LoopOutput
 from ..tools.llm_call import with_llm_call
-from .assembly import assemble, kept_by, outer_builder, served_parts
+from .build import BuildOptions, build, documented, outer_builder
+from .served import served_parts
 
 NAME = "prompt_flow"
 
@@ -143,53 +134,11 @@ def flow_builder(parts: Parts) -> LoopBuilder[FlowState, Context, LoopInput, Loo
     return builder
 
 
-def build_prompt_flow(
-    *,
-    model: str | BaseChatModel | Mapping[str, str | BaseChatModel] | None = None,
-    tools: Sequence[BaseTool | Callable[..., Any]] = (),
-    mcp: str | Path | Mapping[str, Any] | None = None,
-    policy: PolicyLike = None,
-    prompts: PromptManager | None = None,
-    hooks: Sequence[Hook] = (),
-    durability: Durability | None = None,
-    checkpointer: Checkpointer = None,
-    store: BaseStore | None = None,
-    journal: Journal | None = None,
-    name: str = NAME,
-) -> FlowGraph:
-    """Build the graph, ready to be invoked, streamed or embedded, sync or async.
-
-    Args:
-        model: `provider:name`, a chat model, or a mapping of role (flow_planner, recovery,
-            answerer, llm_call) or tier to either. Without one: the run's Context,
-            LOOPWRIGHT_MODEL, the OpenAI variables, then offline.
-        tools: Python tools; MCP tools come by `mcp`, `llm_call` is always there. Steps whose tools
-            declare `readOnlyHint` run side by side; all others run one after another.
-        mcp: Path or mapping in the `mcpServers` format; None means no server.
-        policy: "allow", "ask", "deny", rules, or a Policy; None asks before MCP writes.
-        prompts: Core templates and business contexts.
-        hooks: Callables around sessions, turns, model calls and tool calls.
-        durability: What `open_durability` gave; the three arguments after it win over it.
-        checkpointer: Where threads are saved.
-        store: Where long results are kept.
-        journal: Where calls are recorded before they are made; in memory without one.
-        name: Of the compiled graph.
-
-    Raises:
-        SettingsError: A setting is wrong; the message says which and what to do.
-    """
-    checkpointer, store, journal = kept_by(durability, checkpointer, store, journal)
-    parts = assemble(
-        model=model,
-        tools=with_llm_call(tools),
-        mcp=mcp,
-        policy=policy,
-        prompts=prompts,
-        hooks=hooks,
-        journal=journal,
-        name=name,
-    )
-    return flow_builder(parts).compile(checkpointer, store=store, name=name)
+@documented
+def build_prompt_flow(**options: Unpack[BuildOptions]) -> FlowGraph:
+    """Build the graph, ready to be invoked, streamed or embedded, sync or async."""
+    tools = with_llm_call(options.get("tools", ()))
+    return build(NAME, flow_builder, {**options, "tools": tools})
 
 
 builder = flow_builder(served_parts(NAME, with_llm_call(())))

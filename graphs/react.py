@@ -1,22 +1,13 @@
 """react: thought → action → observation, until a thought has the answer."""
 
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.tools import BaseTool
 from langgraph.graph import START
-from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer
+from typing_extensions import Unpack
 
 from ..calls.gate import next_step
-from ..calls.policy import PolicyLike
-from ..doors.durability import Durability
 from ..doors.graph import LoopBuilder, LoopGraph
-from ..doors.journal import Journal
-from ..hooks.contract import Hook
 from ..nodes.approve import approve
 from ..nodes.parts import Parts
 from ..nodes.react.action import action
@@ -25,11 +16,11 @@ from ..nodes.react.finish import react_finish
 from ..nodes.react.intake import react_intake
 from ..nodes.react.observation import observation
 from ..nodes.react.thought import thought
-from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from ..state.react import Observe, ReactState
-from .assembly import assemble, kept_by, outer_builder, served_parts
+from .build import BuildOptions, build, documented, outer_builder
+from .served import served_parts
 
 NAME = "react"
 
@@ -103,55 +94,14 @@ def react_builder(
     return builder
 
 
-def build_react(
-    *,
-    model: str | BaseChatModel | Mapping[str, str | BaseChatModel] | None = None,
-    tools: Sequence[BaseTool | Callable[..., Any]] = (),
-    mcp: str | Path | Mapping[str, Any] | None = None,
-    policy: PolicyLike = None,
-    prompts: PromptManager | None = None,
-    hooks: Sequence[Hook] = (),
-    durability: Durability | None = None,
-    checkpointer: Checkpointer = None,
-    store: BaseStore | None = None,
-    journal: Journal | None = None,
-    name: str = NAME,
-    observe: Observe | None = None,
-) -> ReactGraph:
+@documented
+def build_react(*, observe: Observe | None = None, **options: Unpack[BuildOptions]) -> ReactGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
-    Args:
-        model: `provider:name`, a chat model, or a mapping of role (thought, action, observation)
-            or tier to either. Without one: the run's Context, LOOPWRIGHT_MODEL, the OpenAI
-            variables, then offline.
-        tools: Python tools; MCP tools come by `mcp`.
-        mcp: Path or mapping in the `mcpServers` format; None means no server.
-        policy: "allow", "ask", "deny", rules, or a Policy; None asks before MCP writes.
-        prompts: Core templates and business contexts.
-        hooks: Callables around sessions, turns, model calls and tool calls.
-        durability: What `open_durability` gave; the three arguments after it win over it.
-        checkpointer: Where threads are saved.
-        store: Where long results are kept.
-        journal: Where calls are recorded before they are made; in memory without one.
-        name: Of the compiled graph.
-        observe: "model" sums up results with a model call, "direct" hands them straight to the
-            next thought; a run's Context may say otherwise. None means "model".
-
-    Raises:
-        SettingsError: A setting is wrong; the message says which and what to do.
+    With observe="model" a model sums up results, with "direct" the next thought gets them as they
+    are; a run's Context may say otherwise. None means "model".
     """
-    checkpointer, store, journal = kept_by(durability, checkpointer, store, journal)
-    parts = assemble(
-        model=model,
-        tools=tools,
-        mcp=mcp,
-        policy=policy,
-        prompts=prompts,
-        hooks=hooks,
-        journal=journal,
-        name=name,
-    )
-    return react_builder(parts, observe).compile(checkpointer, store=store, name=name)
+    return build(NAME, partial(react_builder, observe=observe), options)
 
 
 builder = react_builder(served_parts(NAME))

@@ -1,26 +1,62 @@
-"""The graphs by name: those that can be run, and those that can be drawn."""
+"""The one list of graphs.
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+What else names them follows from it, or is held to it by a test: the command, the public names,
+langgraph.json, the table of roles.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
 from ..doors.graph import LoopGraph
 from ..state.errors import SettingsError
 from . import plan_execute_verify, prompt_flow, react, task_execution
 
-T = TypeVar("T")
 
-BUILDERS: Final[dict[str, Callable[..., Any]]] = {
-    plan_execute_verify.NAME: plan_execute_verify.build_plan_execute_verify,
-    react.NAME: react.build_react,
-    prompt_flow.NAME: prompt_flow.build_prompt_flow,
+@dataclass(frozen=True)
+class Entry:
+    """One graph.
+
+    Attributes:
+        name: Its own name.
+        build: Its `build_<name>` function.
+        graph: As a server loads it.
+        description: One sentence for whoever chooses.
+    """
+
+    name: str
+    build: Callable[..., Any]
+    graph: LoopGraph[Any, Any, Any, Any]
+    description: str
+
+
+REGISTRY: Final[dict[str, Entry]] = {
+    entry.name: entry
+    for entry in (
+        Entry(
+            plan_execute_verify.NAME,
+            plan_execute_verify.build_plan_execute_verify,
+            plan_execute_verify.graph,
+            "Plans tasks, carries them out with tools, and proves the result.",
+        ),
+        Entry(
+            react.NAME,
+            react.build_react,
+            react.graph,
+            "Thinks, calls tools and observes, step by step, until it has the answer.",
+        ),
+        Entry(
+            prompt_flow.NAME,
+            prompt_flow.build_prompt_flow,
+            prompt_flow.graph,
+            "Plans a DAG of tool calls, proves it sound, runs it as its inputs come, and repairs"
+            " it.",
+        ),
+    )
 }
 
-DRAWINGS: Final[dict[str, LoopGraph[Any, Any, Any, Any]]] = {
-    plan_execute_verify.NAME: plan_execute_verify.graph,
-    react.NAME: react.graph,
-    prompt_flow.NAME: prompt_flow.graph,
-    task_execution.NAME: task_execution.graph,
-}
+_PARTS: Final = {task_execution.NAME: task_execution.graph}
+"""Graphs that are part of another one; they can be drawn, too."""
 
 
 def builder_of(name: str) -> Callable[..., Any]:
@@ -29,7 +65,9 @@ def builder_of(name: str) -> Callable[..., Any]:
     Raises:
         SettingsError: There is no graph of this name that can be run.
     """
-    return _named(BUILDERS, name)
+    if name not in REGISTRY:
+        raise SettingsError(_none(name, REGISTRY))
+    return REGISTRY[name].build
 
 
 def drawn_graph(name: str) -> LoopGraph[Any, Any, Any, Any]:
@@ -38,11 +76,11 @@ def drawn_graph(name: str) -> LoopGraph[Any, Any, Any, Any]:
     Raises:
         SettingsError: There is no graph of this name.
     """
-    return _named(DRAWINGS, name)
-
-
-def _named(graphs: Mapping[str, T], name: str) -> T:
+    graphs = {entry.name: entry.graph for entry in REGISTRY.values()} | _PARTS
     if name not in graphs:
-        msg = f"There is no graph {name!r}; there are {', '.join(sorted(graphs))}."
-        raise SettingsError(msg)
+        raise SettingsError(_none(name, graphs))
     return graphs[name]
+
+
+def _none(name: str, graphs: dict[str, Any]) -> str:
+    return f"There is no graph {name!r}; there are {', '.join(sorted(graphs))}."

@@ -16,7 +16,7 @@ from ..nodes.plan.call_task_tools import call_task_tools
 from ..nodes.plan.executor import executor
 from ..state.context import Context
 from ..state.loop import TaskInput, TaskState
-from .assembly import served_parts
+from .served import served_parts
 
 NAME = "task_execution"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.graphs.registry import BUILDERS
+from loopwright.graphs.registry import REGISTRY
 from support.fake_openai import Reply, fake_openai
 from support.forked import COMMAND, Command, Done, server
 from support.patience import PATIENCE
@@ -188,7 +188,7 @@ def test_a_run_without_a_terminal_is_told_in_plain_lines(notes):
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("graph", BUILDERS)
+@pytest.mark.parametrize("graph", REGISTRY)
 def test_json_is_one_object_and_nothing_else(graph, notes):
     run = installed if graph == "prompt_flow" else cli  # once on the pipes that a shell makes
     done = run("run", "--graph", graph, "--json", "--thread", "mine", "Read notes.md")
@@ -248,7 +248,7 @@ def test_a_plan_waits_for_its_review_and_runs_once_it_is_approved(notes):
     assert "Monday at nine" in done.stdout
 
 
-@pytest.mark.parametrize("graph", BUILDERS)
+@pytest.mark.parametrize("graph", REGISTRY)
 def test_what_policy_asks_is_denied_where_nobody_can_be_asked(graph):
     done = cli("run", "--graph", graph, "Write the text 'hello' to out.txt")
     assert done.returncode == 3
@@ -256,7 +256,7 @@ def test_what_policy_asks_is_denied_where_nobody_can_be_asked(graph):
     assert not Path("out.txt").exists()
 
 
-@pytest.mark.parametrize("graph", BUILDERS)
+@pytest.mark.parametrize("graph", REGISTRY)
 def test_yes_approves_what_policy_asks(graph):
     done = cli("run", "--graph", graph, "--yes", "Write the text 'hello' to out.txt")
     assert done.returncode == 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from langgraph_sdk import get_client, get_sync_client
 
-from loopwright.graphs.registry import BUILDERS
+from loopwright.graphs.registry import REGISTRY
 from support.fake_openai import Reply, call as tool_call, fake_openai
 from support.patience import PATIENCE
 
@@ -65,7 +65,7 @@ async def questions(client: Any, thread: str) -> Any:
 @pytest.mark.req("P-40")
 def test_every_graph_is_served_as_one_assistant(server, repository):
     declared = json.loads((repository / "langgraph.json").read_text())["graphs"]
-    assert set(server.assistants) == set(declared) == set(BUILDERS)
+    assert set(server.assistants) == set(declared) == set(REGISTRY)
     for graph, assistant in server.assistants.items():
         assert assistant["name"] == graph
         assert assistant["description"] == declared[graph]["description"]
@@ -175,7 +175,7 @@ async def test_a_reviewed_plan_runs_once_the_right_answer_came(graph, server, cl
 
 
 @pytest.mark.req("P-20", "P-40", "P-45")
-@pytest.mark.parametrize("graph", BUILDERS)
+@pytest.mark.parametrize("graph", REGISTRY)
 async def test_a_write_waits_for_approval_in_the_shapes_of_both_front_ends(graph, server, client):
     file = server.folder / f"{graph}.txt"
     thread, paused = await begin(client, f'Write "good morning" to {graph}.txt', graph)
@@ -318,7 +318,7 @@ import asyncio, pathlib, sys, time
 from blockbuster import BlockBuster, BlockingError
 from langgraph.types import Command
 from loopwright import build_plan_execute_verify, open_durability
-from loopwright.graphs.assembly import workspace_mcp
+from loopwright.graphs.served import workspace_mcp
 
 async def run(graph, given):
     async for _ in graph.astream(given, THREAD, stream_mode=["updates", "custom"]):

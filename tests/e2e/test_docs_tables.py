@@ -25,7 +25,7 @@ from loopwright.cli.failures import Code, code_of
 from loopwright.flow.expectations import flawed
 from loopwright.flow.order import steps_of
 from loopwright.flow.references import MissingValue, malformed_in, resolve
-from loopwright.graphs.registry import BUILDERS
+from loopwright.graphs.registry import REGISTRY
 from loopwright.hooks import contract
 from loopwright.hooks.contract import EVENTS, MATCHED
 from loopwright.models.choice import OPENAI_TIERS
@@ -73,7 +73,7 @@ def test_generated_parts_are_those_of_the_code():
     assert renewed(MANUAL) == MANUAL, "run `make docs`"
 
 
-@pytest.mark.parametrize("name", BUILDERS)
+@pytest.mark.parametrize("name", REGISTRY)
 def test_the_page_of_graphs_says_what_each_node_does(name):
     said = set(names([section("docs/graphs.md", name)]))
     assert {node for node in graphs()[name].nodes if not node.startswith("__")} <= said

@@ -11,7 +11,7 @@ from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel
 from loopwright.doors.graph import LoopBuilder
-from loopwright.graphs.assembly import assemble
+from loopwright.graphs.build import assemble
 from loopwright.models.scripted import Asked
 from loopwright.nodes.parts import Parts
 from loopwright.prompts.sections import read_json, read_section

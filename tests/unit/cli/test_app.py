@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from loopwright.cli import app
 from loopwright.cli.settings import NO_MODEL
 from loopwright.cli.terminal import signals_to
-from loopwright.graphs.registry import BUILDERS
+from loopwright.graphs.registry import REGISTRY
 
 
 def invoked(*args, **more):
@@ -48,7 +48,7 @@ def test_the_version():
 def test_the_option_names_the_graphs():
     for command in ("run", "resume"):
         words = " ".join(invoked(command, "--help", terminal_width=200).output.split())
-        assert all(name in words for name in BUILDERS), words
+        assert all(name in words for name in REGISTRY), words
 
 
 def test_no_threads():

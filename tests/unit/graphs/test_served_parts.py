@@ -6,8 +6,9 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright.doors.journal import memory_journal
-from loopwright.graphs.assembly import assemble, served_parts
+from loopwright.graphs.build import assemble
 from loopwright.graphs.plan_execute_verify import plan_builder
+from loopwright.graphs.served import served_parts
 from loopwright.state.errors import DatabaseError
 
 

@@ -13,7 +13,7 @@ from langchain_core.tools import tool
 
 from loopwright import Context, PromptManager, prompts as prompt_room
 from loopwright.flow.checks import flaws
-from loopwright.graphs.registry import BUILDERS, builder_of
+from loopwright.graphs.registry import REGISTRY, builder_of
 from loopwright.models.offline.answers import NO_MODEL, picked
 from loopwright.models.offline.clauses import clauses, values
 from loopwright.models.offline.flow import plan_steps
@@ -111,7 +111,7 @@ def run(graph: str, goal: str, desk: Desk, **build: Any) -> dict[str, Any]:
     return outcome
 
 
-every_graph = pytest.mark.parametrize("graph", BUILDERS)
+every_graph = pytest.mark.parametrize("graph", REGISTRY)
 
 
 @every_graph

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.graphs.registry import BUILDERS
+from loopwright.graphs.registry import REGISTRY
 from loopwright.models.choice import OPENAI_TIERS, Models
 from loopwright.prompts.core_templates import SLOT, core_templates
 from loopwright.prompts.prompt_manager import PromptManager
@@ -15,7 +15,7 @@ OURS = sorted(name for name, role in ROLES.items() if role.graph)
 
 
 def test_every_graph_that_can_be_run_has_its_roles():
-    assert set(GRAPHS) == set(BUILDERS)
+    assert set(GRAPHS) == set(REGISTRY)
     assert sorted(role for graph in GRAPHS for role in roles_of(graph)) == OURS
 
 

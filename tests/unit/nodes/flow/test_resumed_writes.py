@@ -7,7 +7,7 @@ import pytest
 from loopwright import hook
 from loopwright.calls.call_journal import PAUSED
 from loopwright.doors.journal import CallKey
-from loopwright.graphs.assembly import assemble
+from loopwright.graphs.build import assemble
 from loopwright.nodes.flow.run_flow import run_flow
 from loopwright.state.canonical import hash_of
 from support.flow_nodes import Turn

@@ -1,0 +1,163 @@
+"""The one signature of every `build_<name>()`, and what is made of it."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from textwrap import indent
+from typing import Any, Final, TypeVar, get_type_hints
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
+from langgraph.store.base import BaseStore
+from langgraph.types import Checkpointer
+from langgraph.typing import StateT
+from typing_extensions import TypedDict, Unpack
+
+from ..calls.policy import PolicyLike
+from ..calls.toolbox import Toolbox
+from ..doors.durability import Durability
+from ..doors.graph import LoopBuilder, LoopGraph
+from ..doors.journal import Journal, memory_journal
+from ..hooks.contract import Hook
+from ..hooks.registry import Hooks, sessions
+from ..models.choice import Models
+from ..nodes.parts import Parts
+from ..prompts.prompt_manager import PromptManager
+from ..state.context import Context
+from ..state.errors import SettingsError
+from ..state.loop import LoopInput, LoopOutput
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_INDENT: Final = " " * 4
+_RAISES: Final = """Raises:
+    TypeError: There is no such option.
+    SettingsError: A setting is wrong; the message says which and what to do."""
+
+
+class BuildOptions(TypedDict, total=False):
+    """What every graph can be built with; all of it is optional.
+
+    model: `provider:name`, a chat model, or a mapping of role or tier to either. Without one:
+        the run's Context, LOOPWRIGHT_MODEL, the OpenAI variables, then offline.
+    tools: Python tools; MCP tools come by `mcp`. prompt_flow always has `llm_call`, and runs side
+        by side only steps whose tools declare `readOnlyHint`.
+    mcp: Path or mapping in the `mcpServers` format; None means no server.
+    policy: "allow", "ask", "deny", rules, or a Policy; None asks before MCP writes.
+    prompts: Core templates and business contexts.
+    hooks: Callables around sessions, turns, model calls and tool calls.
+    durability: What `open_durability` gave; the three options after it win over it.
+    checkpointer: Where threads are saved.
+    store: Where long results are kept.
+    journal: Where calls are recorded before they are made; in memory without one.
+    name: Of the compiled graph; its own without one.
+    """
+
+    model: str | BaseChatModel | Mapping[str, str | BaseChatModel] | None
+    tools: Sequence[BaseTool | Callable[..., Any]]
+    mcp: str | Path | Mapping[str, Any] | None
+    policy: PolicyLike
+    prompts: PromptManager | None
+    hooks: Sequence[Hook]
+    durability: Durability | None
+    checkpointer: Checkpointer
+    store: BaseStore | None
+    journal: Journal | None
+    name: str
+
+
+def documented(function: F) -> F:
+    """Spell the options out in the signature and the docstring that `help` and editors show."""
+    own = inspect.signature(function, eval_str=True)
+    hints = get_type_hints(BuildOptions)
+    lists = {"tools", "hooks"}
+    shared = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, annotation=hint,
+            default=() if name in lists else "" if name == "name" else None,
+        )
+        for name, hint in hints.items()
+    ]  # fmt: skip
+    kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    function.__signature__ = own.replace(parameters=[*shared, *kept])  # type: ignore[attr-defined]  # as inspect asks for it
+    _, _, options = (inspect.getdoc(BuildOptions) or "").partition("\n\n")
+    texts = [inspect.getdoc(function), f"Options:\n{indent(options, _INDENT)}", _RAISES]
+    function.__doc__ = "\n\n".join(filter(None, texts))
+    return function
+
+
+def build(
+    name: str,
+    draw: Callable[[Parts], LoopBuilder[StateT, Context, LoopInput, LoopOutput]],
+    options: BuildOptions,
+) -> LoopGraph[StateT, Context, LoopInput, LoopOutput]:
+    """Build a graph.
+
+    Args:
+        name: Its own name.
+        draw: Draws it with its parts.
+        options: What it was asked to be built with; where it keeps threads, long results and
+            calls, what is given on its own wins over `durability`.
+
+    Raises:
+        TypeError: There is no such option.
+        SettingsError: A setting is wrong.
+    """
+    _check_names(name, options)
+    kept, named = options.get("durability"), options.get("name") or name
+    checkpointer, store = options.get("checkpointer"), options.get("store")
+    if kept is not None:
+        checkpointer = kept.checkpointer if checkpointer is None else checkpointer
+        store = kept.store if store is None else store
+    given: BuildOptions = {**options, "name": named}
+    parts = assemble(**given)
+    return draw(parts).compile(checkpointer, store=store, name=named)
+
+
+def _check_names(name: str, options: BuildOptions) -> None:
+    known = list(BuildOptions.__annotations__)
+    for wrong in sorted(options.keys() - set(known)):
+        near = difflib.get_close_matches(wrong, known, n=1)
+        meant = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(known)}."
+        msg = f"build_{name}() got an unexpected keyword argument {wrong!r}. {meant}"
+        raise TypeError(msg)
+
+
+def assemble(**options: Unpack[BuildOptions]) -> Parts:
+    """Make the live objects that nodes share.
+
+    Raises:
+        SettingsError: An option is wrong.
+    """
+    journal, kept = options.get("journal"), options.get("durability")
+    if journal is None and kept is not None:
+        journal = kept.journal
+    if journal is not None and not isinstance(journal, Journal):
+        msg = (
+            f"journal= is no Journal but {type(journal).__name__}: pass the journal of"
+            " open_durability(url), or leave the argument out."
+        )
+        raise SettingsError(msg)
+    toolbox = Toolbox(
+        options.get("tools", ()), mcp=options.get("mcp"), policy=options.get("policy")
+    )
+    return Parts(
+        models=Models(options.get("model")),
+        toolbox=toolbox,
+        prompts=options.get("prompts") or PromptManager(),
+        hooks=Hooks(options.get("hooks", ())),
+        journal=journal or memory_journal(),
+        name=options.get("name", ""),
+    )
+
+
+def outer_builder(
+    state: type[StateT], parts: Parts
+) -> LoopBuilder[StateT, Context, LoopInput, LoopOutput]:
+    """An empty graph that takes messages and gives an outcome, with what surrounds its runs."""
+    builder = LoopBuilder(state, Context, input_schema=LoopInput, output_schema=LoopOutput)
+    builder.writes = parts.toolbox.has_writes
+    builder.locked_by = parts.locked_by
+    builder.session = sessions(parts.hooks)
+    return builder

@@ -1,0 +1,74 @@
+import inspect
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from loopwright import open_durability
+from loopwright.calls.policy import Policy, Rule
+from loopwright.doors.journal import memory_journal
+from loopwright.graphs.build import BuildOptions, assemble
+from loopwright.graphs.registry import REGISTRY
+from loopwright.graphs.served import served_parts
+from loopwright.state.errors import SettingsError, ToolServerError
+
+
+async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_MCP", "/nowhere/mcp.json")
+    parts = served_parts()
+    assert parts.toolbox.has_writes() is False
+    for _ in range(2):
+        with pytest.raises(ToolServerError, match=r"/nowhere/mcp\.json"):
+            await parts.toolbox.catalog()
+
+
+async def test_a_wrong_policy_fails_the_run_and_lets_nothing_run_without_it(monkeypatch):
+    monkeypatch.setenv("LOOPWRIGHT_POLICY", "rules.json")
+    with pytest.raises(SettingsError, match=r"The policy 'rules\.json' is neither a word"):
+        await served_parts().toolbox.catalog()
+
+
+def test_the_policy_of_served_graphs_is_a_word_or_a_file(monkeypatch, tmp_path):
+    monkeypatch.setenv("LOOPWRIGHT_POLICY", "deny")
+    assert served_parts().toolbox.policy == Policy(default="deny")
+    (tmp_path / "rules.json").write_text('[{"action": "deny", "tool": "drop_*"}]')
+    monkeypatch.setenv("LOOPWRIGHT_POLICY", "rules.json")
+    assert served_parts().toolbox.policy.rules == (Rule(action="deny", tool="drop_*"),)
+    monkeypatch.setenv("LOOPWRIGHT_POLICY", "")
+    assert not served_parts().toolbox.policy.given
+
+
+@pytest.mark.parametrize(
+    ("argument", "advice"),
+    [({"hooks": [print]}, "put @hook"), ({"journal": object()}, "leave the argument out")],
+)
+def test_what_is_no_hook_and_no_journal_is_refused_not_ignored(argument, advice):
+    with pytest.raises(SettingsError, match=advice):
+        assemble(**argument)
+
+
+@pytest.mark.parametrize("entry", REGISTRY.values(), ids=REGISTRY)
+def test_every_builder_shows_the_same_options_and_says_what_they_are(entry):
+    shown = inspect.signature(entry.build).parameters
+    assert list(shown)[: len(BuildOptions.__annotations__)] == list(BuildOptions.__annotations__)
+    for name, parameter in shown.items():
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        assert parameter.default in (None, (), "")
+        assert name in (entry.build.__doc__ or "")
+
+
+@pytest.mark.parametrize("entry", REGISTRY.values(), ids=REGISTRY)
+def test_an_option_that_is_not_there_is_refused_with_the_one_that_was_meant(entry):
+    with pytest.raises(TypeError, match=rf"build_{entry.name}\(\) got .* 'modle'. .* 'model'"):
+        entry.build(modle="openai:m")
+    with pytest.raises(TypeError, match="There are: model, tools, mcp, "):
+        entry.build(zzz=1)
+
+
+def test_what_is_given_on_its_own_wins_over_the_durability(tmp_path):
+    journal, saver = memory_journal(), InMemorySaver()
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = REGISTRY["react"].build(durability=kept, checkpointer=saver)
+        assert graph.checkpointer is saver
+        assert graph.store is kept.store
+        assert assemble(durability=kept).journal is kept.journal
+        assert assemble(durability=kept, journal=journal).journal is journal
