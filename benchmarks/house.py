@@ -22,6 +22,7 @@ ROOMS = sorted(file.parent.name for file in ROOT.glob("*/__init__.py"))
 OFFLINE = "models/offline/**/*.py"
 # The wing that answers "was this write made?".
 WRITES = (
+    "state/journal*.py",
     "calls/journal*.py",
     "calls/call_journal.py",
     "flow/carry.py",
@@ -34,7 +35,7 @@ WRITES = (
     "nodes/react/left_behind.py",
 )
 # The stores behind it, which are not counted with it.
-STORES = ("doors/journal*.py",)
+STORES = ("doors/journal*.py", "doors/recorder.py")
 # Functions by name, wherever they live: a tool call is what goes on in the gate and on the path.
 TOOL_CALL = ("plan_calls", "run_calls")
 MODEL_ASK = ("ask",)
