@@ -116,26 +116,35 @@ def reply_to(call: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, 
 def _filled(
     form: Mapping[str, Any], kind: str, args: object, message: str
 ) -> tuple[dict[str, Any] | None, str]:
-    """The form as an answer fills it in, and what is wrong with it.
-
-    Edited fields are the content, and so is a JSON object in words; other words fill in a form
-    that has one field.
-    """
+    """The form as an answer fills it in, and what is wrong with it."""
     fields = _fields(form)
     if kind == "reject" or not fields:
         return None, ""
-    given = args if isinstance(args, dict) else _parsed(message)
-    if "answer" not in fields and isinstance(given, dict):
-        message = message or str(given.get("answer") or "")
-        given = {name: value for name, value in given.items() if name != "answer"}
-    if not isinstance(given, dict) or (message and not any(given.values())):
-        text = any(field.get("type") == "string" for field in fields.values())
-        given = dict.fromkeys(fields, message if text or given is None else given)
-    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
-    content = {**defaults, **{name: v for name, v in given.items() if v != ""}}
-    error = next(Draft202012Validator(form.get("schema") or {}).iter_errors(content), None)
     wanted = f"The form wants a JSON object with {', '.join(fields)}."
+    given = _given(fields, args, message)
+    if given is None:
+        return None, wanted
+    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
+    content = {**defaults, **{name: value for name, value in given.items() if value != ""}}
+    error = next(Draft202012Validator(form.get("schema") or {}).iter_errors(content), None)
     return content, f"The answer does not fit: {error.message[:300]}. {wanted}" if error else ""
+
+
+def _given(
+    fields: Mapping[str, Mapping[str, Any]], args: object, message: str
+) -> dict[str, Any] | None:
+    """Edited fields, a JSON object in words, or the words for a form that has one field."""
+    edited = dict(args) if isinstance(args, dict) else {}
+    words = message or ("" if "answer" in fields else str(edited.pop("answer", "") or ""))
+    if not words or any(value != "" for value in edited.values()):
+        return edited
+    parsed = _parsed(words)
+    if isinstance(parsed, dict):
+        return parsed
+    if len(fields) != 1:
+        return None
+    ((name, field),) = fields.items()
+    return {name: words if parsed is None or field.get("type") == "string" else parsed}
 
 
 def _fields(form: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

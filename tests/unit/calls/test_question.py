@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.question import decided, misplaced, question
+from loopwright.calls.question import decided, misplaced, question, reply_to
 from loopwright.state.canonical import hash_of
 from loopwright.state.questions import Answer
 
@@ -81,3 +81,35 @@ def test_an_answer_in_time_counts_and_a_late_one_only_to_reject(seconds, value, 
     assert decision["type"] == kind
     assert decision["arguments"] == hash_of({"amount": 3})
     json.dumps(decision)
+
+
+def form(**fields):
+    schema = {"type": "object", "properties": fields, "required": list(fields)}
+    return {"form": {"message": "How many?", "schema": schema}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "content"),
+    [
+        (form(n={"type": "integer"}), "respond: 7", {"n": 7}),
+        (form(n={"type": "string"}), "respond: 7", {"n": "7"}),
+        (form(n={"type": "boolean"}), "respond: true", {"n": True}),
+        (form(n={"type": "integer", "default": 3}), "approve", {"n": 3}),
+        (form(a={}, b={}), 'respond: {"a": 1, "b": 2}', {"a": 1, "b": 2}),
+        (form(a={}), {"type": "edit", "args": {"a": "", "answer": "x"}}, {"a": "x"}),
+        ({"form": {"message": "Sign in", "url": "https://x"}}, "approve", None),
+    ],
+)
+def test_a_servers_form_is_filled_in_by_words_json_or_fields(asked, answer, content):
+    call = {**asked, "args": {}, "call_id": "c"}
+    given = Answer.model_validate(answer)
+    assert misplaced(call, given) == ""
+    assert reply_to(call, decided(call, given, NOW)) == {"action": "accept", "content": content}
+
+
+def test_an_answer_that_does_not_fit_a_servers_form_is_no_answer():
+    call = {**form(n={"type": "integer"}, m={}), "args": {}, "call_id": "c"}
+    for words in ("respond: many", 'respond: {"n": "many", "m": 1}'):
+        assert "n, m" in misplaced(call, Answer.model_validate(words))
+    assert reply_to(call, {"type": "reject"}) == {"action": "decline"}
+    assert reply_to({"args": {}}, {"type": "approve"}) is None
