@@ -14,6 +14,7 @@ from typing import Any, Final
 from ..state.flow import FlowStep, value_of
 from ..state.flow_contracts import ExecutionPlan, PlanStep
 from ..state.shortened import shortened
+from ..state.told import say
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.schemas import Schema, pointed
 from .expectations import flawed
@@ -68,43 +69,53 @@ def flaws(plan: ExecutionPlan, *, kept: Collection[str], limit: int) -> list[str
     known = list(dict.fromkeys([*(step.id for step in steps if step.id), *kept]))
     found = _size(len(steps), limit)
     found += _odd_ids(steps)
-    found += [f"{_name(s)} names no tool" for s in steps if not plan.steps[s.place].tool.strip()]
+    found += [
+        say("step_names_no_tool", step=_name(s))
+        for s in steps
+        if not plan.steps[s.place].tool.strip()
+    ]
     found += _odd_dependencies(steps, known)
     found += _odd_references(steps, known, plan.global_variables)
     found += [
-        f"{_name(s)}: {what}" for s in steps for what in _malformed(s, plan.steps[s.place], known)
+        say("step_has", step=_name(s), problem=what)
+        for s in steps
+        for what in _malformed(s, plan.steps[s.place], known)
     ]
     return [*found, *_odd_variables(plan.global_variables), *_circle(steps)]
 
 
 def _size(steps: int, limit: int) -> list[str]:
     if not steps:
-        return ["the plan has no steps: give at least one; a step with llm_call answers by itself"]
+        return [say("no_steps")]
     if steps > limit:
-        return [f"the plan has {steps} steps; at most {limit} are allowed"]
+        return [say("too_many_steps", count=steps, limit=limit)]
     return []
 
 
 def _name(step: Links) -> str:
-    return f"step {step.id!r}" if step.id else f"step number {step.place + 1}"
+    if step.id:
+        return say("step_named", step=repr(step.id))
+    return say("step_numbered", number=step.place + 1)
 
 
 def _odd_ids(steps: Sequence[Links]) -> list[str]:
     times = Counter(step.id for step in steps)
-    found = [f"{_name(step)} has no id" for step in steps if not step.id]
-    found += [f"the id {i!r} is used {n} times" for i, n in times.items() if i and n > 1]
+    found = [say("step_without_id", step=_name(step)) for step in steps if not step.id]
+    often = [(i, n) for i, n in times.items() if i and n > 1]
+    found += [say("id_used_often", id=repr(i), times=n) for i, n in often]
     return found + [what for i in times if i and (what := _odd_id(i))]
 
 
 def _odd_id(text: str) -> str:
     """What keeps an id from being referred to; '' where nothing does."""
     if text == GLOBAL:
-        return f"the id {GLOBAL!r} stands for the plan's variables: give the step another one"
+        return say("id_of_variables", id=repr(GLOBAL))
     if len(text) > LONGEST_ID:
-        return f"the id {text[:20] + '…'!r} has {len(text)} characters; at most {LONGEST_ID}"
+        shown = repr(text[:20] + "…")
+        return say("id_too_long", id=shown, length=len(text), limit=LONGEST_ID)
     if odd := _ODD.search(text):
-        what = "white space" if odd[0].isspace() else repr(odd[0])
-        return f"the id {text!r} holds {what}: use letters, digits, '-' and '_'"
+        kind = "id_holds_space" if odd[0].isspace() else "id_holds"
+        return say(kind, id=repr(text), sign=repr(odd[0]))
     return ""
 
 
@@ -113,15 +124,16 @@ def _odd_dependencies(steps: Sequence[Links], known: Sequence[str]) -> Iterator[
     ids, told = frozenset(known), _some(known)
     for step in steps:
         if step.id and step.id in step.named:
-            yield f"{_name(step)} depends on itself"
+            yield say("depends_on_itself", step=_name(step))
         if unknown := [name for name in step.named if name not in ids and name != step.id]:
-            yield f"{_name(step)} depends on unknown ids {_some(unknown)}; known are {told}"
+            some = _some(unknown)
+            yield say("depends_on_unknown", step=_name(step), unknown=some, known=told)
 
 
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
-    more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
-    return f"{listed[:_LISTED]}{more}"
+    more = len(listed) - _LISTED
+    return say("listed_and_more", listed=listed[:_LISTED], count=more) if more > 0 else str(listed)
 
 
 def _odd_references(
@@ -134,21 +146,21 @@ def _odd_references(
     hints = {root: _nearest(root, known) for root in hinted}
     for step in steps:
         for reference in dict.fromkeys(step.references):
-            told = f"{_name(step)} refers to {{{{{reference.text}}}}}"
+            told = {"step": _name(step), "reference": _braced(reference)}
             if reference.root == GLOBAL:
                 yield from _no_variable(step, reference, variables)
             elif reference.root == step.id:
-                yield f"{told}, which is its own result"
+                yield say("refers_to_itself", **told)
             elif reference.root not in ids:
-                hint = hints.get(reference.root, "")
-                yield f"{told}, but there is no step {reference.root!r}{hint}"
+                kind, hint = hints.get(reference.root, ("refers_to_nothing", {}))
+                yield say(kind, named=repr(reference.root), **told, **hint)
 
 
 def _no_variable(step: Links, reference: Reference, variables: Mapping[str, Any]) -> Iterator[str]:
     try:
         resolve(f"{{{{{reference.text}}}}}", {}, variables)
     except MissingValue as error:
-        yield f"{_name(step)}: {error}"
+        yield say("step_has", step=_name(step), problem=error)
 
 
 def _malformed(step: Links, planned: PlanStep, known: Iterable[str]) -> list[str]:
@@ -164,25 +176,28 @@ def _odd_names(value: Any, ids: Collection[str]) -> Iterator[str]:
     names = value if isinstance(value, dict) else ()
     for name in names:
         if any(reference.root in ids for reference in references_in(name)):
-            yield (
-                f"the field name {shortened(name)!r} holds a reference, which is not expanded "
-                "there: only values may refer to results"
-            )
+            yield say("name_holds_reference", name=repr(shortened(name)))
     for item in value.values() if isinstance(value, dict) else value:
         if isinstance(item, dict | list):
             yield from _odd_names(item, ids)
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
+def _braced(reference: Reference) -> str:
+    return f"{{{{{reference.text}}}}}"
+
+
+def _nearest(name: str, known: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The sentence on a reference to a step that there is not, and its slots."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {_some(known)}"
+    if near:
+        return "refers_to_nothing_near", {"near": repr(near[0])}
+    return "refers_to_nothing_known", {"known": _some(known)}
 
 
 def _odd_variables(variables: Mapping[str, Any]) -> list[str]:
     """Variables that read something: values of variables are not expanded."""
     return [
-        f"the variable {name!r} holds {{{{{references[0].text}}}}}, which is not expanded there: "
-        "put the reference into the arguments of the step"
+        say("variable_holds_reference", name=repr(name), reference=_braced(references[0]))
         for name, value in variables.items()
         if (references := references_in(value))
     ]
@@ -201,7 +216,7 @@ def _circle(steps: Sequence[Links]) -> list[str]:
     except CycleError as error:
         circle = error.args[1][::-1]
         return [
-            f"the steps wait for each other in a circle: {' → '.join(circle)}"
+            say("steps_in_a_circle", circle=" → ".join(circle))
             + "".join(_looks_ahead(by_id[a], by_id[b]) for a, b in pairwise(circle))
         ]
     return []
@@ -212,7 +227,8 @@ def _looks_ahead(step: Links, other: Links) -> str:
     if other.id in step.named or other.place < step.place:
         return ""
     reference = next(r for r in step.references if r.root == other.id)
-    return f"; step {step.id!r} refers to {{{{{reference.text}}}}}, but {other.id!r} runs after it"
+    braced = _braced(reference)
+    return say("looks_ahead", step=repr(step.id), reference=braced, other=repr(other.id))
 
 
 # Against the tools.
@@ -242,7 +258,7 @@ class _Check:
             variables = self._variables(references)
             args = _filled(step.arguments, variables) if variables else step.arguments
             for problem in open_problems(tool.schema, args):
-                yield f"the arguments do not fit {tool.name!r}: {problem}"
+                yield say("arguments_of_step", tool=repr(tool.name), problem=problem)
         elif step.tool.strip():
             yield self._unknown(step.tool.strip())
         yield from filter(None, map(self._unreadable, dict.fromkeys(references)))
@@ -267,8 +283,8 @@ class _Check:
             self._near[name] = ", ".join(self.catalog.nearest(name))
         near = self._near.get(name, "")
         if not self.catalog.tools:
-            return f"there is no tool {name!r}; there are none"
-        return f"there is no tool {name!r}" + (f"; use one of: {near}" if near else "")
+            return say("no_tool_of_any_name", tool=repr(name))
+        return say("no_tool_named_near" if near else "no_tool_named", tool=repr(name), near=near)
 
     def _unreadable(self, reference: Reference) -> str:
         """Why a reference can have no value; '' where it may have one."""
@@ -316,10 +332,7 @@ def missing_field(reference: Reference, output: Schema) -> str:
         node = _plain(node, output)
         names = _names(node)
         if names is not None and str(part) not in names:
-            return (
-                f"{{{{{reference.text}}}}}: the result of {reference.root!r} has no field "
-                f"{str(part)!r} there{_meant(str(part), names)}"
-            )
+            return _no_field(reference, str(part), names)
         node = _inside(node, part)
     return ""
 
@@ -353,9 +366,14 @@ def _inside(node: Mapping[str, Any], part: str | int) -> Any:
     return node.get("items") if str(part).lstrip("-").isdigit() else None
 
 
-def _meant(name: str, names: Sequence[str]) -> str:
+def _no_field(reference: Reference, name: str, names: Sequence[str]) -> str:
     near = difflib.get_close_matches(name, names, n=3)
-    if near:
-        return f"; did you mean {' or '.join(map(repr, near))}?"
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"; it has {', '.join(map(repr, names[:_LISTED]))}{more}"
+    joint = say("or")
+    known, more = ", ".join(map(repr, names[:_LISTED])), len(names) - _LISTED
+    if more > 0:
+        known = say("listed_and_more", listed=known, count=more)
+    return say(
+        "field_missing_near" if near else "field_missing_known",
+        reference=_braced(reference), step=repr(reference.root), field=repr(name),
+        near=f" {joint} ".join(map(repr, near)), known=known,
+    )  # fmt: skip

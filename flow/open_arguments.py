@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
+from ..state.told import say
 from ..tools.arguments import depth_of, fit, told, unsafe_part
 from ..tools.schemas import Schema
 from .references import OPEN, MissingValue, is_whole, references_in, resolve
@@ -28,7 +29,7 @@ def open_problems(schema: Schema, args: object) -> list[str]:
         One problem each, what is wrong further out first; empty where they may fit.
     """
     if not isinstance(args, dict):
-        return [f"the arguments must be a JSON object, not {type(args).__name__}"]
+        return [say("arguments_of_step_no_object", kind=type(args).__name__)]
     if _plainly_fits(args, schema):
         return []
     if unsafe := unsafe_part(args):

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from ..state.shortened import shortened
+from ..state.told import LANGUAGE, say
 
 GLOBAL: Final = "global"
 """The root by which references read the plan's variables."""
@@ -72,11 +73,14 @@ class Piece(NamedTuple):
 def pieces(text: str) -> Sequence[Piece]:
     """The text in pieces; as written, they are the text again."""
     # A plan is read again and again: to check it, to compare it, to run it.
-    return _remembered(text) if len(text) <= _SHORT else tuple(_all_pieces(text))
+    if len(text) > _SHORT:
+        return tuple(_all_pieces(text))
+    return _remembered(text, LANGUAGE.get())
 
 
 @lru_cache(maxsize=4096)
-def _remembered(text: str) -> tuple[Piece, ...]:
+def _remembered(text: str, _language: str) -> tuple[Piece, ...]:
+    """Remembered with its flaws, which are told in a language."""
     return tuple(_all_pieces(text))
 
 
@@ -102,7 +106,7 @@ def _read(text: str, start: int) -> tuple[Reference | Flaw, int]:
     at = start + len(OPEN)
     root = _ROOT.match(text, at)
     if not root:
-        return _flaw(text, start, at, "it does not begin with the id of a step")
+        return _flaw(text, start, at, say("reference_begins_odd"))
     at = root.end()
     path: list[str | int] = []
     while not text.startswith(_CLOSE, at):
@@ -124,12 +128,12 @@ def _part(found: re.Match[str]) -> str | int:
 def _why(text: str, at: int) -> str:
     """Why a path cannot go on here."""
     if text.startswith(OPEN, at):
-        return "another '{{' comes before its '}}'"
+        return say("reference_nested", open=OPEN)
     if text.startswith(".", at):
-        return "a name is missing after a '.'"
+        return say("reference_name_missing")
     if text.startswith("[", at):
-        return "between [ and ] stands either a whole number or a key in quotes"
-    return f"{text[at : at + 1]!r} cannot stand there"
+        return say("reference_brackets")
+    return say("reference_odd_sign", sign=repr(text[at : at + 1]))
 
 
 def _flaw(text: str, start: int, at: int, why: str) -> tuple[Flaw, int]:
@@ -137,9 +141,9 @@ def _flaw(text: str, start: int, at: int, why: str) -> tuple[Flaw, int]:
     # After one that is not closed there is no other: the same '}}' is missing to it.
     end = len(text) if close < 0 else close + len(_CLOSE)
     if close < 0:
-        why = "it is never closed by '}}'"
+        why = say("reference_unclosed")
     shown = shortened(text[start:end])
-    return Flaw(f"{shown!r} is no reference: {why}; braces meant as text are '\\{{{{'"), end
+    return Flaw(say("no_reference", text=repr(shown), why=why, open=OPEN)), end
 
 
 # What a plan does with them.
@@ -232,11 +236,8 @@ def _refuse_flood(
     times = Counter(references)
     size = sum(n * _length(_meaning_of(r, results, variables)) for r, n in times.items())
     if size > _LONGEST:
-        msg = (
-            f"its references stand for {size:,} characters together, and at most {_LONGEST:,} can "
-            "be put into one call: refer to the parts that are needed"
-        )
-        raise MissingValue(msg)
+        limit = f"{_LONGEST:,}"
+        raise MissingValue(say("too_many_characters", count=f"{size:,}", limit=limit))
 
 
 def _length(value: Any) -> int:
@@ -302,36 +303,38 @@ def _key(value: Any, part: str | int) -> str | int | None:
 
 
 def _no_result(reference: Reference, results: Mapping[str, Any]) -> str:
-    others = f"there are those of {_named(results)}" if results else "no step has one yet"
-    step = shortened(reference.root)
-    return f"{_braced(reference)}: there is no result of a step {step!r}; {others}"
+    kind, step = "no_result_of_step" if results else "no_result_yet", shortened(reference.root)
+    return say(kind, reference=_braced(reference), step=repr(step), known=_named(results))
 
 
 def _no_entry(reference: Reference, place: int, value: Any) -> str:
     root, path, _ = reference
-    whole = "the plan's variables" if root == GLOBAL else f"the result of step {shortened(root)!r}"
+    step = repr(shortened(root))
+    whole = say("the_variables") if root == GLOBAL else say("the_result_of_step", step=step)
     way = "".join(f"[{json.dumps(part, ensure_ascii=False)}]" for part in path[:place])
-    where = f"{shortened(way)} in {whole}" if way else whole
+    where = say("part_of", part=shortened(way), whole=whole) if way else whole
     part = path[place]
     name = f"[{part}]" if isinstance(part, int) else repr(shortened(part))
-    return f"{_braced(reference)}: there is no {name} in {where}, which is {_kind(value)}"
+    kind = _kind(value)
+    return say("no_entry", reference=_braced(reference), entry=name, where=where, kind=kind)
 
 
 def _kind(value: Any) -> str:
     """What a value is, in words: its keys, its length, its type."""
     if isinstance(value, dict):
-        return f"an object with the keys {_named(value)}" if value else "an empty object"
+        return say("kind_object", keys=_named(value)) if value else say("kind_empty_object")
     if isinstance(value, list):
-        return f"a list of {len(value)} items" if value else "an empty list"
+        return say("kind_list", count=len(value)) if value else say("kind_empty_list")
     if isinstance(value, str):
-        return f"text of {len(value)} characters"
-    return f"the value {json.dumps(value)}"
+        return say("kind_text", count=len(value))
+    return say("kind_value", value=json.dumps(value))
 
 
 def _named(names: Mapping[str, Any]) -> str:
     shown = [repr(shortened(str(name))) for name in list(names)[:_NAMES_SHOWN]]
     more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    listed = ", ".join(shown)
+    return say("listed_and_more", listed=listed, count=more) if more else listed
 
 
 def _braced(reference: Reference) -> str:

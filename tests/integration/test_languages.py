@@ -1,4 +1,7 @@
-"""A run in another language: roles are known without a word of English, and none is told."""
+"""A run in another language: roles are known without a word of English, and none is told.
+
+What jsonschema says of a value is its own, and so is what a tool says.
+"""
 
 import json
 import re
@@ -130,6 +133,20 @@ FLOWS = {
         "flow_planner": [flow(look("a", "悪")), flow(look("b", "花"))],
         "recovery": [{"strategy": "否"}, {"strategy": "complete_replan", "reason": "理由"}],
         "answerer": ["持ち主 [b]."],
+    },
+    "unsound": {
+        "flow_planner": [
+            flow(
+                look("a", "{{b.c}}"),
+                look("b b", "{{a.x}} {{!}}"),
+                look("a", "{{a}}", ["q"]),
+                step("d", "nothing"),
+                step("e", "", arguments={"{{a}}": 1}),
+            ),
+            flow(look("x", "花", ["y"]), look("y", "{{x.of}}"), globalVariables={"n": "{{x}}"}),
+            flow(look("a", "花")),
+        ],
+        "answerer": ["持ち主 [a]."],
     },
     "thinks": {
         "flow_planner": [flow(step("a", "llm_call", arguments={"prompt": "書く"}))],
