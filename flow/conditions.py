@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from ..state.told import say
 from .references import MissingValue, is_whole, malformed_in, resolve
 
 _SHOWN: Final = 200
@@ -30,10 +31,6 @@ _STATE: Final = re.compile(r"\s(is\s+not\s+empty|is\s+empty|exists|is\s+missing)
 _LENGTH: Final = re.compile(r"(?:length|len)\s*\((.*)\)", re.DOTALL)
 _ODD_PATH: Final = re.compile(r"[=<>!]|^not\s|\snot$")
 _CLOSING: Final = {"[": "]", "(": ")", "{": "}"}
-_HOW: Final = (
-    "write PATH OPERATOR VALUE with ==, !=, >, >=, <, <= or contains, or PATH with 'is empty', "
-    "'is not empty', 'exists' or 'is missing'"
-)
 
 
 class Malformed(Exception):
@@ -77,13 +74,12 @@ def read_condition(text: str) -> tuple[Comparison, ...]:
         Malformed: It is none.
     """
     if len(text) > _LONGEST:
-        msg = f"the condition in expect has {len(text)} characters; at most {_LONGEST}"
-        raise Malformed(msg)
+        raise Malformed(say("condition_too_long", length=len(text), limit=_LONGEST))
     if "{{" in text:
-        raise _wrong(text, "must name parts of the step's own result, without braces")
+        raise _wrong(text, "condition_with_braces")
     seen = _outside(text)
     if _OR.search(seen):
-        raise _wrong(text, "cannot have 'or', only 'and'; text with such a word stands in quotes")
+        raise _wrong(text, "condition_with_or")
     joints = [joint.span() for joint in _AND.finditer(seen)]
     starts = [0, *(end for _, end in joints)]
     ends = [*(start for start, _ in joints), len(text)]
@@ -99,17 +95,17 @@ def unmet(comparison: Comparison, result: Any) -> str:
     except MissingValue:
         if comparison.word == "is missing":
             return ""
-        why = f"there is no {comparison.path}; the result is {shown(result)}"
+        why = say("result_has_no", path=comparison.path, result=shown(result))
     else:
         why = _why_not(comparison, value)
-    return f"the result does not meet {comparison.text!r}: {why}" if why else ""
+    return say("result_does_not_meet", condition=repr(comparison.text), why=why) if why else ""
 
 
 # Reading.
 
 
-def _wrong(text: str, what: str) -> Malformed:
-    return Malformed(f"the condition {shown(text)} in expect {what}")
+def _wrong(text: str, what: str, /, **slots: object) -> Malformed:
+    return Malformed(say(what, condition=shown(text), how=say("how_to_compare"), **slots))
 
 
 def _outside(text: str) -> str:
@@ -129,7 +125,7 @@ def _outside(text: str) -> str:
             closing.pop()
         before = "" if before == character == "\\" else character
     if closing:
-        raise _wrong(text, f"lacks a closing {closing[-1]}")
+        raise _wrong(text, "condition_unclosed", sign=closing[-1])
     return "".join(seen)
 
 
@@ -140,10 +136,10 @@ def _comparison(text: str, seen: str) -> Comparison:
     state = _STATE.search(seen)
     found = infix or state
     if found is None:
-        raise _wrong(text, f"is no comparison: {_HOW}")
+        raise _wrong(text, "condition_no_comparison")
     path, measured = text[: found.start()].strip(), False
     if _ODD_PATH.search(seen[: found.start()].strip()):
-        raise _wrong(text, f"cannot be read: {_HOW}")
+        raise _wrong(text, "condition_unreadable")
     if length := _LENGTH.fullmatch(path):
         path, measured = length[1].strip(), True
     references = _references(text, path)
@@ -156,7 +152,7 @@ def _comparison(text: str, seen: str) -> Comparison:
 def _references(text: str, path: str) -> tuple[str, ...]:
     """What a path may mean: a field of that name, or the whole result and what follows it."""
     if not path:
-        raise _wrong(text, f"names no part of the result: {_HOW}")
+        raise _wrong(text, "condition_names_nothing")
     rest = [path if path.startswith("[") else f".{path}"]
     if whole := _WHOLE.match(path):
         rest.append(path[whole.end() :])
@@ -164,7 +160,8 @@ def _references(text: str, path: str) -> tuple[str, ...]:
     for reference in references:
         if not is_whole(reference):
             why = "".join(malformed_in(reference)[:1])
-            raise _wrong(text, f"names {shown(path)}, which is no path{': ' if why else ''}{why}")
+            what = "condition_no_path_why" if why else "condition_no_path"
+            raise _wrong(text, what, path=shown(path), why=why)
     return tuple(references)
 
 
@@ -174,9 +171,9 @@ _CONSTANTS: Final = {"True": True, "False": False, "None": None}
 def _wanted(text: str, word: str, given: str) -> tuple[Any, str | None]:
     """The value after an operator, and how it is spelled where it stands without quotes."""
     if not given:
-        raise _wrong(text, f"has no value after {word!r}")
+        raise _wrong(text, "condition_no_value", word=repr(word))
     if given[0] in "=<>":
-        raise _wrong(text, f"cannot be read: {_HOW}")
+        raise _wrong(text, "condition_unreadable")
     if given[0] == "'" == given[-1] and len(given) > 1:
         return given[1:-1], None
     try:
@@ -184,7 +181,7 @@ def _wanted(text: str, word: str, given: str) -> tuple[Any, str | None]:
     except (ValueError, RecursionError):
         value = _CONSTANTS.get(given, given)
     if word[0] in "<>" and (isinstance(value, bool) or not isinstance(value, int | float | str)):
-        raise _wrong(text, f"can order numbers and texts only, not {shown(value)}")
+        raise _wrong(text, "condition_no_order", value=shown(value))
     return value, None if given.startswith('"') else given
 
 
@@ -204,11 +201,11 @@ def _part(comparison: Comparison, result: Any) -> Any:
 def _why_not(comparison: Comparison, value: Any) -> str:
     path = comparison.path
     if comparison.measured and not isinstance(value, str | list | dict):
-        return f"{path} is {shown(value)}, which has no length"
+        return say("has_no_length", path=path, value=shown(value))
     if comparison.measured:
-        path, value = f"the length of {path}", len(value)
+        path, value = say("the_length_of", path=path), len(value)
     holds = _TESTS[comparison.word]
-    return "" if holds(value, comparison) else f"{path} is {shown(value)}"
+    return "" if holds(value, comparison) else say("part_is", path=path, value=shown(value))
 
 
 def _is_equal(value: Any, comparison: Comparison) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 from ..state.canonical import canonical
+from ..state.told import LANGUAGE, say
 from ..tools.arguments import depth_of, told
 from .conditions import Comparison, Malformed, read_condition, shown, unmet
 from .references import references_in
@@ -38,7 +39,7 @@ def unexpected(value: Any, expect: Expectation) -> str:
     except Malformed as flaw:
         return str(flaw)
     except RecursionError:
-        return "the result or its check is nested too deeply to be checked"
+        return say("check_too_deep")
 
 
 def flawed(expect: Expectation) -> str:
@@ -48,12 +49,12 @@ def flawed(expect: Expectation) -> str:
         if not isinstance(check, Mapping):
             return ""
         if references := references_in(dict(check)):
-            return f"the schema in expect holds {{{{{references[0].text}}}}}, which is not expanded"
-        return _flaw_of_schema(json.dumps(check, default=str))
+            return say("schema_holds_reference", reference=f"{{{{{references[0].text}}}}}")
+        return _flaw_of_schema(json.dumps(check, default=str), LANGUAGE.get())
     except Malformed as flaw:
         return str(flaw)
     except RecursionError:
-        return "the schema in expect is nested too deeply"
+        return say("schema_too_deep")
 
 
 def _read(expect: Expectation) -> Mapping[str, Any] | tuple[Comparison, ...]:
@@ -70,27 +71,26 @@ def _schema_in(text: str) -> Mapping[str, Any]:
     try:
         schema = json.loads(text)
     except ValueError as error:
-        msg = f"the schema {shown(text)} in expect is no JSON: {error}"
-        raise Malformed(msg) from error
+        raise Malformed(say("schema_no_json", schema=shown(text), why=error)) from error
     return dict(schema)
 
 
 def _unfit(value: Any, schema: Mapping[str, Any]) -> str:
     """Where a result does not fit a schema."""
-    if wrong := _flaw_of_schema(json.dumps(schema, default=str)):
+    if wrong := _flaw_of_schema(json.dumps(schema, default=str), LANGUAGE.get()):
         return wrong
     try:
         errors = list(islice(_Validator(schema).iter_errors(value), _MAX_PROBLEMS))
     except (ArithmeticError, TypeError, ValueError) as error:
-        return f"the result cannot be compared with the schema in expect: {error}"
+        return say("schema_not_comparable", why=error)
     problems = "; ".join(told(error) for error in sorted(errors, key=depth_of))
-    return f"the result does not fit the schema in expect: {problems}" if problems else ""
+    return say("schema_not_met", problems=problems) if problems else ""
 
 
 def _unique(_: Any, wanted: Any, value: Any, __: Any) -> Any:
     """Like jsonschema's own, which takes minutes for ten thousand objects."""
     if wanted and isinstance(value, list) and len(set(map(canonical, value))) < len(value):
-        yield jsonschema.ValidationError("the list holds equal items")
+        yield jsonschema.ValidationError(say("equal_items"))
 
 
 _Validator: Final = jsonschema.validators.extend(
@@ -98,8 +98,8 @@ _Validator: Final = jsonschema.validators.extend(
 )
 
 _REFUSED: Final = {
-    **dict.fromkeys(("pattern", "patternProperties"), "use a condition with 'contains' instead"),
-    **dict.fromkeys(("$ref", "$dynamicRef"), "write out the schema it stands for"),
+    **dict.fromkeys(("pattern", "patternProperties"), "schema_no_patterns"),
+    **dict.fromkeys(("$ref", "$dynamicRef"), "schema_no_references"),
 }
 _KEYWORDS: Final = frozenset(jsonschema.Draft202012Validator.VALIDATORS) | {
     *("title", "description", "default", "examples", "format", "$schema", "$comment"),
@@ -109,12 +109,12 @@ _Meta: Final = jsonschema.Draft202012Validator(jsonschema.Draft202012Validator.M
 
 
 @lru_cache(maxsize=256)
-def _flaw_of_schema(text: str) -> str:
+def _flaw_of_schema(text: str, _language: str) -> str:
     """The first thing that keeps a schema, as JSON, from being a check; '' where nothing does."""
     schema = json.loads(text)
     errors = sorted(_Meta.iter_errors(schema), key=depth_of)
     if errors:
-        return f"the schema in expect is none: {told(errors[0])}"
+        return say("schema_is_none", why=told(errors[0]))
     return _odd_keyword(schema, "")
 
 
@@ -123,9 +123,9 @@ def _odd_keyword(schema: Mapping[str, Any], place: str) -> str:
     for key, value in schema.items():
         here = f"{place}.{key}".lstrip(".")
         if key in _REFUSED:
-            return f"the schema in expect may not use {here!r}: {_REFUSED[key]}"
+            return say(_REFUSED[key], place=repr(here))
         if key not in _KEYWORDS:
-            return f"the schema in expect has no keyword {here!r}; fields stand in 'properties'"
+            return say("schema_no_keyword", place=repr(here))
         inside = (_odd_keyword(part, at) for at, part in _parts(key, value, here))
         if wrong := next(filter(None, inside), ""):
             return wrong

@@ -148,6 +148,20 @@ FLOWS = {
         ],
         "answerer": ["持ち主 [a]."],
     },
+    "unmet": {
+        "flow_planner": [
+            flow(
+                look("a", "花", expect="of or n"),
+                look("b", "花", expect={"pattern": "x"}),
+                look("c", "花", expect="of"),
+                look("d", "花", expect="n > ["),
+            ),
+            flow(look("a", "花", expect="of is not empty")),
+            flow(look("b", "草", expect="result contains 草")),
+        ],
+        "recovery": [{"strategy": "complete_replan", "reason": "理由"}],
+        "answerer": ["持ち主 [b]."],
+    },
     "thinks": {
         "flow_planner": [flow(step("a", "llm_call", arguments={"prompt": "書く"}))],
         "llm_call": ["文"],
