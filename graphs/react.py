@@ -9,9 +9,9 @@ from typing_extensions import Unpack
 from ..calls.gate import next_step
 from ..doors.graph import LoopBuilder, LoopGraph
 from ..nodes.approve import approve
+from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts
-from ..nodes.react.action import action
-from ..nodes.react.call_react_tools import call_react_tools
+from ..nodes.react.action import action, ended_by_calls
 from ..nodes.react.finish import react_finish
 from ..nodes.react.intake import react_intake
 from ..nodes.react.observation import observation
@@ -80,7 +80,7 @@ def react_builder(
     builder.add_node("thought", partial(thought, parts=parts))
     builder.add_node("action", partial(action, parts=parts))
     builder.add_node("approve", partial(approve, parts=parts))
-    builder.add_node("call_tools", partial(call_react_tools, parts=parts))
+    builder.add_node("call_tools", partial(call_tools, parts=parts, ended=ended_by_calls))
     builder.add_node("observation", partial(observation, parts=parts))
     builder.add_node("finish", partial(react_finish, parts=parts))
     builder.add_edge(START, "intake")

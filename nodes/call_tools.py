@@ -1,6 +1,6 @@
 """Run the calls of one model turn along the one path every call takes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -13,9 +13,10 @@ from ..calls.path import run_calls
 from ..state.calling import CallState
 from ..state.context import Context
 from ..state.evidence import Evidence
+from ..state.loop import changes
 from ..state.repetition import strikes_of
 from ..state.spend import Spend
-from ..turn.scope import scope_of
+from ..turn.scope import RunScope, scope_of
 from .parts import Parts
 
 
@@ -33,7 +34,13 @@ class CallsUpdate(TypedDict, total=False):
     warnings: list[str]
 
 
-async def call_tools(state: CallState, runtime: Runtime[Context], *, parts: Parts) -> CallsUpdate:
+Ended = Callable[[RunScope, CallsUpdate], Any]
+"""What a graph changes besides where calls say that it cannot go on."""
+
+
+async def call_tools(
+    state: CallState, runtime: Runtime[Context], *, parts: Parts, ended: Ended
+) -> CallsUpdate:
     """Run what may run now; each call gets one tool message, in this pass or in a later one."""
     scope = await scope_of(state, runtime, parts)
     done = await run_calls(
@@ -43,7 +50,8 @@ async def call_tools(state: CallState, runtime: Runtime[Context], *, parts: Part
     update["spend"] = scope.used(Spend(tool_calls=sum(r["counts"] for r in done.records)))
     if scope.notes:
         update["warnings"] = scope.notes
-    return update
+    end: CallsUpdate = ended(scope, update)
+    return changes(state, update | end)
 
 
 def _changed(state: CallState, done: Pass) -> CallsUpdate:

@@ -235,7 +235,7 @@ FOLDED = frozenset(
 )
 
 
-def changes(state: LoopState, update: U) -> U:
+def changes(state: object, update: U) -> U:
     """The part of an update that changes something: every key written is a row in the database."""
 
     def changed(key: str, value: Any) -> bool:

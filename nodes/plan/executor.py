@@ -14,6 +14,7 @@ from ...models.ask import Answer, ask
 from ...models.reading import extract
 from ...state.context import Context
 from ...state.contracts import ExecutorResponse, decide_task
+from ...state.evidence import left_in_doubt
 from ...state.loop import TaskState, TaskUpdate
 from ...state.messages import signature
 from ...state.plan import task_view
@@ -21,6 +22,7 @@ from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, repeated_
 from ...state.session import Emit
 from ...state.told import say
 from ...turn.scope import RunScope, scope_of
+from ..call_tools import CallsUpdate
 from ..parts import Parts
 
 SHOWN = ("id", "description", "acceptance_criteria", "inputs", "feedback")
@@ -65,6 +67,15 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     return update | TaskUpdate(
         calls=calls, messages=[_own(settle_ids(answer.message, calls), task, number)]
     )
+
+
+def ended_by_doubt(_: RunScope, changed: CallsUpdate) -> TaskUpdate:
+    """A call that may have run, with nobody to ask, fails the task."""
+    doubtful = [record for record in changed["evidence"] if left_in_doubt(record)]
+    if not doubtful:
+        return TaskUpdate()
+    words = "; ".join(f"{record['tool']} ({record['id']})" for record in doubtful)
+    return _ended("failed", "", say("task_in_doubt", calls=words)) | TaskUpdate(denied="uncertain")
 
 
 def _ended_by_calls(state: TaskState, emit: Emit) -> TaskUpdate | None:

@@ -8,14 +8,17 @@ from langgraph.runtime import Runtime
 from ...calls.gate import settle_ids
 from ...calls.opening import open_calls
 from ...calls.stored import has_stored
-from ...calls.tool_hooks import stopped_by
+from ...calls.tool_hooks import stopped_after, stopped_by
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
 from ...state.context import Context
+from ...state.evidence import left_in_doubt
 from ...state.loop import changes
 from ...state.react import ENDS, ReactState, ReactUpdate
+from ...state.repetition import LAST_STRIKE, loop_told
 from ...turn.budget import limit_reason
-from ...turn.scope import scope_of
+from ...turn.scope import RunScope, scope_of
+from ..call_tools import CallsUpdate
 from ..parts import Parts
 from .phases import opening, own
 
@@ -45,6 +48,19 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
         return changes(state, update | ReactUpdate(halt="DENIED", unmet=[stopped]))
     update |= ReactUpdate(calls=calls, messages=[own(settle_ids(message, calls), state, "action")])
     return changes(state, update)
+
+
+def ended_by_calls(scope: RunScope, changed: CallsUpdate) -> ReactUpdate:
+    """A loop, a doubt with nobody to ask, or a hook ends the turn."""
+    if changed.get("strikes", 0) >= LAST_STRIKE:
+        what = loop_told(changed["evidence"])
+        scope.emit({"type": "loop", "task": scope.path, "strike": LAST_STRIKE, "what": what})
+        return ReactUpdate(halt="LOOP_DETECTED", unmet=[what])
+    if any(map(left_in_doubt, changed["evidence"])):
+        return ReactUpdate(halt="NOT_INTERACTIVE")
+    if stopped := stopped_after(changed["messages"]):
+        return ReactUpdate(halt="DENIED", unmet=[stopped])
+    return ReactUpdate()
 
 
 def _without_call(state: ReactState, answer: Answer[Any]) -> ReactUpdate:

@@ -74,7 +74,7 @@ def model():
     )  # fmt: skip
 
 
-@pytest.mark.req("P-06")
+@pytest.mark.req("P-06", "W-12")
 @pytest.mark.parametrize("graph", BUILD)
 async def test_a_write_that_was_cut_off_is_named_by_the_turn_after_it_in_every_graph(
     graph, tmp_path
@@ -105,7 +105,7 @@ ENDS = {
 }
 
 
-@pytest.mark.req("P-29")
+@pytest.mark.req("P-29", "W-21")
 @pytest.mark.parametrize(("graph", "tool"), ENDS)
 async def test_a_limit_leaves_partial_work_only_where_a_call_has_succeeded(graph, tool):
     scripted = ScriptedModel(
@@ -128,7 +128,7 @@ async def test_a_limit_leaves_partial_work_only_where_a_call_has_succeeded(graph
     assert outcome["unmet"]
 
 
-@pytest.mark.req("P-29")
+@pytest.mark.req("P-29", "W-21")
 async def test_a_loop_that_could_do_nothing_is_stuck_whatever_it_says():
     scripted = ScriptedModel(
         {

@@ -10,4 +10,5 @@ from loopwright.turn.scope import RunScope
 def scope_with(context: Context | None = None, **more: Any) -> RunScope:
     """A scope outside of any graph; `more` are its other fields."""
     context = context or Context()
-    return RunScope(**{"context": context, "budget": Budget(context)} | more).noting()
+    fields: dict[str, Any] = {"context": context, "budget": Budget(context)}
+    return RunScope(**fields | more).noting()

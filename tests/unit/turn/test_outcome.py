@@ -35,6 +35,7 @@ def test_every_status_and_every_reason_stands_in_the_table():
     assert set.union(*TABLE.values()) == set(get_args(Reason))
 
 
+@pytest.mark.req("W-21")
 @given(
     halt=st.sampled_from([None, *HALTS]),
     complete=st.booleans(),
