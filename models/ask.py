@@ -1,14 +1,25 @@
-"""The one path by which a model is asked: budget, retries, structure, repair, spend."""
+"""The one path by which a model is asked: budget, retries, structure, repair, spend.
+
+Backoff is exponential with full jitter (Brooker, "Exponential Backoff and Jitter", AWS 2015).
+"""
 
 import asyncio
+import contextlib
+import random
+import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, Generic, Literal, TypeVar
+from weakref import WeakKeyDictionary
 
+from langchain_core.exceptions import ModelError
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langgraph.errors import GraphBubbleUp
 
 from ..state.contracts import Contract
-from ..state.errors import ModelCallFailed
+from ..state.errors import LoopwrightError, ModelCallFailed
 from ..state.spend import Spend, add_spend, model_spend
 from ..state.told import say
 from ..turn.budget import Limit, tokens_of
@@ -16,13 +27,31 @@ from ..turn.scope import RunScope
 from .choice import Chosen, Models
 from .model_hooks import Request, after_model, as_configured, before_model, restrained
 from .reading import Reading, read_answer
-from .retry import call_with_retries
-from .structured import ask_once
+from .structured import ask_once, status_of
 
 C = TypeVar("C", bound=Contract)
 
 MAX_ASKS: Final = 3
 _LONGEST_QUOTE: Final = 6_000
+_FIRST_DELAY: Final = 0.5
+_LONGEST_DELAY: Final = 30.0
+# A server that wants more patience than this is treated as gone: the thread waits, not the process.
+_LONGEST_RETRY_AFTER: Final = 120.0
+_RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429, *range(500, 600)})
+# httpx's and its forks' transport errors have no common base that could be imported here.
+_TRANSPORT_ERRORS: Final = frozenset({"TransportError", "APIConnectionError", "ServiceUnavailable"})
+_OTHER_LOOP: Final = re.compile(r"event loop is closed|different (?:event )?loop", re.IGNORECASE)
+_MOST_STALE: Final = 32
+# Interrupts, our own errors and a test script that ran out are no failures of a model.
+_PASSED_ON: Final = (GraphBubbleUp, LoopwrightError, AssertionError)
+
+_gates: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Semaphore]] = (
+    WeakKeyDictionary()
+)
+
+
+class DeadlinePassed(TimeoutError):
+    """The model did not answer within the deadline; asking it again would hang as long."""
 
 
 @dataclass(frozen=True)
@@ -167,38 +196,92 @@ class _Caller:
         return as_configured(chosen, request.settings) if request.settings else chosen
 
     async def call(self, wanted: Chosen, request: Request) -> tuple[AIMessage, Chosen, Spend]:
-        async def attempt(chosen: Chosen) -> AIMessage:
-            took_tools = chosen.quirks.takes_tools
-            message = await ask_once(
-                chosen.model, chosen.quirks, request.messages,
-                role=self.role, tools=request.tools, contract=self.contract,
-            )  # fmt: skip
-            if took_tools and not chosen.quirks.takes_tools:
-                text = f"The model {chosen.name} takes no tools: it answers without them."
-                self.scope.emit({"type": "warning", "text": text})
-            return message
-
-        try:
-            message, answered = await call_with_retries(
-                wanted, self.role, attempt, context=self.scope.context, emit=self._tell
-            )
-        except ModelCallFailed:
-            self._add(model_spend(self.role, wanted.name, 0, 0))
-            raise
-        spend = model_spend(self.role, answered.name, *tokens_of(request.messages, message))
+        """Ask a model, again where that may help, then each of its fallbacks."""
+        chain = (wanted, *wanted.fallbacks)
+        for place, chosen in enumerate(chain, 1):
+            try:
+                message = await self._persist(chosen, request)
+            except _PASSED_ON:
+                raise
+            except Exception as error:
+                # Providers' errors share no base class; whatever it is, the next model may do
+                # better.
+                if place == len(chain):
+                    self._add(model_spend(self.role, wanted.name, 0, 0))
+                    raise ModelCallFailed(_sentence(self.role, chosen, error)) from error
+                self._fall_back(chosen, chain[place], error)
+            else:
+                break
+        spend = model_spend(self.role, chosen.name, *tokens_of(request.messages, message))
         self._add(spend)
-        return message, answered, spend
+        return message, chosen, spend
 
-    def _tell(self, event: dict[str, Any]) -> None:
-        """Emit an event; a fallback is something the user should know of after the run."""
-        if event["type"] == "fallback":
-            # The type of the error alone: its words may hold what must not be saved.
-            why = event["error"].partition(":")[0]
-            self.scope.notes.append(
-                f"The {event['role']}'s model {event['model']} did not answer ({why}); "
-                f"{event['to']} was asked instead."
-            )
-        self.scope.emit(event)
+    async def _persist(self, chosen: Chosen, request: Request) -> AIMessage:
+        """Ask one model until it answers, or it is of no use to ask it again."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._within_deadline(chosen, request)
+            except _PASSED_ON:
+                raise
+            except Exception as error:
+                delay = _delay(error, attempt)
+                if delay is None or attempt > self.scope.context.model_retries:
+                    raise
+                self.scope.emit(
+                    {"type": "retry", "role": self.role, "model": chosen.name, "attempt": attempt}
+                    | {"delay": round(delay, 2), "error": describe(error)}
+                )
+            await asyncio.sleep(delay)
+
+    async def _within_deadline(self, chosen: Chosen, request: Request) -> AIMessage:
+        context = self.scope.context
+        async with _gate(context.max_parallel_models):
+            try:
+                async with asyncio.timeout(context.model_deadline) as deadline:
+                    return await self._past_stale_connections(chosen, request)
+            except TimeoutError as error:
+                if not deadline.expired():
+                    raise
+                msg = f"no answer within {context.model_deadline:g} s"
+                raise DeadlinePassed(msg) from error
+
+    async def _past_stale_connections(self, chosen: Chosen, request: Request) -> AIMessage:
+        """Ask again at once where a client's pool gave a connection of another, closed event loop.
+
+        No answer can come over such a connection, and each failure takes one out of the pool.
+        """
+        for _ in range(_MOST_STALE):
+            try:
+                return await self._once(chosen, request)
+            except RuntimeError as error:
+                if not _OTHER_LOOP.search(str(error)):
+                    raise
+        return await self._once(chosen, request)
+
+    async def _once(self, chosen: Chosen, request: Request) -> AIMessage:
+        took_tools = chosen.quirks.takes_tools
+        message = await ask_once(
+            chosen.model, chosen.quirks, request.messages,
+            role=self.role, tools=request.tools, contract=self.contract,
+        )  # fmt: skip
+        if took_tools and not chosen.quirks.takes_tools:
+            text = f"The model {chosen.name} takes no tools: it answers without them."
+            self.scope.emit({"type": "warning", "text": text})
+        return message
+
+    def _fall_back(self, chosen: Chosen, following: Chosen, error: Exception) -> None:
+        """Tell of the next model that is asked; the user should still know of it after the run."""
+        # The type of the error alone: its words may hold what must not be saved.
+        self.scope.notes.append(
+            f"The {self.role}'s model {chosen.name} did not answer ({type(error).__name__}); "
+            f"{following.name} was asked instead."
+        )
+        self.scope.emit(
+            {"type": "fallback", "role": self.role, "model": chosen.name}
+            | {"to": following.name, "error": describe(error)}
+        )
 
     def _add(self, spend: Spend) -> None:
         self.scope.budget.add(spend)
@@ -253,3 +336,61 @@ def _repair(reading: Reading[Any], contract: type[Contract] | None) -> list[Base
     request = say("answer_again", problems=problems, wanted=wanted)
     # Some providers refuse an empty message.
     return [AIMessage(quote or say("no_answer")), HumanMessage(request)]
+
+
+def _gate(size: int) -> asyncio.Semaphore:
+    gates = _gates.setdefault(asyncio.get_running_loop(), {})
+    return gates.setdefault(size, asyncio.Semaphore(size))
+
+
+def _delay(error: Exception, attempt: int) -> float | None:
+    """Seconds to wait before the next attempt; None where another one is of no use."""
+    if not is_retryable(error):
+        return None
+    asked = retry_after(error)
+    if asked is not None:
+        return asked if asked <= _LONGEST_RETRY_AFTER else None
+    longest = min(_LONGEST_DELAY, _FIRST_DELAY * 2**attempt)
+    return random.uniform(0, longest)
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Say whether the same call may succeed a moment later."""
+    if isinstance(error, DeadlinePassed):
+        return False
+    if isinstance(error, ModelError):
+        return error.is_retryable
+    if isinstance(error, TimeoutError | ConnectionError):
+        return True
+    if any(kind.__name__ in _TRANSPORT_ERRORS for kind in type(error).__mro__):
+        return True
+    return status_of(error) in _RETRYABLE_STATUSES
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Seconds the provider asks to wait (`Retry-After` as number or date); None if it does not."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    given, unit = headers.get("retry-after-ms"), 0.001
+    if not given:
+        given, unit = headers.get("retry-after"), 1.0
+    if not given:
+        return None
+    with contextlib.suppress(ValueError):
+        return max(0.0, float(given) * unit)
+    try:
+        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def describe(error: BaseException) -> str:
+    """An error in one short line, with its type."""
+    text = " ".join(str(error).split())[:300]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _sentence(role: str, chosen: Chosen, error: Exception) -> str:
+    advice = "resume the thread when it is reachable again"
+    if status_of(error) in (400, 401, 403, 404, 413, 422):
+        advice = "mend that, then resume the thread"
+    return f"The {role}'s model {chosen.name} did not answer ({describe(error)}); {advice}."

@@ -10,9 +10,8 @@ from langchain_openai import ChatOpenAI
 from langgraph.errors import GraphInterrupt
 from pydantic import SecretStr
 
-from loopwright.models.ask import Answer, ask
+from loopwright.models.ask import Answer, ask, is_retryable, retry_after
 from loopwright.models.choice import Models
-from loopwright.models.retry import is_retryable, retry_after
 from loopwright.models.scripted import ScriptedModel, ScriptExhausted, Slow
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse
