@@ -11,12 +11,12 @@ from ..state.evidence import GAVE_UP
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import signature
 from ..state.outcome import Outcome
+from ..state.told import say
 from .begin import DROPPED
 from .outcome import Facts, called, outcome_of
 from .scope import RunScope
 
 _UNKNOWN: Final = "a run was cut off before its result was known"
-ANSWER_REJECTED: Final = "The answer was rejected by a hook: {reason}"
 
 
 async def end_turn(
@@ -98,14 +98,14 @@ def _again(state: LoopState, verdict: Verdict) -> LoopUpdate:
         stop_hook_active=True,
         task_completed=False,
         should_continue=True,
-        improvements=[ANSWER_REJECTED.format(reason=verdict.reason)],
+        improvements=[say("rejected_by_a_hook", why=verdict.reason)],
         hook_context=[*state.hook_context, *filter(None, [verdict.context])],
     )
 
 
 def _rejected(facts: Facts, verdict: Verdict) -> Facts:
     """The facts of a turn whose answer may not be given and cannot be mended."""
-    why = ANSWER_REJECTED.format(reason=verdict.reason)
+    why = say("rejected_by_a_hook", why=verdict.reason)
     halt = facts.halt or "DENIED"
     return replace(facts, halt=halt, done=False, answer=why, unmet=[*facts.unmet, why])
 

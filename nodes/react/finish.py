@@ -13,7 +13,8 @@ from ...state.evidence import GAVE_UP, UNCERTAIN, Evidence, uncertain_calls
 from ...state.loop import changes
 from ...state.messages import request_place
 from ...state.react import ENDS, ReactState, ReactUpdate
-from ...turn.end import ANSWER_REJECTED, end_turn
+from ...state.told import say
+from ...turn.end import end_turn
 from ...turn.outcome import Facts, called, refusal
 from ...turn.scope import scope_of
 from ..parts import Parts
@@ -40,7 +41,7 @@ def _another(state: ReactState, verdict: Verdict) -> ReactUpdate:
         unmet=[], messages=[newest.model_copy(update={"additional_kwargs": about})]
     )
     if verdict.clear_context:
-        why = ANSWER_REJECTED.format(reason=verdict.reason)
+        why = say("rejected_by_a_hook", why=verdict.reason)
         notes = [*state.hook_context, *filter(None, [verdict.context]), why]
         gone = [RemoveMessage(id=str(message.id)) for message in _of_this_turn(state)]
         update |= ReactUpdate(hook_context=notes, messages=gone)
