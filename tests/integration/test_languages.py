@@ -198,3 +198,18 @@ def test_the_runs_language_wins_over_the_prompt_managers(given: Any, spoken: str
     texts = told(model)
     assert texts[0].startswith("君は") == (spoken == "xx")
     assert any(text.startswith("⟦") for text in texts) == (spoken == "xx")
+
+
+@pytest.mark.req("W-62")
+@pytest.mark.parametrize("build", [build_plan_execute_verify, build_react, build_prompt_flow])
+def test_the_offline_model_knows_its_roles_without_a_word_of_english(build: Any) -> None:
+    def stock(article: str) -> str:
+        """Look up how many pieces of an article are in stock."""
+        return f"{article}: 12 pieces"
+
+    graph = build(model="offline", tools=[stock])
+    asks: Any = {"messages": [("user", 'How many pieces of the article "Juno" are in stock?')]}
+    outcome = graph.invoke(asks, context=Context(language="xx", interactive=False))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL")
+    assert "Juno: 12 pieces" in outcome["answer"]
+    assert outcome["spend"]["tool_calls"] == 1
