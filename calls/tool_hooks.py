@@ -4,19 +4,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from langchain_core.messages import BaseMessage, ToolMessage
-
 from ..hooks.contract import Verdict
 from ..hooks.registry import Hooks
+from ..state.calling import HOOK_STOP, stopped_by
 from ..state.session import Emit
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from .gate import Gate, PlannedCall
 from .policy import NOT_INTERACTIVE
 from .results import ToolResult, failure
-
-HOOK_STOP: Final = "hook_stop"
-"""Key of a planned call, and of a result's artifact: why a hook wants the run to end here."""
 
 TailCall = Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
 
@@ -45,21 +41,6 @@ async def before_tools(
         return calls
     denied: dict[str, Any] = {"action": "deny", "reason": stop, HOOK_STOP: stop}
     return [call if call["action"] == "error" else _with(call, denied) for call in calls]
-
-
-def stopped_by(calls: Sequence[Mapping[str, Any]]) -> str:
-    """Why a hook wants the run to end instead of these calls; "" where none does."""
-    return next((str(call[HOOK_STOP]) for call in calls if call.get(HOOK_STOP)), "")
-
-
-def stopped_after(messages: Sequence[BaseMessage]) -> str:
-    """Why a hook wants the run to end after the newest results; "" where none does."""
-    for message in reversed(messages):
-        if not isinstance(message, ToolMessage):
-            return ""
-        if isinstance(message.artifact, Mapping) and message.artifact.get(HOOK_STOP):
-            return str(message.artifact[HOOK_STOP])
-    return ""
 
 
 def _with(call: PlannedCall, changed: Mapping[str, Any]) -> PlannedCall:
@@ -143,9 +124,9 @@ async def after_tool(
     shown, wanted = _replaced(result, verdict), verdict.tail_call
     if wanted and not verdict.blocked:
         if tail is not None:
-            shown = await tail(wanted["name"], wanted["args"])
+            shown = await tail(wanted.name, wanted.args)
         else:
-            note = say("no_tail_here", tool=wanted["name"])
+            note = say("no_tail_here", tool=wanted.name)
             shown = replace(shown, text=f"{shown.text}\n\n{note}")
     if verdict.context:
         shown = replace(shown, text=f"{shown.text}\n\n{verdict.context}")

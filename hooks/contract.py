@@ -1,37 +1,16 @@
 """What a hook is, when it runs and what came of it.
 
 The events, the keys of inputs and outputs and the way several outputs are merged follow the hooks
-of gemini-cli (docs/hooks/reference.md there), so a hook written for it can be carried over.
-
-Every input has `session_id`, `transcript_path`, `cwd`, `hook_event_name` and `timestamp`; more by
-event:
-
-| event | more input | matched | what an output may say beside the common keys |
-|---|---|---|---|
-| BeforeTool | tool_name, tool_input, [mcp_context] | tool_name | deny, ask, toolInput |
-| AfterTool | these, tool_response, [original_request_name] | tool_name | deny, toolResponse, \
-additionalContext, tailToolCallRequest |
-| BeforeAgent | prompt | | deny, additionalContext |
-| AfterAgent | prompt, prompt_response, stop_hook_active | | deny, additionalContext, clearContext |
-| BeforeModel | llm_request | | deny, llmRequest, llmResponse |
-| AfterModel | llm_request, llm_response | | deny, llmResponse |
-| BeforeToolSelection | llm_request | | toolConfig |
-| SessionStart | source | source | additionalContext |
-| SessionEnd | reason | reason | |
-| PreCompress | trigger | trigger | |
-| Notification | notification_type, message, details | notification_type | |
-
-The common keys of an output: continue, stopReason, suppressOutput, systemMessage, decision (allow,
-approve, ask, deny, block), reason, hookSpecificOutput. Keys may be written in camelCase or in
-snake_case, the event's own ones inside hookSpecificOutput or beside the common ones.
+of gemini-cli (docs/hooks/reference.md there), so a hook written for it can be carried over. What
+each event tells and may be told is in docs/hooks.md.
 """
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Unpack, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
@@ -150,35 +129,31 @@ def hook(event: HookEvent, **options: Unpack[HookOptions]) -> Callable[[HookCall
     return lambda run: Hook(event=event, run=run, **options)
 
 
-class Read(BaseModel):
-    """Something that a hook returned, in camelCase or snake_case, without any other key."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
-    )
-
-
-class ToolConfig(Read):
+class ToolConfig(BaseModel):
     """Which tools a model may choose from (None: all), and whether it must."""
+
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, extra="forbid")
 
     mode: Literal["AUTO", "ANY", "NONE"] = "AUTO"
     allowed_function_names: list[str] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """What all hooks of one event said together."""
+class TailCall(BaseModel):
+    """A call to make right after another one."""
 
-    blocked: bool = False
-    """Some hook denied it, or one that fails closed failed."""
-    ask: bool = False
-    """Some hook wants a human to decide; never together with `blocked`."""
-    reason: str = ""
-    """Why it is blocked or asked about."""
-    context: str = ""
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    args: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Changes(BaseModel):
+    """What one hook, or all of an event together, put in the place of something."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    context: str = Field(default="", alias="additional_context")
     """Text to give the model besides."""
-    stop: str | None = None
-    """Why the run must end here, where a hook said so."""
     tool_input: dict[str, Any] | None = None
     """All arguments of the call, where a hook changed some."""
     tool_response: dict[str, Any] | str | None = None
@@ -188,12 +163,23 @@ class Verdict:
     llm_response: dict[str, Any] | str | None = None
     """The answer to use instead of asking the model, or instead of what it answered."""
     tool_config: ToolConfig | None = None
-    """Which tools the model may choose from."""
-    tail_call: dict[str, Any] | None = None
-    """`name` and `args` of a call to make right after this one."""
+    tail_call: TailCall | None = Field(default=None, alias="tail_tool_call_request")
     clear_context: bool = False
     """Begin afresh after a rejected answer."""
-    warnings: list[str] = field(default_factory=list)
+
+
+class Verdict(Changes):
+    """What all hooks of one event said together."""
+
+    blocked: bool = False
+    """Some hook denied it, or one that fails closed failed."""
+    ask: bool = False
+    """Some hook wants a human to decide; never together with `blocked`."""
+    reason: str = ""
+    """Why it is blocked or asked about."""
+    stop: str | None = None
+    """Why the run must end here, where a hook said so."""
+    warnings: list[str] = Field(default_factory=list)
     """Hooks that failed."""
 
     @property

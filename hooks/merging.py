@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue, ValidationError
+from pydantic.alias_generators import to_snake
 
-from .contract import ADVISORY, Read, ToolConfig, Verdict
+from .contract import ADVISORY, Changes, ToolConfig, Verdict
 
 STOPPED: Final = "a hook ended the run"
 UNNAMED: Final = "a hook denied it without giving a reason"
@@ -20,37 +21,17 @@ class Refused(ValueError):
     """A hook returned something that cannot be read."""
 
 
-class TailCall(Read):
-    """A call to make after another one."""
-
-    name: str
-    args: dict[str, JsonValue] = Field(default_factory=dict)
-
-
-class Specific(Read):
-    """What only some events know."""
-
-    hook_event_name: str = ""
-    additional_context: str = ""
-    tool_input: dict[str, JsonValue] | None = None
-    tool_response: dict[str, Any] | str | None = None
-    llm_request: dict[str, Any] | None = None
-    llm_response: dict[str, Any] | str | None = None
-    tool_config: ToolConfig | None = None
-    tail_tool_call_request: TailCall | None = None
-    clear_context: bool = False
-
-
-class Output(Specific):
+class Output(Changes):
     """One hook's output."""
 
+    tool_input: dict[str, JsonValue] | None = None
+    hook_event_name: str = ""
     go_on: bool = Field(default=True, alias="continue")
     stop_reason: str = ""
     suppress_output: bool = False
     system_message: str = ""
     decision: Literal["allow", "approve", "ask", "deny", "block"] | None = None
     reason: str = ""
-    hook_specific_output: Specific | None = None
 
     @property
     def denies(self) -> bool:
@@ -61,16 +42,20 @@ class Output(Specific):
 def read_output(raw: object) -> Output:
     """Read what a hook returned: nothing, a text for the user, or a mapping.
 
+    Keys may be in camelCase or snake_case, and stand in `hookSpecificOutput` or beside it.
+
     Raises:
         Refused: It is none of these, or has keys or values no output has.
     """
     if raw is None or isinstance(raw, str):
         return Output(system_message=raw or "")
-    if not isinstance(raw, dict):
-        msg = f"it returned a {type(raw).__name__}, not a mapping, a text or None"
+    given = _named("it returned", raw)
+    inner = _named("its hookSpecificOutput is", given.pop("hook_specific_output", None) or {})
+    if twice := given.keys() & inner.keys():
+        msg = f"its output says {', '.join(sorted(twice))} twice"
         raise Refused(msg)
     try:
-        output = Output.model_validate(raw)
+        return Output.model_validate(given | inner)
     except ValidationError as error:
         # Which keys are wrong; their values may be what must not be told.
         problems = [
@@ -79,9 +64,13 @@ def read_output(raw: object) -> Output:
         ]
         msg = f"its output cannot be read ({'; '.join(problems[:3])})"
         raise Refused(msg) from None
-    inner = output.hook_specific_output
-    given = {name: getattr(inner, name) for name in inner.model_fields_set} if inner else {}
-    return output.model_copy(update=given)
+
+
+def _named(what: str, given: object) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        msg = f"{what} a {type(given).__name__}, not a mapping"
+        raise Refused(msg)
+    return {to_snake(str(key)): value for key, value in given.items()}
 
 
 def merge(
@@ -99,22 +88,21 @@ def merge(
         outputs: What they said.
         warnings: Which of them failed.
     """
-    context = _lines(output.additional_context for output in outputs)
+    context = _lines(output.context for output in outputs)
     if event in ADVISORY:
-        return Verdict(context=context, warnings=list(warnings))
+        return Verdict(additional_context=context, warnings=list(warnings))
     denied = [o for o in outputs if o.denies]
     asked = [o for o in outputs if o.decision == "ask"]
     stopping = [o for o in outputs if not o.go_on]
     stops = _lines(o.stop_reason or o.reason for o in stopping)
-    tail = _last(outputs, "tail_tool_call_request")
     return Verdict(
         blocked=bool(denied),
         ask=bool(asked) and not denied,
         reason=_lines(o.reason for o in denied or asked) or (UNNAMED if denied else ""),
-        context=context,
+        additional_context=context,
         stop=(stops or STOPPED) if stopping else None,
         tool_config=_tool_config([o.tool_config for o in outputs if o.tool_config]),
-        tail_call=tail.model_dump() if tail else None,
+        tail_tool_call_request=_last(outputs, "tail_call"),
         clear_context=any(o.clear_context for o in outputs),
         warnings=list(warnings),
         **_changes(fields, outputs),
@@ -126,8 +114,8 @@ def carried_on(fields: Mapping[str, Any], output: Output) -> dict[str, Any]:
     changed = _changes(fields, [output])
     if "llm_request" in changed:
         changed["llm_request"] = {**fields.get("llm_request", {}), **changed["llm_request"]}
-    if "prompt" in fields and output.additional_context:
-        changed["prompt"] = f"{fields['prompt']}\n\n{output.additional_context}"
+    if "prompt" in fields and output.context:
+        changed["prompt"] = f"{fields['prompt']}\n\n{output.context}"
     return {**fields, **changed}
 
 

@@ -21,7 +21,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.errors import SettingsError
 from ..state.session import Emit, OpenSession, Session
-from .contract import EVENTS, MATCHED, NOTHING, Hook, HookCallable, HookEvent, Verdict
+from .contract import MATCHED, NOTHING, Hook, HookCallable, HookEvent, Verdict
 from .merging import Output, Refused, carried_on, merge, read_output
 
 log = logging.getLogger(__name__)
@@ -42,32 +42,27 @@ class Hooks:
     """The hooks of a graph. Where none is registered for an event, firing it does nothing.
 
     Attributes:
-        all: Every hook once.
         events: The events that some hook listens to: ask here before you gather what to tell.
     """
 
-    def __init__(self, hooks: "Iterable[Hook] | Hooks" = ()) -> None:
-        """Sort the hooks by event and order; one given twice runs once.
+    def __init__(self, hooks: Iterable[Hook] = ()) -> None:
+        """Sort the hooks by order; one given twice runs once.
 
         Raises:
             SettingsError: Something among them is no hook.
         """
-        self.all: list[Hook] = []
-        seen: list[tuple[Any, ...]] = []
-        for one in hooks.all if isinstance(hooks, Hooks) else hooks:
+        given: list[Hook] = []  # a callable need not be hashable, so no set
+        for one in hooks:
             if not isinstance(one, Hook):
                 msg = (
                     f"hooks takes Hook objects, not a {type(one).__name__}: write"
                     " Hook(event=..., run=...), or put @hook(event) above the function."
                 )
                 raise SettingsError(msg)
-            key = (one.event, one.run, one.name, one.match)
-            if key not in seen:  # a callable need not be hashable
-                seen.append(key)
-                self.all.append(one)
-        self.events = frozenset(one.event for one in self.all)
-        ordered = sorted(self.all, key=lambda hook: hook.order)
-        self._by_event = {e: [one for one in ordered if one.event == e] for e in EVENTS}
+            if one not in given:
+                given.append(one)
+        self._ordered = sorted(given, key=lambda hook: hook.order)
+        self.events = frozenset(one.event for one in given)
 
     def listens(self, event: HookEvent) -> bool:
         """Whether firing this event would run anything."""
@@ -88,7 +83,7 @@ class Hooks:
             GraphBubbleUp: A hook paused or drained the graph.
         """
         value = str(fields.get(MATCHED.get(event, ""), ""))
-        hooks = [one for one in self._by_event[event] if one.matches(value)]
+        hooks = [one for one in self._ordered if one.event == event and one.matches(value)]
         if not hooks:
             return NOTHING
         given = _common(event, thread) | fields

@@ -4,12 +4,16 @@ Hooks see messages in the form OpenAI's chat format has, texts only. A message a
 is sent as it was, with everything that form does not show.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    convert_to_messages,
+    convert_to_openai_messages,
+)
 from pydantic.alias_generators import to_snake
 
 from ..hooks.contract import ToolConfig, Verdict
@@ -19,7 +23,6 @@ from ..state.told import say
 from .choice import Chosen
 from .reading import Reading
 
-_ROLES: Final = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _SETTINGS: Final = ("temperature", "top_p", "top_k", "max_tokens", "stop")
 _OTHER_NAMES: Final = {"max_output_tokens": "max_tokens", "stop_sequences": "stop"}
 # What reading a mapping of another shape raises; pydantic's ValidationError is a ValueError.
@@ -107,22 +110,7 @@ def as_configured(chosen: Chosen, settings: Mapping[str, Any]) -> Chosen:
 
 def as_shown(message: BaseMessage) -> dict[str, Any]:
     """A message as hooks see it: role, text, calls."""
-    shown: dict[str, Any] = {"role": _ROLES.get(message.type, message.type)}
-    shown["content"] = message.text
-    if isinstance(message, AIMessage) and message.tool_calls:
-        shown["tool_calls"] = [
-            {
-                "id": call["id"],
-                "type": "function",
-                "function": {
-                    "name": call["name"],
-                    "arguments": json.dumps(call["args"], ensure_ascii=False, default=str),
-                },
-            }
-            for call in message.tool_calls
-        ]
-    if isinstance(message, ToolMessage):
-        shown["tool_call_id"] = message.tool_call_id
+    (shown,) = convert_to_openai_messages([message.model_copy(update={"content": message.text})])
     return shown
 
 

@@ -1,9 +1,11 @@
 """What the shared tool nodes read and write: one model turn's calls, in whatever graph."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
+from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.channels.delta import DeltaChannel
 
 from .evidence import Evidence, merge_records
@@ -11,6 +13,9 @@ from .messages import Messages
 from .spend import Spend, add_spend
 
 T = TypeVar("T")
+
+HOOK_STOP: Final = "hook_stop"
+"""Key of a planned call, and of a result's artifact: why a hook wants the run to end here."""
 
 Records = Annotated[list[Evidence], DeltaChannel(merge_records, snapshot_frequency=50)]
 
@@ -58,3 +63,18 @@ class CallState(ABC):
     @abstractmethod
     def path(self) -> str:
         """Whose calls these are."""
+
+
+def stopped_by(calls: Sequence[Mapping[str, Any]]) -> str:
+    """Why a hook wants the run to end instead of these calls; "" where none does."""
+    return next((str(call[HOOK_STOP]) for call in calls if call.get(HOOK_STOP)), "")
+
+
+def stopped_after(messages: Sequence[BaseMessage]) -> str:
+    """Why a hook wants the run to end after the newest results; "" where none does."""
+    for message in reversed(messages):
+        if not isinstance(message, ToolMessage):
+            return ""
+        if isinstance(message.artifact, Mapping) and message.artifact.get(HOOK_STOP):
+            return str(message.artifact[HOOK_STOP])
+    return ""

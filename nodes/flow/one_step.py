@@ -12,10 +12,10 @@ from ...calls.call_records import CallRecord, as_evidence
 from ...calls.gate import deadline_of
 from ...calls.opening import open_calls
 from ...calls.path import run_calls
-from ...calls.tool_hooks import stopped_after, stopped_by
 from ...calls.toolbox import Toolbox
 from ...flow.expectations import unexpected
 from ...flow.references import MissingValue, references_in, resolve
+from ...state.calling import stopped_after, stopped_by
 from ...state.errors import LoopwrightError
 from ...state.evidence import Evidence
 from ...state.flow import Failure, FlowStep, was_made

@@ -8,9 +8,9 @@ from langgraph.runtime import Runtime
 from ...calls.gate import settle_ids
 from ...calls.opening import open_calls
 from ...calls.stored import has_stored
-from ...calls.tool_hooks import stopped_after, stopped_by
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
+from ...state.calling import stopped_after, stopped_by
 from ...state.context import Context
 from ...state.evidence import left_in_doubt
 from ...state.loop import changes

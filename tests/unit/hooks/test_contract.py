@@ -83,8 +83,8 @@ def test_both_spellings_mean_the_same_inside_and_beside():
     }  # fmt: skip
     one, other = read_output(camel), read_output(snake)
     assert one.tool_input == other.tool_input == {"a": 1}
-    assert one.model_dump(exclude={"hook_specific_output", "hook_event_name"}) == other.model_dump(
-        exclude={"hook_specific_output", "hook_event_name"}
+    assert one.model_dump(exclude={"hook_event_name"}) == other.model_dump(
+        exclude={"hook_event_name"}
     )
 
 
@@ -94,7 +94,16 @@ def test_nothing_and_a_text_are_outputs():
 
 
 @pytest.mark.parametrize(
-    "raw", [3, ["deny"], {"decison": "deny"}, {"decision": "no"}, {"tool_input": "rm"}]
+    "raw",
+    [
+        3,
+        ["deny"],
+        {"decison": "deny"},
+        {"decision": "no"},
+        {"tool_input": "rm"},
+        {"hookSpecificOutput": "deny"},
+        {"decision": "allow", "hookSpecificOutput": {"decision": "deny"}},
+    ],
 )
 def test_what_cannot_be_read_is_no_consent(raw):
     with pytest.raises(Refused):

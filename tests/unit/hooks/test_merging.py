@@ -94,7 +94,9 @@ def test_tools_add_up_and_the_strictest_mode_counts(configs, mode, allowed):
 
 def test_what_only_some_events_know():
     tail = {"tailToolCallRequest": {"name": "log", "args": {"x": 1}}}
-    assert merged("AfterTool", tail).tail_call == {"name": "log", "args": {"x": 1}}
+    call = merged("AfterTool", tail).tail_call
+    assert call
+    assert (call.name, call.args) == ("log", {"x": 1})
     assert merged("AfterTool", {"toolResponse": {"llmContent": "***"}}).tool_response
     assert merged("AfterAgent", {"clearContext": True}).clear_context
     assert merged("SessionStart", {"additionalContext": "c"}).context == "c"
