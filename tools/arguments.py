@@ -15,14 +15,7 @@ _SHOWN_PROBLEM: Final = 300
 _SHOWN_VALUE: Final = 100
 _MAX_PROBLEMS: Final = 3
 
-_PYTHON: Final[dict[str, tuple[type, ...]]] = {
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-    "null": (type(None),),
-}
+_Validator: Final = jsonschema.Draft202012Validator
 
 
 def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
@@ -45,7 +38,7 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
     if unsafe:
         return {}, unsafe
     fitted = fit(args, schema)
-    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(fitted), key=depth_of)
+    errors = sorted(_Validator(schema).iter_errors(fitted), key=depth_of)
     if not errors:
         return fitted, ""
     problems = "; ".join(told(error) for error in errors[:_MAX_PROBLEMS])
@@ -86,17 +79,10 @@ def _fit_object(value: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, A
     return {
         name: fit(item, properties.get(name))
         for name, item in value.items()
-        if not (item is None and name not in required and _refuses_null(properties.get(name)))
+        if item is not None
+        or name in required
+        or _Validator(properties.get(name, {})).is_valid(None)
     }
-
-
-def _refuses_null(schema: object) -> bool:
-    if not isinstance(schema, Mapping):
-        return False
-    if "enum" in schema:
-        return None not in schema["enum"]
-    kinds = _kinds(schema)
-    return bool(kinds) and "null" not in kinds
 
 
 def _kinds(schema: Mapping[str, Any]) -> set[str]:
@@ -113,11 +99,8 @@ def _read(text: str, kinds: set[str]) -> Any:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    for kind in kinds:
-        fits = isinstance(value, _PYTHON.get(kind, ()))
-        if fits and (kind == "boolean" or not isinstance(value, bool)):
-            return value
-    return text
+    fits = any(_Validator.TYPE_CHECKER.is_type(value, kind) for kind in kinds)
+    return value if fits else text
 
 
 def depth_of(error: jsonschema.ValidationError) -> tuple[int, str]:

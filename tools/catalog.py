@@ -6,7 +6,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final
 
 from langchain_core.tools import BaseTool
@@ -129,12 +130,9 @@ class Catalog:
 
     def _renamed(self, name: str, server: str | None) -> CatalogTool | None:
         for tool in self.tools.values():
-            if tool.server is None or (server is not None and tool.server != server):
+            if tool.server is None or server not in (None, tool.server):
                 continue
-            names = {_short(_clean(f"{tool.server}_{tool.original}"))}
-            if server is not None:
-                names.add(_short(_clean(tool.original)))
-            if name in names:
+            if name == _prefixed(tool) or (server and name == _short(_clean(tool.original))):
                 return tool
         return None
 
@@ -162,17 +160,11 @@ def build_catalog(python: Sequence[CatalogTool], listings: Sequence[Listing]) ->
     taken.update(RESERVED)
     tools = {tool.name: tool for tool in python}
     for tool in offered:
-        name = (
-            tool.name if taken[tool.name] == 1 else _short(_clean(f"{tool.server}_{tool.original}"))
-        )
+        name = tool.name if taken[tool.name] == 1 else _prefixed(tool)
         if name in tools or name in RESERVED:
             name = _short(name, salt=f"{tool.server}/{tool.original}")
-        tools[name] = _named(tool, name)
+        tools[name] = replace(tool, name=name)
     return Catalog(tools, tuple(warnings))
-
-
-def _named(tool: CatalogTool, name: str) -> CatalogTool:
-    return CatalogTool(**{**tool.__dict__, "name": name})
 
 
 def _described(listing: Listing, warnings: list[str]) -> Iterable[CatalogTool]:
@@ -188,7 +180,6 @@ def _described(listing: Listing, warnings: list[str]) -> Iterable[CatalogTool]:
 
 
 def _from_server(config: ServerConfig, original: str, raw: Mapping[str, Any]) -> CatalogTool:
-    hints = read_hints(raw.get("annotations"))
     return CatalogTool(
         name=_short(_clean(original)),
         description=one_line(raw.get("description")) or one_line(raw.get("title")) or original,
@@ -198,29 +189,8 @@ def _from_server(config: ServerConfig, original: str, raw: Mapping[str, Any]) ->
         auto_approve=config.approves(original),
         timeout=config.timeout,
         output=unwrapped(read_output(raw.get("outputSchema"))),
-        **flags(hints),
-        **habits(raw.get("annotations")),
+        **flags(raw.get("annotations")),
     )
-
-
-def read_hints(declared: object) -> dict[str, bool]:
-    """The MCP hints in what a tool declares: flat, or as another adapter nests and spells them."""
-    hints: dict[str, bool] = {}
-    for key in _HINTS:
-        for place in _places(declared):
-            value = place.get(key, place.get(_HINTS[key]))
-            if isinstance(value, bool):
-                hints.setdefault(key, value)
-    return hints
-
-
-def habits(declared: object) -> dict[str, Any]:
-    """What a tool says about calling it again: `cacheable` false, or `repeatable` true."""
-    places = list(_places(declared))
-    return {
-        "cacheable": not any(place.get("cacheable") is False for place in places),
-        "polls": any(place.get("repeatable") is True for place in places),
-    }
 
 
 _HINTS: Final = {
@@ -230,12 +200,35 @@ _HINTS: Final = {
 }
 
 
-def _places(declared: object) -> Iterable[Mapping[str, Any]]:
-    """Every mapping in which the two MCP adapters of LangChain put annotations."""
-    if isinstance(declared, Mapping):
-        yield declared
-        for key in ("annotations", "mcp", "tool"):
-            yield from _places(declared.get(key))
+def flags(declared: object) -> dict[str, Any]:
+    """What a tool's MCP hints, `cacheable` and `repeatable` mean for a `CatalogTool`.
+
+    Nothing declared is a write; a read is never destructive.
+    """
+    places = _places(declared)
+    hints: dict[str, bool] = {}
+    for key, spelled in _HINTS.items():
+        for place in places:
+            value = place.get(key, place.get(spelled))
+            if isinstance(value, bool):
+                hints.setdefault(key, value)
+    read_only = hints.get("readOnlyHint", False)
+    return {
+        "read_only": read_only,
+        "destructive": not read_only and hints.get("destructiveHint", False),
+        "idempotent": read_only or hints.get("idempotentHint", False),
+        "declared": hints,
+        "cacheable": not any(place.get("cacheable") is False for place in places),
+        "polls": any(place.get("repeatable") is True for place in places),
+    }
+
+
+def _places(declared: object) -> list[Mapping[str, Any]]:
+    """What a tool declares, flat and wherever the two MCP adapters of LangChain nest it."""
+    if not isinstance(declared, Mapping):
+        return []
+    nested = (_places(declared.get(key)) for key in ("annotations", "mcp", "tool"))
+    return [declared, *chain.from_iterable(nested)]
 
 
 def read_output(declared: object) -> Schema | None:
@@ -287,15 +280,8 @@ def _result_kinds(schema: object, root: Schema, depth: int = 0) -> frozenset[str
     return frozenset("object" if name == "object" else "other" for name in names) or _EVERY_KIND
 
 
-def flags(hints: Mapping[str, bool]) -> dict[str, Any]:
-    """What hints mean for a tool: nothing declared is a write; a read is never destructive."""
-    read_only = hints.get("readOnlyHint", False)
-    return {
-        "read_only": read_only,
-        "destructive": not read_only and hints.get("destructiveHint", False),
-        "idempotent": read_only or hints.get("idempotentHint", False),
-        "declared": dict(hints),
-    }
+def _prefixed(tool: CatalogTool) -> str:
+    return _short(_clean(f"{tool.server}_{tool.original}"))
 
 
 def _clean(name: str) -> str:

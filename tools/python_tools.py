@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
 
 from ..state.errors import SettingsError
-from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, habits, read_hints, read_output
+from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, read_output
 from .schemas import one_line, sanitise
 from .thread_pool import POOL
 
@@ -97,25 +97,20 @@ def _described(tool: BaseTool) -> CatalogTool:
         hidden=_hidden(tool),
         timeout=_timeout(tool.metadata),
         output=read_output((tool.metadata or {}).get("outputSchema")),
-        **flags(read_hints(tool.metadata)),
-        **habits(tool.metadata),
+        **flags(tool.metadata),
     )
 
 
-def _schema(tool: BaseTool) -> object:
+def _schema(tool: BaseTool) -> dict[str, Any]:
     try:
-        return _as_dict(tool.tool_call_schema)
+        declared: Any = tool.tool_call_schema
+        if isinstance(declared, Mapping):
+            return dict(declared)
+        is_new = issubclass(declared, BaseModel)  # else a model of pydantic v1
+        return dict(declared.model_json_schema() if is_new else declared.schema())
     except (PydanticUserError, TypeError, ValueError, NameError) as error:
         msg = f"The parameters of tool {tool.name!r} have no JSON schema: {error}."
         raise SettingsError(msg) from error
-
-
-def _as_dict(schema: Any) -> dict[str, Any]:
-    if isinstance(schema, Mapping):
-        return dict(schema)
-    if issubclass(schema, BaseModel):
-        return dict(schema.model_json_schema())
-    return dict(schema.schema())  # pydantic v1 models
 
 
 def _timeout(metadata: Mapping[str, Any] | None) -> float | None:
@@ -128,8 +123,7 @@ def _hidden(tool: BaseTool) -> frozenset[str]:
     """Arguments the framework injects; a model that forges one must not be heard."""
     if isinstance(tool.args_schema, Mapping) or tool.args_schema is None:
         return frozenset()
-    offered = _schema(tool)
-    known = offered.get("properties", {}) if isinstance(offered, dict) else {}
+    known = _schema(tool).get("properties", {})
     fields = getattr(tool.args_schema, "model_fields", {})
     names = {name for name in fields if name not in known}
     aliases = {str(field.alias) for field in fields.values() if field.alias}

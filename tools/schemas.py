@@ -65,7 +65,7 @@ def sanitise(schema: object) -> Schema:
     clean.setdefault("properties", {})
     for key in ("enum", "default", "items"):
         clean.pop(key, None)
-    return _require_known(clean)
+    return clean
 
 
 def one_line(text: object, limit: int = MAX_DESCRIPTION) -> str:
@@ -145,19 +145,14 @@ class _Rewriter:
         kept = {str(k): v for k, v in named.items() if v is not False}
         clean["type"] = "object"
         clean["properties"] = {k: self.rewrite(v, depth + 1) for k, v in kept.items()}
-        required = [*_listed(schema.get("required"))]
+        required = [r for r in _listed(schema.get("required")) if isinstance(r, str) and r in kept]
         required += [
             k for k, v in kept.items() if isinstance(v, Mapping) and v.get("required") is True
         ]
-        clean["required"] = list(
-            dict.fromkeys(r for r in required if isinstance(r, str) and r in kept)
-        )
-        _loosen_nulls(clean)
-        self._add_extra(clean, schema.get("additionalProperties"), depth)
-
-    def _add_extra(self, clean: Schema, extra: object, depth: int) -> None:
-        if not clean["required"]:
-            del clean["required"]
+        _loosen_nulls(clean["properties"], required)
+        if required:
+            clean["required"] = list(dict.fromkeys(required))
+        extra = schema.get("additionalProperties")
         if isinstance(extra, bool):
             clean["additionalProperties"] = extra
         elif isinstance(extra, Mapping):
@@ -267,23 +262,22 @@ def _described(schema: Mapping[str, Any]) -> str:
     return one_line(text)
 
 
-def _loosen_nulls(clean: Schema) -> None:
+def _loosen_nulls(properties: dict[str, Schema], required: Sequence[str]) -> None:
     """Drop `null` from optional properties: a model leaves them out instead."""
-    for name, given in clean["properties"].items():
-        if name in clean["required"]:
+    for name, given in properties.items():
+        if name in required:
             continue
         branches = [b for b in given.get("anyOf", ()) if b.get("type") != "null"]
         if branches and len(branches) < len(given["anyOf"]):
             rest = {key: value for key, value in given.items() if key != "anyOf"}
-            clean["properties"][name] = (
+            properties[name] = (
                 _merged([branches[0], rest]) if len(branches) == 1 else {**rest, "anyOf": branches}
             )
         choices = [choice for choice in given.get("enum", ()) if choice is not None]
         if choices and len(choices) < len(given["enum"]):
-            rest = {key: value for key, value in given.items() if key != "type"}
-            clean["properties"][name] = rest | {"enum": choices}
+            properties[name] = {k: v for k, v in given.items() if k != "type"} | {"enum": choices}
             if len(kinds := {_kind(choice) for choice in choices}) == 1:
-                clean["properties"][name]["type"] = kinds.pop()
+                properties[name]["type"] = kinds.pop()
 
 
 def _merged(parts: Sequence[Schema]) -> Schema:
@@ -313,11 +307,3 @@ def _any_of_objects(branches: Sequence[Schema]) -> Schema:
     if common:
         whole["required"] = sorted(common)
     return whole
-
-
-def _require_known(clean: Schema) -> Schema:
-    required = [name for name in clean.get("required", ()) if name in clean["properties"]]
-    clean.pop("required", None)
-    if required:
-        clean["required"] = required
-    return clean

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from loopwright.state.errors import SettingsError
-from loopwright.tools.catalog import READ_RESULT, build_catalog, read_hints
+from loopwright.tools.catalog import READ_RESULT, build_catalog, flags
 from loopwright.tools.mcp.config import ServerConfig
 from loopwright.tools.mcp.servers import Listing
 from loopwright.tools.python_tools import read_tools
@@ -101,10 +101,10 @@ def test_specs_are_stable_and_offer_reading_on_only_when_asked():
 
 def test_hints_are_read_in_every_spelling():
     flat = {"readOnlyHint": True, "title": "x"}
-    assert read_hints(flat) == read_hints({"annotations": flat}) == {"readOnlyHint": True}
     nested = {"mcp": {"tool": {"annotations": {"read_only_hint": True}}}}
-    assert read_hints(nested) == {"readOnlyHint": True}
-    assert read_hints(None) == read_hints({"readOnlyHint": "yes"}) == {}
+    for declared in (flat, {"annotations": flat}, nested):
+        assert flags(declared)["declared"] == {"readOnlyHint": True}
+    assert flags(None)["declared"] == flags({"readOnlyHint": "yes"})["declared"] == {}
 
 
 def test_a_tool_that_declares_nothing_is_a_write_that_is_not_repeated():
