@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]  # its stubs are a package of their own
 
+from .confined import Refused
+
 SECONDS = 5.0
 """How long one search may take."""
 
@@ -33,26 +35,17 @@ class Match(NamedTuple):
     text: str
 
 
-class BadPattern(Exception):
-    """A regular expression that is not valid or takes too long; the text is one sentence."""
-
-
-def find_plain(texts: Iterable[Text], words: str, *, match_case: bool, limit: int) -> list[Match]:
-    """Give the first `limit` lines that hold the words as they stand."""
-    return find_regex(texts, regex.escape(words), match_case=match_case, limit=limit)
-
-
-def find_regex(texts: Iterable[Text], pattern: str, *, match_case: bool, limit: int) -> list[Match]:
+def find(texts: Iterable[Text], pattern: str, *, match_case: bool, limit: int) -> list[Match]:
     """Give the first `limit` lines in which the regular expression is found.
 
     Raises:
-        BadPattern: it does not compile, or the search took longer than `SECONDS`.
+        Refused: it does not compile, or the search took longer than `SECONDS`.
     """
     try:
         wanted = regex.compile(pattern, 0 if match_case else regex.IGNORECASE)
     except (regex.error, OverflowError, RecursionError) as error:
         message = f"The regular expression is not valid: {error}."
-        raise BadPattern(message) from error
+        raise Refused(message) from error
     try:
         return list(islice(_found(wanted, list(texts)), limit))
     except TimeoutError as error:
@@ -60,7 +53,7 @@ def find_regex(texts: Iterable[Text], pattern: str, *, match_case: bool, limit: 
             f"The search took longer than {SECONDS:g} s; simplify the regular expression"
             " (a repeat inside a repeat is slow) or narrow it by path or glob."
         )
-        raise BadPattern(message) from error
+        raise Refused(message) from error
 
 
 def _found(wanted: regex.Pattern[str], texts: list[Text]) -> Iterable[Match]:

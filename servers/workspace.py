@@ -9,8 +9,9 @@ import codecs
 import functools
 import os
 import signal
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import islice
 from types import FrameType
@@ -21,9 +22,10 @@ from mcp.server.fastmcp import FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
 from mcp.types import ContentBlock, Tool, ToolAnnotations
 from pydantic import Field, ValidationError
+from regex import escape  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 from .confined import Entry, Parts, Refused, Root, shown
-from .matching import BadPattern, Text, find_plain, find_regex
+from .matching import Text, find
 
 PREVIEW_LINES = 100
 PREVIEW_BYTES = 8_192
@@ -100,7 +102,7 @@ class Workspace:
         text = _decoded(data)
         allowed = FULL_BYTES if full or limit else PREVIEW_BYTES
         wanted = None if full else limit or PREVIEW_LINES
-        body = _excerpt(name, text, _Span(offset, wanted, allowed))
+        body = _excerpt(name, text, first=offset, count=wanted, most=allowed)
         if size > len(data):
             body += f"\n[{name} has {size} bytes; only the first {len(data)} can be read]"
         return body
@@ -119,8 +121,8 @@ class Workspace:
             message = f"A query has 1 to {_QUERY_CHARACTERS} characters, not {len(query)}."
             raise Refused(message)
         sweep = _Sweep(self._root, self._root.parts(path), glob)
-        find = find_regex if regex else find_plain
-        found = find(sweep.texts(), query, match_case=match_case, limit=max_matches + 1)
+        pattern = query if regex else escape(query)
+        found = find(sweep.texts(), pattern, match_case=match_case, limit=max_matches + 1)
         lines = [f"{match.path}:{match.line}: {match.text}" for match in found[:max_matches]]
         if not found:
             lines.append(f"[no match in {sweep.files} text files]")
@@ -159,8 +161,8 @@ class _WorkspaceServer(FastMCP[None]):
         for tool in tools:
             # Generated titles repeat the names; schemas are paid for with every model call.
             tool.inputSchema.pop("title", None)
-            for field in tool.inputSchema["properties"].values():
-                field.pop("title", None)
+            for argument in tool.inputSchema["properties"].values():
+                argument.pop("title", None)
         return tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> _Result:
@@ -189,9 +191,7 @@ class _Sweep:
     start: Parts
     glob: str
     files: int = 0
-    binary: int = 0
-    large: int = 0
-    unreadable: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
     taken: int = 0
     cut: bool = False
 
@@ -201,19 +201,14 @@ class _Sweep:
                 self.cut = True
                 return
             if entry.size > SEARCHED_FILE_BYTES:
-                self.large += 1
+                self.left_out[f"over {SEARCHED_FILE_BYTES} bytes"] += 1
             elif (data := self._data(entry)) is not None:
                 self.files += 1
                 self.taken += len(data)
                 yield Text(shown("/".join(entry.parts)), _decoded(data))
 
     def notes(self) -> list[str]:
-        left_out = {
-            "binary": self.binary,
-            f"over {SEARCHED_FILE_BYTES} bytes": self.large,
-            "not readable": self.unreadable,
-        }
-        counted = ", ".join(f"{count} {why}" for why, count in left_out.items() if count)
+        counted = ", ".join(f"{count} {why}" for why, count in self.left_out.items())
         notes = [f"[files left out: {counted}]"] if counted else []
         if self.cut:
             notes.append(f"[stopped after {SEARCHED_BYTES} bytes; narrow it by path or glob]")
@@ -236,40 +231,32 @@ class _Sweep:
         try:
             data = self.root.read(entry.parts, SEARCHED_FILE_BYTES).data
         except Refused:
-            self.unreadable += 1
+            self.left_out["not readable"] += 1
             return None
         if _is_binary(data):
-            self.binary += 1
+            self.left_out["binary"] += 1
             return None
         return data
 
 
-@dataclass(frozen=True)
-class _Span:
-    """Which part of a text is wanted: first line, number of lines (None: all), most bytes."""
-
-    first: int
-    lines: int | None
-    bytes: int
-
-
-def _excerpt(name: str, text: str, span: _Span) -> str:
+def _excerpt(name: str, text: str, *, first: int, count: int | None, most: int) -> str:
+    """A number of lines (None: all) from the first one asked for, of at most so many bytes."""
     lines = text.removesuffix("\n").split("\n")
-    if span.first > len(lines):
-        message = f"'{name}' has {len(lines)} lines; line {span.first} is past its end."
+    if first > len(lines):
+        message = f"'{name}' has {len(lines)} lines; line {first} is past its end."
         raise Refused(message)
-    start = span.first - 1
-    end = len(lines) if span.lines is None else start + span.lines
-    taken, cut = _within(lines[start:end], span.bytes)
+    start = first - 1
+    end = len(lines) if count is None else start + count
+    taken, cut = _within(lines[start:end], most)
     last = start + len(taken)
     if not start and last == len(lines) and not cut:
         return text
-    notes = [f"lines {span.first}-{last} of {len(lines)}"]
+    notes = [f"lines {first}-{last} of {len(lines)}"]
     if cut:
-        notes.append(f"line {last} is cut after {span.bytes} bytes")
+        notes.append(f"line {last} is cut after {most} bytes")
     if last < len(lines):
         notes.append(f"read on with offset={last + 1}")
-    if (cut or last < len(lines)) and span.bytes < FULL_BYTES:
+    if (cut or last < len(lines)) and most < FULL_BYTES:
         notes.append("full=true gives the rest")
     return "\n".join([*taken, f"[{'; '.join(notes)}]"])
 
@@ -314,9 +301,7 @@ def _listed(entry: Entry) -> str:
     if entry.kind == "folder":
         return f"{path}/ (folder)"
     return (
-        f"{path} ({entry.kind}, {entry.size} bytes)"
-        if entry.kind == "file"
-        else (f"{path} ({entry.kind}, not opened)")
+        f"{path} ({entry.kind}, {f'{entry.size} bytes' if entry.kind == 'file' else 'not opened'})"
     )
 
 
@@ -328,7 +313,7 @@ def _paging_note(offset: int, count: int, total: int) -> str:
 
 def _sentence(error: ToolError) -> str:
     cause = error.__cause__
-    if isinstance(cause, Refused | BadPattern):
+    if isinstance(cause, Refused):
         return str(cause)
     if isinstance(cause, ValidationError):
         problems = (
