@@ -3,7 +3,6 @@
 import asyncio
 import atexit
 import contextlib
-import logging
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -243,8 +242,6 @@ _homes: weakref.WeakSet[_Home] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     """Leave no server process behind when the interpreter ends."""
-    # The threads an HTTP goodbye needs are gone by now, which is nothing to warn about.
-    logging.getLogger("mcp.client.streamable_http").setLevel(logging.ERROR)
     for home in list(_homes):
         with contextlib.suppress(TimeoutError, SyncCallInLoop, RuntimeError):
             home.close(_EXIT_DEADLINE)

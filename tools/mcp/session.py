@@ -18,7 +18,6 @@ from langchain_mcp_adapters.interceptors import MCPToolCallRequest
 from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
 from mcp import types
 from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import McpError
 
 from . import http
@@ -120,22 +119,19 @@ class Connection:
         config = self._config
         async with contextlib.AsyncExitStack() as stack:
             streams: Any
-            free = None
             if config.transport == "stdio":
                 streams = process(config, self._stderr, self._over.set)
             elif config.transport == "sse":
                 streams = sse_client(config.url, **http.authentication(config, user_id))
             else:
-                client = await asyncio.to_thread(http.Client, config, user_id, self._doubt)
-                await stack.enter_async_context(client)
-                free, self._talks.asked_in = client.give_up, client.asked_in
-                streams = streamable_http_client(config.url, http_client=client)
-            read, write, *_ = await stack.enter_async_context(streams)
+                streams = http.connected(config, user_id, self._doubt)
+            read, write, *under = await stack.enter_async_context(streams)
             session = Session(
                 read, write, elicitation_callback=self._talks.elicited,
                 logging_callback=self._talks.logged, message_handler=self._hear,
             )  # fmt: skip
-            session.free = free
+            for transport in under:
+                session.free, self._talks.asked_in = transport.give_up, transport.asked_in
             yield await stack.enter_async_context(session)
 
     def _end(self) -> None:
