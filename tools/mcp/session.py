@@ -24,7 +24,7 @@ from . import http
 from .call import Asked, Lost, ServerCall, ServerUnavailable
 from .config import ServerConfig
 from .stdio import Stderr, process
-from .talk import LOST, Reply, Session, Talks, Ticket, mark_of
+from .talk import LOST, Session, Talks, mark_of
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Connection:
         try:
             async with self._connected(user_id) as session:
                 await session.initialize()
-                self._tools = await self._list(session, Ticket())
+                self._tools = await self._list(session)
                 self._session = session
                 self._ready.set_result(None)
                 await self._over.wait()
@@ -189,20 +189,19 @@ class Connection:
             Lost: the connection ended before the answer.
         """
         if self._listed != self._changes:
-            seen, ticket = self._changes, Ticket()
-            self._tools = await self._request(self._list(self._live, ticket), ticket)
+            seen = self._changes
+            self._tools = await self._request(self._list(self._live))
             self._listed = seen
         return self._tools
 
-    async def _list(self, session: Session, ticket: Ticket) -> tuple[dict[str, Any], ...]:
+    async def _list(self, session: Session) -> tuple[dict[str, Any], ...]:
         """Ask for all tools, unvalidated: one odd tool must not cost all."""
         tools: list[dict[str, Any]] = []
         cursor: str | None = None
         seen: set[str] = set()
         while True:
             params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-            page = await session.ask(types.ListToolsRequest(params=params), Reply, ticket)
-            found = page.model_dump()
+            found = await session.ask(types.ListToolsRequest(params=params))
             tools += [tool for tool in found.get("tools") or () if isinstance(tool, dict)]
             cursor = found.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or cursor in seen:
@@ -238,26 +237,20 @@ class Connection:
         Not `session.call_tool`: that one raises when the structured part of an answer does not fit
         the declared output schema, although the tool has run.
         """
-        talk = self._talks.begin(call, self._live)
         try:
-            reply: Reply = await self._request(talk.request, talk.ticket, talk.form)
-        except Asked:
-            self._talks.park(talk)
-            raise
+            with self._talks.under_way(call, self._live) as talk:
+                answer: dict[str, Any] = await self._request(talk.request, talk.form)
         except McpError as error:
             return {"content": [_text(error.error.message)], "isError": True}
-        finally:
-            self._talks.end(talk)
-        return reply.model_dump()
+        return answer
 
     async def usable(self) -> bool:
         """Whether the next call has a chance. After an unanswered one the server is asked first."""
         if not self.alive or not self._doubted or self._under_way:
             return self.alive
-        ticket = Ticket()
         try:
             async with asyncio.timeout(_PING_DEADLINE):
-                await self._request(self._live.ask(types.PingRequest(), Reply, ticket), ticket)
+                await self._request(self._live.ask(types.PingRequest()))
         except (TimeoutError, Lost):
             return False
         except McpError:
@@ -271,9 +264,7 @@ class Connection:
             raise Lost(self._reason(), sent=False)
         return self._session
 
-    async def _request(
-        self, asked: Awaitable[Any], ticket: Ticket, form: asyncio.Future[Any] | None = None
-    ) -> Any:
+    async def _request(self, asked: Awaitable[Any], form: asyncio.Future[Any] | None = None) -> Any:
         """Wait for an answer of the server.
 
         Raises:
@@ -293,7 +284,6 @@ class Connection:
                 await asyncio.wait({request}, timeout=_LAST_WORDS)
         except asyncio.CancelledError:
             self._doubted = True
-            self._live.withdraw(ticket)
             raise
         finally:
             over.cancel()

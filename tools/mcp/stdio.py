@@ -64,8 +64,7 @@ class _Process(asyncio.SubprocessProtocol):
         self._into = into
         self._stderr = stderr
         self._ended = ended
-        self._line: list[bytes] = []
-        self._length = 0
+        self._line = bytearray()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:
@@ -91,18 +90,14 @@ class _Process(asyncio.SubprocessProtocol):
         self._ended()
 
     def _written(self, data: bytes) -> None:
-        *lines, rest = data.split(b"\n")
-        if lines:
-            lines[0] = b"".join([*self._line, lines[0]])
-            self._line, self._length = [], 0
-        self._line.append(rest)
-        self._length += len(rest)
-        for line in lines:
-            if line.strip():
+        self._line += data
+        if b"\n" in data:
+            *lines, self._line = self._line.split(b"\n")
+            for line in filter(bytes.strip, map(bytes, lines)):
                 self._read(line)
-        if self._length > _LONGEST_LINE:
+        if len(self._line) > _LONGEST_LINE:
             self._stderr.keep(b"\na line of its output was longer than 256 MB\n")
-            self._line, self._length = [], 0
+            self._line.clear()
             self.end()
 
     def _read(self, line: bytes) -> None:
@@ -195,35 +190,26 @@ async def process(
 async def _stop(
     transport: asyncio.SubprocessTransport, protocol: _Process, stdin: asyncio.WriteTransport
 ) -> None:
-    """End the server as the specification asks (close stdin, SIGTERM, SIGKILL), then its group."""
+    """End the server as the specification asks (close stdin, SIGTERM, SIGKILL), with its group."""
     group = transport.get_pid()
     try:
         stdin.close()
-        if not await _within(protocol.exited, _PATIENCE):
-            _signal(group, signal.SIGTERM)
-            await _within(protocol.exited, _PATIENCE)
-        if protocol.exited.is_set():
-            await _end_orphans(group)
+        await _within(protocol.exited, _PATIENCE)
+        patience = _ORPHANS_PATIENCE if protocol.exited.is_set() else _PATIENCE
+        _signal(group, signal.SIGTERM)
+        for _ in range(10):
+            if not _signal(group, 0):
+                break
+            await asyncio.sleep(patience / 10)
     finally:
         _signal(group, _KILL)
         transport.close()
     await _within(protocol.closed, _PATIENCE)
 
 
-async def _end_orphans(group: int) -> None:
-    """Ask what the server has started and left behind to end."""
-    _signal(group, signal.SIGTERM)
-    for _ in range(10):
-        if not _signal(group, 0):
-            return
-        await asyncio.sleep(_ORPHANS_PATIENCE / 10)
-
-
-async def _within(event: asyncio.Event, seconds: float) -> bool:
+async def _within(event: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    return event.is_set()
+        await asyncio.wait_for(event.wait(), seconds)
 
 
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)

@@ -8,8 +8,8 @@ import contextlib
 import json
 import logging
 import uuid
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 import anyio
 from mcp import ClientSession, types
@@ -17,7 +17,7 @@ from mcp.shared.context import RequestContext
 from mcp.shared.exceptions import McpError
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .call import ServerCall
+from .call import Asked, ServerCall
 from .config import ServerConfig
 
 log = logging.getLogger(__name__)
@@ -38,8 +38,6 @@ _BETWEEN_LOOKS: Final = 0.2
 
 _MARK: Final = f"loopwright-{uuid.uuid4().hex}"
 """Nobody else knows it, so no server can pass an error of its own off as one of ours."""
-
-_R = TypeVar("_R", bound=BaseModel)
 
 
 def failed(
@@ -64,20 +62,14 @@ def mark_of(error: BaseException) -> dict[str, bool] | None:
     return data.get(_MARK) if isinstance(data, dict) else None
 
 
-class Reply(BaseModel):
+class _Reply(BaseModel):
     """Whatever a server answered. One odd field must not cost the whole answer."""
 
     model_config = ConfigDict(extra="allow")
 
 
-class Ticket:
-    """Goes along with a request, so that it can be withdrawn."""
-
-    id: int | None = None
-
-
 class Session(ClientSession):
-    """The client's session; its requests can be withdrawn, and no question holds up its reading.
+    """The client's session; its requests can be cancelled, and no question holds up its reading.
 
     Attributes:
         free: Frees the connection of a request whose answer nobody waits for any more.
@@ -85,18 +77,22 @@ class Session(ClientSession):
 
     free: Callable[[types.RequestId], None] | None = None
 
-    async def ask(self, request: Any, result: type[_R], ticket: Ticket, progress: Any = None) -> _R:
-        """Send a request and wait for its answer."""
-        ticket.id = self._request_id  # which `send_request` takes before anybody else can
-        return await self.send_request(
-            types.ClientRequest(request), result, progress_callback=progress
-        )
+    @property
+    def next_request(self) -> int:
+        """The id of the next request."""
+        return self._request_id
 
-    def withdraw(self, ticket: Ticket) -> None:
-        """Tell the server that nobody waits for an answer any more, and free what it holds."""
-        if ticket.id is not None:
+    async def ask(self, request: Any, progress: Any = None) -> dict[str, Any]:
+        """Send a request and wait for its answer; if cancelled, the server is told so."""
+        number = self.next_request  # which `send_request` takes before anybody else can
+        asked = types.ClientRequest(request)
+        try:
+            answer = await self.send_request(asked, _Reply, progress_callback=progress)
+        except asyncio.CancelledError:
             with contextlib.suppress(RuntimeError):  # the session has ended, and with it all of it
-                self._task_group.start_soon(self._withdrawn, ticket.id)
+                self._task_group.start_soon(self._withdrawn, number)
+            raise
+        return answer.model_dump()
 
     async def _withdrawn(self, request: int) -> None:
         params = types.CancelledNotificationParams(
@@ -128,9 +124,11 @@ class Talk:
         call: The call, as whoever waits for it now has made it.
         request: Ends with the server's answer.
         form: Set once the server asks.
+        number: The id of the request.
     """
 
     call: ServerCall
+    number: int | None = None
     form: asyncio.Future[dict[str, Any]]
     _reply: asyncio.Future[dict[str, Any]] | None = None
 
@@ -141,12 +139,12 @@ class Talk:
         params = types.CallToolRequestParams(
             name=call.name, arguments=call.args, _meta=types.RequestParams.Meta(**call.meta)
         )
-        self.ticket = Ticket()
-        asked = session.ask(
-            types.CallToolRequest(params=params), Reply, self.ticket, self._progress
-        )
-        self.request = asyncio.ensure_future(asked)
+        self.request = asyncio.ensure_future(self._ask(session, params))
         self.request.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+    async def _ask(self, session: Session, params: types.CallToolRequestParams) -> dict[str, Any]:
+        self.number = session.next_request
+        return await session.ask(types.CallToolRequest(params=params), self._progress)
 
     def go_on(self, call: ServerCall) -> None:
         """Begin, or go on with the human's answer."""
@@ -192,31 +190,30 @@ class Talks:
         """Whether a call waits for a human."""
         return bool(self._parked)
 
-    def begin(self, call: ServerCall, session: Session) -> Talk:
-        """Send a call, or take up the parked one of its key."""
-        self._let_go(call, session)
+    @contextlib.contextmanager
+    def under_way(self, call: ServerCall, session: Session) -> Iterator[Talk]:
+        """Send a call, or take up the parked one of its key; it is parked if its server asks."""
+        self._let_go(call)
         talk = self._unpark(call.key)
         if talk is None:
             talk = Talk(call, session, self._config.masked)
         else:
             talk.go_on(call)
         self._now.append(talk)
-        return talk
-
-    def end(self, talk: Talk) -> None:
-        """Take note that nobody waits for the call now."""
-        self._now.remove(talk)
-
-    def park(self, talk: Talk) -> None:
-        """Keep a call until a human has answered its server."""
-        self._parked[talk.call.key] = talk
-        self._keys.add(talk.call.key)
+        try:
+            yield talk
+        except Asked:
+            self._parked[call.key] = talk
+            self._keys.add(call.key)
+            raise
+        finally:
+            self._now.remove(talk)
 
     def _unpark(self, key: str) -> Talk | None:
         self._keys.discard(key)
         return self._parked.pop(key, None)
 
-    def _let_go(self, call: ServerCall, session: Session) -> None:
+    def _let_go(self, call: ServerCall) -> None:
         """Withdraw what earlier turns of a thread have left parked, and the oldest of too many."""
         oldest = list(self._parked)[:-_MOST_PARKED]
         for key, talk in list(self._parked.items()):
@@ -224,7 +221,6 @@ class Talks:
             if left or key in oldest:
                 self._unpark(key)
                 talk.request.cancel()
-                session.withdraw(talk.ticket)
 
     def close(self) -> None:
         """Forget those that wait: the session has ended."""
@@ -252,7 +248,7 @@ class Talks:
         """The call in which a server asks; None where it does not become clear."""
         for _ in range(_LOOKS):
             request = self.asked_in.get(question)
-            named = [t for t in self._now if t.ticket.id == request and not t.form.done()]
+            named = [t for t in self._now if t.number == request and not t.form.done()]
             for talk in self._of_one_thread() if request is None else named:
                 return talk
             if not self._now:

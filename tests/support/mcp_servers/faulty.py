@@ -29,7 +29,7 @@ def put(message) -> Any:
 
 def tools() -> Any:
     names = ["echo", "hang", "garbled", "pings", "cancelled", "big", "child", "refuse", "pid"]
-    names += ["die_read", "die_once_read", *WRITES]
+    names += ["die_read", "die_once_read", "kill_once", *WRITES]
     if "changing" in MODES:
         names += ["changed"] if CANCELLED else ["change"]
     reads = {"readOnlyHint": True}
@@ -62,7 +62,7 @@ def call(number, name, arguments) -> Any:
         put({"method": "notifications/tools/list_changed"})
     words = {"echo": arguments.get("n"), "pings": "pinged", "cancelled": CANCELLED}
     words |= dict.fromkeys(("die_once", "die_once_read", "die_once_idempotent"), "second time")
-    words |= {"pid": os.getpid(), "note": "noted"}
+    words |= {"pid": os.getpid(), "note": "noted", "kill_once": "kept"}
     words |= {"big": "x" * arguments.get("n", 0), "child": CHILD[0], "change": "changed"}
     return text(words[name]) if name in words else None
 
@@ -76,6 +76,15 @@ def die(name, arguments) -> Any:
     os._exit(7)
 
 
+def kill_once(path, meta) -> None:
+    """Write down the key of the call; at the first one kill the client before it is answered."""
+    again = Path(path).exists()
+    with Path(path).open("a") as keys:
+        keys.write(meta["loopwright/idempotency_key"] + "\n")
+    if not again:
+        os.kill(os.getppid(), signal.SIGKILL)
+
+
 def answer(message) -> Any:
     if message["method"] == "initialize":
         return {
@@ -86,7 +95,10 @@ def answer(message) -> Any:
     if message["method"] == "tools/list":
         return {"tools": tools()}
     if message["method"] == "tools/call":
-        return call(message["id"], message["params"]["name"], message["params"]["arguments"])
+        params = message["params"]
+        if params["name"] == "kill_once":
+            kill_once(params["arguments"]["path"], params["_meta"])
+        return call(message["id"], params["name"], params["arguments"])
     put({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
     return None
 

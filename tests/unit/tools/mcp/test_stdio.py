@@ -138,7 +138,7 @@ async def test_what_a_server_has_started_ends_with_it():
     child = int(await text(box, "child"))
     assert alive(child)
     await box.aclose()
-    assert not alive(child)
+    assert await soon(lambda: not alive(child))
 
 
 async def test_a_server_that_dies_while_its_child_holds_the_pipe_is_noticed():

@@ -183,3 +183,32 @@ def test_a_process_that_dies_while_a_question_is_open_leaves_the_call_in_doubt(t
         assert path.read_text().count("asked") == 1  # not sent again by itself
         result = graph.invoke(Command(resume="respond: it was signed"), THREAD)
         assert said_by(result) == ["it was signed"]
+
+
+KEYED = """
+import sys
+sys.path.insert(0, {tests!r})
+from unit.tools.mcp.test_talk import keyed, open_durability, said, THREAD
+with open_durability({url!r}) as durability:
+    keyed({path!r}, durability=durability).invoke(said(), THREAD)
+"""
+
+
+def keyed(path, thoughts=(LOOK, DONE), **how) -> Any:
+    """A graph whose one call has its key written down by the server."""
+    model = one_step(thought=list(thoughts), action=[[call("kill_once", path=str(path))]])
+    return build_react(model=model, mcp={"mcpServers": {"faulty": stdio("faulty")}}, **how)
+
+
+def test_a_call_that_is_repeated_after_a_kill_carries_the_same_key(tmp_path):
+    url, path = f"sqlite:///{tmp_path / 'threads.db'}", tmp_path / "keys"
+    script = KEYED.format(tests=str(TESTS), url=url, path=str(path))
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert ran.returncode == -9, ran.stderr
+    with open_durability(url) as durability:
+        result = keyed(path, [DONE], durability=durability).invoke(None, THREAD)
+    assert said_by(result) == ["kept"]
+    first, second = path.read_text().splitlines()
+    assert first == second != ""
