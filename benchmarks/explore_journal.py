@@ -1,10 +1,11 @@
 """Does the journal keep its promises in every history there is? Visits all up to a bound.
 
-Two turns; in each a plan and another one after it, of one read and at most two writes of the same
-tool, made of the read or of a value; a kill between any two lines, a write without an answer, a
-second process after the lock was lost, and a human who says ran, run again or give up. The moves
-are those of tests/support/intents.py, which checks I1 to I6 in each; the rules are the product's
-own (loopwright/state/journal.py), the rows are kept in memory so that states can be compared.
+Two turns; in the first a plan and another one after it, in the second one more; each of one read
+and at most two writes of the same tool, made of the read or of a value; a kill between any two
+lines, a write without an answer, a second process after the lock was lost, and a human who says
+ran, run again or give up. The moves are those of tests/support/intents.py, which checks I1 to I6 in
+each; the rules are the product's own (state/journal.py), the rows are kept in memory so that states
+can be compared.
 
     python benchmarks/explore_journal.py [seconds]
 

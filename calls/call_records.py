@@ -13,7 +13,7 @@ from ..state.evidence import UNCERTAIN, Evidence
 from ..state.session import Emit
 from ..state.statuses import ToolStatus, advance
 from ..turn.scope import RunScope
-from .gate import PlannedCall
+from .gate import PendingCall
 from .results import NOTHING, ToolResult
 
 _EVENT_TEXT: Final = 2_000
@@ -56,7 +56,7 @@ class Pass:
     """
 
     records: list[CallRecord]
-    waiting: list[PlannedCall]
+    waiting: list[PendingCall]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,7 @@ class Answered:
     """How a call ended, before it is written down.
 
     `status` None means that the tool was called, or its answer is recorded: the result decides.
+    `args` are those that were sent, where they are not the call's.
     """
 
     result: ToolResult
@@ -75,6 +76,7 @@ class Answered:
     seconds: float = 0.0
     reused_from: str = ""
     same_as: str = ""
+    args: dict[str, Any] | None = None
 
     @property
     def end(self) -> ToolStatus:
@@ -82,7 +84,7 @@ class Answered:
         return self.status or ("error" if self.result.is_error else "success")
 
 
-class Course:
+class CallStatus:
     """The states one call goes through; each step is checked and told as an event.
 
     `returned` once the tool has given its result, which hooks may still look at.
@@ -120,22 +122,24 @@ class Course:
         self.to("executing")
 
 
-def ended(call: PlannedCall, args: dict[str, Any], answer: Answered, course: Course) -> CallRecord:
+def ended(
+    call: PendingCall, args: dict[str, Any], answer: Answered, status: CallStatus
+) -> CallRecord:
     """Write down and tell how a call ended."""
-    seconds, status = round(answer.seconds, 3), answer.end
+    seconds = round(answer.seconds, 3)
     links = {"reused_from": answer.reused_from, "same_as": answer.same_as}
     links = {name: value for name, value in links.items() if value}
     why = {"reason": answer.reason} if answer.reason else {}
     shown = answer.result.text[:_EVENT_TEXT]
-    course.to(status, result=shown, seconds=seconds, **why, **links)
+    status.to(answer.end, result=shown, seconds=seconds, **why, **links)
     record = CallRecord(
         id=call["id"],
         task=call["task"],
         call_id=call["call_id"],
         tool=call["name"],
         server=call["server"],
-        arguments=args,
-        status=status,
+        arguments=args if answer.args is None else answer.args,
+        status=answer.end,
         reason=answer.reason,
         result=answer.result.text,
         seconds=seconds,
@@ -147,7 +151,7 @@ def ended(call: PlannedCall, args: dict[str, Any], answer: Answered, course: Cou
     return record
 
 
-def _message(call: PlannedCall, answer: Answered) -> ToolMessage:
+def _message(call: PendingCall, answer: Answered) -> ToolMessage:
     """The answer to a call as the model and the state get it."""
     result = answer.result
     about = {"evidence": call["id"], "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -173,9 +177,18 @@ def as_evidence(record: CallRecord) -> Evidence:
     return cast("Evidence", kept)
 
 
-async def tell_waiting(scope: RunScope, call: PlannedCall) -> None:
+def waiting(call: PendingCall, args: dict[str, Any], why: Mapping[str, Any]) -> PendingCall:
+    """A call as it is left to a human once more; each question has a key of its own."""
+    asked: Any = {
+        **call, **why, "args": args, "action": "ask", "doubts": call.get("doubts", 0) + 1,
+        "expires_at": None, "status": "awaiting_approval",
+    }  # fmt: skip
+    return cast("PendingCall", asked)
+
+
+async def tell_waiting(scope: RunScope, call: PendingCall) -> None:
     """Let `Notification` hooks know that a call waits for a human."""
-    if not scope.hooks.listens("Notification"):
+    if "Notification" not in scope.hooks.events:
         return
     asked = "may have run already" if call.get("uncertain") else "needs an approval"
     await scope.hooks.fire(

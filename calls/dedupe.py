@@ -23,7 +23,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from ..state.canonical import hash_of
 from ..state.context import Context
 from ..state.told import say
 from ..tools.catalog import CatalogTool
@@ -35,7 +34,7 @@ RETRY_REASON: Final = "retry_reason"
 _MOST: Final = 200
 """Results kept for one user turn; the oldest go first."""
 
-_Key = tuple[str | None, str, str, str | None]
+_Key = tuple[str | None, str, str | None]
 
 
 def asked_again(schema: Mapping[str, Any], args: object) -> tuple[Any, bool]:
@@ -155,7 +154,7 @@ class Memory:
             with self._invalid(tool):
                 yield Use(_doubt=partial(self._unsettled.add, tool.server))
             return
-        key = (tool.server, tool.original, hash_of(dict(args)), user_id)
+        key = (tool.server, tool.content(dict(args)), user_id)
         async with self._after_twin(key, again=again):
             known = None if again else self._find(key, context.dedupe_seconds)
             writes = self._writes.get(tool.server, 0)

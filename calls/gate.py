@@ -2,6 +2,7 @@
 
 import json
 import re
+import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NotRequired, cast
@@ -11,6 +12,7 @@ from typing_extensions import TypedDict
 
 from ..state.canonical import hash_of, storable_json
 from ..state.context import Context
+from ..state.evidence import call_id
 from ..state.statuses import ToolStatus
 from ..tools.arguments import check_arguments
 from ..tools.catalog import Catalog, CatalogTool
@@ -27,7 +29,7 @@ _RUNS: Final = frozenset({"approve", "edit"})
 _SHOWN_DESCRIPTION: Final = 300
 
 
-class PlannedCall(TypedDict):
+class PendingCall(TypedDict):
     """One call between planning and running; JSON only, so it can wait in the state.
 
     `id` is the evidence id `<task>.<round>.<index>`, `call_id` the provider's. `about` is what the
@@ -36,6 +38,10 @@ class PlannedCall(TypedDict):
     asks for a fresh result. Once it turns out that the call may have run before, `uncertain` says
     why and `doubts` how often that was. `form` is what its server asks before it goes on. A
     question is answered too late after `expires_at` (UTC).
+    `intent` names the call in the journal, `before` are names under which earlier plans may have
+    made it. A human is asked about the row `doubted`: its key, and how often it was sent; `other`
+    where that is of another call, which stands in the way of this one. One that is `known`
+    was made before.
     `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
     seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
     it repeats. What is not required is missing in a call that an earlier version planned.
@@ -54,7 +60,12 @@ class PlannedCall(TypedDict):
     status: NotRequired[ToolStatus]
     again: NotRequired[bool]
     expires_at: NotRequired[str | None]
+    intent: NotRequired[str]
+    before: NotRequired[list[str]]
     uncertain: NotRequired[str]
+    doubted: NotRequired[list[Any]]
+    other: NotRequired[bool]
+    known: NotRequired[bool]
     doubts: NotRequired[int]
     form: NotRequired[dict[str, Any]]
     tail_of: NotRequired[str]
@@ -106,7 +117,7 @@ def plan_calls(
     round_: int,
     gate: Gate,
     complete: bool = True,
-) -> list[PlannedCall]:
+) -> list[PendingCall]:
     """Plan the calls of one message, invalid ones included: each of them needs an answer.
 
     Args:
@@ -120,14 +131,16 @@ def plan_calls(
         One planned call for each of the message's `tool_calls`, then of its `invalid_tool_calls`.
         Missing and repeated call ids are made unique; `settle_ids` does the same to the message.
     """
-    planned: list[PlannedCall] = []
+    planned: list[PendingCall] = []
     taken: set[str] = set()
     for index, (call, problem) in enumerate(calls_of(message)):
-        call_id = unique_id(call.get("id"), f"{task}.{round_}.{index}", taken)
+        name = call_id(task, round_, index)
+        provider_id = unique_id(call.get("id"), name, taken)
         problem = problem or ("" if complete else _INCOMPLETE)
         planned.append(
             _planned(gate, call, problem)
-            | {"id": f"{task}.{round_}.{index}", "task": task, "call_id": call_id}
+            | {"id": name, "task": task, "call_id": provider_id}
+            | {"intent": uuid.uuid4().hex}
         )
     return planned
 
@@ -148,25 +161,25 @@ def decision_on(
 
 def undecided(
     calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
-) -> list[PlannedCall]:
+) -> list[PendingCall]:
     """The calls a human must still decide on, in the order of the message."""
-    return [cast("PlannedCall", call) for call in calls if _waits(call, decisions)]
+    return [cast("PendingCall", call) for call in calls if _waits(call, decisions)]
 
 
 def runnable(
     calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
-) -> list[PlannedCall]:
+) -> list[PendingCall]:
     """The calls that may run or be answered now, in the order of the message.
 
     One that waits for a human holds back every write behind it, not the reads.
     """
-    now: list[PlannedCall] = []
+    now: list[PendingCall] = []
     held = False
     for call in calls:
         if _waits(call, decisions):
             held = True
         elif not (held and _would_write(call, decisions)):
-            now.append(cast("PlannedCall", call))
+            now.append(cast("PendingCall", call))
     return now
 
 

@@ -9,7 +9,7 @@ from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
 from .advice import DO_WITHOUT, REPORT_DOUBT, REPORT_IT, SEND_ANEW
 from .dedupe import asked_again
-from .gate import Gate, PlannedCall, unknown_tool
+from .gate import Gate, PendingCall, unknown_tool
 from .policy import NOT_INTERACTIVE
 from .question import EXPIRED, reply_to
 from .results import NOTHING
@@ -51,7 +51,7 @@ class Settling:
     scope: RunScope
     gate: Gate
 
-    async def settle(self, call: PlannedCall, decision: Mapping[str, Any] | None) -> Step:
+    async def settle(self, call: PendingCall, decision: Mapping[str, Any] | None) -> Step:
         """Say whether a call runs. Catalog and policy may have changed since it was planned.
 
         Args:
@@ -74,7 +74,7 @@ class Settling:
         step = self._judged(self.gate, call, tool, call["args"])
         return step if isinstance(step, Ready) else await self._granted(call, tool, step)
 
-    async def settle_tail(self, call: PlannedCall) -> Step:
+    async def settle_tail(self, call: PendingCall) -> Step:
         """Say whether a call runs that one hook asks for: all the others may still block it."""
         step = await self.settle(call, None)
         if isinstance(step, Settled):
@@ -82,7 +82,7 @@ class Settling:
         blocked = await check_edit(step.tool, step.args, self.scope.hooks, emit=self.scope.emit)
         return denied(blocked) if blocked else step
 
-    async def _granted(self, call: PlannedCall, tool: CatalogTool, step: Settled) -> Step:
+    async def _granted(self, call: PendingCall, tool: CatalogTool, step: Settled) -> Step:
         """A call that went without a question because the human had allowed it for the thread."""
         if step not in (denied(_UNAPPROVED), denied(NOT_INTERACTIVE)):
             return step
@@ -90,7 +90,7 @@ class Settling:
         return self._judged(gate, call, tool, call["args"])
 
     async def _approved(
-        self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]
+        self, call: PendingCall, tool: CatalogTool, decision: Mapping[str, Any]
     ) -> Step:
         if decision.get("type") == "edit" and not call.get("form"):
             return await self._edited(call, tool, decision)
@@ -100,7 +100,7 @@ class Settling:
         return step
 
     async def _edited(
-        self, call: PlannedCall, tool: CatalogTool, decision: Mapping[str, Any]
+        self, call: PendingCall, tool: CatalogTool, decision: Mapping[str, Any]
     ) -> Step:
         if decision.get("name") not in (None, "", call["name"]):
             return denied("an edit may change the arguments of a call, not its tool")
@@ -114,7 +114,7 @@ class Settling:
     def _judged(
         self,
         gate: Gate,
-        call: PlannedCall,
+        call: PendingCall,
         tool: CatalogTool,
         args: object,
         *,
@@ -131,7 +131,7 @@ class Settling:
         return Ready(tool, fitted, bool(call.get("again")))
 
 
-def _answered(call: PlannedCall, decision: Mapping[str, Any]) -> Settled | None:
+def _answered(call: PendingCall, decision: Mapping[str, Any]) -> Settled | None:
     """What a human's word alone makes of a call, whatever became of its tool; None if it runs."""
     words = str(decision.get("message") or "").strip()
     said = f" and said: {words}" if words else ""

@@ -12,16 +12,18 @@ from typing import Any, Final, cast
 
 from langgraph.errors import GraphBubbleUp
 
+from ..state.canonical import canonical
 from ..state.evidence import GAVE_UP, Evidence
+from ..state.journal import Intent, Row
 from ..state.repetition import repeats
 from ..tools.catalog import READER
 from ..tools.mcp.call import Asked
 from ..turn.scope import RunScope
 from .advice import ANSWER_NOW, REPORT_DOUBT
-from .call_journal import Book, Doubt, Recorded
-from .call_records import Answered, CallRecord, Course, Pass, ended, tell_waiting
+from .call_records import Answered, CallRecord, CallStatus, Pass, ended, tell_waiting, waiting
 from .dedupe import Memory
-from .gate import PlannedCall, deadline_of, decision_on, runnable
+from .gate import PendingCall, deadline_of, decision_on, runnable
+from .journal import Book, Doubt, Recorded
 from .last_check import Ready, Settled, Settling, Step
 from .one_call import Ended, call_python, run_once
 from .results import ToolResult, failure
@@ -44,6 +46,9 @@ _UNCERTAIN: Final = (
     "Not run again: this call may have taken effect already: {why}. Nobody can be asked, so it is "
     "not repeated. " + REPORT_DOUBT
 )
+
+
+_MADE_BEFORE: Final = "[made before, as {source}: the same write is not made again]"
 
 
 async def run_calls(
@@ -78,14 +83,14 @@ async def run_calls(
     Raises:
         DatabaseError: The journal cannot be written; the call was not made, or is in doubt.
     """
-    planned = [cast("PlannedCall", call) for call in calls]
+    planned = [cast("PendingCall", call) for call in calls]
     decided, now = decisions or {}, runnable(planned, decisions or {})
     # What policy asks about by now was approved, or is refused as such: see `Settling`.
     gate = await toolbox.gate(replace(scope, can_ask=True))
     run = _Run(
         scope=scope,
         settling=Settling(scope=scope, gate=gate),
-        book=Book(scope.journal, scope.thread or scope.turn, scope.place, scope.turn),
+        book=Book(scope),
         toolbox=toolbox,
         memory=toolbox.memory(scope.thread, scope.turn),
         results=ResultStore(scope.store or toolbox.spare_store(scope.thread), scope.thread),
@@ -103,16 +108,16 @@ async def run_calls(
 class _Waiting:
     """A call that is not answered in this pass."""
 
-    call: PlannedCall
+    call: PendingCall
 
 
-def _passed(planned: Sequence[PlannedCall], ends: Mapping[str, CallRecord | _Waiting]) -> Pass:
+def _passed(planned: Sequence[PendingCall], ends: Mapping[str, CallRecord | _Waiting]) -> Pass:
     reached = [(call, ends.get(call["id"], _Waiting(call))) for call in planned]
     records = [end for _, end in reached if not isinstance(end, _Waiting)]
     return Pass(records, [end.call for _, end in reached if isinstance(end, _Waiting)])
 
 
-def _before(history: Sequence[Evidence], calls: Sequence[PlannedCall]) -> list[Evidence]:
+def _before(history: Sequence[Evidence], calls: Sequence[PendingCall]) -> list[Evidence]:
     """The calls before this message, of which earlier passes may have answered some."""
     message = calls[0]["id"].rpartition(".")[0] if calls else ""
     return [record for record in history if record["id"].rpartition(".")[0] != message]
@@ -122,10 +127,9 @@ def _is_write(step: Step) -> bool:
     return isinstance(step, Ready) and not step.tool.read_only
 
 
-def _may_have_run(call: PlannedCall, step: Settled) -> bool:
+def _may_have_run(call: PendingCall) -> bool:
     """Whether a call that is refused now may have been begun in a run that did not end."""
-    asked_for = call["action"] in ("allow", "ask") and not call["read_only"]
-    return asked_for and step.reason != GAVE_UP
+    return call["action"] in ("allow", "ask") and not call["read_only"]
 
 
 @dataclass(kw_only=True)
@@ -143,85 +147,102 @@ class _Run:
     held: bool = field(default=False, init=False)
     wrote: bool = field(default=False, init=False)
 
-    async def take(self, call: PlannedCall, step: Step) -> CallRecord | _Waiting:
+    async def take(self, call: PendingCall, step: Step) -> CallRecord | _Waiting:
         """Take one call to its end, or to where it must wait."""
-        course = Course(call, self.scope.emit, call.get("status", "validating"))
+        status = CallStatus(call, self.scope.emit, call.get("status", "validating"))
         if isinstance(step, Settled):
-            return await self._answered(call, step, course)
+            return await self._answered(call, step, status)
         if self.held and not step.tool.read_only:
             return _Waiting(call)
-        if course.status != "scheduled":
-            course.to("scheduled")
+        if status.status != "scheduled":
+            status.to("scheduled")
         try:
-            answer = await self._once_allowed(call, step, course)
+            answer = await self._once_allowed(call, step, status)
         except Asked as asked:
-            why = {"reason": "its server asks", "form": asked.form, "uncertain": ""}
-            return await self._wait(call, step.args, course, why)
+            why = {"reason": "its server asks", "form": asked.form, "uncertain": "", "doubted": []}
+            return await self._wait(call, step.args, status, why)
         if isinstance(answer, Doubt):
-            return await self._in_doubt(call, step.args, answer, course)
-        return ended(call, step.args, answer, course)
+            return await self._in_doubt(call, step.args, answer, status)
+        return ended(call, step.args, answer, status)
 
     async def _answered(
-        self, call: PlannedCall, step: Settled, course: Course
+        self, call: PendingCall, step: Settled, status: CallStatus
     ) -> CallRecord | _Waiting:
         args, result = step.args or call["args"], ToolResult(step.text, is_error=True)
         if step.status == "success":
             result = replace(result, is_error=False)
-            if call.get("uncertain"):
-                tool = self.settling.gate.catalog.find(call["name"], call["server"])
-                await self.book.settle(call, tool, result)
-        elif _may_have_run(call, step):
-            past = await self._unrunnable(call, args, step.text)
+            await self.book.ran(call, self._intent(call, args), result)
+        elif step.reason == GAVE_UP:
+            await self.book.give_up(call)
+        elif _may_have_run(call):
+            past = await self._past(call, args, step.text)
             if isinstance(past, Doubt):
-                return await self._in_doubt(call, args, past, course)
+                return await self._in_doubt(call, args, past, status)
             if past is not None:
-                return ended(call, args, past, course)
-        return ended(call, call["args"], Answered(result, step.status, step.reason), course)
+                return ended(call, args, past, status)
+        return ended(call, call["args"], Answered(result, step.status, step.reason), status)
 
-    async def _unrunnable(
-        self, call: PlannedCall, args: dict[str, Any], bar: str
+    def _intent(self, call: PendingCall, args: dict[str, Any]) -> Intent:
+        tool = self.settling.gate.catalog.find(call["name"], call["server"])
+        return self.book.intent(call, tool, args)
+
+    async def _past(
+        self, call: PendingCall, args: dict[str, Any], bar: str
     ) -> Answered | Doubt | None:
         """What to say of a call that cannot run now, if a crash came after it was begun."""
-        found = await self.book.past(call, args)
+        intent = self._intent(call, args)
+        if not call.get("known"):  # nor does what stands for other calls count
+            intent = replace(intent, content="")
+        (found,) = await self.book.look([intent])
         if isinstance(found, Recorded):
-            return Answered(found.result, stored=found.stored, counts=True)
-        if found is None or not call.get("uncertain"):
+            return self._known(found)
+        if not isinstance(found, Doubt) or found.other:
+            return None
+        if not call.get("uncertain"):
             return found
         # A human had it run again, which cannot be done: to ask once more would bring no more.
         told = ToolResult(_IN_DOUBT.format(why=found.why, bar=bar), is_error=True)
         return Answered(told, "cancelled", "uncertain")
 
+    def _known(self, found: Recorded) -> Answered:
+        """The answer of a write that was made before, by this call or for another one."""
+        result = found.result
+        if found.source and not self.plain:
+            note = _MADE_BEFORE.format(source=found.source)
+            result = replace(result, text=f"{note}\n{result.text}")
+        return Answered(
+            result, stored=found.stored, counts=not found.source, reused_from=found.source,
+            args=found.arguments,
+        )  # fmt: skip
+
     async def _in_doubt(
-        self, call: PlannedCall, args: dict[str, Any], doubt: Doubt, course: Course
+        self, call: PendingCall, args: dict[str, Any], doubt: Doubt, status: CallStatus
     ) -> CallRecord | _Waiting:
         """A call that may have been made: a human decides, or nobody repeats it."""
+        args = doubt.arguments(args)
         if not self.scope.can_ask:
             text = _UNCERTAIN.format(why=doubt.why)
             refused = Answered(ToolResult(text, is_error=True), "cancelled", "uncertain")
-            return ended(call, args, refused, course)
-        why = {"reason": "it may have run already", "form": {}, "uncertain": doubt.why}
-        return await self._wait(call, args, course, why)
+            return ended(call, args, refused, status)
+        return await self._wait(call, args, status, doubt.told())
 
     async def _wait(
-        self, call: PlannedCall, args: dict[str, Any], course: Course, why: Mapping[str, Any]
+        self, call: PendingCall, args: dict[str, Any], status: CallStatus, why: Mapping[str, Any]
     ) -> _Waiting:
         """Leave a call to a human; each question has a key of its own."""
         self.held = True
-        course.to("awaiting_approval", reason="uncertain" if why["uncertain"] else why["reason"])
-        asked = cast("PlannedCall", {
-            **call, **why, "args": args, "action": "ask", "doubts": call.get("doubts", 0) + 1,
-            "expires_at": None, "status": course.status,
-        })  # fmt: skip
+        status.to("awaiting_approval", reason="uncertain" if why["uncertain"] else why["reason"])
+        asked = waiting(call, args, why)
         await tell_waiting(self.scope, asked)
         return _Waiting(asked)
 
     async def _once_allowed(
-        self, call: PlannedCall, ready: Ready, course: Course
+        self, call: PendingCall, ready: Ready, status: CallStatus
     ) -> Answered | Doubt:
         """Answer a call that goes round in circles or is known, make every other."""
         exempt = ready.tool.polls or call.get("uncertain") or call.get("form")
         circle = None if exempt else repeats(
-            self.history, call["name"], ready.args, again=ready.again
+            self.history, call["name"], ready.args, again=ready.again, content=self._content
         )  # fmt: skip
         if circle is not None:
             told = ToolResult(circle.text, is_error=True)
@@ -237,61 +258,70 @@ class _Run:
                 known = use.known
                 result = known.result if self.plain else known.reused()
                 return Answered(result, stored=known.stored, reused_from=known.id)
-            answer = await self._paid(call, ready, course)
+            answer = await self._paid(call, ready, status)
             if isinstance(answer, Answered):
                 use.keep(call["id"], answer.result, answer.stored)
                 if answer.reason == "uncertain":
                     use.unsettled()
             return answer
 
-    async def _paid(self, call: PlannedCall, ready: Ready, course: Course) -> Answered | Doubt:
+    def _content(self, name: str, arguments: Mapping[str, Any]) -> str:
+        tool = self.settling.gate.catalog.find(name)
+        return tool.content(arguments) if tool else canonical(arguments)
+
+    async def _paid(self, call: PendingCall, ready: Ready, status: CallStatus) -> Answered | Doubt:
         if not self.scope.budget.reserve_tool_calls(1):
             spent = Answered(ToolResult(_SPENT, is_error=True), "error")
             if ready.tool.read_only:
                 return spent
-            return await self._unrunnable(call, ready.args, _SPENT) or spent
+            return await self._past(call, ready.args, _SPENT) or spent
         if ready.tool.read_only:
-            return await self._made(call, ready, course)
-        return await self._written(call, ready, course)
+            return await self._made(call, ready, status, self._intent(call, ready.args).key)
+        return await self._written(call, ready, status)
 
-    async def _written(self, call: PlannedCall, ready: Ready, course: Course) -> Answered | Doubt:
+    async def _written(
+        self, call: PendingCall, ready: Ready, status: CallStatus
+    ) -> Answered | Doubt:
         """Make a write between its two lines in the journal."""
-        key = self.book.key(call, ready)
-        with self.book.under_way(key):
-            # A parked call goes on under the row that it was begun with.
-            parked = self.toolbox.is_parked(key.idempotency_key)
-            found = None if parked else await self.book.claim(call, ready)
-            if isinstance(found, Doubt):
-                return found
-            if isinstance(found, Recorded):
-                return Answered(found.result, stored=found.stored, counts=True)
+        intent = self._intent(call, ready.args)
+        with self.scope.journal.under_way(self.book.thread, intent):
+            row = await self._parked(call, intent) or await self.book.begin(call, intent)
+            if isinstance(row, Doubt):
+                return row
+            if isinstance(row, Recorded):
+                return self._known(row)
             self.wrote = True
+            sent = replace(ready, args=dict(row.arguments))  # what is sent again is sent as it was
             try:
-                answer = await self._made(call, ready, course)
+                answer = await self._made(call, sent, status, row.key)
             except Asked:
                 raise  # the row stays claimed: after a crash the call is in doubt
-            except BaseException as error:  # whatever cuts it off, the call may have taken effect
+            except GraphBubbleUp:
                 # A pause by a hook comes after the tool has done its work: not begun anew.
-                asked = isinstance(error, GraphBubbleUp) and not course.returned
-                # A human's word on a call in doubt is good for one send: left as claimed, the row
-                # asks for another.
-                if asked or not call.get("uncertain"):
-                    await self.book.doubt(key, paused=asked)
-                raise
+                if not status.returned:
+                    await self.book.pause(row)
+                raise  # whatever else cuts it off, the call may have taken effect: it stays claimed
             ambiguous = answer.reason == "uncertain"
-            await self.book.end(key, answer.result, answer.stored, ambiguous=ambiguous)
+            await self.book.end(row, answer.result, answer.stored, ambiguous=ambiguous)
             return answer
 
-    async def _made(self, call: PlannedCall, ready: Ready, course: Course) -> Answered:
+    async def _parked(self, call: PendingCall, intent: Intent) -> Row | None:
+        """The row of a call that waits for its server's question to be answered: it goes on."""
+        row = await self.book.own(intent) if call.get("form") else None
+        return row if row and self.toolbox.is_parked(row.key) else None
+
+    async def _made(
+        self, call: PendingCall, ready: Ready, status: CallStatus, key: str
+    ) -> Answered:
         """Call the tool; what it gave is shown to the hooks and cut to size."""
-        course.run(ready.args)
+        status.run(ready.args)
         began, tool, cap = time.monotonic(), ready.tool, self.scope.context.result_cap
         deadline = deadline_of(call, tool, self.scope.context)
         if tool is READER:
             made, stored = await run_once(tool, self.results.read(ready.args, cap), deadline), ""
         else:
-            made = await run_once(tool, self._sent(call, ready), deadline)
-            course.returned = True
+            made = await run_once(tool, self._sent(call, ready, key), deadline)
+            status.returned = True
             result = await self._hooked(call, ready, made)
             result, stored = await self.results.shorten(result, cap)
             made = replace(made, result=result)
@@ -302,15 +332,16 @@ class _Run:
             ran=True,
             counts=True,
             seconds=time.monotonic() - began,
+            args=ready.args,
         )
 
-    async def _sent(self, call: PlannedCall, ready: Ready) -> Any:
+    async def _sent(self, call: PendingCall, ready: Ready, key: str) -> Any:
         tool = ready.tool
         about = {
             "loopwright/thread": self.scope.thread,
             "loopwright/task": call["task"],
             "loopwright/call": call["id"],
-            "loopwright/idempotency_key": self.book.key(call, ready).idempotency_key,
+            "loopwright/idempotency_key": key,
         }
         if tool.tool is None:
             return await self.toolbox.call_server(
@@ -324,7 +355,7 @@ class _Run:
             store=self.scope.store, write=lambda value: self.scope.emit({**told, "value": value}),
         )  # fmt: skip
 
-    async def _hooked(self, call: PlannedCall, ready: Ready, made: Ended) -> ToolResult:
+    async def _hooked(self, call: PendingCall, ready: Ready, made: Ended) -> ToolResult:
         original = call.get("tail_of", "")
         tail: TailCall | None = None if original else partial(self._tail, call)
         return await after_tool(
@@ -332,21 +363,22 @@ class _Run:
             original=original,
         )  # fmt: skip
 
-    async def _tail(self, call: PlannedCall, name: str, args: dict[str, Any]) -> ToolResult:
+    async def _tail(self, call: PendingCall, name: str, args: dict[str, Any]) -> ToolResult:
         """The call a hook wants right after another one, if policy allows it without a question."""
         tool = self.settling.gate.catalog.find(name)
-        tail = cast("PlannedCall", {
+        tail = cast("PendingCall", {
             **call, "id": f"{call['id']}.tail", "name": name, "args": args, "action": "allow",
-            "server": tool.server if tool else None, "uncertain": "", "tail_of": call["name"],
+            "server": tool.server if tool else None, "uncertain": "", "doubted": [],
+            "tail_of": call["name"], "intent": f"{call.get('intent')}.tail", "before": [],
         })  # fmt: skip
         step = await self.settling.settle_tail(tail)
         if isinstance(step, Settled):
             return failure(f"A hook asked for {name} after this call, but: {step.text}")
         if not step.tool.read_only:
             self.memory.written(step.tool.server)
-        course = Course(tail, self.scope.emit, "scheduled")
-        answer = await self._paid(tail, step, course)
+        status = CallStatus(tail, self.scope.emit, "scheduled")
+        answer = await self._paid(tail, step, status)
         if isinstance(answer, Doubt):
             return failure(f"A hook asked for {name} after this call, but {answer.why}")
-        ended(tail, step.args, answer, course)
+        ended(tail, step.args, answer, status)
         return answer.result

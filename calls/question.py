@@ -21,6 +21,11 @@ _UNCERTAIN: Final = (
     "so look for yourself before you answer: approve runs it again, respond says that it ran and "
     "gives its result, reject gives it up."
 )
+_OTHER: Final = (
+    "The call of {name}{where} waits: {why}. Look for yourself before you answer: approve runs "
+    "this call, whatever became of that one; respond says that the earlier one ran and stands for "
+    "this one, and gives its result; reject gives both up."
+)
 
 
 def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
@@ -173,7 +178,8 @@ def _proposed(call: Mapping[str, Any]) -> str:
 
 
 def _in_doubt(call: Mapping[str, Any]) -> str:
-    words = _UNCERTAIN.format(name=call["name"], where=_where(call), why=call["uncertain"])
+    text = _OTHER if call.get("other") else _UNCERTAIN
+    words = text.format(name=call["name"], where=_where(call), why=call["uncertain"])
     return f"{words}\n\n{_arguments(call)}"
 
 

@@ -10,7 +10,7 @@ from ..state.calling import HOOK_STOP, stopped_by
 from ..state.session import Emit
 from ..state.told import say
 from ..tools.catalog import CatalogTool
-from .gate import Gate, PlannedCall
+from .gate import Gate, PendingCall
 from .policy import NOT_INTERACTIVE
 from .results import ToolResult, failure
 
@@ -23,8 +23,8 @@ _RESPONSE_KEYS: Final = frozenset(
 
 
 async def before_tools(
-    planned: Sequence[PlannedCall], gate: Gate, hooks: Hooks, *, emit: Emit | None = None
-) -> list[PlannedCall]:
+    planned: Sequence[PendingCall], gate: Gate, hooks: Hooks, *, emit: Emit | None = None
+) -> list[PendingCall]:
     """Let the BeforeTool hooks speak of each call whose arguments are sound.
 
     What they changed is judged by the gate, as what the model wrote was.
@@ -43,13 +43,13 @@ async def before_tools(
     return [call if call["action"] == "error" else _with(call, denied) for call in calls]
 
 
-def _with(call: PlannedCall, changed: Mapping[str, Any]) -> PlannedCall:
-    return cast("PlannedCall", {**call, **changed})
+def _with(call: PendingCall, changed: Mapping[str, Any]) -> PendingCall:
+    return cast("PendingCall", {**call, **changed})
 
 
 async def _before_tool(
-    call: PlannedCall, gate: Gate, hooks: Hooks, emit: Emit | None
-) -> PlannedCall:
+    call: PendingCall, gate: Gate, hooks: Hooks, emit: Emit | None
+) -> PendingCall:
     tool = gate.catalog.find(call["name"], call["server"])
     if call["action"] == "error" or tool is None:
         return call
@@ -67,7 +67,7 @@ async def _before_tool(
     return _asking(call, verdict, gate) if verdict.ask else call
 
 
-def _asking(call: PlannedCall, verdict: Verdict, gate: Gate) -> PlannedCall:
+def _asking(call: PendingCall, verdict: Verdict, gate: Gate) -> PendingCall:
     if not gate.can_ask:
         return _with(call, {"action": "deny", "reason": NOT_INTERACTIVE})
     before = call["reason"] if call["action"] == "ask" else ""

@@ -16,7 +16,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
 from ..state.errors import DatabaseError
-from .journal import Journal
+from .journal_sql import SqlJournal
+from .journal_tables import Tables
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 
@@ -43,7 +44,7 @@ class Durability(AbstractContextManager["Durability"]):
     url: str
     checkpointer: BaseCheckpointSaver[Any]
     store: BaseStore
-    journal: Journal
+    journal: SqlJournal
     thread_ids: Callable[[], Iterable[str]] = field(repr=False)
     closers: tuple[Callable[[], None], ...] = field(default=(), repr=False)
 
@@ -85,7 +86,7 @@ class LateDatabase:
 
     def __init__(self, url: str) -> None:
         """Remember the URL; a wrong one raises DatabaseError with the first use."""
-        self.journal = Journal(lambda: self._open().journal.tables(), durable=":memory:" not in url)
+        self.journal = SqlJournal(self._tables, durable=":memory:" not in url)
         self._url = url
         self._opened: Durability | None = None
         self._lock = threading.Lock()
@@ -99,6 +100,9 @@ class LateDatabase:
         self.journal.close()
         if self._opened is not None:
             self._opened.close()
+
+    def _tables(self) -> Tables:
+        return self._open().journal.tables()
 
     def _open(self) -> Durability:
         with self._lock:

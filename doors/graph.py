@@ -7,7 +7,15 @@ durable.
 
 import asyncio
 import difflib
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
@@ -25,6 +33,7 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
 from ..state.errors import SettingsError, StateKeyError, ThreadNotFound
+from ..state.journal import Fence
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
 from ..state.session import OpenSession
@@ -35,6 +44,8 @@ from .head import CUT_OFF, Head, without_answered
 from .locks import LockedBy
 from .run import Run
 from .savers import lend, with_async, with_async_store
+
+Fenced = Callable[[str], Awaitable[Fence | None]]
 
 
 def _unknown(node: str, key: str, known: list[str]) -> str:
@@ -67,12 +78,15 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         locked_by: gives the saver by whose rules threads are locked, where it is not the one
             that saves them; called in a worker thread.
         session: what is put around each run of the whole graph, if anything.
+        fenced: takes the name that a run has locked, and gives what its claims of writes must
+            show; None where no other process could have locked it.
     """
 
     writes: Callable[[], bool] = staticmethod(lambda: False)
     scratch: tuple[str, ...] = ()
     locked_by: LockedBy | None = None
     session: OpenSession | None = None
+    fenced: Fenced | None = None
 
     def add_node(self, node: Any, action: Any = None, **options: Any) -> Self:
         """Add a node; see LangGraph, which drops a key that the state does not have.
@@ -238,6 +252,8 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         configurable = self._configurable(config)
         run = Run(input, config, options, configurable, self._saver(configurable))
         async with run.hold(self.ours.locked_by) as held:
+            if held is not None and self.ours.fenced is not None and self.ours.writes():
+                run = run.fenced(await self.ours.fenced(run.locked))
             if run.nested:
                 await self._check_inner(run)
             else:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..state.errors import DatabaseError
 from .durability import BUSY_SECONDS, THREADS_SQL, Durability, cause_of, patiently, without_password
-from .journal import Journal
+from .journal_sql import SqlJournal
 from .journal_tables import PostgresTables, Tables
 from .savers import ThreadedSaver
 
@@ -104,10 +104,10 @@ def _opened(shown: str, pool: Any, saver: Any, store: Any, tables: Tables) -> Du
     with pool.connection() as connection:
         # Existing tables are not touched by setup; no row is enough to ask for the right to write.
         connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")
-    journal = Journal(lambda: tables, durable=True)
+    journal = SqlJournal(lambda: tables, durable=True)
     return Durability(
         url=shown,
-        checkpointer=ThreadedSaver(saver, journal.forget_now),
+        checkpointer=ThreadedSaver(saver, journal.forget),
         store=store,
         journal=journal,
         thread_ids=partial(_thread_ids, pool),

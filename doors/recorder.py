@@ -12,6 +12,7 @@ from ..state import journal as intents
 from ..state.canonical import storable_json
 from ..state.errors import DatabaseError
 from ..state.journal import Change, End, Fence, Intent, Journal, Row, Verdict, Word
+from .journal_memory import MemoryJournal
 
 T = TypeVar("T")
 
@@ -35,9 +36,9 @@ a claimed row of any other is a crash's."""
 class Recorder:
     """A journal and what a process remembers beside it; safe to use from any event loop."""
 
-    def __init__(self, journal: Journal) -> None:
-        """Use this journal; others may use it too."""
-        self.journal = journal
+    def __init__(self, journal: Journal | None = None) -> None:
+        """Use this journal, as others may; without one, one in memory."""
+        self.journal = journal or MemoryJournal()
         self._begun: dict[tuple[str, str], int] = {}
         self._own: set[tuple[str, str]] = set()
 
@@ -101,6 +102,7 @@ class Recorder:
         place: str,
         keeps: Callable[[Row], bool],
         nested: bool = True,
+        back: bool = False,
         ended: bool = False,
         told: bool = False,
         fence: Fence | None = None,
@@ -115,6 +117,7 @@ class Recorder:
             place: Of the graph; rows of other places are not touched.
             keeps: Whether a row stays with a living step.
             nested: Whether the graphs inside it belong to its place.
+            back: See there.
             ended: See there.
             told: See there.
             fence: Of the run.
@@ -131,15 +134,25 @@ class Recorder:
             inside = nested and (not place or row.place.startswith(f"{place}|"))
             return row.name not in beside and (row.place == place or inside)
 
-        work = partial(intents.release, keeps=keeps, within=within, ended=ended, told=told)
+        work = partial(
+            intents.release, keeps=keeps, within=within, back=back, ended=ended, told=told
+        )
         return await _to_the_end(partial(self.journal.transact, thread, work, fence=fence))
 
     async def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
         """Rows of a thread, oldest first; of the closed ones only those of these names."""
         return await _to_the_end(partial(self.journal.rows, thread, names))
 
-    async def raise_fence(self, name: str) -> Fence:
-        """Keep out the runs before."""
+    async def uncertain(self, thread: str) -> list[dict[str, Any]]:
+        """The calls of which nobody knows whether they took effect, as an outcome lists them."""
+        busy = {name for at, _, name in tuple(_under_way) if at == thread}
+        rows = await self.rows(thread)
+        return intents.uncertain_calls(row for row in rows if row.name not in busy)
+
+    async def fenced(self, name: str) -> Fence | None:
+        """Keep out the runs before; None where no other process could have locked the name."""
+        if not self.durable:
+            return None
         return await _to_the_end(partial(self.journal.raise_fence, name))
 
     async def grant(self, thread: str, grant: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, Interrupt
 
+from ..state.journal import FENCE_KEY, Fence
 from ..state.session import SESSION_KEY, OpenSession
 from . import langgraph_keys as keys
 from .head import Head, all_places, open_questions
@@ -84,6 +85,16 @@ class Run:
             return nullcontext()
         place = str(self.configurable.get("checkpoint_ns", ""))
         return thread_lock(locked_by or self.saver, self.thread, place)
+
+    @property
+    def locked(self) -> str:
+        """What `hold` locks, as one name."""
+        place = str(self.configurable.get("checkpoint_ns", "")) if self.nested else ""
+        return f"{self.thread}\n{place}" if place else self.thread
+
+    def fenced(self, fence: Fence | None) -> "Run":
+        """The run, telling its nodes and the graphs inside it what its claims must show."""
+        return self._telling(FENCE_KEY, fence)
 
     def held(self) -> "Run":
         """The run, telling the graphs inside it that its thread is held."""

@@ -19,7 +19,7 @@ from langgraph.store.sqlite import SqliteStore
 
 from ..state.errors import DatabaseError
 from .durability import BUSY_SECONDS, THREADS_SQL, Durability, cause_of, patiently, refused
-from .journal import Journal
+from .journal_sql import SqlJournal
 from .journal_tables import SqliteTables, Tables, unusable
 from .savers import ThreadedSaver, ThreadedStore
 
@@ -104,10 +104,10 @@ def _opened(
     for_store.execute("COMMIT")
     for setup in (saver.setup, store.setup):
         patiently(setup, _race)
-    journal = Journal(partial(_created, tables, path), durable=path != ":memory:")
+    journal = SqlJournal(partial(_created, tables, path), durable=path != ":memory:")
     return Durability(
         url=url,
-        checkpointer=ThreadedSaver(saver, journal.forget_now),
+        checkpointer=ThreadedSaver(saver, journal.forget),
         store=ThreadedStore(store),
         journal=journal,
         thread_ids=partial(_thread_ids, saver),

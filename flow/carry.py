@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ..state.canonical import canonical
+from ..state.evidence import call_id
 from ..state.flow import FlowStep, was_made
 from ..state.plan import free_id
 from .order import in_plan_order, prints
 from .references import GLOBAL, references_in, renamed
-from .sent import Sent, same_when_sent
 
 _SHOWN: Final = 200
 _BEFORE: Final = 40
@@ -34,22 +34,20 @@ def adopt(
     old_variables: Mapping[str, Any],
     rounds: Mapping[str, int],
     reads: Collection[str] = (),
-    sent_before: Mapping[str, Any] | None = None,
-    sent: Sent = lambda _, arguments: arguments,
+    revision: str = "",
 ) -> list[FlowStep]:
     """A sound plan's steps in place of the old ones, with what is done carried over.
 
     A finished step stays finished where the new plan makes the same call of the same things, under
-    whatever id or spelling (see `same_when_sent`): its result moves there. One that the new plan
-    leaves out is kept in front; it gives its id to a new step that wants it, and takes another.
-    Other old steps go. A new step may refer to a finished one by its old id. Calls are counted on
-    where an id was used before, so evidence ids stay unambiguous.
+    whatever id: its result moves there. One that the new plan leaves out is kept in front; it gives
+    its id to a new step that wants it, and takes another. Other old steps go. A new step may refer
+    to a finished one by its old id. Calls are counted on where an id was used before, so evidence
+    ids stay unambiguous.
 
     A finished read that the new plan places behind an unfinished step is made again, and its first
-    result goes, unless it is referred to: the world may be another by then. A write is not,
-    wherever it is placed; nor is one whose result failed the check of the old plan: that result is
-    held against the new one's. A write without a call of its own is not found again: it gave its
-    result to another step, which stands for it.
+    result goes, unless it is referred to: the world may be another by then. A write is not: each
+    step of a write says under which names it may have been made for this plan's elders, so that
+    the journal finds it (`claims`). There it is also found however else it is spelled.
 
     Args:
         steps: The new plan's, as `steps_of` makes them.
@@ -58,8 +56,7 @@ def adopt(
         old_variables: Those of the plan before.
         rounds: Step id to the highest round that evidence names, also of steps that went.
         reads: Names of the tools that change nothing.
-        sent_before: Step id to the arguments that its call was made with.
-        sent: Spells arguments as they are sent.
+        revision: Begins the journal's names of the calls of the plan before.
     """
     if not old:
         return [_begun(step, None, rounds.get(step["id"], 0)) for step in steps]
@@ -68,11 +65,8 @@ def adopt(
     before = prints(old, old_variables)
     now = prints(steps, variables, {s["id"]: before[s["id"]] for s in done if s["id"] not in ids})
     called = [step for step in old if step["status"] == "completed" or was_made(step)]
-    findable = [step for step in called if step.get("evidence") or not step["changes"]]
-    pairs = _same_calls(steps, findable, now, before)
-    pairs |= same_when_sent(
-        steps, findable, pairs, variables=variables, made=sent_before or {}, sent=sent
-    )
+    pairs = _same_calls(steps, called, now, before)
+    elders = _same_calls(steps, old, now, before, found=pairs)
     carried = _still_good(pairs, steps, reads)
     homes = {step["id"]: name for name, step in carried.items()}
     again = {step["id"] for step in pairs.values()}
@@ -81,15 +75,28 @@ def adopt(
     homes |= _names_for(left_out, ids, taken={*ids, *rounds, *(step["id"] for step in called)})
     names = {name: home for name, home in homes.items() if name not in {home, *ids}}
     earlier = {step["id"]: step for step in old}
-    adopted = [_kept(step, homes, before[step["id"]]) for step in left_out]
+    adopted = [_kept(step, homes, before[step["id"]], _claims(step, revision)) for step in left_out]
     for step in steps:
         name, fresh = step["id"], _renamed(step, names)
         if name in carried:
-            adopted.append(_finished(fresh, carried[name], now[name], rounds.get(name, 0)))
+            fresh = _finished(fresh, carried[name], now[name], rounds.get(name, 0))
         else:
             same = now[name] == before.get(name)
-            adopted.append(_begun(fresh, earlier.get(name), rounds.get(name, 0), same=same))
+            fresh = _begun(fresh, earlier.get(name), rounds.get(name, 0), same=same)
+        adopted.append({**fresh, "claims": _claims(elders.get(name), revision)})
     return adopted
+
+
+def _claims(elder: FlowStep | None, revision: str) -> list[str]:
+    """The names under which a step may have been made for the plans before."""
+    if elder is None or not (elder["changes"] and revision):
+        return []
+    return [*elder["claims"], *(call_name(revision, elder, more) for more in (0, 1))]
+
+
+def call_name(revision: str, step: FlowStep, more: int = 1) -> str:
+    """The name in the journal of a step's next call in a plan, or of its last one."""
+    return f"{revision}.{call_id(step['id'], step['rounds'] + more)}"
 
 
 def _still_good(
@@ -121,7 +128,7 @@ def _names_for(
     return names
 
 
-def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str) -> FlowStep:
+def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str, claims: list[str]) -> FlowStep:
     """A step that the new plan leaves out; what it was made from goes by its new ids.
 
     One whose result failed its check did change the world: it is told, and found if planned again.
@@ -131,6 +138,7 @@ def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str) -> FlowStep:
         **step,
         "status": "skipped" if was_made(step) else step["status"],
         "spare": step["changes"],
+        "claims": claims,
         "id": homes[step["id"]],
         "arguments": renamed(step["arguments"], homes),
         "depends_on": before,
@@ -184,20 +192,23 @@ def _same_calls(
     old: Sequence[FlowStep],
     new_prints: Mapping[str, str],
     old_prints: Mapping[str, str],
+    *,
+    found: Mapping[str, FlowStep] | None = None,
 ) -> dict[str, FlowStep]:
     """The old step that makes the same call, by the new one's id: one to one, by like ids first.
 
     Of two steps that make the same call, each must be made from the very results that the new
-    step refers to.
+    step refers to. Pairs that were found already stand.
     """
     roots = {step["id"]: _roots(step) for step in new}
     left: dict[tuple[str, frozenset[str]], dict[str, FlowStep]] = defaultdict(dict)
     known = {step["id"] for step in old}
-    for step in old:
+    pairs = dict(found or {})
+    taken = {step["id"] for step in pairs.values()}
+    for step in (step for step in old if step["id"] not in taken):
         # A root that is gone, because a crash came before it was saved, is "" as well.
         came_from = frozenset(root if root in known else "" for root in _roots(step))
         left[old_prints[step["id"]], came_from][step["id"]] = step
-    pairs: dict[str, FlowStep] = {}
     for alike in (True, False):
         for step in in_plan_order(new):
             name = step["id"]

@@ -76,6 +76,7 @@ def _step(step: PlanStep, name: str, depends_on: list[str]) -> FlowStep:
         "timeout": step.timeout,
         "expected_output": step.expected_output,
         "spare": False,
+        "claims": [],
         "failure": "",
         "shape": "",
         "value": None,

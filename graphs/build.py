@@ -18,7 +18,7 @@ from ..calls.policy import PolicyLike
 from ..calls.toolbox import Toolbox
 from ..doors.durability import Durability
 from ..doors.graph import LoopBuilder, LoopGraph
-from ..doors.journal import Journal, memory_journal
+from ..doors.recorder import Recorder
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, sessions
 from ..models.choice import Models
@@ -26,6 +26,7 @@ from ..nodes.parts import Parts
 from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context
 from ..state.errors import SettingsError
+from ..state.journal import Journal
 from ..state.loop import LoopInput, LoopOutput
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -147,7 +148,7 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
         toolbox=toolbox,
         prompts=options.get("prompts") or PromptManager(),
         hooks=Hooks(options.get("hooks", ())),
-        journal=journal or memory_journal(),
+        journal=Recorder(journal),
         name=options.get("name", ""),
     )
 
@@ -160,4 +161,5 @@ def outer_builder(
     builder.writes = parts.toolbox.has_writes
     builder.locked_by = parts.locked_by
     builder.session = sessions(parts.hooks)
+    builder.fenced = parts.journal.fenced
     return builder

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..calls.toolbox import Toolbox
 from ..doors.durability import LateDatabase
+from ..doors.recorder import Recorder
 from ..nodes.parts import Parts
 from ..state.errors import SettingsError
 from ..tools.catalog import Catalog
@@ -49,7 +50,7 @@ def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
     if not url:
         return parts
     database = _database(url)
-    return replace(parts, journal=database.journal, locked_by=database.saver)
+    return replace(parts, journal=Recorder(database.journal), locked_by=database.saver)
 
 
 @cache

@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
-from ..calls.gate import Gate, PlannedCall, decision_key, undecided
+from ..calls.gate import Gate, PendingCall, decision_key, undecided
 from ..calls.grants import Grant, grant
 from ..calls.opening import released
 from ..calls.question import decided, misplaced, objection_to, question
@@ -61,7 +61,7 @@ async def _gate(state: CallState, runtime: Runtime[Context], parts: Parts) -> Ga
 
 
 def _spared(
-    calls: Sequence[PlannedCall], approved: PlannedCall, given: Grant, gate: Gate
-) -> list[PlannedCall]:
+    calls: Sequence[PendingCall], approved: PendingCall, given: Grant, gate: Gate
+) -> list[PendingCall]:
     """The calls of the message, without the questions that this approval has answered too."""
     return [c if c["id"] == approved["id"] else released(c, gate, [given]) for c in calls]

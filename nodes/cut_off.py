@@ -4,9 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from ..calls.call_journal import paused
-from ..doors.journal import CallRow
 from ..state.evidence import UNCERTAIN, Evidence, merge_records
+from ..state.journal import Row
 from ..state.outcome import Outcome
 from ..state.plan import Task, merge_tasks
 from ..state.told import say
@@ -29,19 +28,10 @@ class _Worked(Protocol):
 
 
 class TakenUp(NamedTuple):
-    """What a new turn goes on with.
-
-    Attributes:
-        tasks: Of the turn before, with how they ended.
-        evidence: Its calls, with those that only the journal tells of.
-        known: Ids of the calls whose ends the state told.
-        rows: All its calls in the journal, oldest first.
-    """
+    """What a new turn goes on with: the turn before's tasks with how they ended, and its calls."""
 
     tasks: list[Task]
     evidence: list[Evidence]
-    known: frozenset[str]
-    rows: list[CallRow]
 
 
 async def taken_up(
@@ -50,7 +40,10 @@ async def taken_up(
     """What a new turn goes on with; None where it begins from nothing.
 
     Where the same request goes on that is all there is. Of another request it is what was done
-    for it, if it never came to its outcome.
+    for it, if it never came to its outcome. Tasks that ended inside the step under way count as
+    ended. Of the others the journal tells which calls changed the world: they are evidence, the
+    task says so to whoever goes on, and whoever would make one again takes its result. What a turn
+    that ended has written matches nothing any more.
 
     Args:
         scope: The run, and the turn before.
@@ -58,63 +51,47 @@ async def taken_up(
         ended: What ended inside the step that was under way, as `todos` and `evidence`.
         same_request: The new turn takes up the request of the one before.
     """
-    cut_off = bool(state.turn) and state.outcome is None
-    if not (same_request or cut_off):
+    if not state.turn:
         return None
-    before = await _done_before(scope, state, ended)
-    completed = any(task["status"] == "completed" for task in before.tasks)
-    return before if same_request or before.evidence or completed else None
-
-
-async def _done_before(scope: RunScope, state: _Worked, ended: Mapping[str, Any]) -> TakenUp:
-    """Tasks and evidence of a turn that was cut off, with what its state does not know yet.
-
-    Tasks that ended inside the step under way count as ended. Of the others the journal tells
-    which calls changed the world: they are evidence, and the task says so to whoever goes on.
-    """
+    goes_on = same_request or state.outcome is None
     tasks = merge_tasks(list(state.todos), [ended["todos"]])
+    done = {task["id"] for task in tasks if goes_on and task["status"] == "completed"}
+    rows = await scope.journal.release(
+        scope.journaled, turn=scope.turn, place=scope.place, ended=not goes_on, told=not goes_on,
+        keeps=lambda row: row.task in done, fence=scope.fence,
+    )  # fmt: skip
+    if not goes_on:
+        return None
     evidence = merge_records(state.evidence, [ended["evidence"]])
-    known = frozenset(record["id"] for record in evidence)
-    await scope.journal.at_rest(scope.thread, scope.turn)
-    rows = await scope.journal.rows(scope.thread, turn=scope.turn)
-    news = [row for row in rows if row.key.call not in known and not paused(row)]
+    known = {record["id"] for record in evidence}
+    news = [row for row in rows if row.turn == scope.turn and row.call not in known]
     told = [_told(task, news) for task in tasks]
-    return TakenUp(told, [*evidence, *map(_as_evidence, news)], known, rows)
+    before = TakenUp(told, [*evidence, *map(evidence_of, news)])
+    return before if same_request or before.evidence or done else None
 
 
-def _as_evidence(row: CallRow) -> Evidence:
-    result = row.result or {}
+def evidence_of(row: Row) -> Evidence:
+    """A write as evidence, from its row: it has ended, or nobody knows."""
     record = Evidence(
-        id=row.key.call,
-        task=task_of(row),
-        call_id="",
-        tool=row.tool,
-        arguments=row.arguments,
-        status={"finished": "success", "failed": "error"}.get(row.state, "cancelled"),
-        result=str(result.get("text", "")),
-        seconds=0.0,
-    )
-    if row.state in ("finished", "failed"):
+        id=row.call, task=row.task, call_id="", tool=row.tool, arguments=dict(row.arguments),
+        status="success", result=str((row.result or {}).get("text", "")), seconds=0.0,
+    )  # fmt: skip
+    if not row.in_doubt:
         return record
-    in_doubt = Evidence(reason=UNCERTAIN, result=say("cut_off_before_result"))
+    in_doubt = Evidence(status="cancelled", reason=UNCERTAIN, result=say("cut_off_before_result"))
     return record | in_doubt | (Evidence(server=row.server) if row.server else Evidence())
 
 
-def _told(task: Task, rows: Sequence[CallRow]) -> Task:
+def _told(task: Task, rows: Sequence[Row]) -> Task:
     """An unfinished task says which calls were made for it already."""
-    made = [_sentence(row) for row in rows if task_of(row) == task["id"]]
+    made = [_sentence(row) for row in rows if row.task == task["id"]]
     if not made or task["status"] == "completed":
         return task
     return {**task, "feedback": say("before_the_cut", calls="; ".join(made))}
 
 
-def _sentence(row: CallRow) -> str:
-    call = f"{row.tool}({json.dumps(row.arguments, ensure_ascii=False)[:_SHOWN]})"
-    if row.state not in ("finished", "failed"):
+def _sentence(row: Row) -> str:
+    call = f"{row.tool}({json.dumps(dict(row.arguments), ensure_ascii=False)[:_SHOWN]})"
+    if row.in_doubt:
         return say("began_call", call=call)
     return say("called_before", call=call, result=str((row.result or {}).get("text", ""))[:_SHOWN])
-
-
-def task_of(row: CallRow) -> str:
-    """The task, or the step of a plan, that a call was made for."""
-    return row.key.call.rsplit(".", 2)[0]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from ..calls.toolbox import Toolbox
-from ..doors.journal import Journal, memory_journal
 from ..doors.locks import LockedBy
+from ..doors.recorder import Recorder
 from ..hooks.registry import Hooks
 from ..models.choice import Models
 from ..prompts.prompt_manager import PromptManager
@@ -23,7 +23,7 @@ class Parts:
     toolbox: Toolbox = field(default_factory=Toolbox)
     prompts: PromptManager = field(default_factory=PromptManager)
     hooks: Hooks = field(default_factory=Hooks)
-    journal: Journal = field(default_factory=memory_journal)
+    journal: Recorder = field(default_factory=Recorder)
     locked_by: LockedBy | None = None
     """Gives the saver by whose rules threads are locked; None where it is the graph's own."""
     name: str = ""

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from typing_extensions import TypedDict
 
-from .canonical import canonical
 from .contracts import VerifierResponse
 from .plan import Task, requested
 from .told import say
@@ -49,23 +48,9 @@ def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) ->
     return list(merged.values())
 
 
-def uncertain_calls(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
-    """The calls of which nobody knows whether they took effect, as an outcome lists them.
-
-    One is settled once the same call is known to have succeeded, or a human gave it up.
-    """
-    in_doubt: dict[str, Evidence] = {}
-    for record in evidence:
-        call = canonical([record["tool"], record["arguments"]])
-        if record.get("reason") == UNCERTAIN:
-            in_doubt[call] = record
-        elif record["status"] == "success" or record.get("reason") == GAVE_UP:
-            in_doubt.pop(call, None)
-    told = ("id", "task", "tool", "server", "arguments")
-    return [
-        {key: value for key, value in record.items() if key in told} | {"why": record["result"]}
-        for record in in_doubt.values()
-    ]
+def call_id(task: str, round_: int, index: int = 0) -> str:
+    """The evidence id of a call: of the model turn `round_` for a task, the call at `index`."""
+    return f"{task}.{round_}.{index}"
 
 
 def left_in_doubt(record: Evidence) -> bool:

@@ -50,7 +50,9 @@ class FlowStep(Task, total=False):
     expected_output: str
     spare: bool
     """A write of an earlier plan that this one does not list: a step that would send the same
-    takes its result instead, and its `evidence`: without that it is not found once more."""
+    takes its result instead, and this one goes."""
+    claims: list[str]
+    """Names in the journal under which its call was, or may have been, made for earlier plans."""
     failure: Failure | Literal[""]
     shape: Literal["text", "json", "value", "stored", ""]
     """Where the result as data is: the `result` text itself, the JSON it spells, `value`, or the

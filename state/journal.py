@@ -15,11 +15,12 @@ I5  A new request may repeat a write of an ended one.
 I6  While a write is in doubt, no other write of the same tool goes out without a human's word.
 """
 
-import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from .told import say
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ class Intent:
     arguments: Mapping[str, Any]
     content: str
     repeatable: bool = False
-    key: str = field(default_factory=lambda: secrets.token_hex(32))
+    key: str
     since: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="microseconds"))
 
 
@@ -133,6 +134,10 @@ class Change(NamedTuple):
     drop: Sequence[str] = ()
 
 
+FENCE_KEY: Final = "__loopwright_fence"
+"""Where a run's config has its fence; LangGraph keeps such keys out of a checkpoint's metadata."""
+
+
 class Fence(NamedTuple):
     """What a run was told when it locked its thread; the next one to lock it is told more."""
 
@@ -140,6 +145,7 @@ class Fence(NamedTuple):
     token: int
 
 
+@runtime_checkable
 class Journal(Protocol):
     """Where intents are kept. Its methods block, and are called from several threads at once.
 
@@ -368,6 +374,7 @@ def release(
     *,
     keeps: Callable[[Row], bool],
     within: Callable[[Row], bool] = lambda _: True,
+    back: bool = False,
     ended: bool = False,
     told: bool = False,
 ) -> tuple[list[Row], Change]:
@@ -377,6 +384,7 @@ def release(
         rows: Of a thread.
         keeps: Whether a row stays.
         within: Whether a row may be touched at all: others are at work beside this run.
+        back: What has finished and stays is spare no longer.
         ended: What has finished belongs to a turn that is over, or its answer is known to all who
             could ask for it again: it is closed.
         told: Doubts were told in the outcome of their turn.
@@ -386,9 +394,13 @@ def release(
     """
     table = {row.name: row for row in rows}
     for row in rows:
-        if row.state != "closed" and within(row) and not keeps(row):
+        if not (_is_open(row) and within(row)):
+            continue
+        if not keeps(row):
             table[row.name] = _released(row, ended=ended, told=told)
-    open_ = [row for row in table.values() if row.state != "closed"]
+        elif back and row.state == "finished":
+            table[row.name] = replace(row, spare=False)
+    open_ = [row for row in table.values() if _is_open(row)]
     return open_, _changed(rows, table)
 
 
@@ -417,11 +429,8 @@ def uncertain_calls(rows: Iterable[Row]) -> list[dict[str, Any]]:
             "tool": row.tool,
             "arguments": dict(row.arguments),
             **({"server": row.server} if row.server else {}),
-            "why": str((row.result or {}).get("text") or _CUT_OFF),
+            "why": str((row.result or {}).get("text") or say("cut_off_under_way")),
         }
         for row in rows
         if row.in_doubt and not row.told
     ]
-
-
-_CUT_OFF = "the run was cut off before its result was known"

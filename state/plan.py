@@ -32,14 +32,22 @@ class Task(TypedDict, total=False):
     """Those since the last user message: the guard counts them."""
     seconds: float
     denied: str
+    gone: bool
+    """Of an update: another task stands for this one."""
 
 
 def merge_tasks(left: list[Task], writes: Sequence[Sequence[Task]]) -> list[Task]:
-    """Batch reducer: tasks by id; known ones are updated field by field, new ones appended."""
+    """Batch reducer: tasks by id; known ones are updated field by field, new ones appended.
+
+    One that is `gone` goes.
+    """
     merged = {task["id"]: task for task in left}
     for write in writes:
         for task in write:
-            merged[task["id"]] = {**merged.get(task["id"], {}), **task}
+            if task.get("gone"):
+                merged.pop(task["id"], None)
+            else:
+                merged[task["id"]] = {**merged.get(task["id"], {}), **task}
     return list(merged.values())
 
 

@@ -7,7 +7,7 @@ from the records whether the model was warned or the step must end.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Literal
@@ -33,6 +33,7 @@ _TEXT_WINDOW: Final = 5_000
 _LONGEST_WORD: Final = 7  # ordinals up to this one are words
 
 _Token = tuple[str, str, str]
+Content = Callable[[str, Mapping[str, Any]], str]
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ def repeats(
     arguments: Mapping[str, Any],
     *,
     again: bool = False,
+    content: Content = lambda _, arguments: canonical(arguments),
 ) -> Repeat | None:
     """Whether a call would repeat a cycle of 1 to 5 calls for the third time or more.
 
@@ -89,17 +91,18 @@ def repeats(
         tool: The name the model used.
         arguments: What the call would run with.
         again: The model asks for a fresh result: only calls that really ran stand against it.
+        content: Tells of a tool's name and arguments what makes two calls the same.
 
     Returns:
         What is repeated; None where the call may run.
     """
     records = [record for record in history if record.get("tool")]
-    key = (tool, canonical(dict(arguments)))
+    key = (tool, content(tool, arguments))
     if again:
         ran = [r for r in records if not (r.get("same_as") or r.get("reused_from"))]
-        if _cycle(_tokens(ran), key) is None:
+        if _cycle(_tokens(ran, content), key) is None:
             return None
-    tokens = _tokens(records)
+    tokens = _tokens(records, content)
     found = _cycle(tokens, key)
     if found is None:
         return None
@@ -138,13 +141,13 @@ def _cycle(tokens: Sequence[_Token], key: tuple[str, str]) -> tuple[int, int] | 
     return None
 
 
-def _tokens(records: Sequence[Evidence]) -> list[_Token]:
+def _tokens(records: Sequence[Evidence], content: Content) -> list[_Token]:
     """The last calls as tool, arguments and result; a result shown again is the one it shows."""
     results = {record["id"]: _shown(record) for record in records}
     return [
         (
             str(record["tool"]),
-            canonical(record["arguments"]),
+            content(str(record["tool"]), record["arguments"]),
             results.get(record.get("same_as", ""), _shown(record)),
         )
         for record in records[-_WINDOW:]

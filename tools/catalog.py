@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 
+from ..state.canonical import canonical
 from ..state.roles import ROLES
+from .arguments import fit
 from .mcp.config import ServerConfig
 from .mcp.servers import Listing
 from .schemas import Schema, one_line, pointed, sanitise
@@ -58,6 +60,15 @@ class CatalogTool:
     def resendable(self) -> bool:
         """Whether running it twice leaves the world as running it once."""
         return self.read_only or self.idempotent
+
+    def content(self, arguments: object) -> str:
+        """What makes two calls the same, however they are spelled: the one definition of it.
+
+        Tool, server and arguments as the tool receives them, with its defaults filled in.
+        """
+        return canonical(
+            [self.original, self.server, _spelled(fit(arguments, self.schema), self.schema)]
+        )
 
     def spec(self) -> dict[str, Any]:
         """The tool in OpenAI's format."""
@@ -144,6 +155,21 @@ class Catalog:
         shared = [known for low, known in lowered.items() if words & set(re.split("[_-]", low))]
         found = list(dict.fromkeys([*(lowered[low] for low in close), *shared]))
         return found[:5] or list(self.tools)[:20]
+
+
+def _spelled(value: Any, schema: object) -> Any:
+    """A value in the one spelling that all ways to write it come to: 3 for 3.0, defaults told."""
+    if isinstance(value, dict):
+        fields = schema.get("properties") if isinstance(schema, Mapping) else None
+        known: Mapping[str, Any] = fields if isinstance(fields, Mapping) else {}
+        usual = {
+            n: f["default"] for n, f in known.items() if isinstance(f, Mapping) and "default" in f
+        }
+        return {name: _spelled(item, known.get(name)) for name, item in (usual | value).items()}
+    if isinstance(value, list):
+        items = schema.get("items") if isinstance(schema, Mapping) else None
+        return [_spelled(item, items) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def build_catalog(python: Sequence[CatalogTool], listings: Sequence[Listing]) -> Catalog:

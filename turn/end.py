@@ -2,21 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.messages import AIMessage
 
 from ..hooks.contract import NOTHING, Verdict
-from ..state.evidence import GAVE_UP
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import signature
 from ..state.outcome import Outcome
 from ..state.told import say
 from .begin import DROPPED
-from .outcome import Facts, called, outcome_of
+from .outcome import Facts, outcome_of
 from .scope import RunScope
-
-_UNKNOWN: Final = "a run was cut off before its result was known"
 
 
 async def end_turn(
@@ -37,7 +34,7 @@ async def end_turn(
     Returns:
         The update. Without an outcome in it the graph goes on.
     """
-    facts = replace(facts, doubts=await _doubts(scope, facts))
+    facts = replace(facts, doubts=await scope.journal.uncertain(scope.journaled))
     outcome = _outcome(scope, state, facts)
     verdict = await _judged(scope, state, outcome)
     update = LoopUpdate(warnings=scope.notes)
@@ -53,22 +50,6 @@ async def end_turn(
         update["messages"] = [last]
     scope.emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
     return update | LoopUpdate(outcome=outcome, should_continue=False)
-
-
-async def _doubts(scope: RunScope, facts: Facts) -> list[dict[str, Any]]:
-    """Calls of earlier turns that may have taken effect, and of which this one knows no more."""
-    rows = await scope.journal.rows(scope.thread, states=("claimed", "uncertain"))
-    settled = {
-        called(record)
-        for record in facts.evidence
-        if record["status"] == "success" or record.get("reason") == GAVE_UP
-    }
-    doubts = [
-        {"id": row.key.call, "tool": row.tool, "arguments": row.arguments, "why": _UNKNOWN}
-        for row in rows
-        if row.key.turn != scope.turn and not (row.result or {}).get("paused")
-    ]
-    return [call for call in doubts if called(call) not in settled]
 
 
 def _outcome(scope: RunScope, state: LoopState, facts: Facts) -> Outcome:

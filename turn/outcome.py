@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..state.evidence import Evidence, uncertain_calls
+from ..state.evidence import Evidence
 from ..state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
 from ..state.plan import Task, requested
 from ..state.repetition import LOOP_DETECTED
@@ -44,7 +44,7 @@ class Facts:
         unmet: What was not done although it was asked for.
         tasks: The tasks or steps, in the order in which they are listed.
         evidence: The calls, and the reports of tasks without calls.
-        doubts: Calls of earlier turns of which nobody knows whether they took effect.
+        doubts: Calls of which nobody knows whether they took effect.
         answer: The words that a model wrote as the answer; "" where none did.
         results: What there is to show where there is no such answer.
         message: Id of the final message.
@@ -70,19 +70,12 @@ class Facts:
         return called or any(task["status"] == "completed" for task in self.tasks)
 
     @property
-    def uncertain(self) -> list[dict[str, Any]]:
-        """The calls of the thread of which nobody knows whether they took effect."""
-        told = {called(call) for call in self.doubts}
-        own = [call for call in uncertain_calls(self.evidence) if called(call) not in told]
-        return [*self.doubts, *own]
-
-    @property
     def end(self) -> tuple[OutcomeStatus, Reason]:
         """Status and reason."""
         complete = self.done and not (self.unmet or self.doubts)
         return decide(
             self.halt, complete=complete, succeeded=self.succeeded, refused=self.refused,
-            uncertain=bool(self.uncertain),
+            uncertain=bool(self.doubts),
         )  # fmt: skip
 
 
@@ -155,7 +148,7 @@ def outcome_of(
         answer=answer or f"Nothing could be done ({reason}).",
         tasks=[_listed(task) for task in facts.tasks],
         unmet=unmet,
-        uncertain_calls=facts.uncertain,
+        uncertain_calls=list(facts.doubts),
         spend=_counted(spend, allowance),
         models=spend.get("models", {}),
         resume=None if complete else resume,

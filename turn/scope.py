@@ -15,12 +15,13 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from ..doors.journal import Journal, memory_journal
 from ..doors.langgraph_keys import SAVER
+from ..doors.recorder import Recorder
 from ..doors.savers import ThreadedSaver
 from ..hooks.registry import Hooks
 from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context, context_of
+from ..state.journal import FENCE_KEY, Fence
 from ..state.session import SESSION_KEY, Emit, Session
 from ..state.spend import Spend, add_spend
 from ..state.told import LANGUAGE
@@ -45,7 +46,7 @@ class RunScope:
     """The run's settings."""
     budget: Budget
     """What the run may still use, shared by all its branches."""
-    journal: Journal = field(default_factory=memory_journal)
+    journal: Recorder = field(default_factory=Recorder)
     """Where calls are recorded before they are made."""
     hooks: Hooks = field(default_factory=Hooks)
     emit: Emit = _nobody
@@ -64,6 +65,8 @@ class RunScope:
     """The graph, as the policy's rules name it."""
     path: str = ""
     """Whose calls are made: a task's id, a step's, or the graph's own name."""
+    fence: Fence | None = None
+    """What the run was told when it locked the thread; None where nobody else could."""
     saved: bool = False
     """The run is saved as it goes."""
     durable: bool = False
@@ -75,6 +78,11 @@ class RunScope:
     notes: list[str] = field(default_factory=list)
     """What the outcome must warn of: the warnings told on the way."""
     began: float = field(default_factory=time.monotonic)
+
+    @property
+    def journaled(self) -> str:
+        """Under which thread the journal has its calls; a run without one is a thread itself."""
+        return self.thread or self.turn
 
     @property
     def store_lasts(self) -> bool:
@@ -129,7 +137,7 @@ class _Parts(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def journal(self) -> Journal: ...
+    def journal(self) -> Recorder: ...
     @property
     def hooks(self) -> Hooks: ...
     @property
@@ -182,6 +190,7 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: _Parts) -> R
         user=_user(configurable),
         turn=state.turn_id,
         place=_place(configurable),
+        fence=configurable.get(FENCE_KEY),
         agent=parts.name,
         path=path,
         saved=bool(saver),
@@ -196,7 +205,7 @@ def speak(runtime: Runtime[Context], parts: _Parts) -> None:
     LANGUAGE.set(context_of(runtime).language or parts.prompts.language)
 
 
-async def _budget_for(context: Context, state: _State, journal: Journal, thread: str) -> Budget:
+async def _budget_for(context: Context, state: _State, journal: Recorder, thread: str) -> Budget:
     """A budget begun from what state says was spent, and calls that a crash kept from the state."""
     turn = state.turn_id
     if not (journal.durable and thread and turn):

@@ -1,11 +1,10 @@
 """A plan that a model or a human gives: whether it can run, and the state that follows it."""
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 from langgraph.types import Overwrite
 
-from ...calls.spelling import as_sent
 from ...flow.carry import adopt
 from ...flow.checks import plan_flaws
 from ...flow.order import fingerprint, steps_of
@@ -46,12 +45,12 @@ def adopted(
     steps = adopt(
         planned, state.todos, variables=variables,
         old_variables=state.plan.get("global_variables", {}), rounds=rounds_named(state.evidence),
-        reads=reads, sent_before=sent_before(state),
-        sent=lambda name, arguments: as_sent(arguments, catalog.find(name)),
+        reads=reads, revision=state.plan.get("revision", ""),
     )  # fmt: skip
     return steps, FlowUpdate(
         todos=Overwrite(steps),
-        plan=storable_json(plan.model_dump(exclude={"steps"})),
+        plan=storable_json(plan.model_dump(exclude={"steps"}))
+        | {"revision": _revision(plan, state)},
         prints=[*state.prints, _plan_print(steps, variables)],
         drafts=[],
     )
@@ -61,15 +60,9 @@ def _known(step: FlowStep, reads: Collection[str]) -> FlowStep:
     return {**step, "changes": step["tool"] not in reads}
 
 
-def sent_before(state: FlowState) -> dict[str, Any]:
-    """The arguments that the calls of this turn were made with, by the id of their step."""
-    sent = {record["id"]: record["arguments"] for record in state.evidence}
-    return {
-        step["id"]: sent[call]
-        for step in state.todos
-        for call in step.get("evidence", [])[-1:]
-        if call in sent
-    }
+def _revision(plan: ExecutionPlan, state: FlowState) -> str:
+    """Names this plan and no other: calls of its steps have this in their names."""
+    return hash_of([state.turn_id, state.prints, plan.model_dump(mode="json")])[:16]
 
 
 def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:

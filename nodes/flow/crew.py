@@ -7,7 +7,8 @@ from typing import Any
 
 from langchain_core.messages import HumanMessage
 
-from ...calls.gate import PlannedCall
+from ...calls.gate import PendingCall
+from ...flow.carry import call_name
 from ...flow.references import references_in
 from ...models.ask import Answer, ask
 from ...models.thoughts import spoken
@@ -18,8 +19,6 @@ from ...tools.llm_call import asking
 from ...turn.scope import RunScope
 from ..parts import Parts
 from .one_step import Bench, StepRun
-from .resumed_writes import resumed_writes
-from .spare_writes import SpareWrites
 from .step_ends import StepEnd, held, left_out
 from .step_values import results_of
 
@@ -32,7 +31,7 @@ class Crew:
     parts: Parts
     scope: RunScope
     bench: Bench
-    open_: Sequence[PlannedCall]
+    open_: Sequence[PendingCall]
     """The calls that a human must still decide on."""
     begun: Mapping[str, dict[str, Any]]
     """By step id: the arguments its write was sent with, in a run that was cut off."""
@@ -55,7 +54,6 @@ class Crew:
     def hear(self, end: StepEnd) -> None:
         """Take note of how a step ended, in this process or before a crash."""
         self.scope.budget.recall(end["step"]["id"], end["spend"])
-        self.bench.spares.taken(end.get("took", ""))
         self._heed(end)
 
     def _heed(self, end: StepEnd) -> None:
@@ -122,7 +120,7 @@ def _dispensable(step: FlowStep) -> bool:
 
 
 async def crew_of(
-    scope: RunScope, state: FlowState, parts: Parts, *, open_: Sequence[PlannedCall]
+    scope: RunScope, state: FlowState, parts: Parts, *, open_: Sequence[PendingCall]
 ) -> Crew:
     """The crew of a pass, with a bench that reaches what the graph was built with.
 
@@ -133,14 +131,49 @@ async def crew_of(
         open_: The calls that a human must still decide on.
     """
     catalog = await parts.toolbox.catalog(scope.user)
+    revision = state.plan.get("revision", "")
+    needed = {name for step in state.todos for name in step.get("depends_on") or []}
+    spare = (s for s in state.todos if s["spare"] and s["id"] not in needed)
     bench = Bench(
         scope=scope,
         toolbox=parts.toolbox,
         catalog=catalog,
         decisions=state.decisions,
         results=results_of(scope, parts.toolbox),
-        spares=SpareWrites(state, catalog),
+        revision=revision,
+        made={call: step for step in spare for call in step.get("evidence", [])},
         variables=state.plan.get("global_variables", {}),
     )
-    begun = await resumed_writes(scope, state, catalog)
+    begun = await _begun(scope, state, revision)
     return Crew(state=state, parts=parts, scope=scope, bench=bench, open_=open_, begun=begun)
+
+
+async def _begun(scope: RunScope, state: FlowState, revision: str) -> dict[str, dict[str, Any]]:
+    """By the ids of open steps of which the journal has a row: the arguments that were sent.
+
+    What a step is made from may say something else by now, or fail; what was sent stays as it is.
+    Rows behind which no step of the plan stands are spare from here on.
+    """
+    writes = [step for step in state.todos if step["changes"] and not step["spare"]]
+    names = {step["id"]: _names(step, revision) for step in writes}
+    if not writes:
+        return {}
+    living = {name for some in names.values() for name in some}
+    rows = await scope.journal.release(
+        scope.journaled, turn=scope.turn, place=scope.place, nested=False, back=True,
+        keeps=lambda row: row.name in living, fence=scope.fence,
+    )  # fmt: skip
+    sent = {row.name: dict(row.arguments) for row in rows if not row.paused}
+    return {
+        step["id"]: sent[name]
+        for step in writes
+        if step["status"] != "completed"
+        for name in names[step["id"]]
+        if name in sent
+    }
+
+
+def _names(step: FlowStep, revision: str) -> list[str]:
+    """Under which a step's call stands in the journal, if it was made."""
+    more = (0,) if step["status"] == "completed" else (0, 1)
+    return [*step["claims"], *(call_name(revision, step, n) for n in more)]

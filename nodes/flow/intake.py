@@ -1,12 +1,10 @@
 """Intake: the start of a turn of prompt_flow; what is finished need not be done again."""
 
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from ...calls.toolbox import Toolbox
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.loop import changes
@@ -14,28 +12,25 @@ from ...turn.begin import begin_turn, same_request, with_request
 from ...turn.scope import RunScope, scope_of
 from ..cut_off import taken_up
 from ..parts import Parts
-from .cut_off_writes import with_made_writes
 from .step_ends import folded
-from .step_values import results_of
 
 
 async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """Begin the turn."""
     scope = await scope_of(state, runtime, parts)
     asks = bool(with_request(state).request.strip())
-    adopt = partial(_adopted, parts.toolbox)
-    update: FlowUpdate = await begin_turn(scope, state, adopt, asks=asks)
+    update: FlowUpdate = await begin_turn(scope, state, _adopted, asks=asks)
     return changes(state, update)
 
 
-async def _adopted(toolbox: Toolbox, scope: RunScope, state: FlowState) -> FlowUpdate:
+async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
     ended: Any = folded(state.cut_off)
     again = same_request(state)
     before = await taken_up(scope, state, ended, same_request=again)
     if before is None:
         return FlowUpdate()
-    steps = await with_made_writes(before, results_of(scope, toolbox))
+    steps = [cast("FlowStep", task) for task in before.tasks]
     # What the plan left out was a part of its own request.
     gone = () if again else ("left_out",)
     return FlowUpdate(

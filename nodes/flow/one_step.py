@@ -18,13 +18,12 @@ from ...flow.references import MissingValue, references_in, resolve
 from ...state.calling import stopped_after, stopped_by
 from ...state.errors import LoopwrightError
 from ...state.evidence import Evidence
-from ...state.flow import Failure, FlowStep, was_made
+from ...state.flow import Failure, FlowStep
 from ...state.shortened import shortened
 from ...state.spend import Spend, add_spend
 from ...state.told import say
 from ...tools.catalog import Catalog, CatalogTool
 from ...turn.scope import RunScope
-from .spare_writes import SpareWrites
 from .step_ends import CallEnd, StepEnd, failed_call
 from .step_values import Kept, StepResults
 
@@ -46,7 +45,10 @@ class Bench:
     decisions: Mapping[str, Mapping[str, Any]]
     """What a human has decided on the steps' calls."""
     results: StepResults
-    spares: SpareWrites
+    revision: str
+    """Begins the names of the steps' calls in the journal."""
+    made: Mapping[str, FlowStep]
+    """The spare writes of earlier plans, by their call."""
     variables: Mapping[str, Any]
 
 
@@ -83,7 +85,7 @@ class StepRun:
             LoopwrightError: A database failed; what was recorded before stands.
         """
         try:
-            return await (self._judged(self.step) if was_made(self.step) else self._run(inputs))
+            return await self._run(inputs)
         except MissingValue as missing:
             return self._failed("missing_input", str(missing))
         except (GraphBubbleUp, LoopwrightError):
@@ -94,16 +96,12 @@ class StepRun:
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = await self._filled(inputs) if self.is_new else self.begun or {}
-        if taken := await self._taken(arguments):
-            return taken
         tries = self.approved.get("tries", 0) if self.approved else 0
         end = CallEnd("budget")
         for attempt in range(tries, self.step["retries"] + 1):
             calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
             if stopped := stopped_by(calls):
                 return self._at(CallEnd("refused", stopped, denied="denied", stopped=stopped))
-            if taken := await self._taken(calls[0]["args"]):  # hooks had made this of it then, too
-                return taken
             done = await run_calls(
                 self.bench.scope, self.bench.toolbox, calls, decisions=self.bench.decisions,
                 plain=True,
@@ -124,11 +122,6 @@ class StepRun:
         if attempt < self.step["retries"]:
             await asyncio.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
 
-    async def _taken(self, arguments: dict[str, Any]) -> StepEnd | None:
-        """The end of the step with the result of a write that was sent the same."""
-        made = self.bench.spares.take(self.step, arguments) if self.is_new else None
-        return {**await self._judged(made), "took": made["id"]} if made else None
-
     def _at(self, end: CallEnd) -> StepEnd:
         """The end of the step whose last call ended so; a hook may want the run to end with it."""
         if end.failure is None:
@@ -137,18 +130,6 @@ class StepRun:
         else:
             ended = self._failed(end.failure, end.why, end.kept, denied=end.denied)
         return {**ended, "stopped": end.stopped} if end.stopped else ended
-
-    async def _judged(self, made: FlowStep) -> StepEnd:
-        """Hold what a call of an earlier plan gave against the check of this one."""
-        wrong = await self._unexpected(await self.bench.results.data(made), made["shape"])
-        given = FlowStep(
-            result=made["result"], shape=made["shape"], value=made.get("value"),
-            stored=made.get("stored", ""), evidence=made.get("evidence", []), denied="",
-        )  # fmt: skip
-        if wrong:
-            given |= FlowStep(status="failed", failure="unexpected_result")
-            return self._ended(given | FlowStep(feedback=_made(wrong, made["result"])))
-        return self._ended(given | FlowStep(status="completed", failure="", feedback=""))
 
     async def _filled(self, inputs: Mapping[str, FlowStep]) -> dict[str, Any]:
         named = {reference.root for reference in references_in(self.step["arguments"])}
@@ -163,7 +144,10 @@ class StepRun:
                    tool=self.step["tool"], attempt=self._attempts() + 1)  # fmt: skip
         call = {"name": self.step["tool"], "args": arguments, "id": None}
         message = AIMessage("", tool_calls=[call])
-        calls: list[Any] = [*await open_calls(scope, self.bench.toolbox, message, round_=round_)]
+        calls: list[Any] = [*await open_calls(
+            scope, self.bench.toolbox, message, round_=round_, names=self.bench.revision,
+            before=self.step["claims"],
+        )]  # fmt: skip
         # Whoever repeats a step wants to know how things are now, not how they were.
         about: dict[str, Any] = {"again": True} if round_ > 1 else {}
         if self.step.get("timeout"):
@@ -209,7 +193,14 @@ class StepRun:
         return tool is not None and tool.resendable
 
     def _attempts(self) -> int:
-        return self.step["attempts"] + sum(record["counts"] for record in self.records)
+        earlier = self.took["attempts"] if self.took else self.step["attempts"]
+        return earlier + sum(record["counts"] for record in self.records)
+
+    @property
+    def took(self) -> FlowStep | None:
+        """The spare write whose result the step has."""
+        source = self.records[-1].get("reused_from", "") if self.records else ""
+        return self.bench.made.get(source) if self.step["changes"] else None
 
     def _given(self, kept: Kept) -> FlowStep:
         record = self.records[-1]
@@ -247,7 +238,7 @@ class StepRun:
             seconds=round(self.step["seconds"] + used, 3),
         )
         calls = sum(record["counts"] for record in self.records)
-        return StepEnd(
+        end = StepEnd(
             step={**counted, **changed},
             evidence=[_as_evidence(record) for record in self.records],
             waiting=list(waiting),
@@ -255,6 +246,9 @@ class StepRun:
             spend=add_spend(self.spend, Spend(tool_calls=calls, seconds=used)),
             warnings=self.warnings,
         )
+        if self.took:
+            end["took"] = self.took["id"]
+        return end
 
     def _tell(self, kind: str, **about: object) -> None:
         self.bench.scope.emit({"type": kind, "step_id": self.step["id"], **about})

@@ -48,11 +48,7 @@ def folded(ends: Sequence[StepEnd]) -> FlowUpdate:
         todos=[
             *(end["step"] for end in ends if not end["held"]),
             # The call is told by the step that has its result now: two would make it two writes.
-            *(
-                FlowStep(id=end["took"], spare=False, evidence=[])
-                for end in ends
-                if end.get("took")
-            ),
+            *(FlowStep(id=end["took"], gone=True) for end in ends if end.get("took")),
         ],
         evidence=[record for end in ends for record in end["evidence"]],
         warnings=[text for end in ends for text in end["warnings"]],

@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
 from ...state.context import Context
-from ...state.evidence import GAVE_UP, UNCERTAIN, Evidence, uncertain_calls
+from ...state.evidence import GAVE_UP, UNCERTAIN, Evidence
 from ...state.loop import changes
 from ...state.messages import request_place
 from ...state.react import ENDS, ReactState, ReactUpdate
@@ -81,9 +81,9 @@ def _own_answer(state: ReactState) -> str:
 
 def _unmet(state: ReactState) -> list[str]:
     refused = [_why_not(record) for record in _refused(state.evidence)]
-    doubts = [_UNKNOWN.format(call=called(call)) for call in uncertain_calls(state.evidence)]
-    told = refused or doubts
-    if not (told or any(record["status"] == "success" for record in state.evidence)):
+    told = [*refused]
+    known = any(r["status"] == "success" or r.get("reason") == UNCERTAIN for r in state.evidence)
+    if not (told or known):
         # Where calls were made and none gave anything, the answer rests on nothing.
         told = [f"No tool call succeeded; the last was {called(r)}." for r in state.evidence[-1:]]
     return [*state.unmet, *told]

@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 from ...state.context import Context
 from ...state.loop import changes
 from ...state.react import Observe, ReactState, ReactUpdate
-from ...turn.begin import begin_turn, newest_prompt
+from ...turn.begin import begin_turn, newest_prompt, same_request
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .left_behind import answered
@@ -25,7 +25,11 @@ async def react_intake(
 
 async def _adopted(observe: Observe, scope: RunScope, state: ReactState) -> ReactUpdate:
     """Answers to the calls that an earlier turn left without one."""
-    messages = await answered(scope, state.messages, state.calls)
+    messages = await answered(
+        scope, state.messages, state.calls,
+        told=state.outcome is not None and not same_request(state),
+    )  # fmt: skip
+
     return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
 
 

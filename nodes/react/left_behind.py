@@ -10,7 +10,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from ...doors.journal import CallRow
+from ...state.journal import Row
 from ...state.repair import repairs
 from ...state.statuses import ToolStatus
 from ...state.told import say
@@ -18,21 +18,29 @@ from ...turn.scope import RunScope
 
 
 async def answered(
-    scope: RunScope, messages: Sequence[AnyMessage], calls: Sequence[Mapping[str, Any]]
+    scope: RunScope,
+    messages: Sequence[AnyMessage],
+    calls: Sequence[Mapping[str, Any]],
+    *,
+    told: bool,
 ) -> list[Any]:
     """The writes after which every call in a conversation has an answer of ours.
 
     Args:
         scope: The run; its turn is the one the calls belong to.
         messages: The conversation.
-        calls: The planned calls that wait for an answer.
+        calls: The pending calls that wait for an answer.
+        told: The turn came to its outcome, which told of its doubts.
     """
-    rows: dict[str, CallRow] = {}
-    if calls:
-        await scope.journal.at_rest(scope.thread, scope.turn)
-        made = await scope.journal.rows(scope.thread, turn=scope.turn)
-        rows = {row.key.call: row for row in made}
-    answers = {call["call_id"]: _answer(call, rows.get(call["id"])) for call in calls}
+    thread = scope.journaled
+    if scope.turn:
+        await scope.journal.release(
+            thread, turn=scope.turn, place=scope.place, keeps=lambda _: False, ended=True,
+            told=told, fence=scope.fence,
+        )  # fmt: skip
+    names = [call["intent"] for call in calls]
+    rows = {row.name: row for row in await scope.journal.rows(thread, names)} if names else {}
+    answers = {call["call_id"]: _answer(call, rows.get(call["intent"])) for call in calls}
     for call in calls:
         scope.emit(_event(call, answers[call["call_id"]]))
     return repairs(
@@ -42,10 +50,10 @@ async def answered(
     )
 
 
-def _answer(call: Mapping[str, Any], row: CallRow | None) -> ToolMessage:
-    if row is None:
+def _answer(call: Mapping[str, Any], row: Row | None) -> ToolMessage:
+    if row is None or row.paused:
         return _message(call["call_id"], say("superseded"), call)
-    if row.state not in ("finished", "failed"):
+    if row.result is None or row.in_doubt:
         return _message(call["call_id"], say("cut_off_under_way"), call)
     found = row.result or {}
     answer = _message(call["call_id"], str(found.get("text", "")), call)

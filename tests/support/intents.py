@@ -113,11 +113,10 @@ class Kept:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a history may hold. `turns` and `plans` a turn at most; `tricks` are further ends."""
+    """What a history may hold: at most so many plans in each of its turns; `tricks` are ends."""
 
     plans_offered: tuple[tuple[Write, ...], ...]
-    turns: int = 2
-    plans: int = 2
+    plans: tuple[int, ...] = (2, 1)
     tricks: tuple[str, ...] = ("unknown",)
     repeatable: tuple[str, ...] = ()
     hooked: bool = False
@@ -150,7 +149,7 @@ def _at_rest(state: State, bounds: Bounds) -> Iterator[tuple[Any, ...]]:
             yield from (("human", word) for word in _words(state, state.question))
     elif state.plan and not state.failed:
         yield ("resume",)
-    if state.plans < bounds.plans:
+    if state.plans < bounds.plans[state.turn]:
         yield from (("plan", plan) for plan in bounds.plans_offered)
     if state.plan:
         yield ("end",)
@@ -457,7 +456,7 @@ class _Move:
             w.id: (*names.get(w.id, ()), f"{state.turn}.{state.revision}.{w.id}") for w in same
         }
         living = {name for step in before.values() for name in step}
-        self._do(partial(self.protocol.release, keeps=lambda row: row.name in living))
+        self._do(partial(self.protocol.release, keeps=lambda row: row.name in living, back=True))
         return state._replace(
             plan=plan, revision=state.revision + 1, plans=state.plans + 1, question=None,
             before=tuple(sorted(before.items())), saved=tuple(sorted(kept.items())), failed=False,
@@ -480,7 +479,7 @@ class _Move:
         open_ = {row.key for row in self.journal.rows(THREAD)}
         open_ |= {state.old.row.key} if state.old else set()
         return State(
-            turn=state.turn + 1, over=state.turn + 1 >= self.bounds.turns, token=state.token,
+            turn=state.turn + 1, over=state.turn + 1 >= len(self.bounds.plans), token=state.token,
             effects=tuple(pair for pair in state.effects if pair[0] in open_),
             made_in=tuple(pair for pair in state.made_in if pair[0] in open_),
             doubted=state.doubted & open_, settled=state.settled & open_, old=state.old,
@@ -509,7 +508,7 @@ class _Move:
         names = [
             f"{turn}.{revision}.w{n}"
             for turn in range(state.turn + 1)
-            for revision in range(self.bounds.plans + 1)
+            for revision in range(max(self.bounds.plans) + 1)
             for n in range(3)
         ]
         rows: list[Row] = self.journal.rows(THREAD, names)

@@ -14,7 +14,7 @@ from support.mutants import MUTANTS
 
 ALL_ENDS = ("unknown", "lost", "refused", "paused")
 WILD = Bounds(
-    plans_offered=plans_of("rab", 3, ("put", "pay", "set")), turns=3, plans=3, tricks=ALL_ENDS,
+    plans_offered=plans_of("rab", 3, ("put", "pay", "set")), plans=(3, 3, 3), tricks=ALL_ENDS,
     repeatable=("set",), hooked=True, forks=True,
 )  # fmt: skip
 """More than can be visited: three tools, one of which may be repeated, hooks, forks, all ends."""

@@ -1,0 +1,176 @@
+"""What the journal means for the calls of a pass: its words for a doubt, its results as answers.
+
+A write that is known asks nobody and is not made again. One that may have been made is in doubt:
+neither the framework nor the model decides whether it is sent once more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..state.canonical import hash_of
+from ..state.journal import End, Intent, Row, Verdict, Word
+from ..tools.catalog import CatalogTool
+from ..turn.scope import RunScope
+from .gate import PendingCall
+from .results import ToolResult
+
+_CRASHED: Final = "it was begun at {since}, and the run ended before its result was recorded"
+_AMBIGUOUS: Final = "it was begun at {since}, and no answer came: {result}"
+_OTHER: Final = (
+    "before it, {tool} was called with {arguments}, and nobody knows how that ended: {why}"
+)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a call may have taken effect already, and what a human's word on it is about."""
+
+    why: str
+    row: Row
+    other: bool = False
+    """It is another write of the tool that may have, and that stands in the way of this one."""
+
+    def told(self) -> dict[str, Any]:
+        """What a pending call says of it, for whoever is asked."""
+        return {
+            "reason": "it may have run already",
+            "form": {},
+            "uncertain": self.why,
+            "doubted": [self.row.key, self.row.sends],
+            "other": self.other,
+        }
+
+    def arguments(self, planned: dict[str, Any]) -> dict[str, Any]:
+        """The arguments to show: as they were sent, but for a call that another one holds up."""
+        return planned if self.other else dict(self.row.arguments)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The result of a call that was made before: for another call, its `source`, or a dead run."""
+
+    result: ToolResult
+    stored: str
+    arguments: dict[str, Any]
+    source: str
+
+
+Found = Row | Recorded | Doubt
+"""The row of a call that is to be made now, or what is known of it."""
+
+
+@dataclass(frozen=True)
+class Book:
+    """The journal, as the calls of one run use it."""
+
+    scope: RunScope
+
+    @property
+    def thread(self) -> str:
+        """Whose rows these are."""
+        return self.scope.journaled
+
+    def intent(self, call: PendingCall, tool: CatalogTool | None, args: dict[str, Any]) -> Intent:
+        """What a call is about to do. Its tool may be gone; then only its name knows its row."""
+        name = call.get("intent") or call["id"]
+        return Intent(
+            name=name,
+            before=tuple(call.get("before", ())),
+            place=self.scope.place,
+            turn=self.scope.turn,
+            task=call["task"],
+            call=call["id"],
+            tool=tool.original if tool else call["name"],
+            server=tool.server if tool else call["server"],
+            arguments=args,
+            content=tool.content(args) if tool else "",
+            repeatable=bool(tool and tool.resendable),
+            key=hash_of([self.thread, name]),
+        )
+
+    async def begin(self, call: PendingCall, intent: Intent) -> Found:
+        """Claim a write; a human's word on a call in doubt is good for one send."""
+        journal, word = self.scope.journal, word_of(call)
+        verdict = await journal.begin(self.thread, intent, word, self.scope.fence)
+        return _found(verdict)
+
+    async def look(self, intents: Sequence[Intent]) -> list[Found]:
+        """What `begin` would say of each call; a row where it would be made."""
+        return [_found(verdict) for verdict in await self.scope.journal.look(self.thread, intents)]
+
+    async def own(self, intent: Intent) -> Row | None:
+        """The row of this very call."""
+        rows = await self.scope.journal.rows(self.thread, [intent.name])
+        return next((row for row in rows if row.name == intent.name), None)
+
+    async def end(self, row: Row, result: ToolResult, stored: str, *, ambiguous: bool) -> None:
+        """Record what a write gave; `ambiguous` where it may have taken effect after all."""
+        ending = End("failed" if result.is_error else "finished", _as_json(result, stored))
+        if ambiguous:
+            ending = ending._replace(how="unknown")
+        await self.scope.journal.end(self.thread, row, ending)
+
+    async def pause(self, row: Row) -> None:
+        """Record that the tool itself asked a question: it begins anew with the answer."""
+        await self.scope.journal.end(self.thread, row, End("paused"))
+
+    async def ran(self, call: PendingCall, intent: Intent, result: ToolResult) -> None:
+        """Record that a call in doubt ran, as a human says."""
+        word = word_of(call)
+        if word is not None:
+            word = word._replace(result=_as_json(result, ""))
+            await self.scope.journal.begin(self.thread, intent, word, self.scope.fence)
+
+    async def give_up(self, call: PendingCall) -> None:
+        """Record that a human no longer wants a call in doubt."""
+        word = word_of(call)
+        if word is not None:
+            await self.scope.journal.give_up(self.thread, word)
+
+
+def word_of(call: PendingCall) -> Word | None:
+    """What a human was asked about, if this call was in doubt."""
+    return Word(*call["doubted"]) if call.get("doubted") else None
+
+
+def _found(verdict: Verdict) -> Found:
+    say, row = verdict
+    if say == "send":
+        return row
+    if say == "known":
+        return _recorded(row)
+    why = _why(row)
+    if say == "doubt":
+        return Doubt(why, row)
+    told = _OTHER.format(tool=row.tool, arguments=dict(row.arguments), why=why)
+    return Doubt(told, row, other=True)
+
+
+def _why(row: Row) -> str:
+    since = f"{row.since[:19].replace('T', ' ')} UTC"
+    if not row.result:
+        return _CRASHED.format(since=since)
+    said = str(row.result.get("text", ""))[:300].rstrip(". ")
+    return _AMBIGUOUS.format(since=since, result=said)
+
+
+def _recorded(row: Row) -> Recorded:
+    found = row.result or {}
+    result = ToolResult(
+        text=str(found.get("text", "")),
+        data=found.get("data"),
+        is_error=bool(found.get("is_error")),
+        artifact=found.get("artifact") or {},
+    )
+    return Recorded(result, str(found.get("stored", "")), dict(row.arguments), row.source)
+
+
+def _as_json(result: ToolResult, stored: str) -> dict[str, Any]:
+    return {
+        "text": result.text,
+        "data": result.data,
+        "is_error": result.is_error,
+        "artifact": result.artifact,
+        "stored": stored,
+    }
