@@ -72,7 +72,7 @@ class SqlJournal:
                     raise ThreadBusy(OVERTAKEN.format(name=fence.name))
             result, change = work(_open(execute, thread, names))
             for row in change.save:
-                body = json.dumps(storable_json(asdict(row)), ensure_ascii=False)
+                body = json.dumps(storable_json(asdict(row)), ensure_ascii=False, default=str)
                 execute(_SAVE, [storable(thread), storable(row.name), row.state, body])
             for name in change.drop:
                 execute(_DROP, [storable(thread), storable(name)])

@@ -235,7 +235,8 @@ async def _over(working: asyncio.Future[Any]) -> None:
 
 
 def _body(result: Mapping[str, Any]) -> dict[str, Any]:
-    whole: dict[str, Any] = storable_json(dict(result))
-    if len(json.dumps(whole, ensure_ascii=False, default=str)) <= _LARGEST_RESULT:
+    body = json.dumps(storable_json(dict(result)), ensure_ascii=False, default=str)
+    whole: dict[str, Any] = json.loads(body)
+    if len(body) <= _LARGEST_RESULT:
         return whole
     return {k: v for k, v in whole.items() if v is None or isinstance(v, str | int | float)}

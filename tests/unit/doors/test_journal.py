@@ -1,4 +1,4 @@
-"""The journal: one claim a call, whoever asks; rows that outlive the process that wrote them."""
+"""Where intents are kept: one claim a call, whoever asks; rows outlive their process."""
 
 import asyncio
 import os
@@ -9,25 +9,30 @@ import sys
 import threading
 import time
 from contextlib import closing
+from functools import partial
 
 import pytest
 from blockbuster import blockbuster_ctx
 
 from loopwright.doors.durability import LateDatabase, open_durability
-from loopwright.doors.journal import CallKey, memory_journal
+from loopwright.doors.journal_memory import MemoryJournal
 from loopwright.doors.locks import thread_lock
-from loopwright.state.canonical import hash_of
-from loopwright.state.errors import DatabaseError
-
-ARGS = {"to": "ada", "euro": 7}
-
-
-def key(call="1.1.0", *, thread="t", turn="u", args=ARGS, place=""):
-    return CallKey(thread, place, turn, call, hash_of(args))
+from loopwright.doors.recorder import Recorder
+from loopwright.state.errors import DatabaseError, ThreadBusy
+from loopwright.state.journal import Change, End, Intent, Word
+from support.patience import PATIENCE
 
 
-def pay(journal, which=None):
-    return journal.claim(which or key(), tool="pay", server="bank", arguments=ARGS)
+def intent(name="a", n=7, **more):
+    about = {"tool": "pay", "server": "bank", "turn": "u", "call": "1.1.0", "task": "1"}
+    args = {"n": n}
+    return Intent(
+        **about | {"name": name, "arguments": args, "content": str(args), "key": name} | more
+    )
+
+
+def begin(journal, which=None, word=None, thread="t"):
+    return Recorder(journal).begin(thread, which or intent(), word)
 
 
 @pytest.fixture
@@ -35,68 +40,217 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path}/threads.db"
 
 
-@pytest.fixture
-def journal(url):
+@pytest.fixture(params=["sqlite", "memory"])
+def journal(request, url):
+    if request.param == "memory":
+        yield MemoryJournal()
+        return
     with open_durability(url) as database:
         yield database.journal
 
 
-async def test_a_call_is_claimed_once_and_what_was_there_is_not_touched(journal):
-    assert await pay(journal) is None
-    there = await pay(journal)
-    assert there == await journal.find(key())
-    assert (there.key, there.tool, there.server, there.arguments) == (key(), "pay", "bank", ARGS)
-    assert (there.state, there.result, there.ended_at) == ("claimed", None, None)
-    await journal.end(key(), "finished", {"text": "paid", "is_error": False})
-    ended = await pay(journal)
-    assert (ended.state, ended.result["text"]) == ("finished", "paid")
-    assert ended.claimed_at == there.claimed_at < ended.ended_at
+async def test_a_row_is_kept_whole(journal):
+    said, row = await begin(journal)
+    assert said == "send"
+    assert journal.rows("t") == [row]
+    assert (row.key, dict(row.arguments), row.server, row.state) == (
+        "a",
+        {"n": 7},
+        "bank",
+        "claimed",
+    )
+    await Recorder(journal).end("t", row, End("finished", {"text": "paid", "is_error": False}))
+    said, ended = await begin(journal)
+    assert (said, ended.result) == ("known", {"text": "paid", "is_error": False})
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        key("1.1.1"), key(thread="t2"), key(turn="v"), key(args={}), key(place="work:1"),
-        CallKey("t", "u", "", "1.1.0", hash_of(ARGS)),
-    ],
-)  # fmt: skip
-async def test_every_part_of_the_key_counts(journal, other):
-    assert await pay(journal) is None
-    assert await pay(journal, other) is None
-    assert other.idempotency_key != key().idempotency_key
+async def test_rows_come_oldest_first_and_closed_ones_only_by_name(journal):
+    recorder = Recorder(journal)
+    for name in ("a", "b", "c"):
+        _, row = await begin(journal, intent(name))
+        how = "failed" if name == "b" else "finished"
+        await recorder.end("t", row, End(how, {"text": name}))
+    await begin(journal, intent("d"), thread="another")
+    assert [row.name for row in journal.rows("t")] == ["a", "c"]
+    assert [row.name for row in journal.rows("t", ["b", "d"])] == ["a", "b", "c"]
 
 
-async def test_a_reclaimed_call_has_no_result(journal):
-    await pay(journal)
-    await journal.end(key(), "uncertain", {"text": "?"})
-    await journal.reclaim(key())
-    row = await journal.find(key())
-    assert (row.state, row.result, row.ended_at) == ("claimed", None, None)
+async def test_what_a_transaction_breaks_off_is_not_kept(journal):
+    row = (await begin(journal)).row
+
+    def broken(rows):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        journal.transact("t", broken)
+    assert journal.rows("t") == [row]
+    assert journal.transact("t", lambda rows: (len(rows), Change(drop=["a"]))) == 1
+    assert journal.rows("t", ["a"]) == []
 
 
-async def test_rows_come_oldest_first_and_filtered(journal):
-    for place, call in enumerate(["1.1.0", "1.1.1", "1.2.0", "2.1.0"]):
-        await pay(journal, key(call, turn="u" if place < 3 else "v"))
-    await journal.end(key("1.1.1"), "failed", {"text": "no"})
-    await pay(journal, key("9.9.9", thread="another"))
-    rows = await journal.rows("t")
-    assert [row.key.call for row in rows] == ["1.1.0", "1.1.1", "1.2.0", "2.1.0"]
-    assert [r.key.call for r in await journal.rows("t", turn="v")] == ["2.1.0"]
-    assert [r.key.call for r in await journal.rows("t", states=["failed"])] == ["1.1.1"]
-    claimed = await journal.rows("t", turn="u", states={"claimed", "uncertain"})
-    assert [r.key.call for r in claimed] == ["1.1.0", "1.2.0"]
+@pytest.mark.req("P-06")
+async def test_a_run_that_has_lost_its_lock_claims_nothing(journal):
+    recorder = Recorder(journal)
+    first = journal.raise_fence("t")
+    claimed = await recorder.begin("t", intent(), None, first)
+    second = journal.raise_fence("t")
+    assert second.token > first.token
+    with pytest.raises(ThreadBusy, match="stops before it changes anything more"):
+        await recorder.begin("t", intent("b"), None, first)
+    assert (await recorder.begin("t", intent(), None, second)).say == "doubt"
+    await recorder.end("t", claimed.row, End("finished", {"text": "paid"}))
+    assert (await recorder.begin("t", intent(), None, second)).say == "known", "its end counts"
+    assert journal.raise_fence("another").token == 1
 
 
 async def test_grants_and_counts_belong_to_their_thread_and_turn(journal):
     first, second = {"tool": "pay", "arguments": {"euro": "^7$"}}, {"tool": "look"}
     for grant in (first, second, dict(reversed(first.items()))):
-        await journal.grant("t", grant)
-    assert await journal.grants("t") == [first, second]
-    assert await journal.grants("t2") == []
+        journal.grant("t", grant)
+    assert journal.grants("t") == [first, second]
+    assert journal.grants("t2") == []
+    assert journal.model_calls("t", "u", at_least=3) == 3
+    assert journal.model_calls("t", "u", add=1, at_least=3) == 4
+    assert journal.model_calls("t", "v") == 0
+
+
+async def test_a_forgotten_thread_leaves_nothing(journal):
+    for thread in ("t", "kept"):
+        await begin(journal, thread=thread)
+        journal.grant(thread, {"tool": "pay"})
+        journal.model_calls(thread, "u", add=1)
+    journal.forget("t")
+    assert (journal.rows("t"), journal.grants("t"), journal.model_calls("t", "u")) == ([], [], 0)
+    assert len(journal.rows("kept")) == len(journal.grants("kept")) == 1
+
+
+async def test_many_claims_at_once_make_one(journal):
+    found = await asyncio.gather(*(begin(journal) for _ in range(20)))
+    assert [verdict.say for verdict in found].count("send") == 1
+
+
+def test_it_serves_several_loops_and_threads(journal):
+    found = []
+
+    def run():
+        found.append(asyncio.run(begin(journal)))
+
+    threads = [threading.Thread(target=run) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [verdict.say for verdict in found].count("send") == 1
+
+
+async def test_results_are_made_storable_and_the_largest_keep_their_text(journal):
+    odd = {"text": "a\x00b\ud800", "data": {"n": 2**70, "when": object}, "ratio": 0.5}
+    large = {"text": "long", "is_error": False, "data": ["x" * 2**20]}
+    for name, result in (("1", odd), ("2", large)):
+        _, row = await begin(journal, intent(name))
+        await Recorder(journal).end("t", row, End("finished", result))
+    one, two = journal.rows("t")
+    assert one.result["text"] == "a\ufffdb\ufffd"
+    assert one.result["data"]["n"] == str(2**70)
+    assert two.result == {"text": "long", "is_error": False}
+
+
+class Slow(MemoryJournal):
+    """Its transactions wait for a sign."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def transact(self, *about, **more):
+        self.begun.set()
+        self.go.wait(PATIENCE)
+        return super().transact(*about, **more)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_the_claim_of_a_cancelled_caller_is_none_however_often_it_is_cancelled(times):
+    journal = Slow()
+    claiming = asyncio.create_task(begin(journal))
+    await asyncio.to_thread(journal.begun.wait, PATIENCE)
+    for _ in range(times):
+        claiming.cancel()
+        await asyncio.sleep(0)
+    journal.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await claiming
+    assert journal.rows("t", ["a"]) == []
+
+
+async def test_a_cancelled_send_by_a_humans_word_leaves_the_row_in_doubt(journal):
+    await begin(journal)
+    (row,) = journal.rows("t")
+    claiming = asyncio.create_task(begin(journal, word=Word("a", 1)))
+    await asyncio.sleep(0)
+    claiming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await claiming
+    assert journal.rows("t") == [row]
+
+
+async def test_the_end_of_a_cancelled_caller_is_written(journal):
+    _, row = await begin(journal)
+    ending = asyncio.create_task(Recorder(journal).end("t", row, End("finished", {"text": "paid"})))
+    await asyncio.sleep(0)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    assert [row.state for row in journal.rows("t")] == ["finished"]
+
+
+def letting_go(journal, turn="u", **more):
+    recorder = Recorder(journal)
+    return recorder.release("t", turn=turn, place="", keeps=lambda _: False, **more)
+
+
+async def test_a_turn_is_released_once_its_calls_have_ended():
+    journal = MemoryJournal()
+    recorder = Recorder(journal)
+    _, row = await begin(journal)
+    with recorder.under_way("t", intent()):
+        releasing = asyncio.create_task(letting_go(journal))
+        await asyncio.sleep(0.2)
+        assert not releasing.done()
+        await recorder.end("t", row, End("finished", {"text": "paid"}))
+    (found,) = await asyncio.wait_for(releasing, PATIENCE)
+    assert (found.state, found.spare) == ("finished", True)
+
+
+async def test_a_call_that_never_ends_is_not_waited_for_for_ever(monkeypatch):
+    monkeypatch.setattr("loopwright.doors.recorder._LONGEST_REST", 0.1)
+    journal = MemoryJournal()
+    await begin(journal)
+    with Recorder(journal).under_way("t", intent()):
+        (found,) = await asyncio.wait_for(letting_go(journal), PATIENCE)
+        assert found.spare, "its end may never be known"
+        assert await Recorder(journal).uncertain("t") == [], "but it goes on"
+    assert len(await Recorder(journal).uncertain("t")) == 1
+
+
+async def test_what_others_have_under_way_or_elsewhere_stays_theirs():
+    journal = MemoryJournal()
+    for name, more in (
+        ("a", {}),
+        ("b", {"turn": "v"}),
+        ("c", {"place": "x"}),
+        ("d", {"place": "y"}),
+    ):
+        await begin(journal, intent(name, **more))
+    recorder = Recorder(journal)
+    with recorder.under_way("t", intent("b", turn="v")):
+        released = await recorder.release("t", turn="u", place="x", keeps=lambda _: False)
+        assert [row.name for row in released if row.spare] == ["c"]
+        released = await letting_go(journal)
+    assert [row.name for row in released if row.spare] == ["a", "c", "d"]
 
 
 def until_counted(path, calls):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     with closing(sqlite3.connect(path)) as database:
         count = "SELECT sum(model_calls) FROM loopwright_begun"
         while database.execute(count).fetchone() != (calls,):
@@ -107,157 +261,31 @@ def until_counted(path, calls):
 async def test_model_calls_are_counted_behind_the_call_and_kept(tmp_path):
     url = f"sqlite:///{tmp_path}/t.db"
     with open_durability(url) as database:
-        assert await database.journal.model_calls("t", "u", at_least=3) == 3
-        database.journal.count_model_call("t", "u")
-        assert await database.journal.model_calls("t", "u") == 4
+        recorder = Recorder(database.journal)
+        assert await recorder.model_calls("t", "u", at_least=3) == 3
+        recorder.count_model_call("t", "u")
+        assert await recorder.model_calls("t", "u") == 4
         await asyncio.to_thread(until_counted, tmp_path / "t.db", 4)
     with open_durability(url) as database:
-        journal = database.journal
-        assert await journal.model_calls("t", "u", at_least=3) == 4
-        journal.own_turn("t", "mine")
-        journal.count_model_call("t", "mine")
-        assert await journal.model_calls("t", "mine") == 1
-        await journal.forget("t")
-        assert await journal.model_calls("t", "u") == 0
-
-
-async def test_a_forgotten_thread_leaves_nothing(journal):
-    for thread in ("t", "kept"):
-        await pay(journal, key(thread=thread))
-        await journal.grant(thread, {"tool": "pay"})
-    await journal.forget("t")
-    assert (await journal.rows("t"), await journal.grants("t")) == ([], [])
-    assert len(await journal.rows("kept")) == len(await journal.grants("kept")) == 1
-
-
-async def test_results_are_made_storable_and_the_largest_keep_their_text(journal):
-    odd = {"text": "a\x00b\ud800", "data": {"n": 2**70, "when": object}, "ratio": 0.5}
-    for call, result in (
-        ("1", odd),
-        ("2", {"text": "long", "is_error": False, "data": ["x" * 2**20]}),
-    ):
-        await pay(journal, key(call))
-        await journal.end(key(call), "finished", result)
-    row = await journal.find(key("1"))
-    assert row.result["text"] == "a\ufffdb\ufffd"
-    assert row.result["data"]["n"] == str(2**70)
-    assert (await journal.find(key("2"))).result == {"text": "long", "is_error": False}
-    surrogate = key("\ud800", thread="\x00")
-    assert await pay(journal, surrogate) is None
-    assert (await pay(journal, surrogate)).state == "claimed"
-
-
-async def test_many_claims_at_once_make_one(journal):
-    found = await asyncio.gather(*(pay(journal) for _ in range(20)))
-    assert sum(row is None for row in found) == 1
-
-
-def test_it_serves_several_loops_and_threads(journal):
-    found = []
-
-    def run():
-        found.append(asyncio.run(pay(journal)))
-
-    threads = [threading.Thread(target=run) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(row is None for row in found) == 1
-
-
-async def test_a_cancelled_claim_is_no_claim_and_a_cancelled_end_is_written(journal):
-    await pay(journal, key("other"))
-    claiming = asyncio.create_task(pay(journal))
-    await asyncio.sleep(0)
-    claiming.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await claiming
-    assert await journal.find(key()) is None
-    await pay(journal)
-    ending = asyncio.create_task(journal.end(key(), "finished", {"text": "paid"}))
-    await asyncio.sleep(0)
-    ending.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await ending
-    assert (await journal.find(key())).state == "finished"
-
-
-async def test_a_claim_is_undone_though_its_caller_is_cancelled_twice_while_the_database_is_slow(
-    journal, monkeypatch
-):
-    tables, begun, go = journal.tables(), threading.Event(), threading.Event()
-
-    class Slow:
-        def execute(self, *statement):
-            begun.set()
-            go.wait(10)
-            return tables.execute(*statement)
-
-    monkeypatch.setattr(journal, "tables", Slow)
-    claiming = asyncio.create_task(pay(journal))
-    await asyncio.to_thread(begun.wait, 10)
-    for _ in range(2):
-        claiming.cancel()
-        await asyncio.sleep(0.05)
-    go.set()
-    with pytest.raises(asyncio.CancelledError):
-        await claiming
-    assert await journal.find(key()) is None
-
-
-def test_what_has_nothing_under_way_is_at_rest_at_once():
-    journal = memory_journal()
-    journal.at_work |= {key(thread="another"), key(turn="another")}
-    with pytest.raises(StopIteration):  # it ends without once having waited
-        journal.at_rest("t", "u").send(None)
-
-
-async def test_a_turn_is_at_rest_once_its_calls_have_ended():
-    journal = memory_journal()
-    journal.at_work.add(key())
-    resting = asyncio.create_task(journal.at_rest("t", "u"))
-    await asyncio.sleep(0.2)
-    assert not resting.done()
-    journal.at_work.clear()
-    await asyncio.wait_for(resting, 10)
-
-
-async def test_other_threads_may_begin_calls_during_a_look_at_what_is_under_way():
-    journal = memory_journal()
-
-    class Busy(str):
-        """A name; while it is read, a call begins."""
-
-        __hash__ = str.__hash__
-
-        def __eq__(self, other):
-            journal.at_work.add(key(thread="v"))
-            return str.__eq__(self, other)
-
-    journal.at_work.add(key(thread=Busy("w")))
-    await journal.at_rest("t", "u")
-    assert len(journal.at_work) == 2
-
-
-async def test_a_call_that_never_ends_is_not_waited_for_for_ever(monkeypatch):
-    monkeypatch.setattr("loopwright.doors.journal._LONGEST_REST", 0.1)
-    journal = memory_journal()
-    journal.at_work.add(key())
-    await asyncio.wait_for(journal.at_rest("t", "u"), 10)
-    assert journal.at_work == {key()}, "it goes on"
+        recorder = Recorder(database.journal)
+        assert await recorder.model_calls("t", "u", at_least=3) == 4
+        recorder.own_turn("t", "mine")
+        recorder.count_model_call("t", "mine")
+        assert await recorder.model_calls("t", "mine") == 1
+        assert database.journal.model_calls("t", "mine") == 0
 
 
 CLAIM = """
 import asyncio, os, signal, sys
 from loopwright.doors.durability import open_durability
-from loopwright.doors.journal import CallKey
+from loopwright.doors.recorder import Recorder
+from loopwright.state.journal import Intent
 url, calls, die = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 with open_durability(url) as database:
     async def pay(n):
-        key = CallKey("t", "", "u", str(n), "h")
-        return await database.journal.claim(key, tool="pay", server="bank", arguments={})
-    print(sum(asyncio.run(pay(n)) is None for n in range(calls)), flush=True)
+        intent = Intent(name=str(n), arguments={}, content=f"pay {n}", key=str(n))
+        return (await Recorder(database.journal).begin("t", intent)).say
+    print(sum(asyncio.run(pay(n)) == "send" for n in range(calls)), flush=True)
     if die:
         os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -270,16 +298,16 @@ def claiming(url, *args):
 
 async def test_the_claim_of_a_killed_process_is_there(url):
     process = claiming(url, "1", "die")
-    assert process.communicate(timeout=60)[0] == "1\n"
+    assert process.communicate(timeout=PATIENCE)[0] == "1\n"
     assert process.returncode == -signal.SIGKILL
     with open_durability(url) as database:
-        row = await pay(database.journal, CallKey("t", "", "u", "0", "h"))
-        assert (row.state, row.result) == ("claimed", None)
+        (row,) = database.journal.rows("t")
+        assert (row.name, row.in_doubt) == ("0", True)
 
 
 def test_two_processes_share_a_hundred_calls(url):
     running = [claiming(url, "100") for _ in range(2)]
-    won = [int(process.communicate(timeout=60)[0]) for process in running]
+    won = [int(process.communicate(timeout=PATIENCE)[0]) for process in running]
     assert sum(won) == 100
 
 
@@ -287,7 +315,7 @@ def test_processes_may_open_a_new_database_at_once(tmp_path):
     journals = [LateDatabase(f"sqlite:///{tmp_path}/new.db") for _ in range(6)]
     found = []
     threads = [
-        threading.Thread(target=lambda j=j: found.append(asyncio.run(pay(j.journal))))
+        threading.Thread(target=lambda j=j: found.append(asyncio.run(begin(j.journal))))
         for j in journals
     ]
     for thread in threads:
@@ -296,7 +324,7 @@ def test_processes_may_open_a_new_database_at_once(tmp_path):
         thread.join()
     for opened in journals:
         opened.close()
-    assert sum(row is None for row in found) == 1
+    assert [verdict.say for verdict in found].count("send") == 1
 
 
 async def test_a_claim_survives_a_power_cut(url):
@@ -307,42 +335,31 @@ async def test_a_claim_survives_a_power_cut(url):
         assert database.journal.durable
 
 
-async def test_in_memory_it_is_not_durable_and_costs_nothing_until_it_is_used():
-    journal = memory_journal()
-    assert not journal.durable
-    assert await pay(journal) is None
-    assert (await pay(journal)).state == "claimed"
-    journal.close()
-    with open_durability("sqlite:///:memory:") as database:
-        assert not database.journal.durable
-        assert await pay(database.journal) is None
-
-
 async def test_a_closed_or_broken_journal_says_so(url, tmp_path):
     with open_durability(url) as database:
-        await pay(database.journal)
+        await begin(database.journal)
         other = sqlite3.connect(tmp_path / "threads.db")
-        other.execute("DROP TABLE loopwright_calls")
+        other.execute("DROP TABLE loopwright_intents")
         other.close()
         with pytest.raises(
             DatabaseError, match=r"threads\.db'.*no such table.*not made unrecorded"
         ):
-            await pay(database.journal)
+            await begin(database.journal)
     with pytest.raises(DatabaseError, match="was closed"):
-        await pay(database.journal)
+        await begin(database.journal)
 
 
 async def test_a_late_database_is_opened_by_its_first_use(tmp_path):
     late = LateDatabase(f"sqlite:///{tmp_path}/late.db")
     assert list(tmp_path.iterdir()) == []
-    assert await pay(late.journal) is None
+    assert (await begin(late.journal)).say == "send"
     assert (await asyncio.to_thread(late.saver)).conn is not None
     assert (tmp_path / "late.db").is_file()
     late.close()
     wrong = LateDatabase("mysql://x/y")
     for _ in range(2):
         with pytest.raises(DatabaseError, match="sqlite:///FILE"):
-            await pay(wrong.journal)
+            await begin(wrong.journal)
 
 
 @pytest.mark.postgres
@@ -353,32 +370,34 @@ async def test_postgres_keeps_the_same_journal():
     thread = f"t-{time.time_ns()}"
     with await asyncio.to_thread(open_durability, url) as database:
         journal = database.journal
-        assert journal.durable
-        mine = key(thread=thread)
-        found = await asyncio.gather(*(pay(journal, mine) for _ in range(10)))
-        assert sum(row is None for row in found) == 1
-        await journal.end(mine, "uncertain", {"text": "?\x00"})
-        (twin,) = await journal.rows(thread, states=["uncertain"])
-        assert (twin.key, twin.state, twin.result) == (mine, "uncertain", {"text": "?\ufffd"})
-        await journal.reclaim(mine)
-        assert [r.state for r in await journal.rows(thread, turn="u", states=["claimed"])]
-        await journal.grant(thread, {"tool": "pay"})
-        assert await journal.model_calls(thread, "u") == 0
-        journal.count_model_call(thread, "u")
-        assert await journal.model_calls(thread, "u") == 1
-        assert await journal.grants(thread) == [{"tool": "pay"}]
-        await journal.forget(thread)
-        assert (await journal.rows(thread), await journal.grants(thread)) == ([], [])
+        recorder = Recorder(journal)
+        found = await asyncio.gather(*(begin(journal, thread=thread) for _ in range(10)))
+        assert [verdict.say for verdict in found].count("send") == 1
+        (row,) = await recorder.rows(thread)
+        await recorder.end(thread, row, End("unknown", {"text": "?\x00"}))
+        (row,) = await recorder.rows(thread)
+        assert (row.in_doubt, row.spare, row.result) == (True, True, {"text": "?\ufffd"})
+        raised = partial(asyncio.to_thread, journal.raise_fence, thread)
+        old, new = await raised(), await raised()
+        with pytest.raises(ThreadBusy):
+            await recorder.begin(thread, intent("b"), None, old)
+        assert (await recorder.begin(thread, intent(), Word("a", 1), new)).say == "send"
+        await recorder.grant(thread, {"tool": "pay"})
+        assert await recorder.grants(thread) == [{"tool": "pay"}]
+        assert await recorder.model_calls(thread, "u") == 0
+        recorder.count_model_call(thread, "u")
+        assert await recorder.model_calls(thread, "u") == 1
+        await asyncio.to_thread(journal.forget, thread)
+        assert (await recorder.rows(thread), await recorder.grants(thread)) == ([], [])
 
 
 async def test_the_event_loop_is_never_blocked(tmp_path):
     late = LateDatabase(f"sqlite:///{tmp_path}/late.db")
-    memory = memory_journal()
     with blockbuster_ctx("loopwright"):
-        for journal in (late.journal, memory):
-            assert await pay(journal) is None
-            await journal.end(key(), "finished", {"text": "paid"})
-            assert len(await journal.rows("t")) == 1
+        for journal in (late.journal, MemoryJournal()):
+            _, row = await begin(journal)
+            await Recorder(journal).end("t", row, End("finished", {"text": "paid"}))
+            assert len(await Recorder(journal).rows("t")) == 1
         async with thread_lock(late.saver, "t"):
             pass
     await asyncio.to_thread(late.close)

@@ -2,8 +2,6 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.spelling import as_sent
-from loopwright.state.canonical import canonical
 from loopwright.tools.catalog import CatalogTool
 
 FIELDS: dict[str, Any] = {
@@ -21,7 +19,7 @@ PAY = CatalogTool(
 
 
 def same(one, other, tool=PAY):
-    return canonical(as_sent(one, tool)) == canonical(as_sent(other, tool))
+    return tool.content(one) == tool.content(other)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +58,20 @@ def test_these_are_two_calls(other):
     assert not same({"amount": 3}, other)
 
 
-def test_of_a_tool_that_is_gone_only_the_very_same_arguments_are_the_same():
-    assert same({"amount": 3}, {"amount": 3}, tool=None)
-    assert not same({"amount": 3}, {"amount": "3"}, tool=None)
+@pytest.mark.req("P-06")
+def test_defaults_are_filled_in_however_deep_they_stand():
+    line = {"type": "object", "properties": {"n": {}, "unit": {"default": "kg"}}}
+    fields = {"line": line, "more": {"type": "array", "items": line}}
+    tool = CatalogTool(name="add", description="", schema={"type": "object", "properties": fields})
+    assert same({"line": {"n": 1}}, {"line": {"n": 1, "unit": "kg"}}, tool)
+    assert same({"more": [{"n": 1}]}, {"more": [{"n": 1.0, "unit": "kg"}]}, tool)
+    assert not same({"line": {"n": 1}}, {"line": {"n": 1, "unit": "t"}}, tool)
+
+
+def test_the_same_arguments_for_another_tool_or_server_are_another_call():
+    contents = {
+        CatalogTool(name=name, original=name, server=server, description="", schema={}).content({})
+        for name in ("pay", "send")
+        for server in (None, "bank")
+    }
+    assert len(contents) == 4
