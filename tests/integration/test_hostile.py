@@ -295,4 +295,4 @@ async def test_a_deleted_thread_takes_its_approvals_along(tmp_path):
         await graph.ainvoke(talk, THREAD)
         assert (await graph.aget_state(THREAD)).interrupts
         assert written == ["a"]
-        assert [row.state for row in await durability.journal.rows("t")] == []
+        assert durability.journal.rows("t") == []

@@ -83,6 +83,8 @@ class State(NamedTuple):
     made_in: tuple[tuple[str, int], ...] = ()
     doubted: frozenset[str] = frozenset()
     settled: frozenset[str] = frozenset()
+    unknown: tuple[tuple[str, str], ...] = ()
+    """Keys of what was sent and may have taken effect, each with its tool."""
     sent: tuple[tuple[str, str], ...] = ()
     most: tuple[tuple[str, int], ...] = ()
     """How often each content stood in the plan of this request that had it most often."""
@@ -259,7 +261,19 @@ class _Move:
         assert process is not None
         heard = tuple(sorted({**dict(process.heard), name: value}.items()))
         fresh = process._replace(at="next", step="", row=None, heard=heard)
-        return self.state._replace(process=fresh)
+        return self._answered(name)._replace(process=fresh)
+
+    def _answered(self, name: str) -> State:
+        """What was said of a step is used up with its end; until then it is saved."""
+        question = self.state.question
+        return self.state._replace(
+            question=None if question is not None and question.step == name else question
+        )
+
+    def _known(self, key: str) -> State:
+        """The end of a send is known now."""
+        unknown = tuple(pair for pair in self.state.unknown if pair[0] != key)
+        return self.state._replace(unknown=unknown)
 
     def _begin(self, name: str) -> State:
         state, process, question = self.state, self.state.process, self.state.question
@@ -267,6 +281,7 @@ class _Move:
         intent = self._intent(next(w for w in state.plan if w.id == name), process)
         if state.old is not None:
             self._claims_nothing(intent, state.old)
+        question = question if question and question.step == name else None
         word = self._word(question)
         if question is not None and question.answer == "gave up":
             self._do(partial(self.protocol.give_up, word=word))
@@ -278,7 +293,6 @@ class _Move:
         )  # fmt: skip
         if question is not None:
             state = self._settled(question) if question.say == "other" else state
-            state = state._replace(question=None)
         after = _Move(state, self.journal, self.bounds, self.protocol)
         return after._judged(verdict, intent, before, word)
 
@@ -288,7 +302,8 @@ class _Move:
             return self.state._replace(process=None, failed=True)
         if verdict.say == "known":
             self._is_mine(row)
-            return self._hears(intent.task, row.content)
+            known = _Move(self._known(row.key), self.journal, self.bounds, self.protocol)
+            return known._hears(intent.task, row.content)
         if verdict.say == "send":
             return self._claims(row, intent, before, word)
         value = str(intent.arguments["what"])
@@ -300,9 +315,12 @@ class _Move:
         """A human has said what is to become of it: what counts from now on is the word."""
         state, sent = self.state, dict(self.state.sent)
         sent.pop(self._lineage(question.asked), None)
+        unknown = tuple(pair for pair in state.unknown if pair[0] != question.key)
         return state._replace(
-            settled=state.settled | {question.key}, sent=tuple(sorted(sent.items()))
-        )
+            settled=state.settled | {question.key},
+            sent=tuple(sorted(sent.items())),
+            unknown=unknown,
+        )  # fmt: skip
 
     def _lineage(self, name: str) -> str:
         """The first name of a step that has gone from plan to plan."""
@@ -316,8 +334,9 @@ class _Move:
         value = dict(process.heard).get(READ, "") if write.of == READ else write.of
         if self.bounds.hooked and self.state.turn % 2:
             value += "!"
-        if self.state.question is not None:  # as it was asked about
-            value = self.state.question.value
+        question = self.state.question
+        if question is not None and question.step == write.id:  # as it was asked about
+            value = question.value
         name = f"{self.state.turn}.{self.state.revision}.{write.id}"
         return Intent(
             name=name, before=dict(self.state.before).get(write.id, ()), turn=str(self.state.turn),
@@ -348,14 +367,17 @@ class _Move:
         state, process = self.state, self.state.process
         assert process is not None
         fresh = row.sends == 1
-        assert fresh or word is not None or intent.repeatable or self._paused(before, row), "I3"
-        doubts = [r for r in before if r.spare and r.in_doubt and r.tool == row.tool]
-        if fresh and not intent.repeatable:
-            assert not [r for r in doubts if r.key not in state.settled], "I6"
+        meant = word is not None and word.sends == row.sends - 1
+        assert fresh or meant or intent.repeatable or self._paused(before, row), "I3"
+        living = {r.key for r in before if r.in_doubt and not r.spare}
+        doubts = {key for key, tool in state.unknown if tool == row.tool} - living
+        assert not fresh or intent.repeatable or not doubts, "I6"
         was = dict(state.sent).get(self._lineage(intent.name), row.content)
         assert was == row.content, f"I4 {was} {row.content}"
         claimed = process._replace(at="claimed", step=intent.task, row=row)
-        return state._replace(process=claimed,
+        unknown = state.unknown if intent.repeatable else _with(state.unknown, row.key, row.tool)
+        return state._replace(
+            process=claimed, unknown=unknown,
             made_in=_with(state.made_in, row.key, state.turn),
         )  # fmt: skip
 
@@ -381,9 +403,10 @@ class _Move:
         done = End("finished", {"text": "done"})
         self._do(partial(self.protocol.end, sent=process.row, ending=done), [process.row.name])
         if process.token != self.state.token:  # whose run does not hear of it
-            return self.state._replace(process=None)
+            return self._known(process.row.key)._replace(process=None)
         heard = tuple(sorted({**dict(process.heard), process.step: process.row.content}.items()))
-        return self.state._replace(
+        known = _Move(self._known(process.row.key), self.journal, self.bounds, self.protocol)
+        return known._answered(process.step)._replace(
             process=process._replace(at="next", step="", row=None, heard=heard)
         )
 
@@ -410,12 +433,13 @@ class _Move:
         self._do(
             partial(self.protocol.end, sent=process.row, ending=End("paused")), [process.row.name]
         )
-        return self.state._replace(process=None)
+        return self._known(process.row.key)._replace(process=None)
 
     def _fails(self, process: Process, how: Any) -> State:
         ending = End(how, {"text": "no answer", "is_error": True})
         self._do(partial(self.protocol.end, sent=process.row, ending=ending), [process.row.name])
-        return self.state._replace(process=None, failed=True)
+        state = self.state if how == "unknown" else self._known(process.row.key)
+        return state._replace(process=None, failed=True)
 
     # --- between runs
 
@@ -483,6 +507,7 @@ class _Move:
             effects=tuple(pair for pair in state.effects if pair[0] in open_),
             made_in=tuple(pair for pair in state.made_in if pair[0] in open_),
             doubted=state.doubted & open_, settled=state.settled & open_, old=state.old,
+            unknown=state.unknown,
         )  # fmt: skip
 
     def _counted(self) -> State:

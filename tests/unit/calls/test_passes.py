@@ -13,7 +13,7 @@ from loopwright.calls.gate import decision_key, plan_calls
 from loopwright.calls.opening import open_calls
 from loopwright.calls.path import run_calls
 from loopwright.calls.toolbox import Toolbox
-from loopwright.doors.journal import memory_journal
+from loopwright.doors.recorder import Recorder
 from loopwright.hooks.contract import Hook
 from loopwright.hooks.registry import Hooks
 from loopwright.state.context import Context
@@ -22,9 +22,7 @@ from support.scope import scope_with
 
 @pytest.fixture
 def journal():
-    made = memory_journal()
-    yield made
-    made.close()
+    return Recorder()
 
 
 class World:
@@ -90,7 +88,7 @@ async def test_a_cancelled_write_is_in_doubt_and_holds_back_the_writes_behind_it
     box = world.box()
     calls = await planned(box, ("write", {"n": 1}), ("write", {"n": 2}), ("look", {"n": 3}))
     await cut_off(world, box, calls, journal)
-    assert [row.state for row in await journal.rows("t")] == ["uncertain"]
+    assert [row.in_doubt for row in await journal.rows("t")] == [True]
     first = await go(box, calls, journal)
     assert [r["id"] for r in first.records] == ["1.1.2"]
     assert world.done == ["write 1", "look 3"]
@@ -246,7 +244,7 @@ async def test_a_grant_counts_where_nobody_can_be_asked_and_only_while_it_lasts(
     opened = await open_calls(alone, box, calls, round_=1)
     assert [call["action"] for call in opened] == ["deny", "allow"]
     headless = Context(interactive=False)
-    done = await go(box, opened, memory_journal(), context=headless)
+    done = await go(box, opened, Recorder(), context=headless)
     assert done.records[1]["reason"] == "not_interactive", "that journal knows of no grant"
     done = await go(box, opened, journal, context=headless)
     assert [r["status"] for r in done.records] == ["cancelled", "success"]

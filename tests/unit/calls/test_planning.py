@@ -43,6 +43,7 @@ def calling(*calls) -> Any:
 @pytest.mark.req("S0-47", "S0-53", "S0-157")
 def test_a_call_is_looked_up_checked_and_decided_on():
     one, two = plan(calling(("add", {"a": "1"}, "x"), ("write", {"t": "hi"}, "y")))
+    assert one.pop("intent") != two["intent"]
     assert one == {
         "id": "2.3.0", "task": "2", "call_id": "x", "name": "add", "server": None,
         "about": "Add two numbers.", "args": {"a": 1}, "action": "allow",

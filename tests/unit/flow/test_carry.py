@@ -94,15 +94,6 @@ def test_a_finished_write_is_never_made_again_because_it_is_listed_behind_anothe
     assert steps["x"] == "pending", "what was read before the repair may be another now"
 
 
-def test_a_write_that_gave_its_result_to_another_step_is_not_found_again():
-    """It has no call of its own any more: the other step stands for it."""
-    old = finished(call("w", tool="send", q=1), call("v", tool="send", q=1))
-    old[0]["evidence"] = []
-    new = planned(call("w", tool="send", q=1))
-    assert by_id(taken_over(new, old))["w"]["result"] == "result of v"
-    assert by_id(taken_over(new, old[:1]))["w"]["status"] == "pending"
-
-
 @pytest.mark.req("S2-30")
 def test_another_check_of_a_finished_step_is_made_before_it_counts():
     old = finished(call("read", q=1), call("write", tool="send", q=1))

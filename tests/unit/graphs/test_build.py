@@ -5,7 +5,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import open_durability
 from loopwright.calls.policy import Policy, Rule
-from loopwright.doors.journal import memory_journal
+from loopwright.doors.journal_memory import MemoryJournal
 from loopwright.graphs.build import BuildOptions, assemble
 from loopwright.graphs.registry import REGISTRY
 from loopwright.graphs.served import served_parts
@@ -65,10 +65,10 @@ def test_an_option_that_is_not_there_is_refused_with_the_one_that_was_meant(entr
 
 
 def test_what_is_given_on_its_own_wins_over_the_durability(tmp_path):
-    journal, saver = memory_journal(), InMemorySaver()
+    journal, saver = MemoryJournal(), InMemorySaver()
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = REGISTRY["react"].build(durability=kept, checkpointer=saver)
         assert graph.checkpointer is saver
         assert graph.store is kept.store
-        assert assemble(durability=kept).journal is kept.journal
-        assert assemble(durability=kept, journal=journal).journal is journal
+        assert assemble(durability=kept).journal.journal is kept.journal
+        assert assemble(durability=kept, journal=journal).journal.journal is journal

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from loopwright.doors.journal import memory_journal
+from loopwright.doors.journal_memory import MemoryJournal
 from loopwright.graphs.build import assemble
 from loopwright.graphs.plan_execute_verify import plan_builder
 from loopwright.graphs.served import served_parts
@@ -13,8 +13,8 @@ from loopwright.state.errors import DatabaseError
 
 
 def test_without_a_journal_every_graph_has_one_in_memory():
-    journal = memory_journal()
-    assert assemble(journal=journal).journal is journal
+    journal = MemoryJournal()
+    assert assemble(journal=journal).journal.journal is journal
     assert not assemble().journal.durable
     assert assemble().journal is not assemble().journal
 
@@ -23,7 +23,7 @@ async def test_journal_and_locks_are_where_the_variable_says(monkeypatch, tmp_pa
     assert served_parts().locked_by is None
     monkeypatch.setenv("LOOPWRIGHT_DATABASE_URL", f"sqlite:///{tmp_path}/served.db")
     parts = served_parts()
-    assert parts.journal is served_parts().journal
+    assert parts.journal.journal is served_parts().journal.journal
     assert not (tmp_path / "served.db").exists()
     assert await parts.journal.model_calls("t", "u") == 0
     saver = await asyncio.to_thread(parts.locked_by)

@@ -6,7 +6,6 @@ from loopwright.state.evidence import (
     rejected_verdict,
     report_of,
     rounds_named,
-    uncertain_calls,
 )
 
 TASKS = [
@@ -100,28 +99,3 @@ def called(id_, status, reason="", tool="pay", **more):
         "id": id_, "task": "1", "tool": tool, "arguments": {"n": 1}, "status": status,
         "reason": reason, "result": f"the result of {id_}", **more,
     }  # fmt: skip
-
-
-@pytest.mark.req("P-06")
-@pytest.mark.parametrize(
-    ("later", "listed"),
-    [
-        ([], ["1.1.0"]),
-        ([called("1.2.0", "cancelled", "uncertain")], ["1.2.0"]),
-        ([called("1.2.0", "success")], []),
-        ([called("1.2.0", "success", "answered by the user")], []),
-        ([called("1.2.0", "cancelled", "gave_up")], []),
-        ([called("1.2.0", "error")], ["1.1.0"]),
-        ([called("1.2.0", "success", tool="look")], ["1.1.0"]),
-        ([called("1.2.0", "success", arguments={"n": 2})], ["1.1.0"]),
-    ],
-)
-def test_a_call_in_doubt_is_listed_until_it_is_settled(later, listed):
-    lost = called("1.1.0", "error", "uncertain", server="bank")
-    found = uncertain_calls([called("1.0.0", "success", tool="look"), lost, *later])
-    assert [entry["id"] for entry in found] == listed
-    if listed == ["1.1.0"]:
-        assert found[0] == {
-            "id": "1.1.0", "task": "1", "tool": "pay", "server": "bank", "arguments": {"n": 1},
-            "why": "the result of 1.1.0",
-        }  # fmt: skip

@@ -1,14 +1,12 @@
 """A plan that is taken: what is wrong with it in bounds, and the state that follows it."""
 
-from typing import Any
-
 import pytest
 
 from loopwright import Context
 from loopwright.nodes.flow.adoption import adopted, flaws_of, repeats_a_plan
 from loopwright.state.flow import FlowState
 from support.flow_nodes import parts_with
-from support.flow_steps import called, plan, steps
+from support.flow_steps import plan
 from support.flows import step
 
 LOOK = step("a", arguments={"what": "x"})
@@ -76,16 +74,3 @@ async def test_a_plan_is_repeated_where_its_calls_are_made_and_may_fail_alike(ch
     _, again = await taken({**LOOK, **change}, state=FlowState(todos=todos, prints=first["prints"]))
     assert len(again["prints"]) == 2
     assert repeats_a_plan(again) == same
-
-
-@pytest.mark.req("S2-30")
-@pytest.mark.parametrize("spelled", [{}, {"what": ""}], ids=str)
-async def test_a_finished_step_is_found_again_in_another_spelling_of_its_call(spelled):
-    """What a tool is sent where a plan leaves an argument out is the argument's usual value."""
-    before, other = steps(step("a", arguments={"what": ""} if not spelled else {}), LOOK)
-    sent: Any = {"id": "a.1.0", "task": "a", "tool": "look", "arguments": {"what": ""}}
-    state = FlowState(todos=[called(before)], evidence=[{**sent, "status": "success"}])
-    (a,), _ = await taken(step("n", arguments=spelled), state=state)
-    assert (a["id"], a["status"], a["result"]) == ("n", "completed", "result of a")
-    kept, n = (await taken(step("n", arguments=other["arguments"]), state=state))[0]
-    assert (kept["id"], n["id"], n["status"]) == ("a", "n", "pending")

@@ -81,17 +81,6 @@ async def test_a_write_is_made_once_however_often_the_plan_would_repeat_it():
     assert "not made again" in a["feedback"]
 
 
-@pytest.mark.parametrize(("expect", "status"), [("put == 7", "completed"), ("put > 7", "failed")])
-async def test_what_an_earlier_plan_s_call_gave_is_held_against_the_new_check(expect, status):
-    (made,) = steps(step("a", "put", arguments={"what": 7}, expect=expect))
-    made |= {"result": '{"put": 7}', "shape": "json", "attempts": 1, "rounds": 1}
-    world = World()
-    after = await run_node(run_flow, made, tools=world.tools())
-    (a,) = after.state.todos
-    assert (a["status"], a["attempts"], a["result"]) == (status, 1, '{"put": 7}')
-    assert (world.calls, after.state.evidence) == ([], [])
-
-
 @pytest.mark.parametrize(
     ("rows", "cases", "elsewhere"),
     [(1, 1, False), (100_000, 1, True), (1, 100, True)],

@@ -118,10 +118,3 @@ def test_results_in_such_an_answer_are_bounded_together():
     assert "[… 8000 characters left out]" in one
     many = results(*(flow_step(f"s{n}", result="x" * 40_000) for n in range(40)))
     assert len(known_answer(many, [])) < 40 * 2_100
-
-
-def test_a_call_of_which_nobody_knows_whether_it_took_effect_is_in_the_outcome():
-    record = {"id": "s2.1.0", "task": "s2", "tool": "pay", "arguments": {}, "status": "error",
-              "reason": "uncertain", "result": "timed out"}  # fmt: skip
-    outcome = outcome_of_turn(FlowState(todos=[DONE, FAILED], evidence=[record], halt="ERROR"))
-    assert [call["id"] for call in outcome["uncertain_calls"]] == ["s2.1.0"]
