@@ -7,7 +7,6 @@ and can.
 import time
 from collections.abc import Iterable
 from itertools import islice
-from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]  # its stubs are a package of their own
 
@@ -20,23 +19,16 @@ _LINE_CHARACTERS = 240
 _BEFORE_MATCH = 60
 
 
-class Text(NamedTuple):
-    """A file's path as shown, and its text."""
+def find(
+    texts: Iterable[tuple[str, str]], pattern: str, *, match_case: bool, limit: int
+) -> list[str]:
+    """Give the first `limit` lines with a match, as `path:number: line`; long lines are cut.
 
-    path: str
-    text: str
-
-
-class Match(NamedTuple):
-    """A matching line: the file's path, the line's number from 1, and the line, cut if long."""
-
-    path: str
-    line: int
-    text: str
-
-
-def find(texts: Iterable[Text], pattern: str, *, match_case: bool, limit: int) -> list[Match]:
-    """Give the first `limit` lines in which the regular expression is found.
+    Args:
+        texts: Paths as shown, and what is in the files.
+        pattern: A regular expression.
+        match_case: Whether upper and lower case are different.
+        limit: The most lines.
 
     Raises:
         Refused: it does not compile, or the search took longer than `SECONDS`.
@@ -56,13 +48,13 @@ def find(texts: Iterable[Text], pattern: str, *, match_case: bool, limit: int) -
         raise Refused(message) from error
 
 
-def _found(wanted: regex.Pattern[str], texts: list[Text]) -> Iterable[Match]:
+def _found(wanted: regex.Pattern[str], texts: list[tuple[str, str]]) -> Iterable[str]:
     deadline = time.monotonic() + SECONDS
     for path, text in texts:
         for number, line in enumerate(text.split("\n"), start=1):
             left = max(deadline - time.monotonic(), 0.001)
             if found := wanted.search(line, timeout=left):
-                yield Match(path, number, _clipped(line, found.start()))
+                yield f"{path}:{number}: {_clipped(line, found.start())}"
 
 
 def _clipped(line: str, start: int) -> str:

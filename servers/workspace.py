@@ -25,7 +25,7 @@ from pydantic import Field, ValidationError
 from regex import escape  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 from .confined import Entry, Parts, Refused, Root, shown
-from .matching import Text, find
+from .matching import find
 
 PREVIEW_LINES = 100
 PREVIEW_BYTES = 8_192
@@ -123,7 +123,7 @@ class Workspace:
         sweep = _Sweep(self._root, self._root.parts(path), glob)
         pattern = query if regex else escape(query)
         found = find(sweep.texts(), pattern, match_case=match_case, limit=max_matches + 1)
-        lines = [f"{match.path}:{match.line}: {match.text}" for match in found[:max_matches]]
+        lines = found[:max_matches]
         if not found:
             lines.append(f"[no match in {sweep.files} text files]")
         if len(found) > max_matches:
@@ -195,7 +195,7 @@ class _Sweep:
     taken: int = 0
     cut: bool = False
 
-    def texts(self) -> Iterator[Text]:
+    def texts(self) -> Iterator[tuple[str, str]]:
         for entry in self._entries():
             if self.taken >= SEARCHED_BYTES:
                 self.cut = True
@@ -205,7 +205,7 @@ class _Sweep:
             elif (data := self._data(entry)) is not None:
                 self.files += 1
                 self.taken += len(data)
-                yield Text(shown("/".join(entry.parts)), _decoded(data))
+                yield shown("/".join(entry.parts)), _decoded(data)
 
     def notes(self) -> list[str]:
         counted = ", ".join(f"{count} {why}" for why, count in self.left_out.items())
