@@ -20,11 +20,7 @@ _INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
 def check_nodes(
     head: Head, nodes: Container[str], channels: Container[str], *, thread: str, graph: str
 ) -> None:
-    """Refuse a thread that waits at a node this graph does not have.
-
-    Raises:
-        ThreadIncompatible: naming the nodes, the thread and what to do.
-    """
+    """Refuse a thread that waits at a node this graph does not have."""
     if missing := head.missing(nodes, channels):
         names = ", ".join(repr(name) for name in missing)
         msg = (
@@ -35,11 +31,7 @@ def check_nodes(
 
 
 def check_command(command: Command[Any]) -> None:
-    """Refuse a command that says nothing.
-
-    Raises:
-        AnswerRejected: `Command(resume=None)`, which LangGraph cannot tell from no answer.
-    """
+    """Refuse a command that says nothing, as `Command(resume=None)` does."""
     if command.resume is None and not command.update and not command.goto:
         msg = (
             "Command(resume=None) carries no answer, because None means 'not answered' to"
@@ -49,11 +41,7 @@ def check_command(command: Command[Any]) -> None:
 
 
 def check_storable(command: Command[Any], serde: SerializerProtocol, *, thread: str) -> None:
-    """Refuse an answer that a checkpoint cannot hold, before anything takes it.
-
-    Raises:
-        AnswerRejected: saying what about it cannot be saved.
-    """
+    """Refuse an answer that a checkpoint cannot hold, before anything takes it."""
     try:
         serde.dumps_typed(command.resume)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -75,11 +63,8 @@ def address_answer(
     Args:
         command: what the caller resumes with.
         pending: the open questions in task order.
-        thread: the thread's id, for the messages.
+        thread: the thread's id.
         addressed: the run names an older checkpoint, where answered questions may be asked again.
-
-    Raises:
-        AnswerRejected: nothing is pending, or an id names no pending question.
     """
     if command.resume is None or (addressed and not pending):
         return command

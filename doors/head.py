@@ -142,30 +142,20 @@ def inner_places(head: Head) -> dict[str, set[str]]:
     return places
 
 
-def all_places(head: Head) -> set[str]:
-    """The namespaces of `inner_places`, of all questions."""
-    return set().union(*inner_places(head).values())
-
-
-def open_questions(head: Head, inner: Mapping[str, CheckpointTuple | None]) -> list[Interrupt]:
+def open_questions(head: Head, inner: Mapping[str, Head]) -> list[Interrupt]:
     """The questions that wait, without those whose answer an inner graph has taken.
 
     Args:
         head: The head of the thread.
-        inner: Namespace of `all_places` to its newest checkpoint, None where none is saved.
+        inner: The heads of those namespaces of `inner_places` in which something is saved.
     """
-    places = inner_places(head)
-    heads = {place: Head(saved) for place, saved in inner.items() if saved is not None}
-    return [
-        question
-        for question in head.interrupts()
-        if _waits(question, [heads[place] for place in places[question.id] if place in heads])
-    ]
-
-
-def _waits(question: Interrupt, asked_in: list[Head]) -> bool:
-    still = {waiting.id for place in asked_in for waiting in place.interrupts()}
-    return not asked_in or question.id in still
+    waiting = []
+    for question in head.interrupts():
+        heads = [inner[place] for place in inner_places(head)[question.id] if place in inner]
+        still = {asked.id for place in heads for asked in place.interrupts()}
+        if not heads or question.id in still:
+            waiting.append(question)
+    return waiting
 
 
 def without_answered(state: StateSnapshot, waiting: list[Interrupt]) -> StateSnapshot:

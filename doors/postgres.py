@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..state.errors import DatabaseError
 from .durability import BUSY_SECONDS, THREADS_SQL, Durability, cause_of, patiently, without_password
 from .journal_sql import SqlJournal
-from .journal_tables import PostgresTables, Tables
+from .journal_tables import PostgresTables
 from .savers import ThreadedSaver
 
 _IDLE_SECONDS: Final = 300.0
@@ -49,11 +49,8 @@ def open_database(url: str) -> Durability:
     shown = without_password(url)
     errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
     # No prepared statements: PgBouncer hands a session to somebody else between two of them.
-    options = {
-        "autocommit": True,
-        "prepare_threshold": None,
-        "row_factory": psycopg.rows.dict_row,
-    }
+    rows = psycopg.rows.dict_row
+    options = {"autocommit": True, "prepare_threshold": None, "row_factory": rows}
     connect = partial(psycopg.connect, url, connect_timeout=int(BUSY_SECONDS), **options)
     pool = pools.ConnectionPool(
         url,
@@ -71,8 +68,6 @@ def open_database(url: str) -> Durability:
         pool.open()
         saver, store = savers.PostgresSaver(pool), stores.PostgresStore(pool)
         tables = PostgresTables(pool, errors, shown)
-        for setup in (saver.setup, store.setup, tables.create):
-            patiently(setup, lambda error: getattr(error, "sqlstate", None) in _RACES)
         # Where the doors look; a copy of the saver, which LangGraph may make, has it as well.
         saver.thread_locks = PostgresLocks(
             lambda name: connect(application_name=name, keepalives_idle=_KEEP_ALIVE_SECONDS),
@@ -100,7 +95,9 @@ def _drivers(url: str) -> tuple[Any, ...]:
         raise DatabaseError(msg) from error
 
 
-def _opened(shown: str, pool: Any, saver: Any, store: Any, tables: Tables) -> Durability:
+def _opened(shown: str, pool: Any, saver: Any, store: Any, tables: PostgresTables) -> Durability:
+    for setup in (saver.setup, store.setup, tables.create):
+        patiently(setup, lambda error: getattr(error, "sqlstate", None) in _RACES)
     with pool.connection() as connection:
         # Existing tables are not touched by setup; no row is enough to ask for the right to write.
         connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")
@@ -128,11 +125,7 @@ class PostgresLocks:
     ) -> None:
         """Keep one connection for locks, opened with the first.
 
-        Args:
-            connect: Opens a connection of the given application name, in autocommit mode, that
-                gives rows as dicts.
-            errors: What the driver raises.
-            database: Its name, for error messages.
+        `connect` opens it under an application name, in autocommit mode, with rows as dicts.
         """
         self._connect = connect
         self._errors = errors
@@ -152,7 +145,7 @@ class PostgresLocks:
         number = _number(name)
         with self._lock:
             try:
-                holder = self._patiently(number)
+                holder = self._holder(number)
             except self._errors as error:
                 msg = (
                     f"Cannot lock a thread in the database {self._database!r} ({cause_of(error)}):"
@@ -172,20 +165,17 @@ class PostgresLocks:
             self._connection = None
             self._held.clear()
 
-    def _patiently(self, number: int) -> str | None:
-        """Try to lock; on a new connection where the old one turns out to be broken."""
-        try:
-            return self._attempt(number)
-        except self._errors:
-            if self._connection is not None and not self._connection.closed:
-                raise
-        return self._attempt(number)
-
-    def _attempt(self, number: int) -> str | None:
+    def _holder(self, number: int, *, again: bool = True) -> str | None:
+        """Who has the lock; None if it is ours now. A broken connection is replaced once."""
         connection = self._session()
-        if connection.execute(_TAKE, [number]).fetchone()["got"]:
-            return None
-        found = connection.execute(_HOLDER, [number]).fetchone()
+        try:
+            if connection.execute(_TAKE, [number]).fetchone()["got"]:
+                return None
+            found = connection.execute(_HOLDER, [number]).fetchone()
+        except self._errors:
+            if again and connection.closed:
+                return self._holder(number, again=False)
+            raise
         return _in_words(found["name"]) if found else ""
 
     def _session(self) -> Any:

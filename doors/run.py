@@ -12,7 +12,7 @@ from langgraph.types import Command, Interrupt
 from ..state.journal import FENCE_KEY, Fence
 from ..state.session import SESSION_KEY, OpenSession
 from . import langgraph_keys as keys
-from .head import Head, all_places, open_questions
+from .head import Head, inner_places, open_questions
 from .locks import Held, LockedBy, thread_lock
 
 # Ours; LangGraph keeps what begins with two underscores out of a checkpoint's metadata.
@@ -102,11 +102,7 @@ class Run:
 
     @asynccontextmanager
     async def session(self, opened: OpenSession | None) -> AsyncIterator["Run"]:
-        """Put something around a run of the whole graph; its nodes can read what that brought.
-
-        Args:
-            opened: what is put around it, if anything.
-        """
+        """Put something around a run of the whole graph; its nodes can read what that brought."""
         if opened is None or self.nested:
             yield self
             return
@@ -131,6 +127,8 @@ class Run:
         """The questions that are open; at an older checkpoint those that were."""
         if self.saver is None or self.addressed:
             return head.interrupts()
-        places = all_places(head)
-        inner = {place: await self.saver.aget_tuple(self.where(place)) for place in places}
+        inner: dict[str, Head] = {}
+        for place in set[str]().union(*inner_places(head).values()):
+            if saved := await self.saver.aget_tuple(self.where(place)):
+                inner[place] = Head(saved)
         return open_questions(head, inner)

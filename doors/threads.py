@@ -63,12 +63,10 @@ def _first_request(saver: BaseCheckpointSaver[Any], head: Head) -> str:
         channel = MESSAGES.from_checkpoint(history.get("seed", []))
         channel.replay_writes(history["writes"])
         stored = channel.get()
-    return _first_human_text(stored)
-
-
-def _first_human_text(messages: object) -> str:
-    known = getattr(messages, "value", messages)
-    for message in known if isinstance(known, Iterable) else ():
-        if isinstance(message, BaseMessage) and message.type == "human":
-            return message.text
-    return ""
+    kept = getattr(stored, "value", stored)
+    human = (
+        message.text
+        for message in (kept if isinstance(kept, Iterable) else ())
+        if isinstance(message, BaseMessage) and message.type == "human"
+    )
+    return next(human, "")
