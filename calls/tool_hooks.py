@@ -27,12 +27,9 @@ async def before_tools(
 ) -> list[PendingCall]:
     """Let the BeforeTool hooks speak of each call whose arguments are sound.
 
-    What they changed is judged by the gate, as what the model wrote was.
-
-    Returns:
-        The calls in the same order: denied where a hook blocks, asked about where one asks, with
-        other arguments where one changed them. If a hook ended the run, no call of the message
-        may run, and each says why under `HOOK_STOP`.
+    A call is denied where a hook blocks, asked about where one asks, and judged anew where one
+    changed its arguments. If a hook ended the run, no call of the message may run, and each says
+    why under `HOOK_STOP`.
     """
     if "BeforeTool" not in hooks.events:
         return list(planned)
@@ -101,19 +98,17 @@ async def after_tool(
 ) -> ToolResult:
     """What the model gets to see of a result, by the AfterTool hooks.
 
+    It is withheld where a hook denies it, and has the reason under `HOOK_STOP` in its artifact
+    where one ends the run.
+
     Args:
         tool: What ran.
         args: The arguments it ran with.
         result: What it gave back.
         hooks: The graph's hooks.
         emit: Takes their events.
-        tail: Makes another call by name and arguments, where that may be made; its result takes
-            the place of this one.
+        tail: Makes another call, where that may be made; its result takes the place of this one.
         original: The tool the model called, where this one ran as its tail.
-
-    Returns:
-        The result; withheld where a hook denies it, longer by the hooks' context, and with the
-        reason under `HOOK_STOP` in its artifact where a hook ends the run.
     """
     if "AfterTool" not in hooks.events:
         return result

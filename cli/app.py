@@ -11,8 +11,8 @@ from typer.core import TyperGroup
 
 from ..state.errors import SettingsError
 from .failures import Code, guarded
-from .output import Output
 from .settings import DEFAULT_GRAPH, Settings
+from .terminal import Output
 
 # click's UsageError, which newer versions of typer carry inside themselves.
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]

@@ -17,8 +17,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from .output import as_json, call_text, clean
-from .terminal import typed_line
+from .terminal import as_json, call_text, clean, typed_line
 
 _ONLY_SHOWN: Final = frozenset({"finished", "changes", "problems"})
 _ALL: Final = ("approve", "edit", "reject", "respond")
@@ -195,25 +194,11 @@ class Asker:
         self._console.print(Panel(body, title=title, title_align="left", border_style="yellow"))
         self._say(question.menu)
         while True:
-            letter, rest = self._choice(question)
+            letter, rest = _choice(self._read(), question)
             if letter == "q":
                 return None
-            reply = self._reply(letter, rest, question)
-            if reply is not None:
+            if reply := self._reply(letter, rest, question):
                 return reply
-            self._say(_please(question))
-
-    def _choice(self, question: Question) -> tuple[str, str]:
-        """The letter of what is chosen and the words behind it; no letter for words of one's own.
-
-        A question about a call takes no words, so what stands behind the choice is its reason.
-        """
-        while True:
-            typed = self._read()
-            word, _, rest = typed.partition(" ") if question.is_call else (typed, "", "")
-            letter = _letters(question.menu).get(word.lower(), "")
-            if letter or (typed and not question.is_call):
-                return letter, rest.strip() if letter else typed
             self._say(_please(question))
 
     def _reply(self, letter: str, rest: str, question: Question) -> Reply:
@@ -239,7 +224,7 @@ class Asker:
                 self._say(clean(question.editable))
                 return None
             case _:
-                return {"type": "respond", "message": rest}
+                return {"type": "respond", "message": rest} if rest else None
 
     def _edit(self, question: Question) -> Reply:
         problem = "This must be a JSON object"
@@ -274,6 +259,20 @@ class Asker:
 
     def _say(self, text: str) -> None:
         self._console.print(Text(text))
+
+
+def _choice(typed: str, question: Question) -> tuple[str, str]:
+    """The letter of what is chosen and the words behind it; no letter for words of one's own.
+
+    A question about a call takes no such words: what stands behind the choice is its reason.
+    """
+    known = _letters(question.menu)
+    if not question.is_call:
+        letter = known.get(typed.lower(), "")
+        return letter, "" if letter else typed
+    word, _, rest = typed.partition(" ")
+    letter = known.get(word.lower(), "")
+    return letter, rest.strip() if letter else ""
 
 
 def _letters(menu: str) -> dict[str, str]:

@@ -18,8 +18,8 @@ from ..state.roles import GRAPHS, roles_of
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.config import read_servers
 from .failures import Code
-from .output import Output, plural, short
 from .settings import NO_MODEL, Settings
+from .terminal import Output, plural, short
 
 _MODEL_DEADLINE: Final = 30.0
 _WORKS, _WARNING, _BROKEN = "✓", "!", "✗"

@@ -18,8 +18,7 @@ from ..state.errors import (
     ThreadBusy,
     ThreadError,
 )
-from .output import Output, short
-from .terminal import signals_to
+from .terminal import Output, short, signals_to
 
 LOG_FILE: Final = Path(".loopwright") / "loopwright.log"
 _LONGEST: Final = 1_000

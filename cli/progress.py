@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from ..state.roles import ROLES
 from ..state.statuses import TRANSITIONS
-from .output import call_text, plural, short
+from .terminal import call_text, plural, short
 
 FINISHED: Final = frozenset({"completed", "skipped"})
 UNFINISHED: Final = frozenset({"pending", "in_progress"})

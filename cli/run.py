@@ -24,10 +24,9 @@ from ..state.errors import AnswerRejected, SettingsError, ThreadNotFound
 from ..state.roles import roles_of
 from .approvals import Asker, Question, given_answers
 from .failures import Code, code_of
-from .output import Output
 from .progress import Event
 from .settings import DEFAULT_GRAPH, Settings, new_thread_id, read_goal, thread_named
-from .terminal import signals_to
+from .terminal import Output, signals_to
 from .view import LiveView, PlainView
 
 GRAPH_KEY: Final = "loopwright_graph"

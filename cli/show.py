@@ -11,8 +11,8 @@ from ..doors.durability import DEFAULT_URL, open_durability
 from ..doors.threads import ThreadSummary, list_threads
 from ..graphs.registry import drawn_graph
 from .failures import Code
-from .output import Output, clean, short
 from .settings import Settings
+from .terminal import Output, clean, short
 
 
 def show_threads(settings: Settings, output: Output) -> int:

@@ -1,17 +1,119 @@
-"""The terminal under a run: its signals, its echo, and the line that is typed at a question."""
+"""The terminal under a run: its words made safe, its signals, its echo, the line that is typed."""
 
+import json
 import os
 import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, Final, TextIO
 
 if sys.platform != "win32":
     import termios
+
+_SPARE: Final = 20
+_KEPT: Final = frozenset("\n\t")
+# Joiners belong to emoji and scripts; the other format characters can disguise what is shown.
+_JOINERS: Final = frozenset("\u200c\u200d")
+
+
+@dataclass
+class Output:
+    """The command's voice: a terminal, a pipe, or one JSON object on standard output.
+
+    Attributes:
+        json: Standard output carries exactly one JSON object; progress goes to standard error.
+        thread: The id of the thread, once there is one to go on with.
+        resume: The command that goes on with it.
+    """
+
+    json: bool = False
+    thread: str = ""
+    resume: str = ""
+
+    def __post_init__(self) -> None:
+        """Make sure that no character of an answer can end the command."""
+        for stream in (sys.stdout, sys.stderr):
+            reconfigure = getattr(stream, "reconfigure", None)
+            if reconfigure is not None:
+                reconfigure(errors="replace")
+
+    @property
+    def live(self) -> bool:
+        """Whether somebody watches standard output on a terminal that can redraw."""
+        return not self.json and _is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
+
+    @property
+    def reads(self) -> bool:
+        """Whether standard input is a terminal: a human started this."""
+        return _is_terminal(sys.stdin)
+
+    def line(self, text: str) -> None:
+        """Write a line of progress or of the report."""
+        _write(sys.stderr if self.json else sys.stdout, text)
+
+    def error(self, sentence: str) -> None:
+        """Write what went wrong."""
+        _write(sys.stderr, f"loopwright: {sentence}")
+
+    def result(self, content: Mapping[str, Any]) -> None:
+        """Write the one JSON object."""
+        _write(sys.stdout, as_json(content, indent=2))
+
+
+def _write(stream: TextIO | None, text: str) -> None:
+    """Write a line; a reader that has gone away (`| head`) or a full disk does not end the run."""
+    if stream is None:  # closed before the process began
+        return
+    try:
+        stream.write(f"{text}\n")
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def clean(text: object) -> str:
+    """Replace what could steer a terminal (escape codes, text direction) by a visible mark."""
+    return "".join(c if _is_harmless(c) else "\ufffd" for c in str(text).replace("\r\n", "\n"))
+
+
+def _is_harmless(character: str) -> bool:
+    if character in _KEPT or character in _JOINERS:
+        return True
+    return unicodedata.category(character) not in {"Cc", "Cf", "Cs"}
+
+
+def short(text: object, limit: int = 100) -> str:
+    """One line of at most `limit` characters."""
+    # Cut before cleaning: a goal may have a million characters, and every event shows it.
+    line = " ".join(clean(str(text)[: limit * _SPARE]).split())
+    whole = len(line) <= limit and len(str(text)) <= limit * _SPARE
+    return line if whole else f"{line[: limit - 1].rstrip()}…"
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON in which foreign scripts stay readable."""
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+
+
+def call_text(tool: object, arguments: object, limit: int = 100) -> str:
+    """A tool call as one short line."""
+    shown = as_json(arguments) if arguments else ""
+    return short(f"{tool} {shown}", limit)
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 @contextmanager

@@ -15,10 +15,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from .output import Output, call_text, clean, plural, short
 from .progress import FINISHED, UNFINISHED, Board, Event, Step, line_of, spend_text
 from .settings import NO_MODEL
-from .terminal import without_echo
+from .terminal import Output, call_text, clean, plural, short, without_echo
 
 STOPPING: Final = (
     "Stopping after what is running now; the thread stays saved. Ctrl-C again stops at once."

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from loopwright.cli.failures import Code, code_of
-from loopwright.cli.output import Output
 from loopwright.cli.settings import NO_MODEL
+from loopwright.cli.terminal import Output
 from loopwright.cli.view import PlainView, closing_lines
 
 EVIDENCE: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loopwright.cli.failures import LOG_FILE, guarded
-from loopwright.cli.output import Output
+from loopwright.cli.terminal import Output
 from loopwright.state.errors import (
     AnswerRejected,
     ModelCallFailed,

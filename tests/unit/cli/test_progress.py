@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from loopwright.cli.output import Output
 from loopwright.cli.progress import Board, line_of
+from loopwright.cli.terminal import Output
 from loopwright.cli.view import LiveView, PlainView, draw
 
 PLAN = {

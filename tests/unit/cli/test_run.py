@@ -12,8 +12,8 @@ from rich.console import Console
 
 from loopwright import ScriptedModel, build_plan_execute_verify
 from loopwright.cli.approvals import Asker
-from loopwright.cli.output import Output
 from loopwright.cli.run import Session
+from loopwright.cli.terminal import Output
 from loopwright.cli.view import PlainView
 from loopwright.doors.langgraph_keys import RETURN
 from loopwright.state.context import Context

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from loopwright.cli.failures import Code
-from loopwright.cli.output import Output
 from loopwright.cli.run import graph_of, resume_thread, run_goal
 from loopwright.cli.settings import (
     DEFAULT_GRAPH,
@@ -17,6 +16,7 @@ from loopwright.cli.settings import (
     read_goal,
     thread_named,
 )
+from loopwright.cli.terminal import Output
 from loopwright.doors.durability import open_durability
 from loopwright.state.errors import SettingsError, ThreadNotFound
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.cli.output import call_text, clean, plural, short
+from loopwright.cli.terminal import call_text, clean, plural, short
 
 
 @pytest.mark.parametrize(
