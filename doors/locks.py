@@ -148,7 +148,7 @@ async def _let_go(held: Held) -> None:
 
 def _take(saver: Keeper, thread: str, place: str) -> Held:
     at, locks = _locks_of(saver)
-    name = _name(thread, place)
+    name = lock_name(thread, place)
     entry = _Entry((at, name))
     if _here.setdefault(entry.key, entry) is not entry:
         raise _busy(thread, f"process {os.getpid()}")
@@ -164,14 +164,15 @@ def _take(saver: Keeper, thread: str, place: str) -> Held:
     return Held(entry)
 
 
-def _name(thread: str, place: str) -> str:
+def lock_name(thread: str, place: str) -> str:
+    """What is locked, as one name: a thread, or the part of it that one of its graphs has."""
     return f"{thread}\n{place}" if place else thread
 
 
 def _is_gone_soon(saver: Keeper, thread: str, place: str) -> bool:
     """Whether the holder was a run of this process that is over, and has cleaned up in time."""
     at, _ = _locks_of(saver)
-    entry = _here.get((at, _name(thread, place)))
+    entry = _here.get((at, lock_name(thread, place)))
     return entry is None or (entry.over and entry.gone.wait(_CLEAN_UP))
 
 

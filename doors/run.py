@@ -13,7 +13,7 @@ from ..state.journal import FENCE_KEY, Fence
 from ..state.session import SESSION_KEY, OpenSession
 from . import langgraph_keys as keys
 from .head import Head, inner_places, open_questions
-from .locks import Held, LockedBy, thread_lock
+from .locks import Held, LockedBy, lock_name, thread_lock
 
 # Ours; LangGraph keeps what begins with two underscores out of a checkpoint's metadata.
 _HELD: Final = "__loopwright_held"
@@ -79,18 +79,19 @@ class Run:
         """
         if self.saver is None or not self.thread:
             return nullcontext()
-        if not self.nested:
-            return thread_lock(locked_by or self.saver, self.thread)
-        if self.configurable.get(_HELD) == self.thread:
+        if self.nested and self.configurable.get(_HELD) == self.thread:
             return nullcontext()
-        place = str(self.configurable.get("checkpoint_ns", ""))
-        return thread_lock(locked_by or self.saver, self.thread, place)
+        return thread_lock(locked_by or self.saver, self.thread, self._part)
 
     @property
     def locked(self) -> str:
         """What `hold` locks, as one name."""
-        place = str(self.configurable.get("checkpoint_ns", "")) if self.nested else ""
-        return f"{self.thread}\n{place}" if place else self.thread
+        return lock_name(self.thread, self._part)
+
+    @property
+    def _part(self) -> str:
+        """The checkpoint namespace of a graph that has only a part of the thread."""
+        return str(self.configurable.get("checkpoint_ns", "")) if self.nested else ""
 
     def fenced(self, fence: Fence | None) -> "Run":
         """The run, telling its nodes and the graphs inside it what its claims must show."""
