@@ -119,7 +119,9 @@ class Root:
                 pending.extend(entry.parts for entry in reversed(entries) if _entered(entry))
             if not pending:
                 return
-            entries = self._scan_if_possible(pending.pop())
+            entries = []
+            with suppress(Refused):
+                entries = self._scan(pending.pop())
 
     def read(self, parts: Parts, limit: int) -> Content:
         """Read a regular file, at most `limit` bytes of it; never waits on a pipe or device."""
@@ -191,12 +193,6 @@ class Root:
                     entries.append(_entry((*parts, item.name), status))
         return sorted(entries)
 
-    def _scan_if_possible(self, parts: Parts) -> list[Entry]:
-        try:
-            return self._scan(parts)
-        except Refused:
-            return []
-
     def _keep(self, parts: Parts, data: bytes) -> Written:
         # Repeating a finished write is no failure: an interrupted run may ask for it again.
         if self.read(parts, len(data) + 1).data == data:
@@ -227,12 +223,11 @@ def _entry(parts: Parts, status: os.stat_result) -> Entry:
     return Entry(parts, _kind(status.st_mode), status.st_size)
 
 
+_KINDS: dict[int, Kind] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+
+
 def _kind(mode: int) -> Kind:
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISDIR(mode):
-        return "folder"
-    return "link" if stat.S_ISLNK(mode) else "special"
+    return _KINDS.get(stat.S_IFMT(mode), "special")
 
 
 def _descend(parent: int, parts: Parts, name: str, *, create: bool) -> int:
@@ -250,35 +245,35 @@ def _descend(parent: int, parts: Parts, name: str, *, create: bool) -> int:
 
 
 def _open_regular(parent: int, parts: Parts, flags: int) -> int:
-    _require_file(parts, os.lstat(_name(parts), dir_fd=parent).st_mode)
+    _status(parent, parts)
     # The name may mean something else by now: O_NONBLOCK keeps a pipe from blocking the open.
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     descriptor = os.open(parts[-1], flags, dir_fd=parent)
     try:
-        _require_file(parts, os.fstat(descriptor).st_mode)
+        _require_file(parts, os.fstat(descriptor))
     except Refused:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _existing(parent: int, parts: Parts) -> os.stat_result | None:
-    try:
-        status = os.lstat(_name(parts), dir_fd=parent)
-    except FileNotFoundError:
-        return None
-    _require_file(parts, status.st_mode)
+def _status(parent: int, parts: Parts) -> os.stat_result:
+    """The status of a regular file; whatever else stands there is refused."""
+    if not parts:
+        raise _wrong_kind((), "folder", wanted="file")
+    status = os.lstat(parts[-1], dir_fd=parent)
+    _require_file(parts, status)
     return status
 
 
-def _name(parts: Parts) -> str:
-    if not parts:
-        raise _wrong_kind((), "folder", wanted="file")
-    return parts[-1]
+def _existing(parent: int, parts: Parts) -> os.stat_result | None:
+    with suppress(FileNotFoundError):
+        return _status(parent, parts)
+    return None
 
 
-def _require_file(parts: Parts, mode: int) -> None:
-    kind = _kind(mode)
+def _require_file(parts: Parts, status: os.stat_result) -> None:
+    kind = _kind(status.st_mode)
     if kind != "file":
         raise _wrong_kind(parts, kind, wanted="file")
 
