@@ -15,7 +15,7 @@ import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of 
 
 from ..state.canonical import canonical
 from ..state.told import LANGUAGE, say
-from ..tools.arguments import depth_of, told
+from ..tools.arguments import problems_of
 from .conditions import Comparison, Malformed, read_condition, shown, unmet
 from .references import references_in
 
@@ -83,7 +83,7 @@ def _unfit(value: Any, schema: Mapping[str, Any]) -> str:
         errors = list(islice(_Validator(schema).iter_errors(value), _MAX_PROBLEMS))
     except (ArithmeticError, TypeError, ValueError) as error:
         return say("schema_not_comparable", why=error)
-    problems = "; ".join(told(error) for error in sorted(errors, key=depth_of))
+    problems = "; ".join(problems_of(errors))
     return say("schema_not_met", problems=problems) if problems else ""
 
 
@@ -112,9 +112,8 @@ _Meta: Final = jsonschema.Draft202012Validator(jsonschema.Draft202012Validator.M
 def _flaw_of_schema(text: str, _language: str) -> str:
     """The first thing that keeps a schema, as JSON, from being a check; '' where nothing does."""
     schema = json.loads(text)
-    errors = sorted(_Meta.iter_errors(schema), key=depth_of)
-    if errors:
-        return say("schema_is_none", why=told(errors[0]))
+    if wrong := problems_of(_Meta.iter_errors(schema)):
+        return say("schema_is_none", why=wrong[0])
     return _odd_keyword(schema, "")
 
 

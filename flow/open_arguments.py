@@ -11,7 +11,7 @@ from typing import Any, Final
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 from ..state.told import say
-from ..tools.arguments import depth_of, fit, told, unsafe_part
+from ..tools.arguments import fit, problems_of, unsafe_part
 from ..tools.schemas import Schema
 from .references import OPEN, MissingValue, is_whole, references_in, resolve
 
@@ -34,8 +34,7 @@ def open_problems(schema: Schema, args: object) -> list[str]:
         return []
     if unsafe := unsafe_part(args):
         return [unsafe.rstrip(".")]
-    errors = _validator(_Same(schema)).iter_errors(_opened(fit(args, schema)))
-    return [told(error) for error in sorted(errors, key=depth_of)]
+    return problems_of(_validator(_Same(schema)).iter_errors(_opened(fit(args, schema))))
 
 
 _WORDS: Final = frozenset({"type", "description", "default"})

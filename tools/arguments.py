@@ -1,7 +1,7 @@
 """The arguments of a call, checked against the tool's schema before anything runs."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
@@ -38,10 +38,10 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
     if unsafe:
         return {}, unsafe
     fitted = fit(args, schema)
-    errors = sorted(_Validator(schema).iter_errors(fitted), key=depth_of)
-    if not errors:
+    found = problems_of(_Validator(schema).iter_errors(fitted))
+    if not found:
         return fitted, ""
-    problems = "; ".join(told(error) for error in errors[:_MAX_PROBLEMS])
+    problems = "; ".join(found[:_MAX_PROBLEMS])
     return fitted, say("arguments_do_not_fit", problems=problems, wanted=_wanted(schema))
 
 
@@ -103,13 +103,15 @@ def _read(text: str, kinds: set[str]) -> Any:
     return value if fits else text
 
 
-def depth_of(error: jsonschema.ValidationError) -> tuple[int, str]:
-    """By what problems are put in order: what is wrong further out comes first."""
-    return len(error.absolute_path), str(error.message)
+def problems_of(errors: Iterable[jsonschema.ValidationError]) -> list[str]:
+    """Where each problem is, and what it is; what is wrong further out comes first."""
+    return [
+        _told(error)
+        for error in sorted(errors, key=lambda e: (len(e.absolute_path), str(e.message)))
+    ]
 
 
-def told(error: jsonschema.ValidationError) -> str:
-    """Where a problem is, and what it is."""
+def _told(error: jsonschema.ValidationError) -> str:
     place = ".".join(map(str, error.absolute_path))
     message = str(error.message)
     if len(message) > _SHOWN_PROBLEM:  # what is wanted comes last, behind the value
