@@ -32,9 +32,10 @@ from loopwright.hooks.merging import Output
 from loopwright.models.choice import OPENAI_TIERS
 from loopwright.nodes.flow.recover import strategies_left
 from loopwright.state import errors
-from loopwright.state.evidence import UNCERTAIN, Evidence, uncertain_calls
+from loopwright.state.evidence import Evidence
 from loopwright.state.flow import FlowState
 from loopwright.state.flow_contracts import ExecutionPlan, PlanStep, Strategy
+from loopwright.state.journal import Row, uncertain_calls
 from loopwright.state.loop import PlanState
 from loopwright.state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
 from loopwright.state.questions import Answer
@@ -148,11 +149,11 @@ def test_states_of_a_call_and_its_evidence_are_those_of_the_code():
     keys = names(row[0] for row in table("| evidence has |"))
     assert sorted(keys) == sorted(Evidence.__annotations__)
     row = next(row[1] for row in table("| key | holds |") if row[0] == "`uncertain_calls`")
-    record = Evidence(
-        id="1.1.0", task="1", call_id="c", tool="pay", arguments={}, status="error", result="?",
-        seconds=1.0, reason=UNCERTAIN, server="till",
+    doubted = Row(
+        name="n", place="", turn="1", task="1", call="1.1.0", tool="pay", server="till",
+        arguments={}, content="", key="k",
     )  # fmt: skip
-    [told] = uncertain_calls([record])
+    [told] = uncertain_calls([doubted])
     assert set(names([row])) == set(told)
 
 

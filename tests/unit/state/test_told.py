@@ -39,7 +39,7 @@ def names_in(node: ast.expr) -> list[str]:
     """The names a first argument may come to; none where it is put together."""
     if isinstance(node, ast.IfExp):
         return names_in(node.body) + names_in(node.orelse)
-    return [node.value] if isinstance(node, ast.Constant) else []
+    return [str(node.value)] if isinstance(node, ast.Constant) else []
 
 
 def test_every_sentence_that_is_said_stands_there_and_gets_the_slots_it_has():
