@@ -42,8 +42,9 @@ async def open_calls(
         before: Names under which earlier plans may have made the call.
     """
     gate = await toolbox.gate(scope)
-    calls = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
-    planned = await before_tools(calls, gate, scope.hooks, emit=scope.emit)
+    planned = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
+    if "BeforeTool" in scope.hooks.events:
+        planned = await before_tools(planned, gate, scope.hooks, emit=scope.emit)
     for call in planned:
         call["intent"] = f"{names}.{call['id']}" if names else call["intent"]
         call["before"] = list(before)

@@ -356,6 +356,8 @@ class _Run:
         )  # fmt: skip
 
     async def _hooked(self, call: PendingCall, ready: Ready, made: Ended) -> ToolResult:
+        if "AfterTool" not in self.scope.hooks.events:
+            return made.result
         original = call.get("tail_of", "")
         tail: TailCall | None = None if original else partial(self._tail, call)
         return await after_tool(

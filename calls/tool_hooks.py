@@ -31,8 +31,6 @@ async def before_tools(
     changed its arguments. If a hook ended the run, no call of the message may run, and each says
     why under `HOOK_STOP`.
     """
-    if "BeforeTool" not in hooks.events:
-        return list(planned)
     calls = [await _before_tool(call, gate, hooks, emit) for call in planned]
     if not (stop := stopped_by(calls)):
         return calls
@@ -110,8 +108,6 @@ async def after_tool(
         tail: Makes another call, where that may be made; its result takes the place of this one.
         original: The tool the model called, where this one ran as its tail.
     """
-    if "AfterTool" not in hooks.events:
-        return result
     fields = _about(tool, args) | {"tool_response": _response(result)}
     if original:
         fields["original_request_name"] = original

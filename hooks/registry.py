@@ -64,10 +64,6 @@ class Hooks:
         self._ordered = sorted(given, key=lambda hook: hook.order)
         self.events = frozenset(one.event for one in given)
 
-    def listens(self, event: HookEvent) -> bool:
-        """Whether firing this event would run anything."""
-        return event in self.events
-
     async def fire(
         self, event: HookEvent, *, emit: Emit | None = None, thread: str = "", **fields: Any
     ) -> Verdict:
