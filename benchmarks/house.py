@@ -20,22 +20,12 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = sorted(file.parent.name for file in ROOT.glob("*/__init__.py"))
 OFFLINE = "models/offline/**/*.py"
-# The wing that answers "was this write made?".
-WRITES = (
-    "state/journal*.py",
-    "calls/journal*.py",
-    "calls/call_journal.py",
-    "flow/carry.py",
-    "flow/sent.py",
-    "nodes/cut_off.py",
-    "nodes/flow/adoption.py",
-    "nodes/flow/cut_off_writes.py",
-    "nodes/flow/resumed_writes.py",
-    "nodes/flow/spare_writes.py",
-    "nodes/react/left_behind.py",
-)
-# The stores behind it, which are not counted with it.
-STORES = ("doors/journal*.py", "doors/recorder.py")
+# The wing that answers "was this write made?": the rules, and what they mean for a call.
+WRITES = ("state/intents.py", "calls/journal.py")
+# Who tells of it: turns that were cut off, calls without an answer.
+TELLERS = ("nodes/cut_off.py", "nodes/react/left_behind.py")
+# The port and the stores behind it, which are not counted with it.
+STORES = ("state/journal.py", "doors/journal*.py", "doors/recorder.py")
 # Functions by name, wherever they live: a tool call is what goes on in the gate and on the path.
 TOOL_CALL = ("plan_calls", "run_calls")
 MODEL_ASK = ("ask",)
@@ -111,7 +101,11 @@ def weigh() -> None:
         say(f"{room}/", f"{lines(*own):6,} lines {len(own):4} modules")
     say("all product lines", f"{lines(*files):6,} lines {len(files):4} modules")
     say("models/offline", f"{lines(*found(OFFLINE)):6,} lines")
-    for name, patterns in (("was this write made?", WRITES), ("its stores", STORES)):
+    for name, patterns in (
+        ("was this write made?", WRITES),
+        ("whoever tells of it", TELLERS),
+        ("its stores", STORES),
+    ):
         own = found(*patterns)
         say(name, f"{lines(*own):6,} lines {len(own):4} modules")
     for folder in sorted({file.parent for file in found("nodes/**/*.py")}):

@@ -10,26 +10,6 @@ from typing import Any, Final, Protocol
 
 from ..state.errors import DatabaseError
 
-_CALLS: Final = """
-CREATE TABLE IF NOT EXISTS loopwright_calls (
-    seq {number},
-    key TEXT NOT NULL UNIQUE,
-    thread TEXT NOT NULL,
-    place TEXT NOT NULL,
-    turn TEXT NOT NULL,
-    call TEXT NOT NULL,
-    arguments_hash TEXT NOT NULL,
-    tool TEXT NOT NULL,
-    server TEXT,
-    arguments TEXT NOT NULL,
-    state TEXT NOT NULL,
-    result TEXT,
-    claimed_at TEXT NOT NULL,
-    ended_at TEXT
-)"""
-_CALLS_BY_THREAD: Final = (
-    "CREATE INDEX IF NOT EXISTS loopwright_calls_by_state ON loopwright_calls (thread, state)"
-)
 _INTENTS: Final = """
 CREATE TABLE IF NOT EXISTS loopwright_intents (
     seq {number},
@@ -61,7 +41,7 @@ CREATE TABLE IF NOT EXISTS loopwright_begun (
     model_calls BIGINT NOT NULL,
     PRIMARY KEY (thread, turn)
 )"""
-_SCHEMA: Final = (_CALLS, _CALLS_BY_THREAD, _INTENTS, _BY_THREAD, _FENCES, _GRANTS, _BEGUN)
+_SCHEMA: Final = (_INTENTS, _BY_THREAD, _FENCES, _GRANTS, _BEGUN)
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 Execute = Callable[[str, Sequence[object]], tuple[int, list[Any]]]
@@ -196,15 +176,6 @@ def _executed(connection: Any, sql: str, values: Sequence[object]) -> tuple[int,
     cursor = connection.execute(sql.replace("?", "%s"), values)
     found = [] if cursor.description is None else cursor.fetchall()
     return cursor.rowcount, found
-
-
-def in_memory() -> SqliteTables:
-    """Tables that last as long as the process."""
-    tables = SqliteTables(
-        sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None), ":memory:"
-    )
-    tables.create()
-    return tables
 
 
 def unusable(name: str, error: Exception) -> DatabaseError:

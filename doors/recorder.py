@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from ..state import journal as intents
+from ..state import intents
 from ..state.canonical import storable_json
 from ..state.errors import DatabaseError
 from ..state.journal import Change, End, Fence, Intent, Journal, Row, Verdict, Word
@@ -143,11 +143,11 @@ class Recorder:
         """Rows of a thread, oldest first; of the closed ones only those of these names."""
         return await _to_the_end(partial(self.journal.rows, thread, names))
 
-    async def uncertain(self, thread: str) -> list[dict[str, Any]]:
-        """The calls of which nobody knows whether they took effect, as an outcome lists them."""
+    async def uncertain(self, thread: str) -> list[Row]:
+        """The writes of which nobody knows whether they took effect, and no outcome has told."""
         busy = {name for at, _, name in tuple(_under_way) if at == thread}
         rows = await self.rows(thread)
-        return intents.uncertain_calls(row for row in rows if row.name not in busy)
+        return [row for row in rows if row.in_doubt and not row.told and row.name not in busy]
 
     async def fenced(self, name: str) -> Fence | None:
         """Keep out the runs before; None where no other process could have locked the name."""

@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 
 from ..hooks.contract import NOTHING, Verdict
+from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import signature
 from ..state.outcome import Outcome
@@ -34,7 +35,7 @@ async def end_turn(
     Returns:
         The update. Without an outcome in it the graph goes on.
     """
-    facts = replace(facts, doubts=await scope.journal.uncertain(scope.journaled))
+    facts = await _with_doubts(scope, facts)
     outcome = _outcome(scope, state, facts)
     verdict = await _judged(scope, state, outcome)
     update = LoopUpdate(warnings=scope.notes)
@@ -50,6 +51,14 @@ async def end_turn(
         update["messages"] = [last]
     scope.emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
     return update | LoopUpdate(outcome=outcome, should_continue=False)
+
+
+async def _with_doubts(scope: RunScope, facts: Facts) -> Facts:
+    """The facts with what the journal doubts; who judges tasks has judged those of this turn."""
+    rows = await scope.journal.uncertain(scope.journaled)
+    left = [row for row in rows if row.turn != scope.turn or not facts.tasks]
+    uncertain, doubts = ([uncertain_call(row) for row in some] for some in (rows, left))
+    return replace(facts, uncertain=uncertain, doubts=doubts)
 
 
 def _outcome(scope: RunScope, state: LoopState, facts: Facts) -> Outcome:

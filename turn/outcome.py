@@ -44,7 +44,8 @@ class Facts:
         unmet: What was not done although it was asked for.
         tasks: The tasks or steps, in the order in which they are listed.
         evidence: The calls, and the reports of tasks without calls.
-        doubts: Calls of which nobody knows whether they took effect.
+        uncertain: Calls of which nobody knows whether they took effect.
+        doubts: Those of them that nobody has judged.
         answer: The words that a model wrote as the answer; "" where none did.
         results: What there is to show where there is no such answer.
         message: Id of the final message.
@@ -57,6 +58,7 @@ class Facts:
     unmet: Sequence[str] = ()
     tasks: Sequence[Task] = ()
     evidence: Sequence[Evidence] = ()
+    uncertain: Sequence[dict[str, Any]] = ()
     doubts: Sequence[dict[str, Any]] = ()
     answer: str = ""
     results: Sequence[str] = ()
@@ -75,7 +77,7 @@ class Facts:
         complete = self.done and not (self.unmet or self.doubts)
         return decide(
             self.halt, complete=complete, succeeded=self.succeeded, refused=self.refused,
-            uncertain=bool(self.doubts),
+            uncertain=bool(self.uncertain or self.doubts),
         )  # fmt: skip
 
 
@@ -148,7 +150,7 @@ def outcome_of(
         answer=answer or f"Nothing could be done ({reason}).",
         tasks=[_listed(task) for task in facts.tasks],
         unmet=unmet,
-        uncertain_calls=list(facts.doubts),
+        uncertain_calls=list(facts.uncertain),
         spend=_counted(spend, allowance),
         models=spend.get("models", {}),
         resume=None if complete else resume,

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -150,10 +151,11 @@ def test_the_journal_of_writes_holds_no_headers_no_environment_and_no_filled_in_
         answer = {"type": "approve", "remember": "tool"}
         assert graph.invoke(Command(resume=answer), config)["outcome"]["status"] == "complete"
     with closing(sqlite3.connect(path)) as database:
-        calls = database.execute("SELECT tool, state FROM loopwright_calls ORDER BY seq").fetchall()
+        bodies = database.execute("SELECT body FROM loopwright_intents ORDER BY seq").fetchall()
         grants = database.execute("SELECT body FROM loopwright_grants").fetchall()
-    assert calls == [
-        ("note", "finished"), ("told", "finished"), ("crash_once", "uncertain"),
+    rows = [json.loads(body) for (body,) in bodies]
+    assert [(row["tool"], row["state"]) for row in rows] == [
+        ("note", "finished"), ("told", "finished"), ("crash_once", "claimed"),
     ]  # fmt: skip
     assert len(grants) == 1
     assert Path(book).read_text() == "hello\n"

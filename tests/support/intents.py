@@ -14,7 +14,7 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from loopwright.state import journal as real
+from loopwright.state import intents as real
 from loopwright.state.errors import ThreadBusy
 from loopwright.state.journal import End, Fence, Intent, Row, Word
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from loopwright.state import journal as real
+from loopwright.state import intents as real
 from loopwright.state.journal import Change, End, Row, Verdict
 from support.intents import PROTOCOL
 
