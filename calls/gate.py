@@ -192,11 +192,6 @@ def next_step(
     return "approve" if undecided(calls, decisions) else "done"
 
 
-def all_automatic(calls: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether every call may go on without a question to a human."""
-    return all(call["action"] != "ask" for call in calls)
-
-
 def _waits(call: Mapping[str, Any], decisions: Mapping[str, Mapping[str, Any]]) -> bool:
     return bool(call["action"] == "ask" and decision_on(call, decisions) is None)
 

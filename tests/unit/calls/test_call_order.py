@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.calls.gate import (
-    all_automatic,
     decision_key,
     decision_on,
     next_step,
@@ -50,13 +49,6 @@ def test_an_answered_call_behind_a_question_runs_only_if_it_does_not_write():
     assert next_step(calls[:1], {}) == "approve"
     assert next_step(calls, later) == "call_tools"
     assert next_step([], later) == "done"
-
-
-@pytest.mark.req("S1-19")
-def test_whether_a_message_needs_nobody():
-    assert all_automatic([call("a"), call("b", "deny"), call("c", "error")])
-    assert not all_automatic([call("a"), call("b", "ask")])
-    assert all_automatic([])
 
 
 @pytest.mark.req("P-02")
