@@ -5,7 +5,7 @@ It is the end of that text; where a human is told why a call did not work it is 
 
 from typing import Final
 
-from ..state.told import ENGLISH, SENTENCES, say
+from ..state.told import say
 
 ADVICE: Final = (
     "correct_it", "do_without", "report_doubt", "send_anew", "report_it", "answer_with_it"
@@ -17,11 +17,3 @@ def without_advice(text: str) -> str:
     for name in ADVICE:
         text = text.replace(say(name), "")
     return " ".join(text.split())
-
-
-# Until what names them speaks the run's language, too.
-DO_WITHOUT: Final = SENTENCES[ENGLISH]["do_without"]
-REPORT_DOUBT: Final = SENTENCES[ENGLISH]["report_doubt"]
-SEND_ANEW: Final = SENTENCES[ENGLISH]["send_anew"]
-REPORT_IT: Final = SENTENCES[ENGLISH]["report_it"]
-ANSWER_NOW: Final = SENTENCES[ENGLISH]["answer_with_it"]

@@ -12,9 +12,10 @@ from typing_extensions import TypedDict
 from ..state.evidence import UNCERTAIN, Evidence
 from ..state.session import Emit
 from ..state.statuses import ToolStatus, advance
+from ..state.told import say
 from ..turn.scope import RunScope
 from .gate import PendingCall
-from .results import NOTHING, ToolResult
+from .results import ToolResult
 
 _EVENT_TEXT: Final = 2_000
 _NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server"})
@@ -159,7 +160,7 @@ def _message(call: PendingCall, answer: Answered) -> ToolMessage:
         about["stored"] = answer.stored
     artifact = {**result.artifact, **({} if result.data is None else {"data": result.data})}
     return ToolMessage(
-        content=result.text or NOTHING,
+        content=result.text or say("no_output"),
         id=str(uuid.uuid4()),
         name=call["name"],
         tool_call_id=call["call_id"],

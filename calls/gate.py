@@ -14,6 +14,7 @@ from ..state.canonical import hash_of, storable_json
 from ..state.context import Context
 from ..state.evidence import call_id
 from ..state.statuses import ToolStatus
+from ..state.told import say
 from ..tools.arguments import check_arguments
 from ..tools.catalog import Catalog, CatalogTool
 from .dedupe import asked_again
@@ -21,10 +22,6 @@ from .policy import Policy
 
 Action = Literal["allow", "ask", "deny", "error"]
 
-_INCOMPLETE: Final = (
-    "Not run: the message was cut off before its end, so the arguments may be incomplete. "
-    "Send the call again, with shorter arguments if they were long."
-)
 _RUNS: Final = frozenset({"approve", "edit"})
 _SHOWN_DESCRIPTION: Final = 300
 
@@ -101,7 +98,7 @@ class Gate:
         """
         fitted, problem = check_arguments(tool.schema, args)
         if problem:
-            return fitted, "error", f"Not run: {problem}"
+            return fitted, "error", say("not_run", why=problem)
         fitted = {name: value for name, value in fitted.items() if name not in tool.hidden}
         decision = self.policy.decide(
             tool, fitted, context=self.context, can_ask=self.can_ask, agent=self.agent,
@@ -136,7 +133,7 @@ def plan_calls(
     for index, (call, problem) in enumerate(calls_of(message)):
         name = call_id(task, round_, index)
         provider_id = unique_id(call.get("id"), name, taken)
-        problem = problem or ("" if complete else _INCOMPLETE)
+        problem = problem or ("" if complete else say("call_cut_off"))
         planned.append(
             _planned(gate, call, problem)
             | {"id": name, "task": task, "call_id": provider_id}
@@ -256,14 +253,10 @@ def unknown_tool(name: str, catalog: Catalog) -> str:
     """The answer to a call of a tool that does not exist."""
     near = catalog.nearest(name)
     if not near:
-        return f"Not run: there is no tool {name!r}, and no other either. Answer without tools."
-    return f"Not run: there is no tool {name!r}. Use one of: {', '.join(near)}."
+        return say("unknown_tool_and_none", tool=repr(name))
+    return say("unknown_tool", tool=repr(name), near=", ".join(near))
 
 
-_NO_JSON: Final = (
-    "Not run: the arguments are no complete JSON object ({why}). "
-    "Send the call again with valid JSON."
-)
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
@@ -272,10 +265,10 @@ def calls_of(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
     raw = _raw_arguments(message)
     for index, call in enumerate(message.tool_calls):
         problem = _no_object(raw[index]) if index < len(raw) else ""
-        yield call, _NO_JSON.format(why=problem) if problem else ""
+        yield call, say("arguments_no_json", why=problem) if problem else ""
     for invalid in message.invalid_tool_calls:
-        why = _no_object(invalid.get("args") or "") or invalid.get("error") or "not readable"
-        yield invalid, _NO_JSON.format(why=str(why)[:200])
+        why = _no_object(invalid.get("args") or "") or invalid.get("error")
+        yield invalid, say("arguments_no_json", why=str(why or say("not_readable"))[:200])
 
 
 def unique_id(given: object, fallback: str, taken: set[str]) -> str:
@@ -318,5 +311,5 @@ def _no_object(text: str) -> str:
     except ValueError as error:
         return str(error)
     except RecursionError:
-        return "nested too deeply"
-    return "" if isinstance(value, dict) else f"it is a {type(value).__name__}"
+        return say("nested_too_deeply")
+    return "" if isinstance(value, dict) else say("it_is_a", kind=type(value).__name__)

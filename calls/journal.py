@@ -6,20 +6,15 @@ neither the framework nor the model decides whether it is sent once more.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from ..state.canonical import hash_of
 from ..state.journal import End, Intent, Row, Verdict, Word
+from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
 from .gate import PendingCall
 from .results import ToolResult
-
-_CRASHED: Final = "it was begun at {since}, and the run ended before its result was recorded"
-_AMBIGUOUS: Final = "it was begun at {since}, and no answer came: {result}"
-_OTHER: Final = (
-    "before it, {tool} was called with {arguments}, and nobody knows how that ended: {why}"
-)
 
 
 @dataclass(frozen=True)
@@ -135,24 +130,24 @@ def word_of(call: PendingCall) -> Word | None:
 
 
 def _found(verdict: Verdict) -> Found:
-    say, row = verdict
-    if say == "send":
+    found, row = verdict
+    if found == "send":
         return row
-    if say == "known":
+    if found == "known":
         return _recorded(row)
     why = _why(row)
-    if say == "doubt":
+    if found == "doubt":
         return Doubt(why, row)
-    told = _OTHER.format(tool=row.tool, arguments=dict(row.arguments), why=why)
+    told = say("another_in_doubt", tool=row.tool, arguments=dict(row.arguments), why=why)
     return Doubt(told, row, other=True)
 
 
 def _why(row: Row) -> str:
     since = f"{row.since[:19].replace('T', ' ')} UTC"
     if not row.result:
-        return _CRASHED.format(since=since)
+        return say("begun_and_cut_off", since=since)
     said = str(row.result.get("text", ""))[:300].rstrip(". ")
-    return _AMBIGUOUS.format(since=since, result=said)
+    return say("begun_and_not_answered", since=since, result=said)
 
 
 def _recorded(row: Row) -> Recorded:

@@ -2,23 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from ..state.statuses import ToolStatus
+from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
-from .advice import DO_WITHOUT, REPORT_DOUBT, REPORT_IT, SEND_ANEW
 from .dedupe import asked_again
 from .gate import Gate, PendingCall, unknown_tool
 from .policy import NOT_INTERACTIVE
 from .question import EXPIRED, reply_to
-from .results import NOTHING
 from .tool_hooks import check_edit
-
-_UNAPPROVED: Final = "nobody has approved it"
-_REJECTED: Final = "Not run: the user rejected this call{said}. " + DO_WITHOUT
-_GAVE_UP: Final = "This call may have run or not, and the user gave it up{said}. " + REPORT_DOUBT
-_TOO_LATE: Final = f"Not run: the approval came after the question had expired. {SEND_ANEW}"
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,7 @@ class Settling:
 
     async def _granted(self, call: PendingCall, tool: CatalogTool, step: Settled) -> Step:
         """A call that went without a question because the human had allowed it for the thread."""
-        if step not in (denied(_UNAPPROVED), denied(NOT_INTERACTIVE)):
+        if step not in (denied(say("unapproved")), denied(NOT_INTERACTIVE)):
             return step
         gate = replace(self.gate, grants=await self.scope.journal.grants(self.scope.thread))
         return self._judged(gate, call, tool, call["args"])
@@ -103,7 +97,7 @@ class Settling:
         self, call: PendingCall, tool: CatalogTool, decision: Mapping[str, Any]
     ) -> Step:
         if decision.get("name") not in (None, "", call["name"]):
-            return denied("an edit may change the arguments of a call, not its tool")
+            return denied(say("edit_of_the_tool"))
         args, again = asked_again(tool.schema, decision.get("args"))
         step = self._judged(self.gate, call, tool, args, asked=True)
         if isinstance(step, Settled):
@@ -125,7 +119,7 @@ class Settling:
         if action == "error":
             return Settled("error", reason)
         if action == "ask" and not asked:
-            return denied(_UNAPPROVED)
+            return denied(say("unapproved"))
         if action == "deny" and not (asked and reason == NOT_INTERACTIVE):  # somebody has answered
             return denied(reason)
         return Ready(tool, fitted, bool(call.get("again")))
@@ -134,27 +128,30 @@ class Settling:
 def _answered(call: PendingCall, decision: Mapping[str, Any]) -> Settled | None:
     """What a human's word alone makes of a call, whatever became of its tool; None if it runs."""
     words = str(decision.get("message") or "").strip()
-    said = f" and said: {words}" if words else ""
     match decision.get("type"):
         case "approve":
             return None
         case "edit" if not call.get("uncertain"):
             return None
         case "respond":
-            return Settled("success", words or NOTHING, "answered by the user")
+            return Settled("success", words or say("no_output"), "answered by the user")
         case "reject" if call.get("uncertain"):
-            return Settled("cancelled", _GAVE_UP.format(said=said), "gave_up")
+            said = "user_gave_up_saying" if words else "user_gave_up"
+            told = say(said, words=words, advice=say("report_doubt"))
+            return Settled("cancelled", told, "gave_up")
         case "reject":
-            return Settled("cancelled", _REJECTED.format(said=said), "rejected")
+            said = "user_rejected_saying" if words else "user_rejected"
+            told = say(said, words=words, advice=say("do_without"))
+            return Settled("cancelled", told, "rejected")
         case kind:
-            late = Settled("cancelled", _TOO_LATE, "expired")
-            return late if kind == EXPIRED else denied(_UNAPPROVED)
+            late = Settled("cancelled", say("expired", advice=say("send_anew")), "expired")
+            return late if kind == EXPIRED else denied(say("unapproved"))
 
 
 def denied(why: str) -> Settled:
     """The answer to a call that policy, a hook or the lack of a human forbids."""
     code = NOT_INTERACTIVE if why == NOT_INTERACTIVE else "denied"
     if why == NOT_INTERACTIVE:
-        why = f"{NOT_INTERACTIVE}: this call needs a human's approval, and nobody can be asked"
-    text = f"Not run: {why.rstrip('.')}. {REPORT_IT}"
+        why = say("nobody_to_approve", code=NOT_INTERACTIVE)
+    text = say("refused_call", why=why.rstrip("."), advice=say("report_it"))
     return Settled("cancelled", text, code)

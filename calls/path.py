@@ -16,10 +16,10 @@ from ..state.canonical import canonical
 from ..state.evidence import GAVE_UP, Evidence
 from ..state.journal import Intent, Row
 from ..state.repetition import repeats
+from ..state.told import say
 from ..tools.catalog import READER
 from ..tools.mcp.call import Asked
 from ..turn.scope import RunScope
-from .advice import ANSWER_NOW, REPORT_DOUBT
 from .call_records import Answered, CallRecord, CallStatus, Pass, ended, tell_waiting, waiting
 from .dedupe import Memory
 from .gate import PendingCall, deadline_of, decision_on, runnable
@@ -37,18 +37,6 @@ NOT_RECORDED: Final = (
     "be made again: build the graph with durability=open_durability(url), or set "
     "LOOPWRIGHT_DATABASE_URL where a server loads it."
 )
-_SPENT: Final = f"Not run: the run's allowance of tool calls is used up. {ANSWER_NOW}"
-_IN_DOUBT: Final = (
-    "This call may have taken effect already: {why}. It cannot be run again now: {bar} "
-    + REPORT_DOUBT
-)
-_UNCERTAIN: Final = (
-    "Not run again: this call may have taken effect already: {why}. Nobody can be asked, so it is "
-    "not repeated. " + REPORT_DOUBT
-)
-
-
-_MADE_BEFORE: Final = "[made before, as {source}: the same write is not made again]"
 
 
 async def run_calls(
@@ -201,15 +189,15 @@ class _Run:
         if not call.get("uncertain"):
             return found
         # A human had it run again, which cannot be done: to ask once more would bring no more.
-        told = ToolResult(_IN_DOUBT.format(why=found.why, bar=bar), is_error=True)
-        return Answered(told, "cancelled", "uncertain")
+        told = say("doubted_and_barred", why=found.why, bar=bar, advice=say("report_doubt"))
+        return Answered(ToolResult(told, is_error=True), "cancelled", "uncertain")
 
     def _known(self, found: Recorded) -> Answered:
         """The answer of a write that was made before, by this call or for another one."""
         result = found.result
         if found.source and not self.plain:
-            note = _MADE_BEFORE.format(source=found.source)
-            result = replace(result, text=f"{note}\n{result.text}")
+            told = say("made_before", source=found.source, result=result.text)
+            result = replace(result, text=told)
         return Answered(
             result, stored=found.stored, counts=not found.source, reused_from=found.source,
             args=found.arguments,
@@ -221,7 +209,7 @@ class _Run:
         """A call that may have been made: a human decides, or nobody repeats it."""
         args = doubt.arguments(args)
         if not self.scope.can_ask:
-            text = _UNCERTAIN.format(why=doubt.why)
+            text = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
             refused = Answered(ToolResult(text, is_error=True), "cancelled", "uncertain")
             return ended(call, args, refused, status)
         return await self._wait(call, args, status, doubt.told())
@@ -271,10 +259,11 @@ class _Run:
 
     async def _paid(self, call: PendingCall, ready: Ready, status: CallStatus) -> Answered | Doubt:
         if not self.scope.budget.reserve_tool_calls(1):
-            spent = Answered(ToolResult(_SPENT, is_error=True), "error")
+            told = say("calls_spent", advice=say("answer_with_it"))
+            spent = Answered(ToolResult(told, is_error=True), "error")
             if ready.tool.read_only:
                 return spent
-            return await self._past(call, ready.args, _SPENT) or spent
+            return await self._past(call, ready.args, told) or spent
         if ready.tool.read_only:
             return await self._made(call, ready, status, self._intent(call, ready.args).key)
         return await self._written(call, ready, status)
@@ -375,12 +364,12 @@ class _Run:
         })  # fmt: skip
         step = await self.settling.settle_tail(tail)
         if isinstance(step, Settled):
-            return failure(f"A hook asked for {name} after this call, but: {step.text}")
+            return failure(say("tail_refused", tool=name, why=step.text))
         if not step.tool.read_only:
             self.memory.written(step.tool.server)
         status = CallStatus(tail, self.scope.emit, "scheduled")
         answer = await self._paid(tail, step, status)
         if isinstance(answer, Doubt):
-            return failure(f"A hook asked for {name} after this call, but {answer.why}")
+            return failure(say("tail_in_doubt", tool=name, why=answer.why))
         ended(tail, step.args, answer, status)
         return answer.result

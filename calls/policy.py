@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args
 
 from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
+from ..state.told import say
 from ..tools.catalog import READ_RESULT, CatalogTool
 from .grants import found, is_granted
 
@@ -226,14 +227,14 @@ class Policy:
         decision = self._unruled(tool)
         word = context.policy
         if word != "default" and (_stricter(word, decision) or not self.given):
-            decision = Decision(_action(word), f"policy {word} of this run")
+            decision = Decision(_action(word), say("policy_of_this_run", word=word))
         return _expiring(decision, context.question_expires_in)
 
     def _unruled(self, tool: CatalogTool) -> Decision:
         if tool.auto_approve:
             return Decision("allow", "autoApprove in the MCP configuration")
         if self.default in _STRICTNESS:
-            return Decision(_action(self.default), f"policy {self.default}")
+            return Decision(_action(self.default), say("policy_of_the_program", word=self.default))
         return _by_nature(tool)
 
 
@@ -242,7 +243,7 @@ def _is_built_in(tool: CatalogTool) -> bool:
 
 
 def _ruled(rule: Rule, context: Context) -> Decision:
-    decision = Decision(rule.action, rule.reason or f"policy rule for {rule.tool}")
+    decision = Decision(rule.action, rule.reason or say("policy_rule", tool=rule.tool))
     return _expiring(decision, rule.expires_in or context.question_expires_in)
 
 

@@ -15,10 +15,7 @@ from langgraph.types import Command
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..state.canonical import storable, storable_json
-from ..state.told import ENGLISH, SENTENCES, say
-
-# For those that do not speak the run's language yet.
-NOTHING: Final = SENTENCES[ENGLISH]["no_output"]
+from ..state.told import say
 
 _LEAVES: Final = 200
 

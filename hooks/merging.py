@@ -9,10 +9,8 @@ from typing import Any, Final, Literal
 from pydantic import Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_snake
 
+from ..state.told import say
 from .contract import ADVISORY, Changes, ToolConfig, Verdict
-
-STOPPED: Final = "a hook ended the run"
-UNNAMED: Final = "a hook denied it without giving a reason"
 
 _MODES: Final = ("AUTO", "ANY", "NONE")  # from the weakest to the strictest
 
@@ -98,9 +96,9 @@ def merge(
     return Verdict(
         blocked=bool(denied),
         ask=bool(asked) and not denied,
-        reason=_lines(o.reason for o in denied or asked) or (UNNAMED if denied else ""),
+        reason=_lines(o.reason for o in denied or asked) or (say("hook_denied") if denied else ""),
         additional_context=context,
-        stop=(stops or STOPPED) if stopping else None,
+        stop=(stops or say("hook_ended_the_run")) if stopping else None,
         tool_config=_tool_config([o.tool_config for o in outputs if o.tool_config]),
         tail_tool_call_request=_last(outputs, "tail_call"),
         clear_context=any(o.clear_context for o in outputs),

@@ -21,6 +21,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.errors import SettingsError
 from ..state.session import Emit, OpenSession, Session
+from ..state.told import say
 from .contract import MATCHED, NOTHING, Hook, HookCallable, HookEvent, Verdict
 from .merging import Output, Refused, carried_on, merge, read_output
 
@@ -203,11 +204,13 @@ async def _run(hook: Hook, given: Mapping[str, Any]) -> _Ran:
     except Refused as refused:
         failed = error = str(refused)
     except TimeoutError:
-        failed = error = f"it did not end within {hook.timeout:g} s"
+        failed = error = say("hook_too_slow", seconds=f"{hook.timeout:g}")
     except Exception as crash:  # noqa: BLE001 - whatever a foreign callable raises, it is data
         failed, error = type(crash).__name__, f"{type(crash).__name__}: {crash}"
     if failed and hook.on_error == "closed":
-        output = Output(decision="deny", reason=f"the hook {hook.label!r} failed: {failed}")
+        output = Output(
+            decision="deny", reason=say("hook_failed", hook=repr(hook.label), why=failed)
+        )
     return _Ran(hook, output, round(time.monotonic() - began, 3), failed, error)
 
 

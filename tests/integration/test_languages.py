@@ -8,12 +8,14 @@ import re
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 from langchain_core.tools import StructuredTool, ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import (
     Context,
     PromptManager,
+    Rule,
     ScriptedModel,
     build_plan_execute_verify,
     build_prompt_flow,
@@ -55,6 +57,12 @@ def look_up(what: str) -> str:
 LOOK = StructuredTool.from_function(
     look_up, name="look", metadata={"readOnlyHint": True}, handle_tool_error=True
 )
+
+
+def pay(amount: int) -> str:
+    """払う。"""
+    msg = "不明"
+    raise TimeoutError(msg)
 
 
 def called(what: str, tool: str = "look") -> list[dict[str, Any]]:
@@ -184,6 +192,50 @@ def test_no_word_of_english_is_told_and_each_role_is_known(build: Any, script: A
     english = [found[0] for text in told(model) if (found := ENGLISH.search(text))]
     assert english == []
     assert any("⟦" in text or "君は" in text for text in told(model))
+
+
+def payment(amount: int) -> list[dict[str, Any]]:
+    return [{"name": "pay", "args": {"amount": amount}}]
+
+
+UNREADABLE = {"name": "look", "args": "[1]", "id": "c", "error": None}
+REFUSALS = [
+    pytest.param([called("花", "lok")], {}, {}, ["'lok' look"], id="unknown tool"),
+    pytest.param(
+        [AIMessage("", invalid_tool_calls=[{**UNREADABLE, "type": "invalid_tool_call"}])], {}, {},
+        ["⟦list⟧"], id="arguments that are no JSON object",
+    ),
+    pytest.param(
+        [payment(1)], {"policy": [Rule(action="deny", tool="pay")]}, {}, ["⟦⟦pay⟧ ⟦⟧⟧"],
+        id="denied by a rule",
+    ),
+    pytest.param([payment(1)], {}, {"policy": "deny"}, ["⟦⟦deny⟧ ⟦⟧⟧"], id="denied in this run"),
+    pytest.param(
+        [payment(1)], {}, {"policy": "ask"}, ["⟦⟦not_interactive⟧ ⟦⟧⟧"], id="nobody to approve"
+    ),
+    pytest.param(
+        [called("花"), called("草")], {}, {"max_tool_calls": 1}, ["⟦⟦⟧⟧"], id="spent allowance"
+    ),
+    pytest.param([payment(1) + payment(1)], {}, {}, ["不明", " UTC "], id="in doubt"),
+]  # fmt: skip
+
+
+@pytest.mark.req("W-64")
+@pytest.mark.parametrize(("calls", "options", "settings", "words"), REFUSALS)
+def test_why_a_call_was_not_made_is_told_in_the_runs_language(
+    calls: list[Any], options: Any, settings: Any, words: list[str]
+) -> None:
+    unmet = {**VERDICT, "allCompleted": False, "tasks": [], "improvements": ["もっと"]}
+    turns: Any = {
+        "planner": [PLAN] * 9, "executor": [*calls, *[REPORT] * 9], "verifier": [unmet] * 9
+    }  # fmt: skip
+    model = ScriptedModel(turns)
+    graph = build_plan_execute_verify(model=model, tools=[LOOK, pay], **options)
+    context = Context(language="xx", model_retries=0, interactive=False, **settings)
+    graph.invoke(GOAL, context=context)
+    texts = told(model)
+    assert [found[0] for text in texts if (found := ENGLISH.search(text))] == []
+    assert [word for word in words if not any(word in text for text in texts)] == []
 
 
 @pytest.mark.req("W-64")

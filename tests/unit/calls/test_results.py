@@ -10,7 +10,8 @@ from langchain_core.messages.content import create_text_block
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from loopwright.calls.results import NOTHING, from_exception, normalise, to_json
+from loopwright.calls.results import from_exception, normalise, to_json
+from loopwright.state.told import say
 
 PNG = "iVBORw0KGgo="
 
@@ -145,7 +146,7 @@ def test_values_of_every_kind_become_json():
     assert normalise([]).text == "[]"
     assert normalise("").text == ""
     assert normalise(answer()).text == '{"content": []}'
-    assert normalise(answer(text(""))).text == NOTHING
+    assert normalise(answer(text(""))).text == say("no_output")
 
 
 def test_what_databases_refuse_is_replaced():
