@@ -9,7 +9,7 @@ from typing import Any, Final, NotRequired, cast
 from langchain_core.messages import ToolMessage
 from typing_extensions import TypedDict
 
-from ..state.evidence import UNCERTAIN, Evidence
+from ..state.calls import UNCERTAIN, Evidence
 from ..state.session import Emit
 from ..state.statuses import ToolStatus, advance
 from ..state.told import say

@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 
 from langgraph.errors import GraphBubbleUp
 
+from ..state.calls import GAVE_UP, Evidence
 from ..state.canonical import canonical
-from ..state.evidence import GAVE_UP, Evidence
 from ..state.journal import Intent, Row
 from ..state.repetition import repeats
 from ..state.told import say

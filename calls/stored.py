@@ -8,7 +8,7 @@ from typing import Any, Final
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.store.base import BaseStore
 
-from ..state.shortened import weigh
+from ..state.canonical import weigh
 from ..state.told import say
 from ..tools.catalog import READ_RESULT
 from .results import Media, ToolResult, digest, failure

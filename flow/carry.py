@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from ..state.calls import call_id
 from ..state.canonical import canonical
-from ..state.evidence import call_id
 from ..state.flow import FlowStep, was_made
 from ..state.plan import free_id
 from .order import in_plan_order, prints

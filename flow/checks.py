@@ -11,9 +11,9 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, Final
 
+from ..state.canonical import shortened
 from ..state.flow import FlowStep, value_of
 from ..state.flow_contracts import ExecutionPlan, PlanStep
-from ..state.shortened import shortened
 from ..state.told import say
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.schemas import Schema, pointed

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ..state.shortened import shortened
+from ..state.canonical import shortened
 from ..state.told import LANGUAGE, say
 
 GLOBAL: Final = "global"

@@ -20,7 +20,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.contracts import Contract
 from ..state.errors import LoopwrightError, ModelCallFailed
-from ..state.spend import Spend, add_spend, model_spend
+from ..state.outcome import Spend, add_spend, model_spend
 from ..state.told import say
 from ..turn.budget import Limit, tokens_of
 from ..turn.scope import RunScope

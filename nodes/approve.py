@@ -13,7 +13,7 @@ from ..calls.gate import Gate, PendingCall, decision_key, undecided
 from ..calls.grants import Grant, grant
 from ..calls.opening import released
 from ..calls.question import decided, misplaced, objection_to, question
-from ..state.calling import CallState
+from ..state.calls import CallState
 from ..state.context import Context
 from ..state.questions import Answer
 from ..turn.scope import scope_of

@@ -10,12 +10,11 @@ from typing_extensions import TypedDict
 from ..calls.call_records import Pass, as_evidence
 from ..calls.gate import decision_key
 from ..calls.path import run_calls
-from ..state.calling import CallState
+from ..state.calls import CallState, Evidence
 from ..state.context import Context
-from ..state.evidence import Evidence
 from ..state.loop import changes
+from ..state.outcome import Spend
 from ..state.repetition import strikes_of
-from ..state.spend import Spend
 from ..turn.scope import RunScope, scope_of
 from .parts import Parts
 

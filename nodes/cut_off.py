@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from ..state.evidence import UNCERTAIN, Evidence, merge_records
+from ..state.calls import UNCERTAIN, Evidence, merge_records
 from ..state.journal import Row
 from ..state.outcome import Outcome
 from ..state.plan import Task, merge_tasks

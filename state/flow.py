@@ -9,8 +9,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .calling import CallState
-from .evidence import Evidence
+from .calls import CallState, Evidence
 from .flow_contracts import Strategy
 from .loop import LoopState, LoopUpdate
 from .plan import Task, merge_tasks

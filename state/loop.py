@@ -9,12 +9,10 @@ from langgraph.graph.ui import AnyUIMessage, ui_message_reducer
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .calling import CallState, Records, join_texts
-from .evidence import Evidence
+from .calls import CallState, Evidence, Records, join_texts
 from .messages import Messages, conversation_of, request_text
-from .outcome import Outcome, Reason
+from .outcome import Outcome, Reason, Spend, add_spend
 from .plan import Task, merge_tasks
-from .spend import Spend, add_spend
 
 T = TypeVar("T")
 U = TypeVar("U", bound=Mapping[str, Any])

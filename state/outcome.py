@@ -1,10 +1,63 @@
-"""How a run ended: one honest record, the same keys always."""
+"""What a run has used: counters that add up over nodes, tasks and models."""
 
 from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from .spend import Spend
+
+class RoleSpend(TypedDict, total=False):
+    """Counters of one role or model."""
+
+    model_calls: int
+    input_tokens: int
+    output_tokens: int
+
+
+class Spend(TypedDict, total=False):
+    """Counters of a run: calls, tokens, active seconds, and the split by role and by model."""
+
+    model_calls: int
+    tool_calls: int
+    input_tokens: int
+    output_tokens: int
+    seconds: float
+    by_role: dict[str, RoleSpend]
+    by_model: dict[str, RoleSpend]
+    models: dict[str, str]
+    """Role to the model that answered last."""
+    allowance: int
+    """In an outcome: how often the request was given its limits, 1 unless it was taken up again."""
+
+
+def add_spend(left: Spend | None, right: Spend | None) -> Spend:
+    """Reducer: add two spends number by number, key by key; of names the later one stays."""
+    total: Any = _add(left or {}, right or {})
+    return total  # type: ignore[no-any-return]  # the shape is that of its two parts
+
+
+def _add(left: Any, right: Any) -> Any:
+    if isinstance(left, dict) and isinstance(right, dict):
+        return {
+            key: _add(left[key], right[key])
+            if key in left and key in right
+            else (left | right)[key]
+            for key in [*left, *(k for k in right if k not in left)]
+        }
+    return right if isinstance(right, str) else left + right
+
+
+def model_spend(role: str, model: str, input_tokens: int, output_tokens: int) -> Spend:
+    """The spend of one model call."""
+    one = RoleSpend(model_calls=1, input_tokens=input_tokens, output_tokens=output_tokens)
+    return Spend(
+        model_calls=1,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        by_role={role: one},
+        by_model={model: one.copy()},
+        models={role: model},
+    )
+
 
 OutcomeStatus = Literal[
     "complete", "partial", "blocked", "exhausted", "stuck", "cancelled", "failed"

@@ -6,8 +6,7 @@ from typing import Any, Final, Literal
 
 from langgraph.types import Overwrite
 
-from .calling import CallState
-from .evidence import Evidence
+from .calls import CallState, Evidence
 from .loop import LoopState, LoopUpdate
 
 ENDS: Final = "ends"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Literal
 
+from .calls import Evidence
 from .canonical import canonical
-from .evidence import Evidence
 from .told import say
 
 REPEATED: Final = "repeated"

@@ -12,10 +12,9 @@ from typing import Final, Literal
 from langchain_core.messages import AIMessage, BaseMessage
 from typing_extensions import TypedDict
 
+from ..state.canonical import estimate_tokens
 from ..state.context import Context
-from ..state.outcome import Reason
-from ..state.shortened import estimate_tokens
-from ..state.spend import Spend, add_spend
+from ..state.outcome import Reason, Spend, add_spend
 
 Limit = Literal["model_calls", "tool_calls", "tokens", "seconds"]
 

@@ -5,11 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..state.evidence import Evidence
-from ..state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
+from ..state.calls import Evidence
+from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome
 from ..state.plan import Task, requested
 from ..state.repetition import LOOP_DETECTED
-from ..state.spend import Spend
 
 _STATUS: Final[dict[Reason, OutcomeStatus]] = {
     "MISSING_INFORMATION": "blocked",

@@ -22,8 +22,8 @@ from ..hooks.registry import Hooks
 from ..prompts.prompt_manager import PromptManager
 from ..state.context import Context, context_of
 from ..state.journal import FENCE_KEY, Fence
+from ..state.outcome import Spend, add_spend
 from ..state.session import SESSION_KEY, Emit, Session
-from ..state.spend import Spend, add_spend
 from ..state.told import LANGUAGE
 from .budget import Budget
 

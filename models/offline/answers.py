@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ...state.shortened import beginning_of
+from ...state.canonical import beginning_of
 from .clauses import READ, is_question, wanted, words
 
 NO_MODEL: Final = "No language model is configured"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...state.shortened import beginning_of
+from ...state.canonical import beginning_of
 from .answers import NO_MODEL, answer, failed, picked, speaks_of
 from .clauses import clauses, is_question, words
 from .matching import Match, Tool, match

@@ -13,9 +13,8 @@ from ...state.loop import changes
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .adoption import adopted, flaws_of, repeats_a_plan
-from .outcome import told
-from .views import unfinished
+from .finish import told
+from .plans import adopted, flaws_of, repeats_a_plan, unfinished
 
 MOST_DRAFTS: Final = 3
 """The first plan and two repairs of it."""

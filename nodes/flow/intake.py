@@ -12,7 +12,7 @@ from ...turn.begin import begin_turn, same_request, with_request
 from ...turn.scope import RunScope, scope_of
 from ..cut_off import taken_up
 from ..parts import Parts
-from .step_ends import folded
+from .steps import folded
 
 
 async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:

@@ -15,17 +15,15 @@ from ...calls.path import run_calls
 from ...calls.toolbox import Toolbox
 from ...flow.expectations import unexpected
 from ...flow.references import MissingValue, references_in, resolve
-from ...state.calling import stopped_after, stopped_by
+from ...state.calls import Evidence, stopped_after, stopped_by
+from ...state.canonical import shortened
 from ...state.errors import LoopwrightError
-from ...state.evidence import Evidence
 from ...state.flow import Failure, FlowStep
-from ...state.shortened import shortened
-from ...state.spend import Spend, add_spend
+from ...state.outcome import Spend, add_spend
 from ...state.told import say
 from ...tools.catalog import Catalog, CatalogTool
 from ...turn.scope import RunScope
-from .step_ends import CallEnd, StepEnd, failed_call
-from .step_values import Kept, StepResults
+from .steps import CallEnd, Kept, StepEnd, StepResults, failed_call
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0

@@ -20,7 +20,7 @@ from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .views import steps_view
+from .plans import steps_view
 
 _LONGEST_QUOTE: Final = 40_000
 

@@ -19,8 +19,8 @@ from ...turn.budget import limit_reason
 from ...turn.outcome import denial
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .outcome import told
-from .views import steps_view
+from .finish import told
+from .plans import steps_view
 
 SAME_FAILURE: Final = "The same call failed in the same way before, so no other try is made."
 _MOST_CAUSES: Final = 20

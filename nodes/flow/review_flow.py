@@ -10,17 +10,16 @@ from pydantic.alias_generators import to_snake
 
 from ...flow.carry import difference
 from ...models.reading import read_object
+from ...state.canonical import shortened
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, step_of
 from ...state.flow_contracts import ExecutionPlan
 from ...state.loop import changes
 from ...state.questions import Answer, question
-from ...state.shortened import shortened
 from ...state.told import say
 from ...turn.scope import scope_of, speak
 from ..parts import Parts
-from .adoption import adopted, flaws_of
-from .views import as_planned, finished, unfinished, without_results
+from .plans import adopted, as_planned, finished, flaws_of, unfinished, without_results
 
 NAME: Final = "review_flow"
 _SHOWN: Final = 200

@@ -11,10 +11,9 @@ from ...calls.opening import open_calls
 from ...calls.stored import has_stored
 from ...models.ask import Answer, ask
 from ...models.reading import extract
-from ...state.calling import stopped_after, stopped_by
+from ...state.calls import left_in_doubt, stopped_after, stopped_by
 from ...state.context import Context
 from ...state.contracts import ExecutorResponse, decide_task
-from ...state.evidence import left_in_doubt
 from ...state.loop import TaskState, TaskUpdate
 from ...state.messages import signature
 from ...state.plan import task_view

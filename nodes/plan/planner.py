@@ -4,9 +4,9 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...models.ask import Answer, ask
+from ...state.calls import rounds_named
 from ...state.context import Context
 from ...state.contracts import PlannerResponse, Todo
-from ...state.evidence import rounds_named
 from ...state.loop import Planning, PlanState, PlanUpdate, changes
 from ...state.plan import adopt_plan, fallback_plan, find_problems, name_todos, task_view
 from ...state.told import say

@@ -7,9 +7,9 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, interrupt
 from pydantic import ValidationError
 
+from ...state.calls import rounds_named
 from ...state.context import Context, context_of
 from ...state.contracts import PlannerResponse
-from ...state.evidence import rounds_named
 from ...state.loop import PlanState, PlanUpdate
 from ...state.plan import Task, adopt_plan, find_problems, name_todos
 from ...state.questions import Answer, question

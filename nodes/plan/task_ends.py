@@ -6,10 +6,10 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from ...state.evidence import Evidence, report_of
+from ...state.calls import Evidence, report_of
 from ...state.loop import PlanUpdate
+from ...state.outcome import Spend, add_spend
 from ...state.plan import Task, apply_wishes
-from ...state.spend import Spend, add_spend
 from ...state.statuses import TaskStatus
 
 

@@ -4,9 +4,7 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
-from ...state.context import Context
-from ...state.contracts import VerifierResponse
-from ...state.evidence import (
+from ...state.calls import (
     Evidence,
     admissible,
     by_citation,
@@ -14,6 +12,8 @@ from ...state.evidence import (
     clean_citation,
     rejected_verdict,
 )
+from ...state.context import Context
+from ...state.contracts import VerifierResponse
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.messages import signature
 from ...state.plan import Task, merge_tasks, task_view

@@ -10,8 +10,8 @@ from langgraph.runtime import Runtime
 
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
+from ...state.outcome import Spend, add_spend
 from ...state.plan import Task, in_order, waits_for
-from ...state.spend import Spend, add_spend
 from ...state.told import say
 from ...turn.budget import Budget, limit_reason
 from ...turn.schedule import run_ready

@@ -10,9 +10,8 @@ from ...calls.opening import open_calls
 from ...calls.stored import has_stored
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
-from ...state.calling import stopped_after, stopped_by
+from ...state.calls import left_in_doubt, stopped_after, stopped_by
 from ...state.context import Context
-from ...state.evidence import left_in_doubt
 from ...state.loop import changes
 from ...state.react import ENDS, ReactState, ReactUpdate
 from ...state.repetition import LAST_STRIKE, loop_told

@@ -8,8 +8,8 @@ from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
+from ...state.calls import GAVE_UP, UNCERTAIN, Evidence
 from ...state.context import Context
-from ...state.evidence import GAVE_UP, UNCERTAIN, Evidence
 from ...state.loop import changes
 from ...state.messages import request_place
 from ...state.react import ENDS, ReactState, ReactUpdate

@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from ...state.journal import Row
-from ...state.repair import repairs
+from ...state.messages import repairs
 from ...state.statuses import ToolStatus
 from ...state.told import say
 from ...turn.scope import RunScope

@@ -32,10 +32,11 @@ from loopwright.hooks.merging import Output
 from loopwright.models.choice import OPENAI_TIERS
 from loopwright.nodes.flow.recover import strategies_left
 from loopwright.state import errors
-from loopwright.state.evidence import Evidence
+from loopwright.state.calls import Evidence
 from loopwright.state.flow import FlowState
 from loopwright.state.flow_contracts import ExecutionPlan, PlanStep, Strategy
-from loopwright.state.journal import Row, uncertain_calls
+from loopwright.state.intents import uncertain_call
+from loopwright.state.journal import Row
 from loopwright.state.loop import PlanState
 from loopwright.state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
 from loopwright.state.questions import Answer
@@ -153,7 +154,7 @@ def test_states_of_a_call_and_its_evidence_are_those_of_the_code():
         name="n", place="", turn="1", task="1", call="1.1.0", tool="pay", server="till",
         arguments={}, content="", key="k",
     )  # fmt: skip
-    [told] = uncertain_calls([doubted])
+    told = uncertain_call(doubted)
     assert set(names([row])) == set(told)
 
 

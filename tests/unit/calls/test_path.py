@@ -15,9 +15,9 @@ from loopwright.calls.gate import plan_calls
 from loopwright.calls.path import run_calls
 from loopwright.calls.stored import has_stored
 from loopwright.calls.toolbox import Toolbox
+from loopwright.state.canonical import weigh
 from loopwright.state.context import Context
-from loopwright.state.shortened import weigh
-from loopwright.tools.thread_pool import SIZE
+from loopwright.tools.python_tools import SIZE
 from support.patience import PATIENCE
 from support.scope import scope_with
 

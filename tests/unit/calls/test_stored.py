@@ -6,7 +6,7 @@ from langgraph.store.memory import InMemoryStore
 
 from loopwright.calls.results import Media, ToolResult
 from loopwright.calls.stored import ResultStore
-from loopwright.state.shortened import weigh
+from loopwright.state.canonical import weigh
 
 CAP = 1_000
 

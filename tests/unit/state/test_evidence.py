@@ -1,12 +1,12 @@
 import pytest
 
-from loopwright.state.contracts import VerifierResponse
-from loopwright.state.evidence import (
+from loopwright.state.calls import (
     check_verdict,
     rejected_verdict,
     report_of,
     rounds_named,
 )
+from loopwright.state.contracts import VerifierResponse
 
 TASKS = [
     {"id": "1", "description": "a", "status": "completed"},

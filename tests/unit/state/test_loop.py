@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.state.calling import join_texts, keep_latest
+from loopwright.state.calls import join_texts, keep_latest
 from loopwright.state.loop import last_list, last_text
 from loopwright.state.plan import merge_tasks
 

@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from loopwright.state.calls import merge_records
 from loopwright.state.contracts import Todo
-from loopwright.state.evidence import merge_records
 from loopwright.state.plan import (
     adopt_plan,
     apply_wishes,

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from loopwright.state.messages import merge_messages
-from loopwright.state.repair import PLACEHOLDER, repairs
+from loopwright.state.messages import PLACEHOLDER, merge_messages, repairs
 
 CALLS = ["call_0", "call_1", "call_2"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.state.shortened import beginning_of, shortened
+from loopwright.state.canonical import beginning_of, shortened
 
 
 @pytest.mark.parametrize("text", ["", "x", "x" * 100])

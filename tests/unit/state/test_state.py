@@ -23,8 +23,8 @@ from loopwright.state.loop import (
     TaskUpdate,
 )
 from loopwright.state.migrations import MIGRATIONS, SCHEMA_VERSION, migrate
+from loopwright.state.outcome import add_spend, model_spend
 from loopwright.state.react import ReactState, ReactUpdate
-from loopwright.state.spend import add_spend, model_spend
 
 
 @pytest.mark.parametrize(

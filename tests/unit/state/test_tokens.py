@@ -1,6 +1,6 @@
 import pytest
 
-from loopwright.state.shortened import estimate_tokens, weigh
+from loopwright.state.canonical import estimate_tokens, weigh
 
 
 @pytest.mark.parametrize(

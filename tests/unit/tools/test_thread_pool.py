@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 
-from loopwright.tools.thread_pool import ThreadPool
+from loopwright.tools.python_tools import ThreadPool
 from support.patience import PATIENCE
 
 
@@ -55,7 +55,7 @@ async def test_work_that_is_cancelled_before_it_starts_never_runs():
 def test_a_forked_child_runs_sync_tools():
     program = """
 import asyncio, os
-from loopwright.tools.thread_pool import POOL
+from loopwright.tools.python_tools import POOL
 asyncio.run(POOL.run(lambda: 1))
 child = os.fork()
 if child == 0:

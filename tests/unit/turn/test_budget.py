@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from loopwright.state.context import Context
-from loopwright.state.spend import Spend, model_spend
+from loopwright.state.outcome import Spend, model_spend
 from loopwright.turn.budget import Budget, tokens_of
 
 

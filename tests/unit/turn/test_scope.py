@@ -16,7 +16,7 @@ from loopwright import ScriptedModel, build_plan_execute_verify
 from loopwright.graphs.plan_execute_verify import graph
 from loopwright.nodes.parts import Parts
 from loopwright.state.context import Context
-from loopwright.state.spend import Spend
+from loopwright.state.outcome import Spend
 from loopwright.turn.scope import RunScope, around, scope_of
 from support.scripts import passed, plan, report, todo
 

@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage
 
-from loopwright.nodes.flow.citations import citation_problems, read_cited
+from loopwright.nodes.flow.answer_flow import citation_problems, read_cited
 from support.flow_steps import broken, flow_step
 
 MIXED = [flow_step("s1"), flow_step("s2"), broken("s3")]

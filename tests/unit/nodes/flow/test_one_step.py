@@ -8,7 +8,7 @@ import pytest
 from loopwright.flow.expectations import unexpected
 from loopwright.nodes.flow import one_step
 from loopwright.nodes.flow.run_flow import run_flow
-from loopwright.nodes.flow.step_ends import CallEnd, failed_call
+from loopwright.nodes.flow.steps import CallEnd, failed_call
 from loopwright.state.flow import was_made
 from support.flow_nodes import Turn, parts_with, run_node
 from support.flow_steps import steps

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.tools import StructuredTool
 
 from loopwright import Hook, ScriptedModel
-from loopwright.nodes.flow.outcome import facts_of
+from loopwright.nodes.flow.finish import facts_of
 from loopwright.nodes.flow.recover import SAME_FAILURE, recover
 from loopwright.turn.outcome import unmet_of
 from support.flow_nodes import run_node

@@ -5,10 +5,9 @@ import json
 
 import pytest
 
-from loopwright.nodes.flow.adoption import adopted
 from loopwright.nodes.flow.check_flow import check_flow
+from loopwright.nodes.flow.plans import adopted, as_planned
 from loopwright.nodes.flow.review_flow import review_flow
-from loopwright.nodes.flow.views import as_planned
 from loopwright.state.flow import FlowState
 from loopwright.state.flow_contracts import ExecutionPlan, PlanStep
 from loopwright.tools.catalog import Catalog

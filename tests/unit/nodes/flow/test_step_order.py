@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.nodes.flow.step_ends import order_of_pass
+from loopwright.nodes.flow.steps import order_of_pass
 
 
 def steps(**needs):

@@ -8,7 +8,7 @@ from langgraph.store.memory import InMemoryStore
 from loopwright.calls.results import ToolResult
 from loopwright.calls.stored import ResultStore
 from loopwright.flow.references import MissingValue
-from loopwright.nodes.flow.step_values import StepResults
+from loopwright.nodes.flow.steps import StepResults
 from loopwright.state.flow import FlowStep, value_of
 
 
