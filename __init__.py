@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ThreadNotFound,
         ToolServerError,
     )
+    from .state.journal import Journal
     from .state.outcome import Outcome
 
 # Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.
@@ -40,6 +41,7 @@ _HOMES: Final = {
     "Durability": "doors.durability",
     "ExecutorResponse": "state.contracts",
     "Hook": "hooks.contract",
+    "Journal": "state.journal",
     "LoopwrightError": "state.errors",
     "ModelCallFailed": "state.errors",
     "ModelUnavailable": "state.errors",
@@ -76,6 +78,7 @@ __all__ = [  # spelled out for type checkers; a test compares it with _HOMES
     "Durability",
     "ExecutorResponse",
     "Hook",
+    "Journal",
     "LoopwrightError",
     "ModelCallFailed",
     "ModelUnavailable",
