@@ -54,8 +54,15 @@ def _own(table: Table, intent: Intent) -> Row | None:
 
 
 def _like(table: Table, intent: Intent) -> Row | None:
-    """A spare row with the same content; rather one that has finished, which asks nobody."""
-    like = [row for row in _spare(table) if row.content == intent.content]
+    """A spare row with the same content; rather one that has finished, which asks nobody.
+
+    What another graph of the thread has finished is its own: this one was asked for it as well.
+    """
+    like = [
+        row
+        for row in _spare(table)
+        if row.content == intent.content and (row.in_doubt or row.place == intent.place)
+    ]
     return min(like, key=lambda row: row.in_doubt, default=None)
 
 

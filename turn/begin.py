@@ -44,6 +44,8 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], *, asks: bool) 
     fresh = fresh_turn(state)
     if nothing_new(state):
         return fresh | _halted("DENIED", NOTHING_NEW)
+    if not state.turn and scope.thread:
+        await _look_back(scope)
     adopted: dict[str, Any] = await adopt(scope, state)
     if not asks:
         return fresh | adopted | _halted("MISSING_INFORMATION", EMPTY_REQUEST)
@@ -58,6 +60,18 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], *, asks: bool) 
     context = [text for text in (scope.session.context, verdict.context) if text]
     update = fresh | adopted | {"hook_context": context, "warnings": _warnings(scope)}
     return update if verdict.stop is None else update | _halted("DENIED", verdict.stop)
+
+
+async def _look_back(scope: RunScope) -> None:
+    """Release the writes of turns that the state knows nothing of.
+
+    A graph inside another begins each turn so, and so does a fork from before the first one. What
+    may have been made is in doubt still; what was made matches nothing any more.
+    """
+    await scope.journal.release(
+        scope.thread, turn=scope.turn, place=scope.place, ended=True, fence=scope.fence,
+        keeps=lambda _: False,
+    )  # fmt: skip
 
 
 def _halted(reason: str, why: str) -> dict[str, Any]:
