@@ -124,9 +124,16 @@ class Transport(StreamableHTTPTransport):
             finally:
                 del self._work[name]
         if not heard.answer and not scope.cancelled_caught:
-            await ctx.read_stream_writer.send(SessionMessage(instead))
+            await ctx.read_stream_writer.send(instead)
 
-    def _failed(self, name: types.RequestId, error: Exception) -> types.JSONRPCMessage:
+    async def _send_session_terminated_error(
+        self, read_stream_writer: Any, request_id: types.RequestId
+    ) -> None:
+        """The answer to a 404: the server has forgotten the session."""
+        why = f"{address(self._config)} answered {httpx.codes.NOT_FOUND}"
+        await read_stream_writer.send(failed(request_id, why, sent=False, forgotten=True))
+
+    def _failed(self, name: types.RequestId, error: Exception) -> SessionMessage:
         """A 4xx says that the request was not carried out; behind a 5xx it may have been."""
         why, forgotten = explain(error, self._config), False
         sent = isinstance(error, httpx.HTTPError) and not isinstance(error, _UNSENT)

@@ -24,14 +24,11 @@ from . import http
 from .call import Asked, Lost, ServerCall, ServerUnavailable
 from .config import ServerConfig
 from .stdio import Stderr, process
-from .talk import LOST, Session, Talks, mark_of
+from .talk import LOST, Failure, Session, Talks
 
 log = logging.getLogger(__name__)
 
 _PING_DEADLINE: Final = 5.0
-_SESSION_GONE: Final = 32600
-"""What the client reports when an HTTP server answers 404: it has forgotten the session."""
-
 _IDLE: Final = 900.0
 _LAST_WORDS: Final = 0.5
 _LAST_REFUSALS: Final = 10.0
@@ -303,19 +300,15 @@ class Connection:
 
     def _loss(self, error: BaseException) -> Lost | None:
         """What an error says of the connection; None where the server has answered."""
-        mark = mark_of(error)
-        if mark is not None:
+        failure = error.error if isinstance(error, McpError) else None
+        if isinstance(failure, Failure):
             self._doubted = True
-            if mark["forgotten"]:
+            if failure.forgotten:
                 self._forget()
-            return Lost(self._config.masked(_explain(error, self._config)), sent=mark["sent"])
-        if _is_said(error, _SESSION_GONE, "Session terminated"):
-            self._forget()
-            return Lost(self._reason(), sent=False)
-        closed = _is_said(error, types.CONNECTION_CLOSED, "Connection closed")
-        if closed or isinstance(error, LOST):
+            return Lost(self._config.masked(failure.message), sent=failure.sent)
+        if _is_closed(error) or isinstance(error, LOST):
             self._over.set()
-            return Lost(self._reason(), sent=closed)
+            return Lost(self._reason(), sent=_is_closed(error))
         return None
 
     def _forget(self) -> None:
@@ -349,11 +342,11 @@ def _text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-def _is_said(error: BaseException, code: int, message: str) -> bool:
-    """Whether an error is one that the client itself makes up, by its code and words."""
+def _is_closed(error: BaseException) -> bool:
+    """Whether an error is the one that the client makes up where a connection ends."""
     if not isinstance(error, McpError):
         return False
-    return (error.error.code, error.error.message) == (code, message)
+    return (error.error.code, error.error.message) == (types.CONNECTION_CLOSED, "Connection closed")
 
 
 def _explain(error: BaseException, config: ServerConfig) -> str:
@@ -366,6 +359,6 @@ def _explain(error: BaseException, config: ServerConfig) -> str:
         return f"{what} was not found"
     if isinstance(error, PermissionError):
         return f"the command {config.command!r} may not be executed"
-    if _is_said(error, types.CONNECTION_CLOSED, "Connection closed"):
+    if _is_closed(error):
         return "it closed the connection"
     return error.error.message if isinstance(error, McpError) else http.explain(error, config)

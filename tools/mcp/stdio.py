@@ -101,19 +101,18 @@ class _Process(asyncio.SubprocessProtocol):
             self.end()
 
     def _read(self, line: bytes) -> None:
+        message: SessionMessage | None
         try:
-            message = types.JSONRPCMessage.model_validate_json(line)
+            message = SessionMessage(types.JSONRPCMessage.model_validate_json(line))
         except ValidationError:
             log.debug("not a message of an MCP server: %.200r", line)
-            found = _meant_as_answer(line)
-            if found is None:
-                return
-            message = found
-        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._into.send_nowait(SessionMessage(message))
+            message = _meant_as_answer(line)
+        if message is not None:
+            with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                self._into.send_nowait(message)
 
 
-def _meant_as_answer(line: bytes) -> types.JSONRPCMessage | None:
+def _meant_as_answer(line: bytes) -> SessionMessage | None:
     """What to answer in place of an unreadable answer, which would be waited for."""
     try:
         said = json.loads(line)

@@ -7,14 +7,13 @@ import asyncio
 import contextlib
 import json
 import logging
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import anyio
 from mcp import ClientSession, types
 from mcp.shared.context import RequestContext
-from mcp.shared.exceptions import McpError
+from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .call import Asked, ServerCall
@@ -36,30 +35,25 @@ _BETWEEN_LOOKS: Final = 0.2
 """Seconds; with the looks, how long the calls of other runs may leave open who is asked."""
 
 
-_MARK: Final = f"loopwright-{uuid.uuid4().hex}"
-"""Nobody else knows it, so no server can pass an error of its own off as one of ours."""
+class Failure(types.ErrorData):
+    """The error in place of an answer that does not come; no server can make one.
+
+    Attributes:
+        sent: Whether the server may have carried the request out.
+        forgotten: Whether the server seems to have forgotten the session.
+    """
+
+    sent: bool
+    forgotten: bool = False
 
 
 def failed(
     request: types.RequestId, why: str, *, sent: bool, forgotten: bool = False
-) -> types.JSONRPCMessage:
-    """The answer to a request that gets no other.
-
-    Args:
-        request: Its id.
-        why: The reason, for the user.
-        sent: Whether the server may have carried the request out.
-        forgotten: Whether the server seems to have forgotten the session.
-    """
-    data = {_MARK: {"sent": sent, "forgotten": forgotten}}
-    error = types.ErrorData(code=types.CONNECTION_CLOSED, message=why, data=data)
-    return types.JSONRPCMessage(types.JSONRPCError(jsonrpc="2.0", id=request, error=error))
-
-
-def mark_of(error: BaseException) -> dict[str, bool] | None:
-    """`sent` and `forgotten` of an error made by `failed`; None for any other."""
-    data: Any = error.error.data if isinstance(error, McpError) else None
-    return data.get(_MARK) if isinstance(data, dict) else None
+) -> SessionMessage:
+    """The answer to a request that gets no other; `why` is for the user."""
+    error = Failure(code=types.CONNECTION_CLOSED, message=why, sent=sent, forgotten=forgotten)
+    answer = types.JSONRPCError(jsonrpc="2.0", id=request, error=error)
+    return SessionMessage(types.JSONRPCMessage(answer))
 
 
 class _Reply(BaseModel):

@@ -14,7 +14,7 @@ import pytest
 
 from loopwright import build_react
 from loopwright.calls.toolbox import Toolbox
-from support.mcp_servers import children, gone, stdio
+from support.mcp_servers import children, gone, soon, stdio
 from support.mcp_servers.calling import run, text
 from support.openai_rules import problems
 from support.patience import PATIENCE
@@ -286,8 +286,8 @@ async def test_a_dropped_graph_ends_its_servers():
     assert (await graph.ainvoke(said()))["outcome"]["status"] == "complete"
     assert children() - before
     del graph
-    gc.collect()
-    assert await gone(before) == set()
+    # A task that is just ending may hold it for a moment longer.
+    assert await soon(lambda: gc.collect() >= 0 and children() <= before)
 
 
 def test_importing_the_package_does_not_import_the_mcp_client():

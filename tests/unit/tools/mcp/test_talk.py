@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.callbacks import AsyncCallbackHandler
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -212,3 +213,15 @@ def test_a_call_that_is_repeated_after_a_kill_carries_the_same_key(tmp_path):
     assert said_by(result) == ["kept"]
     first, second = path.read_text().splitlines()
     assert first == second != ""
+
+
+async def test_who_traces_the_run_sees_the_call_as_a_tool(entry):
+    class Traced(AsyncCallbackHandler):
+        async def on_tool_start(self, serialized, input_str, **_: Any) -> None:
+            seen.append((serialized["name"], input_str))
+
+    seen: list[Any] = []
+    model = one_step(action=[[call("search", query="x")]])
+    graph = build_react(model=model, mcp={"mcpServers": {"desk": entry}})
+    await graph.ainvoke(said(), {"callbacks": [Traced()]})
+    assert seen == [("search", "{'query': 'x'}")]
