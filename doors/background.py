@@ -6,6 +6,7 @@ MCP sessions, locks and connections belong to the loop that made them. A graph i
 
 import asyncio
 import concurrent.futures
+import contextvars
 import os
 import queue
 import threading
@@ -32,7 +33,8 @@ class _Background:
     def loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                # In an empty context: the loop keeps the one it is made in, and a run with it.
+                self._loop = contextvars.Context().run(asyncio.new_event_loop)
                 threading.Thread(
                     target=_run_for_ever, args=(self._loop,), name="loopwright", daemon=True
                 ).start()
