@@ -22,9 +22,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from support.intents import PROTOCOL, Bounds, Kept, State, apply, canonical, moves, plans_of
+from support.intents import PROTOCOL, Bounds, Kept, State, Write, apply, canonical, moves
 
-BOUNDS = Bounds(plans_offered=plans_of("ra"))
+MADE_OF = [["r"], ["a"], ["r", "r"], ["r", "a"], ["a", "a"]]
+"""What the writes of each plan that is offered are made of: the read, or a value."""
+
+BOUNDS = Bounds(
+    plans_offered=tuple(
+        tuple(Write(f"w{n}", of) for n, of in enumerate(writes)) for writes in MADE_OF
+    )
+)
 
 
 class Broken(Exception):
