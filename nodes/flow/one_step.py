@@ -34,7 +34,7 @@ _LONG_CHECK: Final = 500  # characters of it as text
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
+class FlowScope:
     """What the steps of a pass work with."""
 
     scope: RunScope
@@ -55,7 +55,7 @@ class StepRun:
     """Takes one step to its end, or to the question it must wait for."""
 
     step: FlowStep
-    bench: Bench
+    flow: FlowScope
     approved: Mapping[str, Any] | None = None
     """The call that a human has decided on."""
     begun: dict[str, Any] | None = None
@@ -101,7 +101,7 @@ class StepRun:
             if stopped := stopped_by(calls):
                 return self._at(CallEnd("refused", stopped, denied="denied", stopped=stopped))
             done = await run_calls(
-                self.bench.scope, self.bench.toolbox, calls, decisions=self.bench.decisions,
+                self.flow.scope, self.flow.toolbox, calls, decisions=self.flow.decisions,
                 plain=True,
             )  # fmt: skip
             if done.waiting:
@@ -131,19 +131,19 @@ class StepRun:
 
     async def _filled(self, inputs: Mapping[str, FlowStep]) -> dict[str, Any]:
         named = {reference.root for reference in references_in(self.step["arguments"])}
-        values = {i: await self.bench.results.data(inputs[i]) for i in inputs if i in named}
-        filled = resolve(self.step["arguments"], values, self.bench.variables)
+        values = {i: await self.flow.results.data(inputs[i]) for i in inputs if i in named}
+        filled = resolve(self.step["arguments"], values, self.flow.variables)
         return cast("dict[str, Any]", filled)
 
     async def _planned(self, arguments: dict[str, Any], tries: int) -> list[Any]:
         round_ = self.step["rounds"] + len(self.records) + 1
-        scope = replace(self.bench.scope, path=self.step["id"])
+        scope = replace(self.flow.scope, path=self.step["id"])
         self._tell("prompt_flow_step_start", description=self.step["description"],
                    tool=self.step["tool"], attempt=self._attempts() + 1)  # fmt: skip
         call = {"name": self.step["tool"], "args": arguments, "id": None}
         message = AIMessage("", tool_calls=[call])
         calls: list[Any] = [*await open_calls(
-            scope, self.bench.toolbox, message, round_=round_, names=self.bench.revision,
+            scope, self.flow.toolbox, message, round_=round_, names=self.flow.revision,
             before=self.step["claims"],
         )]  # fmt: skip
         # Whoever repeats a step wants to know how things are now, not how they were.
@@ -162,11 +162,11 @@ class StepRun:
         if self.refused:
             return CallEnd("refused", self.refused, denied="denied", stopped=stopped)
         if record["status"] != "success":
-            tool, scope = self._tool(), self.bench.scope
+            tool, scope = self._tool(), self.flow.scope
             spent = scope.budget.exhausted is not None
             limit = None if tool is None else deadline_of(call, tool, scope.context)
             return failed_call(record, call, limit=limit, spent=spent, stopped=stopped)
-        kept = await self.bench.results.of(record)
+        kept = await self.flow.results.of(record)
         wrong = await self._unexpected(kept.data, kept.shape)
         return CallEnd("unexpected_result" if wrong else None, wrong, kept, stopped=stopped)
 
@@ -181,10 +181,10 @@ class StepRun:
         """What a call gave, where the step broke over its result."""
         if not self.records or self.records[-1]["status"] != "success":
             return None
-        return await self.bench.results.unread(self.records[-1])
+        return await self.flow.results.unread(self.records[-1])
 
     def _tool(self) -> CatalogTool | None:
-        return self.bench.catalog.find(self.step["tool"])
+        return self.flow.catalog.find(self.step["tool"])
 
     def _repeatable(self) -> bool:
         tool = self._tool()
@@ -198,7 +198,7 @@ class StepRun:
     def took(self) -> FlowStep | None:
         """The spare write whose result the step has."""
         source = self.records[-1].get("reused_from", "") if self.records else ""
-        return self.bench.made.get(source) if self.step["changes"] else None
+        return self.flow.made.get(source) if self.step["changes"] else None
 
     def _given(self, kept: Kept) -> FlowStep:
         record = self.records[-1]
@@ -249,7 +249,7 @@ class StepRun:
         return end
 
     def _tell(self, kind: str, **about: object) -> None:
-        self.bench.scope.emit({"type": kind, "step_id": self.step["id"], **about})
+        self.flow.scope.emit({"type": kind, "step_id": self.step["id"], **about})
 
 
 def _made(why: str, result: str) -> str:

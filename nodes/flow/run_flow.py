@@ -25,7 +25,7 @@ from ...turn.schedule import run_ready
 from ...turn.scope import RunScope, around, scope_of
 from ..parts import Parts
 from ..plan.task_ends import seconds_before, spent_by
-from .one_step import Bench, StepRun
+from .one_step import FlowScope, StepRun
 from .steps import StepEnd, folded, held, left_out, order_of_pass, results_of
 
 
@@ -33,15 +33,15 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     """Take every step as far as it goes; failures are data, questions are left to `approve`."""
     scope = await scope_of(state, runtime, parts)
     open_ = undecided(state.calls, state.decisions)
-    crew = await crew_of(scope, state, parts, open_=open_)
+    run = await flow_run_of(scope, state, parts, open_=open_)
     order, waits = order_of_pass(
-        state.todos, writes=crew.writes, waiting={call["task"] for call in open_}
+        state.todos, writes=run.writes, waiting={call["task"] for call in open_}
     )
     scope.budget.span = partial(seconds_before, waits)
     with around(scope):
         ends = await run_ready(
-            order, waits, crew.start, slots=scope.context.max_parallel_tasks,
-            drained=lambda: bool(runtime.drain_requested), ended=crew.hear,
+            order, waits, run.start, slots=scope.context.max_parallel_tasks,
+            drained=lambda: bool(runtime.drain_requested), ended=run.hear,
         )  # fmt: skip
     ended = list(ends.values())
     update = folded(ended) | _calls(state, [*open_, *(c for end in ended for c in end["waiting"])])
@@ -74,13 +74,13 @@ def _calls(state: FlowState, waiting: Sequence[Any]) -> FlowUpdate:
 
 
 @dataclass(kw_only=True)
-class Crew:
+class FlowRun:
     """Runs single steps of one pass."""
 
     state: FlowState
     parts: Parts
     scope: RunScope
-    bench: Bench
+    flow: FlowScope
     open_: Sequence[PendingCall]
     """The calls that a human must still decide on."""
     begun: Mapping[str, dict[str, Any]]
@@ -119,7 +119,7 @@ class Crew:
         before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
         named = [*(step["depends_on"] or []), *(r.root for r in references_in(step["arguments"]))]
         inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
-        run = StepRun(step=step, bench=self.bench, approved=approved, begun=self.begun.get(name))
+        run = StepRun(step=step, flow=self.flow, approved=approved, begun=self.begun.get(name))
         # What was decided on or sent already goes on, whatever stands before it by now.
         if run.is_new and (barred := self._barred(step, inputs, waited_for)):
             return barred
@@ -169,10 +169,10 @@ def _dispensable(step: FlowStep) -> bool:
     return step["status"] == "skipped" or (step["status"] == "failed" and step["optional"])
 
 
-async def crew_of(
+async def flow_run_of(
     scope: RunScope, state: FlowState, parts: Parts, *, open_: Sequence[PendingCall]
-) -> Crew:
-    """The crew of a pass, with a bench that reaches what the graph was built with.
+) -> FlowRun:
+    """One pass over a plan, with what its steps reach of what the graph was built with.
 
     Args:
         scope: The run.
@@ -184,7 +184,7 @@ async def crew_of(
     revision = state.plan.get("revision", "")
     needed = {name for step in state.todos for name in step.get("depends_on") or []}
     spare = (s for s in state.todos if s["spare"] and s["id"] not in needed)
-    bench = Bench(
+    flow = FlowScope(
         scope=scope,
         toolbox=parts.toolbox,
         catalog=catalog,
@@ -195,7 +195,7 @@ async def crew_of(
         variables=state.plan.get("global_variables", {}),
     )
     begun = await _begun(scope, state, revision)
-    return Crew(state=state, parts=parts, scope=scope, bench=bench, open_=open_, begun=begun)
+    return FlowRun(state=state, parts=parts, scope=scope, flow=flow, open_=open_, begun=begun)
 
 
 async def _begun(scope: RunScope, state: FlowState, revision: str) -> dict[str, dict[str, Any]]:
