@@ -278,8 +278,8 @@ async def test_a_server_elsewhere_follows_its_settings_and_a_question_survives_i
     assert "BlockingError" not in seen["said"]
     assert seen["blocked"] == "BlockingError", "the server is watching"
     assert [line.split()[-1] for line in children.values()] == [str(tmp_path / "shelf")]
-    assert saved(tmp_path / "threads.db") == set(), (
-        "threads are the server's, and nothing was written"
+    assert saved(tmp_path / "threads.db") <= {"loopwright_fences"}, (
+        "threads are the server's, and nothing was written but who may write"
     )
     assert ended["outcome"]["status"] == "complete"
     assert (tmp_path / "shelf" / "label.txt").read_text() == "lamp"

@@ -327,7 +327,7 @@ def finish(process: Any, folder: str | Path) -> dict[str, Any] | None:
     Raises:
         AssertionError: It ended in another way, with what it said.
     """
-    process.join(60)
+    process.join(PATIENCE)
     if process.exitcode == -signal.SIGKILL:
         return None
     said = (Path(folder) / "stderr").read_text()
