@@ -35,7 +35,7 @@ def paying(book):
     return declared(pay)
 
 
-@pytest.mark.req("P-06", "S2-30")
+@pytest.mark.req("P-06", "S2-30", "W-11")
 @pytest.mark.parametrize(
     "again", [{"amount": 3, "currency": "EUR"}, {"amount": 3.0}, {"amount": "3"}], ids=repr
 )
@@ -54,6 +54,7 @@ def test_a_write_in_doubt_that_a_new_plan_spells_otherwise_is_asked_about(again,
     outcome = graph.invoke(Command(resume=answer), THREAD)["outcome"]
     assert ended(outcome) == ("complete", "GOAL")
     assert book == [(3, "EUR")] * paid
+    assert outcome["uncertain_calls"] == []
 
 
 def hanging_once(reached):

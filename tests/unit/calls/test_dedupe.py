@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -289,3 +290,14 @@ def test_a_toolbox_keeps_a_memory_for_each_user_turn_of_the_last_threads():
         box.memory(f"{n}", "turn")
     assert box.memory("t", "turn 1") is first, "somebody still holds it"
     assert len(box._memories) == 32
+
+
+@pytest.mark.req("W-11")
+@pytest.mark.parametrize("again", [{"flag": False}, {"flag": None}], ids=repr)
+async def test_a_read_with_a_default_told_is_the_same_read(again):
+    fields = {"flag": {"type": "boolean", "default": False}}
+    what = replace(READ, schema={"type": "object", "properties": fields})
+    world = World()
+    for args in ({}, again):
+        await world.call(what, args)
+    assert world.runs == 1
