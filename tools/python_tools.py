@@ -154,7 +154,7 @@ class ThreadPool:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
-        self._idle = 0
+        self._open = 0
 
     async def run(self, function: Callable[[], T]) -> T | BaseException:
         """Run the function in a thread.
@@ -175,7 +175,8 @@ class ThreadPool:
 
     def _start(self, job: Callable[[], None]) -> None:
         with self._lock:
-            if self._idle <= self._jobs.qsize() and self._threads < self._size:
+            self._open += 1
+            if self._open > self._threads and self._threads < self._size:
                 self._threads += 1
                 name = f"loopwright tool {self._threads}"
                 threading.Thread(target=self._work, name=name, daemon=True).start()
@@ -183,12 +184,10 @@ class ThreadPool:
 
     def _work(self) -> None:
         while True:
-            with self._lock:
-                self._idle += 1
             job = self._jobs.get()
-            with self._lock:
-                self._idle -= 1
             job()
+            with self._lock:
+                self._open -= 1
 
 
 def _outcome(function: Callable[[], Any]) -> Any:
