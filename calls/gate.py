@@ -41,7 +41,7 @@ class PendingCall(TypedDict):
     was made before.
     `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
     seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
-    it repeats. What is not required is missing in a call that an earlier version planned.
+    it repeats.
     """
 
     id: str

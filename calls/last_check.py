@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..state.calls import GAVE_UP
 from ..state.statuses import ToolStatus
 from ..state.told import say
 from ..tools.catalog import CatalogTool
@@ -138,13 +139,13 @@ def _answered(call: PendingCall, decision: Mapping[str, Any]) -> Settled | None:
         case "reject" if call.get("uncertain"):
             said = "user_gave_up_saying" if words else "user_gave_up"
             told = say(said, words=words, advice=say("report_doubt"))
-            return Settled("cancelled", told, "gave_up")
+            return Settled("cancelled", told, GAVE_UP)
         case "reject":
             said = "user_rejected_saying" if words else "user_rejected"
             told = say(said, words=words, advice=say("do_without"))
             return Settled("cancelled", told, "rejected")
         case kind:
-            late = Settled("cancelled", say("expired", advice=say("send_anew")), "expired")
+            late = Settled("cancelled", say("expired", advice=say("send_anew")), EXPIRED)
             return late if kind == EXPIRED else denied(say("unapproved"))
 
 

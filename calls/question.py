@@ -172,8 +172,8 @@ def _parsed(text: str) -> Any:
 
 
 def _proposed(call: Mapping[str, Any]) -> str:
-    about = call.get("about", "")  # a call planned by an earlier version has none
-    lines = [f"Run {call['name']}{_where(call)}? ({call['reason']})", about, _arguments(call)]
+    asked = f"Run {call['name']}{_where(call)}? ({call['reason']})"
+    lines = [asked, call["about"], _arguments(call)]
     return "\n\n".join(filter(None, lines))
 
 

@@ -20,7 +20,15 @@ from ..tools.schemas import Schema, pointed
 from .expectations import flawed
 from .open_arguments import open_problems
 from .order import Links, links_of
-from .references import GLOBAL, MissingValue, Reference, malformed_in, references_in, resolve
+from .references import (
+    GLOBAL,
+    MissingValue,
+    Reference,
+    malformed_in,
+    mapped,
+    references_in,
+    resolve,
+)
 
 LONGEST_ID: Final = 60
 _LISTED: Final = 20
@@ -311,13 +319,12 @@ def _unresolved(reference: Reference, results: Mapping[str, Any]) -> str:
 
 def _filled(value: Any, variables: Mapping[str, Any]) -> Any:
     """A copy of arguments in which each text that is one of these references is its value."""
-    if isinstance(value, dict):
-        return {key: _filled(item, variables) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_filled(item, variables) for item in value]
-    if isinstance(value, str) and value.startswith("{{") and value.endswith("}}"):
-        return variables.get(value[2:-2].strip(), value)
-    return value
+
+    def of_text(text: str) -> Any:
+        whole = text.startswith("{{") and text.endswith("}}")
+        return variables.get(text[2:-2].strip(), text) if whole else text
+
+    return mapped(value, of_text)
 
 
 def missing_field(reference: Reference, output: Schema) -> str:

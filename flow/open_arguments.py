@@ -13,7 +13,7 @@ import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of 
 from ..state.told import say
 from ..tools.arguments import fit, problems_of, unsafe_part
 from ..tools.schemas import Schema
-from .references import OPEN, MissingValue, is_whole, references_in, resolve
+from .references import OPEN, MissingValue, is_whole, mapped, references_in, resolve
 
 Check = Callable[[Any], bool]
 
@@ -34,7 +34,7 @@ def open_problems(schema: Schema, args: object) -> list[str]:
         return []
     if unsafe := unsafe_part(args):
         return [unsafe.rstrip(".")]
-    return problems_of(_validator(_Same(schema)).iter_errors(_opened(fit(args, schema))))
+    return problems_of(_validator(_Same(schema)).iter_errors(mapped(fit(args, schema), _opened)))
 
 
 _WORDS: Final = frozenset({"type", "description", "default"})
@@ -97,13 +97,9 @@ class _OpenText(str):
     __slots__ = ()
 
 
-def _opened(value: Any) -> Any:
-    """A copy of a value with its references marked, and escaped braces as they will be sent."""
-    if isinstance(value, dict):
-        return {key: _opened(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_opened(item) for item in value]
-    if not isinstance(value, str) or OPEN not in value:
+def _opened(value: str) -> Any:
+    """A text with its references marked, and escaped braces as they will be sent."""
+    if OPEN not in value:
         return value
     if is_whole(value):
         return _Open(value)

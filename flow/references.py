@@ -192,21 +192,21 @@ def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]
             sent: what each step takes twice doubles from step to step.
     """
     _refuse_flood(references_in(value), results, variables)
-    return _mapped(value, lambda text: _resolved(text, results, variables))
+    return mapped(value, lambda text: _resolved(text, results, variables))
 
 
 def renamed(value: Any, names: Mapping[str, str]) -> Any:
     """A copy of the value with references to other steps, old id to new; all else byte for byte."""
-    return _mapped(value, lambda text: "".join(_renamed(p, names) for p in pieces(text)))
+    return mapped(value, lambda text: "".join(_renamed(p, names) for p in pieces(text)))
 
 
-def _mapped(value: Any, change: Callable[[str], Any]) -> Any:
+def mapped(value: Any, change: Callable[[str], Any]) -> Any:
     """A copy of a JSON value in which each text is changed, keys excepted."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: _mapped(item, change) for key, item in value.items()}
-    return [_mapped(item, change) for item in value] if isinstance(value, list) else value
+        return {key: mapped(item, change) for key, item in value.items()}
+    return [mapped(item, change) for item in value] if isinstance(value, list) else value
 
 
 def _pieces_in(value: Any) -> Iterator[Piece]:
@@ -250,7 +250,7 @@ def _resolved(text: str, results: Mapping[str, Any], variables: Mapping[str, Any
     found = pieces(text)
     values = [_meaning(piece, results, variables) for piece in found]
     if len(found) == 1 and isinstance(found[0].means, Reference):
-        return _mapped(values[0], str)
+        return mapped(values[0], str)
     return "".join(v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values)
 
 

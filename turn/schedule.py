@@ -8,10 +8,13 @@ import asyncio
 import bisect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import reduce
 from typing import Any, Generic, TypeVar
 
 from langgraph.errors import GraphBubbleUp, GraphDrained
 from langgraph.func import task
+
+from ..state.outcome import Spend, add_spend
 
 R = TypeVar("R")
 
@@ -176,3 +179,22 @@ def _raise_first(failures: Sequence[BaseException]) -> None:
 
 def _is_rest(error: BaseException) -> bool:
     return isinstance(error, _NotStarted | GraphDrained)
+
+
+def spent_by(ends: Sequence[Mapping[str, Any]]) -> Spend:
+    """What the attempts used together, without seconds: they ran side by side."""
+    total = reduce(add_spend, (end["spend"] for end in ends), Spend())
+    total.pop("seconds", None)
+    return total
+
+
+def seconds_before(waits: Mapping[str, Sequence[str]], known: Mapping[str, float]) -> float:
+    """Active seconds of a pass that was cut short, from what its tasks are known to have used.
+
+    The longest way through the plan: tasks beside each other share their seconds.
+    """
+    until: dict[str, float] = {}
+    for name, others in waits.items():
+        start = max((until[other] for other in others), default=0.0)
+        until[name] = start + known.get(name, 0.0)
+    return max(until.values(), default=0.0)

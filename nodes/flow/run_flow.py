@@ -21,10 +21,9 @@ from ...state.outcome import Spend, add_spend
 from ...state.told import say
 from ...tools.llm_call import asking
 from ...turn.budget import limit_reason
-from ...turn.schedule import run_ready
+from ...turn.schedule import run_ready, seconds_before, spent_by
 from ...turn.scope import RunScope, around, scope_of
 from ..parts import Parts
-from ..plan.task_ends import seconds_before, spent_by
 from .one_step import FlowScope, StepRun
 from .steps import StepEnd, folded, held, left_out, order_of_pass, results_of
 

@@ -1,14 +1,13 @@
 """How a task's attempt ended, as JSON that survives a crash, and what the ends add up to. Pure."""
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 from typing_extensions import TypedDict
 
 from ...state.calls import Evidence, report_of
 from ...state.loop import PlanUpdate
-from ...state.outcome import Spend, add_spend
+from ...state.outcome import Spend
 from ...state.plan import Task, apply_wishes
 from ...state.statuses import TaskStatus
 
@@ -77,13 +76,6 @@ def missing_for(task: Task, ends: Sequence[TaskEnd]) -> list[str]:
     ]
 
 
-def spent_by(ends: Sequence[Mapping[str, Any]]) -> Spend:
-    """What the attempts used together, without seconds: they ran side by side."""
-    total = reduce(add_spend, (end["spend"] for end in ends), Spend())
-    total.pop("seconds", None)
-    return total
-
-
 def gathered(tasks: Sequence[Task], ends: Sequence[TaskEnd]) -> PlanUpdate:
     """What the ends of a pass change in the run: tasks, evidence and warnings."""
     ended = {end["id"] for end in ends}
@@ -118,15 +110,3 @@ def _evidence(end: TaskEnd) -> list[Evidence]:
     if end["evidence"] or not end["result"]:
         return end["evidence"]
     return [report_of(end["id"], end["result"], completed=end["status"] == "completed")]
-
-
-def seconds_before(waits: Mapping[str, Sequence[str]], known: Mapping[str, float]) -> float:
-    """Active seconds of a pass that was cut short, from what its tasks are known to have used.
-
-    The longest way through the plan: tasks beside each other share their seconds.
-    """
-    until: dict[str, float] = {}
-    for name, others in waits.items():
-        start = max((until[other] for other in others), default=0.0)
-        until[name] = start + known.get(name, 0.0)
-    return max(until.values(), default=0.0)

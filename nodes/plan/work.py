@@ -14,19 +14,10 @@ from ...state.outcome import Spend, add_spend
 from ...state.plan import Task, in_order, waits_for
 from ...state.told import say
 from ...turn.budget import Budget, limit_reason
-from ...turn.schedule import run_ready
+from ...turn.schedule import run_ready, seconds_before, spent_by
 from ...turn.scope import RunScope, around, scope_of
 from ..parts import Parts
-from .task_ends import (
-    TaskEnd,
-    carried,
-    end_of,
-    gathered,
-    missing_for,
-    results_for,
-    seconds_before,
-    spent_by,
-)
+from .task_ends import TaskEnd, carried, end_of, gathered, missing_for, results_for
 
 RunTask = Callable[[Any], Awaitable[Any]]
 

@@ -17,7 +17,7 @@ from loopwright.calls.stored import has_stored
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.canonical import weigh
 from loopwright.state.context import Context
-from loopwright.tools.python_tools import SIZE, ThreadPool
+from loopwright.tools.python_tools import SIZE
 from support.patience import PATIENCE
 from support.scope import scope_with
 
@@ -192,9 +192,7 @@ async def test_reads_run_side_by_side_and_writes_in_their_order():
     assert log[4:] == ["w1+", "w1-", "w2+", "w2-", "r3+", "r3-"]
 
 
-async def test_as_many_slow_sync_tools_as_there_are_threads_run_at_once(monkeypatch):
-    # A pool of its own: tools that other tests left hanging hold threads of the product's.
-    monkeypatch.setattr("loopwright.tools.python_tools.POOL", ThreadPool())
+async def test_as_many_slow_sync_tools_as_there_are_threads_run_at_once():
     together = threading.Barrier(SIZE)
 
     def nap(n: int) -> int:

@@ -167,12 +167,6 @@ def test_a_question_is_understood_by_both_front_ends():
     json.dumps(value)
 
 
-def test_a_call_planned_by_an_earlier_version_can_still_be_asked_about():
-    (call,) = plan(calling(("write", {"t": "hi"}, "x")))
-    del call["about"]
-    assert inbox_shows(question(call))
-
-
 def test_forged_injected_arguments_are_not_heard():
     @tool
     def pay(amount: int, user: Annotated[str, InjectedToolArg] = "nobody") -> str:

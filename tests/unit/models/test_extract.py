@@ -59,7 +59,9 @@ def test_a_text_that_ends_too_early_gives_a_problem_or_whole_fields(data: st.Dat
     ],
 )
 def test_hostile_texts_take_no_minutes(text: str) -> None:
-    extract(text, KEYS)
+    found = extract(text, KEYS)
+    assert found.value is None
+    assert found.problem
 
 
 def test_the_fullest_object_wins_and_of_equals_the_last() -> None:

@@ -12,7 +12,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from loopwright.doors.graph import LoopBuilder
-from loopwright.turn.schedule import run_ready
+from loopwright.turn.schedule import run_ready, seconds_before
 
 THREAD = {"configurable": {"thread_id": "t"}}
 
@@ -166,3 +166,10 @@ async def test_a_run_cancelled_as_its_tasks_are_created_or_run_leaves_none_behin
     assert not [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
     gc.collect()  # that an exception was not retrieved is told as its task goes
     assert "never retrieved" not in caplog.text
+
+
+def test_the_seconds_of_a_cut_pass_are_those_of_the_longest_way():
+    waits = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
+    assert seconds_before(waits, {"a": 1.0, "b": 2.0, "c": 5.0}) == 6.0
+    assert seconds_before(waits, {}) == 0.0
+    assert seconds_before({}, {"a": 1.0}) == 0.0

@@ -1,12 +1,5 @@
-from loopwright.nodes.plan.task_ends import (
-    carried,
-    end_of,
-    gathered,
-    missing_for,
-    results_for,
-    seconds_before,
-    spent_by,
-)
+from loopwright.nodes.plan.task_ends import carried, end_of, gathered, missing_for, results_for
+from loopwright.turn.schedule import spent_by
 
 TASK = {"id": "2", "description": "sum", "depends_on": ["1"], "status": "pending", "attempts": 1,
         "rounds": 3, "rounds_this_turn": 1, "seconds": 1.0}  # fmt: skip
@@ -62,10 +55,3 @@ def test_wishes_for_other_tasks_only_leave_them_out():
 def test_spend_adds_up_but_seconds_do_not():
     ends = [end_of(TASK, {"status": "completed", "spend": {"model_calls": 1, "seconds": 2.0}})] * 2
     assert spent_by(ends) == {"model_calls": 2}
-
-
-def test_the_seconds_of_a_cut_pass_are_those_of_the_longest_way():
-    waits = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
-    assert seconds_before(waits, {"a": 1.0, "b": 2.0, "c": 5.0}) == 6.0
-    assert seconds_before(waits, {}) == 0.0
-    assert seconds_before({}, {"a": 1.0}) == 0.0
