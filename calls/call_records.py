@@ -9,9 +9,8 @@ from typing import Any, Final, NotRequired, cast
 from langchain_core.messages import ToolMessage
 from typing_extensions import TypedDict
 
-from ..state.calls import UNCERTAIN, Evidence
-from ..state.session import Emit
-from ..state.statuses import ToolStatus, advance
+from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
+from ..state.context import Emit
 from ..state.told import say
 from ..turn.scope import RunScope
 from .gate import PendingCall

@@ -10,10 +10,9 @@ from typing import Any, Final, Literal, NotRequired, cast
 from langchain_core.messages import AIMessage, AIMessageChunk
 from typing_extensions import TypedDict
 
-from ..state.calls import call_id
+from ..state.calls import ToolStatus, call_id
 from ..state.canonical import hash_of, storable_json
 from ..state.context import Context
-from ..state.statuses import ToolStatus
 from ..state.told import say
 from ..tools.arguments import check_arguments
 from ..tools.catalog import Catalog, CatalogTool

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..state.calls import GAVE_UP
-from ..state.statuses import ToolStatus
+from ..state.calls import GAVE_UP, ToolStatus
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from ..hooks.contract import Verdict
 from ..hooks.registry import Hooks
 from ..state.calls import HOOK_STOP, stopped_by
-from ..state.session import Emit
+from ..state.context import Emit
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from .gate import Gate, PendingCall

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from ..state.calls import TRANSITIONS
 from ..state.roles import ROLES
-from ..state.statuses import TRANSITIONS
 from .terminal import call_text, plural, short
 
 FINISHED: Final = frozenset({"completed", "skipped"})

@@ -32,11 +32,11 @@ from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
+from ..state.context import OpenSession
 from ..state.errors import SettingsError, StateKeyError, ThreadNotFound
 from ..state.journal import Fence
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
-from ..state.session import OpenSession
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
 from .checks import address_answer, check_command, check_nodes, check_storable, in_words

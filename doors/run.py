@@ -9,8 +9,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, Interrupt
 
+from ..state.context import SESSION_KEY, OpenSession
 from ..state.journal import FENCE_KEY, Fence
-from ..state.session import SESSION_KEY, OpenSession
 from . import langgraph_keys as keys
 from .head import Head, inner_places, open_questions
 from .locks import Held, LockedBy, lock_name, thread_lock

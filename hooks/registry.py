@@ -19,8 +19,8 @@ from typing import Any, Final
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.errors import GraphBubbleUp
 
+from ..state.context import Emit, OpenSession, Session
 from ..state.errors import SettingsError
-from ..state.session import Emit, OpenSession, Session
 from ..state.told import say
 from .contract import MATCHED, NOTHING, Hook, HookCallable, HookEvent, Verdict
 from .merging import Output, Refused, carried_on, merge, read_output

@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_snake
 
 from ..hooks.contract import ToolConfig, Verdict
 from ..hooks.registry import Hooks
-from ..state.session import Emit
+from ..state.context import Emit
 from ..state.told import say
 from .choice import Chosen
 from .reading import Reading

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.channels.delta import DeltaChannel
@@ -15,6 +15,37 @@ from .messages import Messages
 from .outcome import Spend, add_spend
 from .plan import Task, requested
 from .told import say
+
+ToolStatus = Literal[
+    "validating", "scheduled", "awaiting_approval", "executing", "success", "error", "cancelled"
+]
+
+_ENDS: Final[frozenset[ToolStatus]] = frozenset({"success", "error", "cancelled"})
+
+# A call may succeed without running: a human's words, a recorded result or an earlier one answer
+# it. A scheduled one waits again where it turns out that it may have run before a crash.
+TRANSITIONS: Final[Mapping[ToolStatus, frozenset[ToolStatus]]] = {
+    "validating": _ENDS | {"scheduled", "awaiting_approval"},
+    "awaiting_approval": _ENDS | {"scheduled", "awaiting_approval"},
+    "scheduled": _ENDS | {"executing", "awaiting_approval"},
+    "executing": _ENDS | {"awaiting_approval"},  # its server asks before it goes on
+    "success": frozenset(),
+    "error": frozenset(),
+    "cancelled": frozenset(),
+}
+
+
+def advance(before: ToolStatus, after: ToolStatus) -> ToolStatus:
+    """The state after a step.
+
+    Raises:
+        ValueError: No call may go from one state to the other.
+    """
+    if after not in TRANSITIONS[before]:
+        msg = f"A tool call cannot go from {before} to {after}."
+        raise ValueError(msg)
+    return after
+
 
 UNCERTAIN: Final = "uncertain"
 """The reason of a call that may have taken effect, whatever its record says."""

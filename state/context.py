@@ -1,5 +1,8 @@
-"""Settings of one run, as a form: what Studio shows and `context=` accepts."""
+"""What one run is begun with: its settings, as a form that Studio shows, and what hooks gave it."""
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
 from langgraph.runtime import Runtime
@@ -122,14 +125,14 @@ class Context(BaseModel):
 
     def model_post_init(self, _: Any) -> None:
         """Refuse role and tier names that would silently do nothing."""
-        for field, names in (
+        for name, names in (
             ("models", {*ROLES, *TIERS}),
             ("tiers", {*ROLES}),
             ("business_context", {*ROLES}),
         ):
-            unknown = sorted(set(getattr(self, field)) - names)
+            unknown = sorted(set(getattr(self, name)) - names)
             if unknown:
-                msg = f"{field} has unknown keys {unknown}; known are {sorted(names)}."
+                msg = f"{name} has unknown keys {unknown}; known are {sorted(names)}."
                 raise ValueError(msg)
 
 
@@ -141,3 +144,24 @@ T = TypeVar("T")
 def context_of(runtime: Runtime[Context]) -> Context:
     """The run's settings; the defaults where the graph was embedded without `context=`."""
     return runtime.context or DEFAULTS
+
+
+Emit = Callable[[dict[str, Any]], None]
+"""Takes one event; `type` says which kind it is."""
+
+SESSION_KEY: Final = "__loopwright_session"
+"""Where a run's config holds its `Session`: live, and by its underscores in no saved metadata."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """One run of a thread, as the hooks that were called at its start see it."""
+
+    context: str = ""
+    """Text for every prompt of the run."""
+    warnings: list[str] = field(default_factory=list)
+    """Hooks that failed."""
+
+
+OpenSession = Callable[[str, str], AbstractAsyncContextManager[Session]]
+"""From a thread's id and the source of the run (startup, resume) to what surrounds the run."""

@@ -7,7 +7,7 @@ name is the schema's name on the wire.
 import re
 from copy import deepcopy
 from functools import cache
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import (
     AliasChoices,
@@ -21,8 +21,52 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from .canonical import storable
-from .statuses import TaskStatus, read_status
 from .told import say
+
+TaskStatus = Literal[
+    "pending", "in_progress", "completed", "failed", "skipped", "cancelled", "blocked"
+]
+
+STATUSES: Final[frozenset[str]] = frozenset(get_args(TaskStatus))
+
+_STATUS_ALIASES: Final[dict[str, TaskStatus]] = {
+    "executing": "in_progress",
+    "inprogress": "in_progress",
+    "running": "in_progress",
+    "todo": "pending",
+    "open": "pending",
+    "done": "completed",
+    "complete": "completed",
+    "success": "completed",
+    "error": "failed",
+    "canceled": "cancelled",
+}
+
+# A completed task stays completed: only a verdict (not a wish of a model) may reopen it.
+_CHANGES: Final[dict[TaskStatus, frozenset[TaskStatus]]] = {
+    "pending": frozenset({"in_progress", "skipped", "cancelled", "blocked"}),
+    "in_progress": frozenset({"completed", "failed", "skipped", "cancelled", "blocked"}),
+    "blocked": frozenset({"pending", "in_progress", "skipped", "cancelled"}),
+    "failed": frozenset({"pending", "in_progress"}),
+    "completed": frozenset(),
+    "skipped": frozenset({"pending"}),
+    "cancelled": frozenset({"pending"}),
+}
+
+
+def read_status(value: object) -> object:
+    """Map a status as models write it to the vocabulary; anything else comes back as it is."""
+    if not isinstance(value, str):
+        return value
+    word = value.strip().lower().replace("-", "_").replace(" ", "_")
+    if word in STATUSES:
+        return word
+    return _STATUS_ALIASES.get(word.replace("_", ""), _STATUS_ALIASES.get(word, value))
+
+
+def may_change(old: TaskStatus, new: TaskStatus) -> bool:
+    """Say whether a task may go from one status to the other."""
+    return old == new or new in _CHANGES[old]
 
 
 def listed(value: object) -> object:

@@ -7,8 +7,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from .contracts import Todo
-from .statuses import TaskStatus, may_change, read_status
+from .contracts import TaskStatus, Todo, may_change, read_status
 from .told import say
 
 

@@ -20,10 +20,9 @@ from ..doors.recorder import Recorder
 from ..doors.savers import ThreadedSaver
 from ..hooks.registry import Hooks
 from ..prompts.prompt_manager import PromptManager
-from ..state.context import Context, context_of
+from ..state.context import SESSION_KEY, Context, Emit, Session, context_of
 from ..state.journal import FENCE_KEY, Fence
 from ..state.outcome import Spend, add_spend
-from ..state.session import SESSION_KEY, Emit, Session
 from ..state.told import LANGUAGE
 from .budget import Budget
 

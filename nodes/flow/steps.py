@@ -14,9 +14,9 @@ from ...calls.toolbox import Toolbox
 from ...flow.order import in_plan_order
 from ...flow.references import MissingValue
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence
+from ...state.context import Emit
 from ...state.flow import Failure, FlowStep, FlowUpdate, value_of
 from ...state.outcome import Spend
-from ...state.session import Emit
 from ...state.told import say
 from ...turn.scope import RunScope
 

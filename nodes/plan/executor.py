@@ -12,13 +12,12 @@ from ...calls.stored import has_stored
 from ...models.ask import Answer, ask
 from ...models.reading import extract
 from ...state.calls import left_in_doubt, stopped_after, stopped_by
-from ...state.context import Context
+from ...state.context import Context, Emit
 from ...state.contracts import ExecutorResponse, decide_task
 from ...state.loop import TaskState, TaskUpdate
 from ...state.messages import signature
 from ...state.plan import task_view
 from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, repeated_text
-from ...state.session import Emit
 from ...state.told import say
 from ...turn.scope import RunScope, scope_of
 from ..call_tools import CallsUpdate

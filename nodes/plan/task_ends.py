@@ -6,10 +6,10 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from ...state.calls import Evidence, report_of
+from ...state.contracts import TaskStatus
 from ...state.loop import PlanUpdate
 from ...state.outcome import Spend
 from ...state.plan import Task, apply_wishes
-from ...state.statuses import TaskStatus
 
 
 class TaskEnd(TypedDict):

@@ -10,9 +10,9 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
+from ...state.calls import ToolStatus
 from ...state.journal import Row
 from ...state.messages import repairs
-from ...state.statuses import ToolStatus
 from ...state.told import say
 from ...turn.scope import RunScope
 

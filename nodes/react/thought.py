@@ -8,12 +8,11 @@ from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
 from ...models.thoughts import AgentMeta, read_thought
-from ...state.context import Context
+from ...state.context import Context, Emit
 from ...state.loop import changes
 from ...state.outcome import Reason
 from ...state.react import ENDS, ReactState, ReactUpdate
 from ...state.repetition import LAST_STRIKE, repeated_text
-from ...state.session import Emit
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of

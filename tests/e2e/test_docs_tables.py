@@ -32,7 +32,8 @@ from loopwright.hooks.merging import Output
 from loopwright.models.choice import OPENAI_TIERS
 from loopwright.nodes.flow.recover import strategies_left
 from loopwright.state import errors
-from loopwright.state.calls import Evidence
+from loopwright.state.calls import TRANSITIONS, Evidence
+from loopwright.state.contracts import STATUSES
 from loopwright.state.flow import FlowState
 from loopwright.state.flow_contracts import ExecutionPlan, PlanStep, Strategy
 from loopwright.state.intents import uncertain_call
@@ -42,7 +43,6 @@ from loopwright.state.outcome import Outcome, OutcomeStatus, Reason, TaskOutcome
 from loopwright.state.questions import Answer
 from loopwright.state.react import ReactState
 from loopwright.state.roles import ROLES
-from loopwright.state.statuses import STATUSES, TRANSITIONS
 from loopwright.tools.python_tools import read_tools
 from support.docs_parts import graphs, parts, renewed
 from support.docs_text import (

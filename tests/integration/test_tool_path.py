@@ -25,7 +25,7 @@ from loopwright import (
 )
 from loopwright.calls.path import NOT_RECORDED
 from loopwright.prompts.sections import read_json
-from loopwright.state.statuses import TRANSITIONS
+from loopwright.state.calls import TRANSITIONS
 from support import paying
 from support.mcp_servers import stdio
 from support.scripts import call, failed, passed, plan, report, todo

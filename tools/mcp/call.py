@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from langgraph.errors import GraphBubbleUp
 
-from ...state.session import Emit
+from ...state.context import Emit
 
 KEY: Final = "loopwright/idempotency_key"
 THREAD: Final = "loopwright/thread"

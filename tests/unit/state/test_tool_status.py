@@ -3,7 +3,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.state.statuses import TRANSITIONS, ToolStatus, advance
+from loopwright.state.calls import TRANSITIONS, ToolStatus, advance
 
 STATUSES = get_args(ToolStatus)
 ENDS = {"success", "error", "cancelled"}
