@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .hooks.contract import Hook, hook
     from .models.reading import parse_executor, parse_planner, parse_verifier
     from .models.scripted import ScriptedModel
-    from .prompts.prompt_manager import PromptManager
+    from .prompts.prompt import PromptManager
     from .state.context import Context
     from .state.contracts import ExecutorResponse, PlannerResponse, Todo, VerifierResponse
     from .state.errors import (
@@ -48,7 +48,7 @@ _HOMES: Final = {
     "Outcome": "state.outcome",
     "PlannerResponse": "state.contracts",
     "Policy": "calls.policy",
-    "PromptManager": "prompts.prompt_manager",
+    "PromptManager": "prompts.prompt",
     "Rule": "calls.policy",
     "ScriptedModel": "models.scripted",
     "SettingsError": "state.errors",

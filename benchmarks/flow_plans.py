@@ -11,7 +11,7 @@ from langchain_core.tools import tool
 
 from loopwright import Context, ScriptedModel
 from loopwright.models.scripted import Slow
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 
 Tasks = dict[str, tuple[float, list[str]]]
 """Task: seconds it takes, and the tasks it needs; dependencies first."""

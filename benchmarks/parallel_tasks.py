@@ -16,7 +16,7 @@ import time
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify, open_durability
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 
 # task: (seconds, depends on); the longest way is a → c → f → g with 0.1 + 0.7 + 0.3 + 0.3 s.
 DIAMOND = {

@@ -23,7 +23,7 @@ from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, sessions
 from ..models.choice import Models
 from ..nodes.parts import Parts
-from ..prompts.prompt_manager import PromptManager
+from ..prompts.prompt import PromptManager
 from ..state.context import Context
 from ..state.errors import SettingsError
 from ..state.journal import Journal

@@ -10,8 +10,7 @@ from ..doors.locks import LockedBy
 from ..doors.recorder import Recorder
 from ..hooks.registry import Hooks
 from ..models.choice import Models
-from ..prompts.prompt_manager import PromptManager
-from ..prompts.sections import sections
+from ..prompts.prompt import PromptManager, sections
 from ..turn.scope import RunScope
 
 

@@ -19,7 +19,7 @@ from ..doors.langgraph_keys import SAVER
 from ..doors.recorder import Recorder
 from ..doors.savers import ThreadedSaver
 from ..hooks.registry import Hooks
-from ..prompts.prompt_manager import PromptManager
+from ..prompts.prompt import PromptManager
 from ..state.context import SESSION_KEY, Context, Emit, Session, context_of
 from ..state.journal import FENCE_KEY, Fence
 from ..state.outcome import Spend, add_spend

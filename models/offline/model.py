@@ -11,7 +11,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from ...prompts.sections import read_json, read_section
+from ...prompts.prompt import read_json, read_section
 from ...state.roles import ROLE_METADATA
 from .answers import NO_ANSWER
 from .flow import answered, plan_steps, read_from, recover

@@ -19,7 +19,7 @@ from langchain_core.messages import (
     SystemMessage,
 )
 
-from ...prompts.sections import section
+from ...prompts.prompt import section
 from ...state.canonical import storable
 from ...state.messages import signature
 from ...state.react import ENDS, Phase, ReactState

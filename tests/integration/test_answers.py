@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support.front_ends import (
     chat_ui_sends,
     chat_ui_shows,

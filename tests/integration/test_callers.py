@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, PromptManager, ScriptedModel, build_plan_execute_verify
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support.scripts import call, failed, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}

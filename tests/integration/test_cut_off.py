@@ -4,7 +4,7 @@ import pytest
 from langgraph.types import Command
 
 from loopwright import Context, build_plan_execute_verify, open_durability
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support import killed
 
 

@@ -19,7 +19,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
-from loopwright.prompts.sections import read_section
+from loopwright.prompts.prompt import read_section
 from loopwright.state.messages import Messages
 from support.patience import PATIENCE
 from support.scripts import call, failed, passed, plan, report, todo

@@ -8,7 +8,7 @@ from langgraph.types import Command
 
 from loopwright import Context, Hook
 from loopwright.hooks.contract import EVENTS
-from loopwright.prompts.sections import read_section
+from loopwright.prompts.prompt import read_section
 from support.flows import (
     ASK,
     THREAD,

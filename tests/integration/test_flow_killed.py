@@ -7,7 +7,7 @@ from langgraph.types import Command
 
 from loopwright import Context, open_durability
 from loopwright.flow.references import renamed
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support import flow_killed, killed
 from support.flows import THREAD, ended, flow, said, steps_by_id, told_to
 

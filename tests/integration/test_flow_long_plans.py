@@ -3,7 +3,7 @@
 import pytest
 
 from loopwright import Context
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support.flows import DOWN, REPLAN, World, ended, flow, look, planning, said, step, told_to
 
 STEPS = 900

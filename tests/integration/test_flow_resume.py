@@ -10,7 +10,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, interrupt
 
 from loopwright import Context, open_durability
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support.flows import (
     DOWN,
     THREAD,

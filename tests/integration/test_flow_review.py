@@ -7,7 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import AnswerRejected, Context
-from loopwright.prompts.sections import read_json, read_section
+from loopwright.prompts.prompt import read_json, read_section
 from support.flows import (
     THREAD,
     World,

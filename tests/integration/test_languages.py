@@ -21,8 +21,7 @@ from loopwright import (
     build_prompt_flow,
     build_react,
 )
-from loopwright.prompts import core_templates
-from loopwright.prompts.core_templates import SLOT
+from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT
 from loopwright.state.told import SENTENCES
 from support.flows import flow, look, step
 
@@ -36,12 +35,12 @@ ENGLISH = re.compile(r"(?<![\w'])[A-Za-z]{2,}(?:[ ,;:.!]+[A-Za-z]{2,}){2,}(?![\w
 @pytest.fixture(autouse=True)
 def xx(monkeypatch: pytest.MonkeyPatch) -> None:
     """A language in which every template and sentence is its slots between marks."""
-    english, said = core_templates.core_templates("en"), SENTENCES["en"]
+    english, said = CORE_TEMPLATES["en"], SENTENCES["en"]
     templates = {
         role: f"君は此処。 {' '.join(dict.fromkeys([SLOT, *SLOTS.findall(text)]))}"
         for role, text in english.items()
     }
-    monkeypatch.setitem(core_templates._TEMPLATES, "xx", templates)
+    monkeypatch.setitem(CORE_TEMPLATES, "xx", templates)
     marked = {name: f"⟦{' '.join(SLOTS.findall(text))}⟧" for name, text in said.items()}
     monkeypatch.setitem(SENTENCES, "xx", marked)
 

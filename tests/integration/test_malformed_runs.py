@@ -6,7 +6,7 @@ from collections import defaultdict
 import pytest
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support.malformed import MALFORMED, MENDED, REJECTED
 from support.scripts import call, failed, passed, plan, report, todo
 

@@ -15,7 +15,7 @@ from loopwright import (
 )
 from loopwright.doors.graph import LoopBuilder
 from loopwright.doors.threads import list_threads
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from loopwright.state.loop import PlanState
 from loopwright.state.migrations import SCHEMA_VERSION
 from support import killed

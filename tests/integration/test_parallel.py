@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify, open_durability
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support.patience import PATIENCE
 from support.scripts import call, passed, plan, report, todo
 

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify
-from loopwright.prompts.sections import read_json, read_section
+from loopwright.prompts.prompt import read_json, read_section
 from support.scripts import call, failed, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}

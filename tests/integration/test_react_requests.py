@@ -10,7 +10,7 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import Context, PromptManager, build_react, open_durability
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support import killed
 from support.fake_openai import Reply, bad_request, call as openai_call, fake_openai
 from support.flows import declared

@@ -5,7 +5,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Overwrite
 
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support.scripts import call, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}

@@ -24,7 +24,7 @@ from loopwright import (
     open_durability,
 )
 from loopwright.calls.path import NOT_RECORDED
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from loopwright.state.calls import TRANSITIONS
 from support import paying
 from support.mcp_servers import stdio

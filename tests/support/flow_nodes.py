@@ -14,7 +14,7 @@ from loopwright.doors.graph import LoopBuilder
 from loopwright.graphs.build import assemble
 from loopwright.models.scripted import Asked
 from loopwright.nodes.parts import Parts
-from loopwright.prompts.sections import read_json, read_section
+from loopwright.prompts.prompt import read_json, read_section
 from loopwright.state.flow import Draft, FlowState, FlowStep
 from loopwright.tools.llm_call import with_llm_call
 from support.flows import GOAL, World, of_type, said

@@ -11,7 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_prompt_flow
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support.front_ends import chat_ui_shows, inbox_shows
 
 THREAD = {"configurable": {"thread_id": "t"}}

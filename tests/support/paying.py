@@ -13,7 +13,7 @@ from typing import Any
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify, open_durability
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import read_json
 from support import killed
 from support.scripts import call, failed, passed, plan, report, todo
 

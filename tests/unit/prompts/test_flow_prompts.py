@@ -7,17 +7,18 @@ from typing import get_args
 import pytest
 
 from loopwright.flow.expectations import flawed
-from loopwright.prompts.core_templates import SLOT, core_template
-from loopwright.prompts.prompt_manager import PromptManager
+from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager
 from loopwright.state.flow import Cause
 from loopwright.state.flow_contracts import ExecutionPlan, PlanStep, RecoveryDecision, Strategy
+
+ENGLISH = CORE_TEMPLATES["en"]
 
 ROLES = ("recovery", "answerer", "llm_call")
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_core_template_says_who_it_is_for_and_has_its_parts(role):
-    text = core_template(role)
+    text = ENGLISH[role]
     assert text.startswith(f"You are the {role} ")
     assert text.count(SLOT) == 1
     for heading in ("## Business context", "## Duties", "## Output", "## Constraints"):
@@ -30,7 +31,7 @@ def test_a_core_template_says_who_it_is_for_and_has_its_parts(role):
 
 @pytest.mark.req("S2-41")
 def test_the_planner_is_told_of_every_field_that_it_may_set():
-    text = core_template("flow_planner")
+    text = ENGLISH["flow_planner"]
     told = {field.alias for field in PlanStep.model_fields.values()}
     told |= {field.alias for field in ExecutionPlan.model_fields.values()} - {"planId", "metadata"}
     assert [name for name in sorted(told) if not re.search(rf"\b{name}\b", text)] == []
@@ -40,7 +41,7 @@ def test_the_planner_is_told_of_every_field_that_it_may_set():
 
 
 def test_the_conditions_of_which_the_planner_is_told_are_conditions():
-    text = core_template("flow_planner")
+    text = ENGLISH["flow_planner"]
     [line] = [line for line in text.splitlines() if line.startswith("- A condition is ")]
     told = re.fullmatch(
         r"- A condition is PATH or (length)\(PATH\) and one of (.+) with a value, "
@@ -59,7 +60,7 @@ def test_the_conditions_of_which_the_planner_is_told_are_conditions():
 
 @pytest.mark.req("S2-28")
 def test_recovery_is_told_what_each_strategy_is_for_and_how_to_answer():
-    text = core_template("recovery")
+    text = ENGLISH["recovery"]
     for strategy in get_args(Strategy):
         assert f"- {strategy}:" in text
     example = next(line for line in text.splitlines() if line.startswith('{"'))
@@ -68,14 +69,14 @@ def test_recovery_is_told_what_each_strategy_is_for_and_how_to_answer():
 
 @pytest.mark.parametrize("role", ["flow_planner", "recovery"])
 def test_a_prompt_speaks_of_repeating_in_the_words_of_its_data(role):
-    assert "safe_to_repeat" in core_template(role)
-    assert "repeatable" not in core_template(role), "to a tool that means that it polls"
+    assert "safe_to_repeat" in ENGLISH[role]
+    assert "repeatable" not in ENGLISH[role], "to a tool that means that it polls"
     assert "safe_to_repeat" in Cause.__annotations__
 
 
 @pytest.mark.req("S2-18")
 def test_the_answerer_is_told_to_cite_by_the_ids_of_steps():
-    text = core_template("answerer")
+    text = ENGLISH["answerer"]
     assert "such as [s1]" in text
     assert "checked by code" in text
     assert "failures lists what was not done" in text

@@ -6,11 +6,11 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from loopwright.models.thoughts import read_thought
-from loopwright.prompts.core_templates import SLOT, core_template
-from loopwright.prompts.prompt_manager import PromptManager
-from loopwright.prompts.sections import read_json
+from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager, read_json
 from loopwright.state.errors import SettingsError
 from loopwright.state.told import say
+
+ENGLISH = CORE_TEMPLATES["en"]
 
 PHASES = ("thought", "action", "observation")
 TOOLS = [{"name": "look", "description": "Look up a fact. {{taskId}}"}]
@@ -23,7 +23,7 @@ def built(prompts, phase, *args, **more):
 @pytest.mark.req("S1-39")
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_phase_has_a_core_template_with_its_parts(phase):
-    text = core_template(phase)
+    text = ENGLISH[phase]
     assert text.startswith(f"You are the {phase} phase")
     assert text.count(SLOT) == 1
     for heading in ("## Business context", "## Output"):
@@ -33,12 +33,12 @@ def test_a_phase_has_a_core_template_with_its_parts(phase):
 @pytest.mark.req("S1-47")
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_core_template_names_no_trade(phase):
-    assert not re.search(r"transcri|subtitle|order|customer|file\b", core_template(phase), re.I)
+    assert not re.search(r"transcri|subtitle|order|customer|file\b", ENGLISH[phase], re.I)
 
 
 @pytest.mark.req("S1-09", "S1-11", "S1-34", "S1-33", "S1-31", "S1-32", "S1-29")
 def test_thought_is_told_its_duties():
-    text = core_template("thought")
+    text = ENGLISH["thought"]
     for words in (
         "Look at the messages first",
         "data is missing or may be out of date, or the user asks to refresh it",
@@ -55,7 +55,7 @@ def test_thought_is_told_its_duties():
 
 @pytest.mark.req("S1-36", "S1-37")
 def test_action_is_told_its_duties():
-    text = core_template("action")
+    text = ENGLISH["action"]
     for words in (
         "If the thought asks for a tool, call it",
         "at most one short sentence on what you are doing. No description of results",
@@ -65,7 +65,7 @@ def test_action_is_told_its_duties():
 
 @pytest.mark.req("S1-38", "S1-10")
 def test_observation_is_told_its_duties():
-    text = core_template("observation")
+    text = ENGLISH["observation"]
     for words in ("One short sentence", "suggests the next step", "do not answer the user"):
         assert words in text
 
@@ -108,7 +108,7 @@ def test_a_template_of_ones_own_keeps_the_slots_of_the_shipped_one():
     prompts = PromptManager()
     for left_out in ("{{tools}}", "{{resourceId}}", "{{taskId}}", SLOT):
         with pytest.raises(SettingsError, match=re.escape(left_out)):
-            prompts.set_core_template("thought", core_template("thought").replace(left_out, ""))
+            prompts.set_core_template("thought", ENGLISH["thought"].replace(left_out, ""))
     own = f"You are the observation. {SLOT} {{{{resourceId}}}} {{{{taskId}}}}"
     prompts.set_core_template("observation", own)
     assert prompts.get_observation_prompt("r", "t").endswith("r t")

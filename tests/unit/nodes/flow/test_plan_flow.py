@@ -9,12 +9,13 @@ from langchain_core.messages import AIMessage
 from loopwright import Hook
 from loopwright.flow.checks import flaws
 from loopwright.nodes.flow.plan_flow import plan_flow
-from loopwright.prompts.core_templates import SLOT, core_template
-from loopwright.prompts.sections import read_json, read_section
+from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, read_json, read_section
 from loopwright.state.flow_contracts import ExecutionPlan
 from support.flow_nodes import Turn, asked_of, drafts, parts_with
 from support.flow_steps import steps
 from support.flows import GOAL, flow, said, step
+
+ENGLISH = CORE_TEMPLATES["en"]
 
 PLAN = flow(step("a", arguments={"what": "a"}, retry_count=2, expected_output="words"))
 
@@ -181,7 +182,7 @@ async def test_a_plan_that_could_not_be_stored_as_it_is_can_be_stored():
 
 @pytest.mark.req("S2-41")
 def test_the_prompt_has_its_parts_and_its_principles():
-    text = core_template("flow_planner")
+    text = ENGLISH["flow_planner"]
     assert text.startswith("You are the flow_planner")
     assert text.count(SLOT) == 1
     assert len(text.encode()) <= 3_000
@@ -199,7 +200,7 @@ def test_the_prompt_has_its_parts_and_its_principles():
 
 @pytest.mark.req("S2-41", "S2-06")
 def test_the_example_in_the_prompt_is_a_sound_plan():
-    example = next(x for x in core_template("flow_planner").splitlines() if x.startswith('{"goal"'))
+    example = next(x for x in ENGLISH["flow_planner"].splitlines() if x.startswith('{"goal"'))
     plan = ExecutionPlan.model_validate_json(example)
     assert flaws(plan, kept=(), limit=2) == []
     assert [one.tool for one in plan.steps] == ["a_listed_tool", "llm_call"]

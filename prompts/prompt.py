@@ -1,16 +1,41 @@
-"""`PromptManager`: the system prompt of each role, from its core template and business context."""
+"""`PromptManager`: the system prompt of each role, from its core template and business context.
 
+What a prompt holds beside that is data, in tagged sections that are written once and can be read
+back: `<name>` … `</name>` on lines of their own. Data is never a template: braces stay braces. A
+tag alone on a line of the data gets a backslash, so that it can neither begin nor end a section;
+reading takes it away.
+"""
+
+import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partialmethod
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from ..state.errors import SettingsError
-from ..state.told import say
-from .core_templates import SLOT, core_template, core_templates
-from .sections import section
+from ..state.told import FILE, say
 
+SLOT: Final = "{{businessContext}}"
 _SLOTS: Final = re.compile(r"\{\{(businessContext|resourceId|taskId|tools)\}\}")
+
+
+def _read_all() -> dict[str, dict[str, str]]:
+    folders = (f for f in files(__package__).joinpath("core").iterdir() if f.is_dir())
+    return {
+        folder.name: {
+            entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8").strip()
+            for entry in folder.iterdir()
+            if entry.name.endswith(".md") and entry.name != FILE
+        }
+        for folder in folders
+    }
+
+
+# Read at import: a file read inside a node would block the event loop.
+CORE_TEMPLATES: Final = _read_all()
+"""Language to role to the core template that ships with the package."""
 
 
 class PromptManager:
@@ -85,7 +110,7 @@ class PromptManager:
         Raises:
             SettingsError: No template is known for the role or language.
         """
-        template = self._templates.get(role) or core_template(role, language or self.language)
+        template = self._templates.get(role) or _shipped(role, language or self.language)
         parts = [
             self._system_context, system_context, self._contexts.get(role, ""), business_context,
         ]  # fmt: skip
@@ -96,62 +121,47 @@ class PromptManager:
 
     def _slots_of(self, role: str) -> list[str]:
         """The slots of the template shipped for a role; a role of one's own has only the first."""
-        shipped = core_templates(self.language).get(role, SLOT)
+        shipped = CORE_TEMPLATES.get(self.language, {}).get(role, SLOT)
         return list(dict.fromkeys(_SLOTS.findall(shipped)))
 
-    def get_thought_prompt(
+    def get_phase_prompt(
         self,
+        phase: str,
         resource_id: str = "",
         task_id: str = "",
         tool_info: Sequence[Mapping[str, Any]] = (),
         **contexts: str,
     ) -> str:
-        """Build the system prompt of the ReAct loop's thought phase.
+        """Build the system prompt of a phase of the ReAct loop.
 
         Args:
+            phase: thought, action or observation.
             resource_id: What the user has open; '' where there is nothing.
             task_id: The user's task in the application; '' where there is none.
-            tool_info: The tools, each with `name` and `description`.
+            tool_info: The tools, each with `name` and `description`. Only the template shipped
+                for the thought lists them: the action's call binds the full definitions.
             contexts: `system_context`, `business_context` and `language` as for `get_prompt`.
         """
-        return self._phase("thought", resource_id, task_id, tool_info, contexts)
-
-    def get_action_prompt(
-        self,
-        resource_id: str = "",
-        task_id: str = "",
-        tool_info: Sequence[Mapping[str, Any]] = (),
-        **contexts: str,
-    ) -> str:
-        """Build the prompt of the action phase, as `get_thought_prompt` does for the thought.
-
-        The shipped template leaves `tool_info` out: the call itself binds the full definitions.
-        """
-        return self._phase("action", resource_id, task_id, tool_info, contexts)
-
-    def get_observation_prompt(
-        self,
-        resource_id: str = "",
-        task_id: str = "",
-        tool_info: Sequence[Mapping[str, Any]] = (),
-        **contexts: str,
-    ) -> str:
-        """Build the prompt of the observation phase, which has no tools and no list of them."""
-        return self._phase("observation", resource_id, task_id, tool_info, contexts)
-
-    def _phase(
-        self,
-        role: str,
-        resource_id: str,
-        task_id: str,
-        tool_info: Sequence[Mapping[str, Any]],
-        contexts: Mapping[str, str],
-    ) -> str:
-        tools = (
-            section("tools", [dict(tool) for tool in tool_info]) if tool_info else say("no_tools")
-        )
+        tools = section("tools", [dict(t) for t in tool_info]) if tool_info else say("no_tools")
         slots = {"resourceId": resource_id, "taskId": task_id, "tools": tools}
-        return self.get_prompt(role, slots=slots, **contexts)
+        return self.get_prompt(phase, slots=slots, **contexts)
+
+    get_thought_prompt = partialmethod(get_phase_prompt, "thought")
+    get_action_prompt = partialmethod(get_phase_prompt, "action")
+    get_observation_prompt = partialmethod(get_phase_prompt, "observation")
+
+
+def _shipped(role: str, language: str) -> str:
+    if language not in CORE_TEMPLATES:
+        msg = f"There are no prompts in language {language!r}; there are {sorted(CORE_TEMPLATES)}."
+        raise SettingsError(msg)
+    if role not in CORE_TEMPLATES[language]:
+        msg = (
+            f"There is no core template for role {role!r}; give one with "
+            f"set_core_template({role!r}, …) or use one of {sorted(CORE_TEMPLATES[language])}."
+        )
+        raise SettingsError(msg)
+    return CORE_TEMPLATES[language][role]
 
 
 def _read(text: str | Path) -> str:
@@ -169,3 +179,52 @@ def _folder(folder: Path) -> dict[str, str | Path]:
         msg = f"{folder} is no folder; business contexts are one <role>.md per role in a folder."
         raise SettingsError(msg)
     return {path.stem: path for path in sorted(folder.glob("*.md"))}
+
+
+# The sections of the data.
+
+_NAMES: Final = (
+    "additional_context", "answers", "conversation", "evidence", "failures", "improvements",
+    "limits", "previous_plan", "request", "results_so_far", "steps", "strategies", "task",
+    "tasks", "tools",
+)  # fmt: skip
+_ANY = "|".join(_NAMES)
+# Alone on a line; anywhere else a tag begins and ends nothing.
+_TAG: Final = re.compile(rf"^([ \t]*<\\*)(/?(?:{_ANY})>)(?=[ \t]*$)", re.MULTILINE)
+_DEFUSED: Final = re.compile(rf"^([ \t]*<\\*)\\(/?(?:{_ANY})>)(?=[ \t]*$)", re.MULTILINE)
+
+
+def section(name: str, value: object) -> str:
+    """Write one section: a text as it is, anything else as JSON, a line per list item."""
+    if name not in _NAMES:
+        msg = f"There is no section {name!r}; the sections are {list(_NAMES)}."
+        raise ValueError(msg)
+    body = _TAG.sub(r"\1\\\2", value) if isinstance(value, str) else _json(value)
+    return f"<{name}>\n{body}\n</{name}>"
+
+
+def sections(values: Mapping[str, object]) -> str:
+    """Write several sections, leaving out the empty ones (None, '', [], {})."""
+    kept = ((name, value) for name, value in values.items() if value not in (None, "", [], {}))
+    return "\n\n".join(section(name, value) for name, value in kept)
+
+
+def read_section(text: str, name: str) -> str | None:
+    """Read the last section of this name back as text; None where there is none."""
+    found = re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", text, re.DOTALL | re.MULTILINE)
+    return _DEFUSED.sub(r"\1\2", str(found[-1])) if found else None
+
+
+def read_json(text: str, name: str) -> Any:
+    """Read a section written from JSON data back; None where it is missing or no JSON."""
+    body = read_section(text, name)
+    try:
+        return None if body is None else json.loads(body)
+    except json.JSONDecodeError:
+        return None
+
+
+def _json(value: object) -> str:
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(json.dumps(item, ensure_ascii=False) for item in value) + "\n]"
+    return json.dumps(value, ensure_ascii=False)

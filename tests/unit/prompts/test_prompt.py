@@ -3,11 +3,19 @@ import json
 import pytest
 from hypothesis import example as tried, given, strategies as st
 
-from loopwright.prompts.core_templates import SLOT, core_template
-from loopwright.prompts.prompt_manager import PromptManager
-from loopwright.prompts.sections import read_json, read_section, section, sections
+from loopwright.prompts.prompt import (
+    CORE_TEMPLATES,
+    SLOT,
+    PromptManager,
+    read_json,
+    read_section,
+    section,
+    sections,
+)
 from loopwright.state.errors import SettingsError
 from support.contracts import CONTRACTS, OF_PLAN
+
+ENGLISH = CORE_TEMPLATES["en"]
 
 ROLES = OF_PLAN
 
@@ -15,7 +23,7 @@ ROLES = OF_PLAN
 @pytest.mark.req("S0-28", "S0-108", "S0-109", "S0-112", "S0-158")
 @pytest.mark.parametrize("role", ROLES)
 def test_a_core_template_has_its_parts(role):
-    text = core_template(role)
+    text = ENGLISH[role]
     assert text.startswith(f"You are the {role}")
     assert text.count(SLOT) == 1
     for heading in ("## Business context", "## Duties", "## Output", "## Constraints"):
@@ -26,7 +34,7 @@ def test_a_core_template_has_its_parts(role):
 @pytest.mark.req("S0-117", "S0-127", "S0-136", "S0-128")
 @pytest.mark.parametrize("role", ROLES)
 def test_the_examples_in_a_template_fit_its_contract(role):
-    examples = [line for line in core_template(role).splitlines() if line.startswith('{"type"')]
+    examples = [line for line in ENGLISH[role].splitlines() if line.startswith('{"type"')]
     assert examples
     for example in examples:
         CONTRACTS[role].model_validate(json.loads(example))
@@ -57,7 +65,7 @@ TOLD = {
 @pytest.mark.parametrize("row", TOLD)
 def test_a_role_is_told_its_duties(row):
     role, *words = TOLD[row]
-    assert [text for text in words if text not in core_template(role)] == []
+    assert [text for text in words if text not in ENGLISH[role]] == []
 
 
 @pytest.mark.req("S0-29", "S0-30", "S0-31", "S0-33", "S0-111", "S0-114", "S0-139", "S0-141")
