@@ -1,20 +1,20 @@
-"""What a hook is, when it runs and what came of it.
+"""What a hook is, when it runs, what it may say and what came of it; docs/hooks.md has it in words.
 
-The events, the keys of inputs and outputs and the way several outputs are merged follow the hooks
-of gemini-cli (docs/hooks/reference.md there), so a hook written for it can be carried over. What
-each event tells and may be told is in docs/hooks.md.
+Events, keys and the way several outputs are merged follow the hooks of gemini-cli
+(docs/hooks/reference.md there), so a hook written for it can be carried over.
 """
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Unpack, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
-from pydantic.alias_generators import to_camel
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel, to_snake
 from typing_extensions import TypedDict
 
 from ..state.errors import SettingsError
+from ..state.told import say
 
 HookEvent = Literal[
     "BeforeAgent", "AfterAgent", "BeforeModel", "AfterModel", "BeforeToolSelection", "BeforeTool",
@@ -25,7 +25,6 @@ HookOutput = dict[str, Any]
 HookCallable = Callable[[HookInput], HookOutput | str | Awaitable[HookOutput | str | None] | None]
 
 EVENTS: Final[tuple[HookEvent, ...]] = get_args(HookEvent)
-TOOL_EVENTS: Final = frozenset({"BeforeTool", "AfterTool"})
 
 MATCHED: Final[dict[str, str]] = {
     "BeforeTool": "tool_name",
@@ -71,8 +70,7 @@ class Hook:
 
     def __post_init__(self) -> None:
         """Refuse what would silently never run or never guard."""
-        problem = _problem(self) or _match_problem(self)
-        if problem:
+        if problem := _problem(self) or _match_problem(self):
             raise SettingsError(problem)
 
     @property
@@ -84,7 +82,7 @@ class Hook:
         """Whether it is meant for this tool, source, reason, trigger or type."""
         if self.match in ("", "*"):
             return True
-        if self.event in TOOL_EVENTS:
+        if MATCHED[self.event] == "tool_name":
             return re.search(self.match, value) is not None
         return value == self.match
 
@@ -129,6 +127,9 @@ def hook(event: HookEvent, **options: Unpack[HookOptions]) -> Callable[[HookCall
     return lambda run: Hook(event=event, run=run, **options)
 
 
+_MODES: Final = ("AUTO", "ANY", "NONE")  # from the weakest to the strictest
+
+
 class ToolConfig(BaseModel):
     """Which tools a model may choose from (None: all), and whether it must."""
 
@@ -147,14 +148,22 @@ class TailCall(BaseModel):
     args: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-class Changes(BaseModel):
-    """What one hook, or all of an event together, put in the place of something."""
+class Output(BaseModel):
+    """What one hook says. It is read strictly: a misspelt key of a guard must not be consent."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    hook_event_name: str = ""
+    go_on: bool = Field(default=True, alias="continue")
+    stop_reason: str = ""
+    suppress_output: bool = False
+    system_message: str = ""
+    decision: Literal["allow", "approve", "ask", "deny", "block"] | None = None
+    reason: str = ""
+    """Why it is blocked or asked about."""
     context: str = Field(default="", alias="additional_context")
     """Text to give the model besides."""
-    tool_input: dict[str, Any] | None = None
+    tool_input: dict[str, JsonValue] | None = None
     """All arguments of the call, where a hook changed some."""
     tool_response: dict[str, Any] | str | None = None
     """What stands in the place of the tool's result."""
@@ -167,26 +176,154 @@ class Changes(BaseModel):
     clear_context: bool = False
     """Begin afresh after a rejected answer."""
 
+    @property
+    def blocked(self) -> bool:
+        """Whether it is denied; of several hooks, by some hook or by a guard that failed."""
+        return self.decision in ("deny", "block")
 
-class Verdict(Changes):
-    """What all hooks of one event said together."""
+    @property
+    def ask(self) -> bool:
+        """Whether a human is to decide."""
+        return self.decision == "ask"
 
-    blocked: bool = False
-    """Some hook denied it, or one that fails closed failed."""
-    ask: bool = False
-    """Some hook wants a human to decide; never together with `blocked`."""
-    reason: str = ""
-    """Why it is blocked or asked about."""
-    stop: str | None = None
-    """Why the run must end here, where a hook said so."""
-    warnings: list[str] = Field(default_factory=list)
-    """Hooks that failed."""
+    @property
+    def stop(self) -> str | None:
+        """Why the run must end here, where it must."""
+        return None if self.go_on else self.stop_reason or self.reason
 
     @property
     def refused(self) -> str:
-        """Why it must not be: a hook ended the run, or denied it; "" where none did."""
+        """Why it must not be: the run is ended, or it is denied; "" where it may be."""
         return self.stop or (self.reason if self.blocked else "")
+
+
+class Verdict(Output):
+    """What all hooks of one event said together."""
+
+    warnings: list[str] = Field(default_factory=list)
+    """Hooks that failed."""
 
 
 NOTHING: Final = Verdict()
 """What comes of no hook at all."""
+
+
+class Refused(ValueError):
+    """A hook returned something that cannot be read."""
+
+
+def read_output(raw: object) -> Output:
+    """Read what a hook returned: nothing, a text for the user, or a mapping.
+
+    Keys may be in camelCase or snake_case, and stand in `hookSpecificOutput` or beside it.
+
+    Raises:
+        Refused: It is none of these, or has keys or values no output has.
+    """
+    if raw is None or isinstance(raw, str):
+        return Output(system_message=raw or "")
+    given = _by_name("it returned", raw)
+    inner = _by_name("its hookSpecificOutput is", given.pop("hook_specific_output", None) or {})
+    if twice := given.keys() & inner.keys():
+        msg = f"its output says {', '.join(sorted(twice))} twice"
+        raise Refused(msg)
+    try:
+        return Output.model_validate(given | inner)
+    except ValidationError as error:
+        # Which keys are wrong; their values may be what must not be told.
+        wrong = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        msg = f"its output cannot be read ({'; '.join(wrong[:3])})"
+        raise Refused(msg) from None
+
+
+def _by_name(what: str, given: object) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        msg = f"{what} a {type(given).__name__}, not a mapping"
+        raise Refused(msg)
+    return {to_snake(str(key)): value for key, value in given.items()}
+
+
+def merge(
+    event: str, fields: Mapping[str, Any], outputs: Sequence[Output], warnings: Sequence[str] = ()
+) -> Verdict:
+    """Join what hooks said of an event and its input, in the order in which the hooks stand.
+
+    One block is enough and beats every question; reasons and contexts are joined; of changes the
+    later one wins, for arguments of a call key by key; tools that may be chosen add up, and the
+    strictest mode counts.
+    """
+    told = {"context": _lines(o.context for o in outputs), "warnings": list(warnings)}
+    if event in ADVISORY:
+        return NOTHING.model_copy(update=told)
+    denied = [o for o in outputs if o.blocked]
+    asked = [o for o in outputs if o.ask]
+    stops = [o.stop for o in outputs if o.stop is not None]
+    decided = {
+        "decision": "deny" if denied else "ask" if asked else None,
+        "reason": _lines(o.reason for o in denied or asked)
+        or (say("hook_denied") if denied else ""),
+        "go_on": not stops,
+        "stop_reason": (_lines(stops) or say("hook_ended_the_run")) if stops else "",
+        "tool_config": _tool_config([o.tool_config for o in outputs if o.tool_config]),
+        "tail_call": _last(outputs, "tail_call"),
+        "clear_context": any(o.clear_context for o in outputs),
+    }
+    return NOTHING.model_copy(update=told | decided | _changes(fields, outputs))
+
+
+def carried_on(fields: Mapping[str, Any], output: Output) -> dict[str, Any]:
+    """The input of the next hook in a sequence: what this one changed is in it."""
+    changed = _changes(fields, [output])
+    if "llm_request" in changed:
+        changed["llm_request"] = {**fields.get("llm_request", {}), **changed["llm_request"]}
+    if "prompt" in fields and output.context:
+        changed["prompt"] = f"{fields['prompt']}\n\n{output.context}"
+    return {**fields, **changed}
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "\n".join(text for text in texts if text.strip())
+
+
+def _given(outputs: Sequence[Output], key: str) -> list[Any]:
+    return [given for output in outputs if (given := getattr(output, key)) is not None]
+
+
+def _last(outputs: Sequence[Output], key: str) -> Any:
+    return (_given(outputs, key) or [None])[-1]
+
+
+def _changes(fields: Mapping[str, Any], outputs: Sequence[Output]) -> dict[str, Any]:
+    """What the outputs put in the place of parts of the input."""
+    requests = _given(outputs, "llm_request")
+    inputs = _given(outputs, "tool_input")
+    changed = {
+        "tool_input": _arguments(fields.get("tool_input", {}), inputs) if inputs else None,
+        "tool_response": _last(outputs, "tool_response"),
+        "llm_request": {k: v for one in requests for k, v in one.items()} if requests else None,
+        "llm_response": _last(outputs, "llm_response"),
+    }
+    return {key: value for key, value in changed.items() if value is not None}
+
+
+def _arguments(before: Mapping[str, Any], given: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Each hook's arguments replace those it was given.
+
+    Several hooks see the same arguments: only what one of them changed counts, or a later one
+    would bring back what an earlier one took out.
+    """
+    after = dict(before)
+    for arguments in given:
+        for name in before.keys() - arguments.keys():
+            after.pop(name, None)
+        after |= {k: v for k, v in arguments.items() if k not in before or before[k] != v}
+    return after
+
+
+def _tool_config(configs: Sequence[ToolConfig]) -> ToolConfig | None:
+    if not configs:
+        return None
+    mode = max((config.mode for config in configs), key=_MODES.index)
+    lists = [c.allowed_function_names for c in configs if c.allowed_function_names is not None]
+    allowed = sorted({name for names in lists for name in names}) if lists else None
+    return ToolConfig(mode=mode, allowed_function_names=[] if mode == "NONE" else allowed)

@@ -22,8 +22,19 @@ from langgraph.errors import GraphBubbleUp
 from ..state.context import Emit, OpenSession, Session
 from ..state.errors import SettingsError
 from ..state.told import say
-from .contract import MATCHED, NOTHING, Hook, HookCallable, HookEvent, Verdict
-from .merging import Output, Refused, carried_on, merge, read_output
+from .contract import (
+    MATCHED,
+    NOTHING,
+    Hook,
+    HookCallable,
+    HookEvent,
+    Output,
+    Refused,
+    Verdict,
+    carried_on,
+    merge,
+    read_output,
+)
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +58,7 @@ class Hooks:
     """
 
     def __init__(self, hooks: Iterable[Hook] = ()) -> None:
-        """Sort the hooks by order; one given twice runs once.
-
-        Raises:
-            SettingsError: Something among them is no hook.
-        """
+        """Sort the hooks by order; one given twice runs once, and only hooks are taken."""
         given: list[Hook] = []  # a callable need not be hashable, so no set
         for one in hooks:
             if not isinstance(one, Hook):
@@ -68,16 +75,13 @@ class Hooks:
     async def fire(
         self, event: HookEvent, *, emit: Emit | None = None, thread: str = "", **fields: Any
     ) -> Verdict:
-        """Run the event's hooks and merge what they say.
+        """Run the event's hooks and merge what they say; a pause of the graph passes through.
 
         Args:
             event: The event.
             emit: Takes one `hook` event a hook, and a `warning` for one that failed.
             thread: The thread; by default that of the surrounding run.
             fields: The event's own input keys; JSON values.
-
-        Raises:
-            GraphBubbleUp: A hook paused or drained the graph.
         """
         value = str(fields.get(MATCHED.get(event, ""), ""))
         hooks = [one for one in self._ordered if one.event == event and one.matches(value)]
@@ -87,17 +91,14 @@ class Hooks:
         together = _in_sequence if any(one.sequential for one in hooks) else _side_by_side
         ran = await together(hooks, given)
         for one in ran:
-            _tell(one, emit)
-        return merge(
-            event, given, [one.output for one in ran], [o.warning for o in ran if o.failed]
-        )
+            one.tell(emit)
+        failed = [one.warning for one in ran if one.failed]
+        return merge(event, given, [one.output for one in ran], failed)
 
 
 def sessions(hooks: Hooks) -> OpenSession | None:
     """What is put around every run of a graph; None where no hook wants to know of it."""
-    if hooks.events & {"SessionStart", "SessionEnd"}:
-        return partial(_session, hooks)
-    return None
+    return partial(_session, hooks) if hooks.events & {"SessionStart", "SessionEnd"} else None
 
 
 @asynccontextmanager
@@ -149,23 +150,22 @@ class _Ran:
             return "failed"
         if not self.output.go_on:
             return "stopped"
-        return "blocked" if self.output.denies else "ask" if self.output.decision == "ask" else "ok"
+        return "blocked" if self.output.blocked else "ask" if self.output.ask else "ok"
 
-
-def _tell(ran: _Ran, emit: Emit | None) -> None:
-    output = ran.output
-    texts = {"message": output.system_message, "reason": output.reason, "error": ran.error}
-    shown = {} if output.suppress_output else {k: v for k, v in texts.items() if v}
-    told: dict[str, Any] = {
-        "type": "hook", "event": ran.hook.event, "name": ran.hook.label, "status": ran.status,
-        "seconds": ran.seconds, **shown,
-    }  # fmt: skip
-    if emit is None:  # a session has no stream to be told on
-        log.log(logging.WARNING if ran.failed else logging.INFO, "%s", told)
-        return
-    emit(told)
-    if ran.failed:
-        emit({"type": "warning", "text": ran.warning})
+    def tell(self, emit: Emit | None) -> None:
+        output = self.output
+        texts = {"message": output.system_message, "reason": output.reason, "error": self.error}
+        told = {
+            "type": "hook", "event": self.hook.event, "name": self.hook.label,
+            "status": self.status, "seconds": self.seconds,
+            **({} if output.suppress_output else {k: v for k, v in texts.items() if v}),
+        }  # fmt: skip
+        if emit is None:  # a session has no stream to be told on
+            log.log(logging.WARNING if self.failed else logging.INFO, "%s", told)
+            return
+        emit(told)
+        if self.failed:
+            emit({"type": "warning", "text": self.warning})
 
 
 async def _in_sequence(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list[_Ran]:
@@ -188,17 +188,12 @@ async def _side_by_side(hooks: Sequence[Hook], given: Mapping[str, Any]) -> list
 
 
 async def _run(hook: Hook, given: Mapping[str, Any]) -> _Ran:
-    """Run a hook on a copy of the input; a failure is data.
-
-    Raises:
-        GraphBubbleUp: The hook paused or drained the graph.
-        CancelledError: The run was cancelled.
-    """
+    """Run a hook on a copy of the input; a failure is data, a pause of the graph is none."""
     began = time.monotonic()
     output, failed, error = Output(), "", ""
     try:
-        raw = await _within(hook.timeout, _called(hook.run, copy.deepcopy(dict(given))))
-        output = read_output(raw)
+        called = _called(hook.run, copy.deepcopy(dict(given)))
+        output = read_output(await _within(hook.timeout, called))
     except GraphBubbleUp:
         raise
     except Refused as refused:
@@ -208,22 +203,20 @@ async def _run(hook: Hook, given: Mapping[str, Any]) -> _Ran:
     except Exception as crash:  # noqa: BLE001 - whatever a foreign callable raises, it is data
         failed, error = type(crash).__name__, f"{type(crash).__name__}: {crash}"
     if failed and hook.on_error == "closed":
-        output = Output(
-            decision="deny", reason=say("hook_failed", hook=repr(hook.label), why=failed)
-        )
+        why = say("hook_failed", hook=repr(hook.label), why=failed)
+        output = Output(decision="deny", reason=why)
     return _Ran(hook, output, round(time.monotonic() - began, 3), failed, error)
 
 
 async def _within(seconds: float, work: Any) -> Any:
     """Wait at most so long; work that will not end is cancelled and left behind."""
     task = asyncio.ensure_future(work)
+    # If it is left behind, nobody else will look at its exception.
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     finally:
-        if not task.done():
-            task.cancel()
-            # Nobody else will look at its exception.
-            task.add_done_callback(lambda left: left.cancelled() or left.exception())
+        task.cancel()
     if not done:
         raise TimeoutError
     if task.cancelled():
@@ -242,10 +235,7 @@ async def _called(run: HookCallable, given: dict[str, Any]) -> Any:
 
 
 async def _threaded(run: HookCallable, given: dict[str, Any]) -> Any:
-    """Call a sync function in a thread of its own.
-
-    A daemon: one that never returns must block neither other work in a pool nor the exit.
-    """
+    """Call a sync function in a daemon thread: one that hangs must not block pool or exit."""
     done: Future[Any] = Future()
     context = contextvars.copy_context()
 

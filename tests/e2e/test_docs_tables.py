@@ -27,8 +27,7 @@ from loopwright.flow.expectations import flawed
 from loopwright.flow.order import steps_of
 from loopwright.flow.references import MissingValue, malformed_in, resolve
 from loopwright.graphs.registry import REGISTRY
-from loopwright.hooks.contract import EVENTS, MATCHED
-from loopwright.hooks.merging import Output
+from loopwright.hooks.contract import EVENTS, MATCHED, Output
 from loopwright.models.choice import OPENAI_TIERS
 from loopwright.nodes.flow.recover import strategies_left
 from loopwright.state import errors

@@ -3,8 +3,7 @@
 import pytest
 
 from loopwright import Hook, SettingsError, hook
-from loopwright.hooks.contract import ADVISORY, EVENTS
-from loopwright.hooks.merging import Refused, read_output
+from loopwright.hooks.contract import ADVISORY, EVENTS, Refused, read_output
 from loopwright.hooks.registry import Hooks
 
 

@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.hooks.contract import ADVISORY, EVENTS
-from loopwright.hooks.merging import carried_on, merge, read_output
+from loopwright.hooks.contract import ADVISORY, EVENTS, carried_on, merge, read_output
 
 
 def merged(event, *outputs, **fields):
