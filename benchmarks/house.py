@@ -23,7 +23,7 @@ OFFLINE = "models/offline/**/*.py"
 # The wing that answers "was this write made?": the rules, and what they mean for a call.
 WRITES = ("state/intents.py", "calls/journal.py")
 # Who tells of it: turns that were cut off, calls without an answer.
-TELLERS = ("nodes/cut_off.py", "nodes/react/left_behind.py")
+TELLERS = ("turn/begin.py",)
 # The port and the stores behind it, which are not counted with it.
 STORES = ("state/journal.py", "doors/journal*.py", "doors/recorder.py")
 # Functions by name, wherever they live: a tool call is what goes on in the gate and on the path.

@@ -9,10 +9,9 @@ from typing_extensions import Unpack
 from ..doors.graph import LoopBuilder, LoopGraph
 from ..nodes.parts import Parts
 from ..nodes.plan.ask_user import ask_user
-from ..nodes.plan.finish import finish
-from ..nodes.plan.intake import intake
 from ..nodes.plan.planner import planner
 from ..nodes.plan.review_plan import review_plan
+from ..nodes.plan.turn import finish, intake
 from ..nodes.plan.verifier import verifier
 from ..nodes.plan.work import work
 from ..state.context import Context

@@ -1,32 +1,41 @@
 """How every user turn begins: what is reset, what goes on, and what hooks say of the request."""
 
 import hashlib
+import json
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from itertools import takewhile
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from langchain_core.messages import AnyMessage, RemoveMessage
+from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.types import Overwrite
 
 from ..hooks.contract import NOTHING
-from ..state.loop import FOLDED, LoopState, LoopUpdate
-from ..state.messages import request_place
+from ..state.calls import UNCERTAIN, Evidence, merge_records
+from ..state.flow import FlowState
+from ..state.journal import Row
+from ..state.loop import FOLDED, LoopState, LoopUpdate, PlanState
+from ..state.messages import repairs, request_place
 from ..state.migrations import SCHEMA_VERSION
+from ..state.plan import Task, merge_tasks
+from ..state.react import ReactState
+from ..state.told import say
 from .scope import RunScope
 
 S = TypeVar("S", bound=LoopState)
 
 Adopt = Callable[[RunScope, S], Awaitable[Any]]
 """What a graph carries on from the turn before, as an update over its defaults: what was done for
-the same request, or what a turn had done that was cut off, and answers to calls that have none."""
+the same request, or what a turn had done that was cut off (see `taken_up`), and answers to calls
+that have none (see `answered`)."""
 
 # Begins the request id of a turn whose prompt a hook dropped; the newest prompt that is left
 # follows it, which must not be taken for a request that is still to be done.
 DROPPED: Final = "dropped "
 EMPTY_REQUEST: Final = "The request is empty."
 NOTHING_NEW: Final = "The last message was dropped by a hook; send another one."
+_SHOWN: Final = 300
 
 
 async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], *, asks: bool) -> Any:
@@ -41,11 +50,13 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], *, asks: bool) 
     Returns:
         The update. With a `halt` in it the turn ends at once.
     """
-    fresh = fresh_turn(state)
-    if nothing_new(state):
+    fresh = _fresh(state)
+    if "request_id" not in fresh:
         return fresh | _halted("DENIED", NOTHING_NEW)
     if not state.turn and scope.thread:
-        await _look_back(scope)
+        # The state knows nothing of turns before: the graph is inside another, or this is a fork
+        # from before the first one. What was made matches nothing any more.
+        await scope.release(lambda _: False, ended=True)
     adopted: dict[str, Any] = await adopt(scope, state)
     if not asks:
         return fresh | adopted | _halted("MISSING_INFORMATION", EMPTY_REQUEST)
@@ -54,35 +65,20 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], *, asks: bool) 
     if "BeforeAgent" in scope.hooks.events:
         request = with_request(state).request
         verdict = await scope.hooks.fire("BeforeAgent", emit=scope.emit, prompt=request)
+    warnings = Overwrite(list(dict.fromkeys([*scope.session.warnings, *scope.notes])))
     if verdict.blocked:  # the prompt goes, and what was adopted for it
-        messages = adopted.get("messages", [])
-        return fresh | _halted("DENIED", verdict.reason) | _dropped(scope, state, messages)
+        dropped = _dropped(state, adopted.get("messages", []))
+        return fresh | _halted("DENIED", verdict.reason) | dropped | {"warnings": warnings}
     context = [text for text in (scope.session.context, verdict.context) if text]
-    update = fresh | adopted | {"hook_context": context, "warnings": _warnings(scope)}
+    update = fresh | adopted | {"hook_context": context, "warnings": warnings}
     return update if verdict.stop is None else update | _halted("DENIED", verdict.stop)
-
-
-async def _look_back(scope: RunScope) -> None:
-    """Release the writes of turns that the state knows nothing of.
-
-    A graph inside another begins each turn so, and so does a fork from before the first one. What
-    may have been made is in doubt still; what was made matches nothing any more.
-    """
-    await scope.journal.release(
-        scope.thread, turn=scope.turn, place=scope.place, ended=True, fence=scope.fence,
-        keeps=lambda _: False,
-    )  # fmt: skip
 
 
 def _halted(reason: str, why: str) -> dict[str, Any]:
     return {"halt": reason, "unmet": [why], "should_continue": False}
 
 
-def _warnings(scope: RunScope) -> Overwrite:
-    return Overwrite(list(dict.fromkeys([*scope.session.warnings, *scope.notes])))
-
-
-def _dropped(scope: RunScope, state: LoopState, messages: Sequence[Any]) -> dict[str, Any]:
+def _dropped(state: LoopState, messages: Sequence[Any]) -> dict[str, Any]:
     """A hook does not let the prompt be kept: it is removed, and the one before it stays done."""
     newest = newest_prompt(state.messages, state.request_message)
     kept = [message for message in state.messages if message is not newest]
@@ -91,36 +87,31 @@ def _dropped(scope: RunScope, state: LoopState, messages: Sequence[Any]) -> dict
         "messages": [*messages, *([RemoveMessage(id=str(newest.id))] if newest else [])],
         "request_id": f"{DROPPED}{request_name(kept, state.request_message)}",
         "request_message": str(before.id) if before else "",
-        "warnings": _warnings(scope),
     }
 
 
-def fresh_turn(state: LoopState) -> dict[str, Any]:
-    """What begins anew with a user turn: its names and counts, and every field that lasts one.
+def _fresh(state: LoopState) -> dict[str, Any]:
+    """What begins anew with a user turn: every field that lasts one, its names and counts.
 
-    Args:
-        state: As the turn before left it; where there is nothing new its request stays dropped.
+    Without a request where a hook dropped the newest prompt, and none has come since.
     """
-    turn = state.turn + 1
-    update = LoopUpdate(
-        schema_version=SCHEMA_VERSION, turn=turn, turn_id=f"{turn}-{uuid.uuid4().hex[:12]}"
-    )
-    if not nothing_new(state):
-        update["request_message"] = with_request(state).request_message
-        update["request_id"] = request_name(state.messages, state.request_message)
-        update["allowance"] = state.allowance + 1 if same_request(state) else 1
-    return {**_defaults(state), **update}
-
-
-def _defaults(state: LoopState) -> dict[str, Any]:
-    """The fields that last one turn, as they are at its start."""
     update: dict[str, Any] = {}
     for field in fields(state):
         if field.name in state.per_turn:
             made = field.default_factory
             value = field.default if made is MISSING else made()
             update[field.name] = Overwrite(value) if field.name in FOLDED else value
-    return update
+    turn, name = state.turn + 1, request_name(state.messages, state.request_message)
+    update |= LoopUpdate(
+        schema_version=SCHEMA_VERSION, turn=turn, turn_id=f"{turn}-{uuid.uuid4().hex[:12]}"
+    )
+    if state.request_id == f"{DROPPED}{name}":
+        return update
+    return update | LoopUpdate(
+        request_message=with_request(state).request_message,
+        request_id=name,
+        allowance=state.allowance + 1 if same_request(state) else 1,
+    )
 
 
 def newest_prompt(messages: Sequence[AnyMessage], request: str = "") -> AnyMessage | None:
@@ -161,6 +152,116 @@ def same_request(state: LoopState) -> bool:
     return bool(request) and request == state.request_id
 
 
-def nothing_new(state: LoopState) -> bool:
-    """Whether a hook dropped the newest prompt, and none has come since."""
-    return state.request_id == f"{DROPPED}{request_name(state.messages, state.request_message)}"
+# What a turn had done when a new message ended it before its time, often after a crash
+
+
+class TakenUp(NamedTuple):
+    """What a new turn goes on with: the turn before's tasks with how they ended, and its calls."""
+
+    tasks: list[Task]
+    evidence: list[Evidence]
+
+
+async def taken_up(
+    scope: RunScope, state: PlanState | FlowState, ended: Mapping[str, Any]
+) -> TakenUp | None:
+    """What a new turn of a plan goes on with; None where it begins from nothing.
+
+    Where the same request goes on that is all there is. Of another request it is what was done
+    for it, if it never came to its outcome. Tasks that ended inside the step under way count as
+    ended. Of the others the journal tells which calls changed the world: they are evidence, the
+    task says so to whoever goes on, and whoever would make one again takes its result. What a turn
+    that ended has written matches nothing any more.
+
+    Args:
+        scope: The run, and the turn before.
+        state: As the turn before left it.
+        ended: What ended inside the step that was under way, as `todos` and `evidence`.
+    """
+    if not state.turn:
+        return None
+    again = same_request(state)
+    over = not again and state.outcome is not None
+    tasks = merge_tasks(list(state.todos), [ended["todos"]])
+    done = {task["id"] for task in tasks if not over and task["status"] == "completed"}
+    rows = await scope.release(lambda row: row.task in done, ended=over, told=over)
+    if over:
+        return None
+    evidence = merge_records(state.evidence, [ended["evidence"]])
+    known = {record["id"] for record in evidence}
+    news = [row for row in rows if row.turn == scope.turn and row.call not in known]
+    evidence += map(_evidence_of, news)
+    if not (again or evidence or done):
+        return None
+    return TakenUp([_told(task, news) for task in tasks], evidence)
+
+
+def _evidence_of(row: Row) -> Evidence:
+    """A write as evidence, from its row: it has ended, or nobody knows."""
+    record = Evidence(
+        id=row.call, task=row.task, call_id="", tool=row.tool, arguments=dict(row.arguments),
+        status="success", result=_text(row), seconds=0.0,
+    )  # fmt: skip
+    if not row.in_doubt:
+        return record
+    in_doubt = Evidence(status="cancelled", reason=UNCERTAIN, result=say("cut_off_before_result"))
+    return record | in_doubt | (Evidence(server=row.server) if row.server else Evidence())
+
+
+def _text(row: Row) -> str:
+    return str((row.result or {}).get("text", ""))
+
+
+def _told(task: Task, rows: Sequence[Row]) -> Task:
+    """An unfinished task says which calls were made for it already."""
+    made = [_sentence(row) for row in rows if row.task == task["id"]]
+    if not made or task["status"] == "completed":
+        return task
+    return {**task, "feedback": say("before_the_cut", calls="; ".join(made))}
+
+
+def _sentence(row: Row) -> str:
+    call = f"{row.tool}({json.dumps(dict(row.arguments), ensure_ascii=False)[:_SHOWN]})"
+    if row.in_doubt:
+        return say("began_call", call=call)
+    return say("called_before", call=call, result=_text(row)[:_SHOWN])
+
+
+async def answered(scope: RunScope, state: ReactState) -> list[Any]:
+    """The writes after which every call in a conversation has an answer of ours.
+
+    Models take a conversation only so; a turn that was cut off may have left calls without.
+    """
+    if scope.turn:
+        told = state.outcome is not None and not same_request(state)
+        await scope.release(lambda _: False, ended=True, told=told)
+    names = [call["intent"] for call in state.calls]
+    found = await scope.journal.rows(scope.journaled, names) if names else []
+    rows = {row.name: row for row in found}
+    answers: dict[str, ToolMessage] = {}
+    for call in state.calls:
+        text, how = _how_it_ended(rows.get(call["intent"]))
+        status = "success" if how == {"status": "success"} else "error"
+        about = {"name": call["name"], "additional_kwargs": {"evidence": call["id"]}}
+        answers[call["call_id"]] = _answer(call["call_id"], text, status=status, **about)
+        event = {"task": call["task"], "tool": call["name"], "arguments": call["args"]}
+        scope.emit({"type": "tool_call", "id": call["id"], **event, **how, "result": text})
+    return repairs(
+        state.messages,
+        lambda call_id: answers.pop(call_id, None) or _answer(call_id, say("superseded")),
+        open_calls=list(answers),
+    )
+
+
+def _how_it_ended(row: Row | None) -> tuple[str, dict[str, str]]:
+    """The words that answer a call, and its status, with the reason of one that was cut off."""
+    if row is None or row.paused:
+        return say("superseded"), {"status": "cancelled", "reason": "superseded"}
+    if row.result is None or row.in_doubt:
+        return say("cut_off_under_way"), {"status": "cancelled", "reason": UNCERTAIN}
+    return _text(row), {"status": "error" if row.result.get("is_error") else "success"}
+
+
+def _answer(call_id: str, text: str, **about: Any) -> ToolMessage:
+    about = {"status": "error", "id": str(uuid.uuid4()), **about}
+    return ToolMessage(text, tool_call_id=call_id, **about)

@@ -1,20 +1,102 @@
-"""How every user turn ends: its outcome, its final message, and hooks that want another answer."""
+"""How every user turn ends: status and reason, decided once for every graph, and its last words."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage
 
 from ..hooks.contract import NOTHING, Verdict
+from ..state.calls import Evidence
 from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import signature
-from ..state.outcome import Outcome
+from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome
+from ..state.plan import Task, requested
+from ..state.repetition import LOOP_DETECTED
 from ..state.told import say
 from .begin import DROPPED
-from .outcome import Facts, outcome_of
 from .scope import RunScope
+
+_STATUS: Final[dict[Reason, OutcomeStatus]] = {
+    "MISSING_INFORMATION": "blocked",
+    "DENIED": "blocked",
+    "NOT_INTERACTIVE": "blocked",
+    "LOOP_DETECTED": "stuck",
+    "SAME_PLAN": "stuck",
+    "SAME_BLOCKERS": "stuck",
+    "ABORTED": "cancelled",
+    "ERROR": "failed",
+    "ERROR_NO_COMPLETE_TASK_CALL": "failed",
+}
+"""Of the reasons that leave no choice; the others are the goal and the limits."""
+
+_LIMITS: Final[dict[str, str]] = {
+    "MAX_TURNS": "The limit of iterations was reached before the request was done.",
+    "BUDGET": "The allowance was used up before the request was done.",
+    "TIMEOUT": "The time allowed was used up before the request was done.",
+}
+_SHOWN: Final = 500
+_NOBODY_TO_ASK: Final = frozenset({"not_interactive", "uncertain"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a graph knows of a turn that ends.
+
+    Attributes:
+        halt: What ended it before its goal; a turn without ended by itself.
+        done: Whoever judges the work holds all of it for done and proven.
+        refused: Why calls were not run that somebody had to allow, if there are any.
+        unmet: What was not done although it was asked for.
+        tasks: The tasks or steps, in the order in which they are listed.
+        evidence: The calls, and the reports of tasks without calls.
+        uncertain: Calls of which nobody knows whether they took effect.
+        doubts: Those of them that nobody has judged.
+        answer: The words that a model wrote as the answer; "" where none did.
+        results: What there is to show where there is no such answer.
+        message: Id of the final message.
+        kept: What a resume does not do again, in words.
+    """
+
+    halt: Reason | None = None
+    done: bool = False
+    refused: Reason | None = None
+    unmet: Sequence[str] = ()
+    tasks: Sequence[Task] = ()
+    evidence: Sequence[Evidence] = ()
+    uncertain: Sequence[dict[str, Any]] = ()
+    doubts: Sequence[dict[str, Any]] = ()
+    answer: str = ""
+    results: Sequence[str] = ()
+    message: str = ""
+    kept: str = ""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether at least one call or task succeeded; a task's own report is no call."""
+        called = any(r["tool"] is not None and r["status"] == "success" for r in self.evidence)
+        return called or any(task["status"] == "completed" for task in self.tasks)
+
+    @property
+    def end(self) -> tuple[OutcomeStatus, Reason]:
+        """The status and the reason of the turn.
+
+        | status | when |
+        |---|---|
+        | complete | nothing halted it, all is done and proven, and no call is in doubt |
+        | partial | it ended by itself or by a limit, and at least one call or task succeeded |
+        | exhausted | a limit ended it, and none succeeded |
+        | blocked, stuck, cancelled, failed | as the reason says |
+        """
+        if self.halt is None and self.done and not (self.unmet or self.doubts):
+            return "complete", "GOAL"
+        in_doubt = bool(self.uncertain or self.doubts)
+        itself: Reason = self.refused or ("MISSING_INFORMATION" if in_doubt else "SAME_BLOCKERS")
+        reason = self.halt or ("GOAL" if self.succeeded else itself)
+        return _STATUS.get(reason, "partial" if self.succeeded else "exhausted"), reason
 
 
 async def end_turn(
@@ -36,15 +118,19 @@ async def end_turn(
         The update. Without an outcome in it the graph goes on.
     """
     facts = await _with_doubts(scope, facts)
-    outcome = _outcome(scope, state, facts)
+    resume = how_to_resume(scope, state.request_id, facts.kept)
+    sum_up = partial(outcome_of, spend=state.spend, allowance=state.allowance, resume=resume)
+    outcome, update = sum_up(facts), LoopUpdate(warnings=scope.notes)
     verdict = await _judged(scope, state, outcome)
-    update = LoopUpdate(warnings=scope.notes)
     if verdict.blocked:
-        if _may_go_on(state, facts, verdict):
-            return {**update, **_again(state, verdict), **another(verdict)}
-        facts = _rejected(facts, verdict)
-        outcome = _outcome(scope, state, facts)
-        update |= LoopUpdate(task_completed=False, halt=facts.halt, unmet=list(facts.unmet))
+        why = say("rejected_by_a_hook", why=verdict.reason)
+        ended_well = facts.end[1] == "GOAL" and bool(facts.answer)
+        if ended_well and not state.stop_hook_active and verdict.stop is None:
+            return {**update, **_again(state, verdict, why), **another(verdict)}
+        unmet, halt = [*facts.unmet, why], facts.halt or "DENIED"
+        facts = replace(facts, halt=halt, done=False, answer=why, unmet=unmet)
+        outcome = sum_up(facts)
+        update |= LoopUpdate(task_completed=False, halt=halt, unmet=unmet)
     if verdict.blocked or not facts.answer:
         about = signature("loopwright")
         last = AIMessage(outcome["answer"], id=facts.message, additional_kwargs=about)
@@ -61,11 +147,6 @@ async def _with_doubts(scope: RunScope, facts: Facts) -> Facts:
     return replace(facts, uncertain=uncertain, doubts=doubts)
 
 
-def _outcome(scope: RunScope, state: LoopState, facts: Facts) -> Outcome:
-    resume = how_to_resume(scope, state.request_id, facts.kept)
-    return outcome_of(facts, spend=state.spend, allowance=state.allowance, resume=resume)
-
-
 async def _judged(scope: RunScope, state: LoopState, outcome: Outcome) -> Verdict:
     """What the AfterAgent hooks say of the answer."""
     if "AfterAgent" not in scope.hooks.events:
@@ -76,28 +157,15 @@ async def _judged(scope: RunScope, state: LoopState, outcome: Outcome) -> Verdic
     )  # fmt: skip
 
 
-def _may_go_on(state: LoopState, facts: Facts, verdict: Verdict) -> bool:
-    """Whether a rejected answer can be mended: once a turn, and where no limit ended it."""
-    ended_well = facts.end[1] == "GOAL" and bool(facts.answer)
-    return ended_well and not state.stop_hook_active and verdict.stop is None
-
-
-def _again(state: LoopState, verdict: Verdict) -> LoopUpdate:
+def _again(state: LoopState, verdict: Verdict, why: str) -> LoopUpdate:
     """Go on, with the hook's reason as what must be mended."""
     return LoopUpdate(
         stop_hook_active=True,
         task_completed=False,
         should_continue=True,
-        improvements=[say("rejected_by_a_hook", why=verdict.reason)],
+        improvements=[why],
         hook_context=[*state.hook_context, *filter(None, [verdict.context])],
     )
-
-
-def _rejected(facts: Facts, verdict: Verdict) -> Facts:
-    """The facts of a turn whose answer may not be given and cannot be mended."""
-    why = say("rejected_by_a_hook", why=verdict.reason)
-    halt = facts.halt or "DENIED"
-    return replace(facts, halt=halt, done=False, answer=why, unmet=[*facts.unmet, why])
 
 
 def answer_id(state: LoopState) -> str:
@@ -109,11 +177,99 @@ def how_to_resume(scope: RunScope, request_id: str, kept: str) -> dict[str, Any]
     """What an outcome says about going on; nothing where the prompt itself is gone."""
     if request_id.startswith(DROPPED):
         return None
-    if not scope.saved:
-        how = "This run was not saved; give the graph a checkpointer to be able to resume."
-        return {"thread_id": scope.thread, "how": how}
-    return {
-        "thread_id": scope.thread,
-        "how": "Invoke the graph with input None on this thread, or run `loopwright resume`: "
-        f"{kept}, the allowance starts afresh.",
-    }
+    how = "This run was not saved; give the graph a checkpointer to be able to resume."
+    if scope.saved:
+        how = (
+            "Invoke the graph with input None on this thread, or run `loopwright resume`: "
+            f"{kept}, the allowance starts afresh."
+        )
+    return {"thread_id": scope.thread, "how": how}
+
+
+def refusal(reasons: set[str]) -> Reason | None:
+    """The reason of a turn whose calls were refused with these; None where there are none."""
+    if not reasons:
+        return None
+    return "NOT_INTERACTIVE" if reasons & _NOBODY_TO_ASK else "DENIED"
+
+
+def denial(tasks: Sequence[Task]) -> Reason | None:
+    """Why another plan could not help an unfinished task; None where one might.
+
+    A refused call is NOT_INTERACTIVE or DENIED, one that may have run and that nobody could be
+    asked about is NOT_INTERACTIVE, and calls that went round in circles are LOOP_DETECTED.
+    """
+    said = {str(t.get("denied") or "") for t in requested(tasks) if t["status"] != "completed"}
+    return "LOOP_DETECTED" if said - {""} == {LOOP_DETECTED} else refusal(said - {""})
+
+
+def outcome_of(
+    facts: Facts, *, spend: Spend, allowance: int, resume: dict[str, Any] | None
+) -> Outcome:
+    """The outcome of a turn.
+
+    Args:
+        facts: What the graph knows of it.
+        spend: What it used.
+        allowance: How often its request was given its limits.
+        resume: What a turn that is not complete says about going on.
+    """
+    (status, reason), unmet = facts.end, unmet_of(facts)
+    answer = facts.answer or known_answer(facts.results, unmet)
+    return Outcome(
+        status=status,
+        reason=reason,
+        answer=answer or f"Nothing could be done ({reason}).",
+        tasks=[_listed(task) for task in facts.tasks],
+        unmet=unmet,
+        uncertain_calls=list(facts.uncertain),
+        spend=_counted(spend, allowance),
+        models=spend.get("models", {}),
+        resume=None if status == "complete" else resume,
+    )
+
+
+def unmet_of(facts: Facts) -> list[str]:
+    """What a turn did not do, what is not known, and the limit that kept it from more."""
+    doubts = [not_known(call) for call in facts.doubts]
+    why = _LIMITS.get(facts.halt or "")
+    return list(dict.fromkeys([*facts.unmet, *doubts, *([why] if why else [])]))
+
+
+def not_known(call: Mapping[str, Any]) -> str:
+    """A call in doubt, in words."""
+    return f"It is not known whether {called(call)} took effect."
+
+
+def called(record: Mapping[str, Any]) -> str:
+    """A call in words."""
+    arguments = json.dumps(record["arguments"], ensure_ascii=False)
+    return f"{record['tool']}({arguments[:_SHOWN]})"
+
+
+def known_answer(results: Sequence[str], unmet: Sequence[str]) -> str:
+    """The answer where no model gave one: what is there, and plainly what is not."""
+    missing = ["Not done:\n" + "\n".join(f"- {text}" for text in unmet)] if unmet else []
+    return "\n\n".join(text.strip() for text in [*results, *missing])
+
+
+def _listed(task: Task) -> TaskOutcome:
+    return TaskOutcome(
+        id=task["id"],
+        description=task["description"],
+        status=task["status"],
+        result=task.get("result", ""),
+        evidence=list(task.get("evidence", [])),
+        attempts=task.get("attempts", 0),
+        seconds=round(task.get("seconds", 0.0), 3),
+    )
+
+
+def _counted(spend: Spend, allowance: int) -> Spend:
+    """The counters of a turn, with all the keys that an outcome promises."""
+    empty = Spend(
+        model_calls=0, tool_calls=0, input_tokens=0, output_tokens=0, seconds=0.0, by_role={},
+        by_model={}, allowance=allowance,
+    )  # fmt: skip
+    counted = {key: value for key, value in spend.items() if key in empty}
+    return Spend(**{**empty, **counted})  # type: ignore[typeddict-item]  # its own keys

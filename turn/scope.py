@@ -2,13 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
@@ -19,9 +20,9 @@ from ..doors.langgraph_keys import SAVER
 from ..doors.recorder import Recorder
 from ..doors.savers import ThreadedSaver
 from ..hooks.registry import Hooks
-from ..prompts.prompt import PromptManager
+from ..prompts.prompt import PromptManager, sections
 from ..state.context import SESSION_KEY, Context, Emit, Session, context_of
-from ..state.journal import FENCE_KEY, Fence
+from ..state.journal import FENCE_KEY, Fence, Row
 from ..state.outcome import Spend, add_spend
 from ..state.told import LANGUAGE
 from .budget import Budget
@@ -33,8 +34,14 @@ log.addHandler(logging.NullHandler())  # a program without logging is told by th
 _UNUSUAL: Final = frozenset({"warning", "retry", "fallback", "budget"})
 
 
-def _nobody(_: dict[str, Any]) -> None:
-    """Take an event where nobody listens."""
+@dataclass(frozen=True, kw_only=True)
+class GraphParts:
+    """The live objects of a graph that surround each of its nodes; `name` is what policy knows."""
+
+    prompts: PromptManager = field(default_factory=PromptManager)
+    hooks: Hooks = field(default_factory=Hooks)
+    journal: Recorder = field(default_factory=Recorder)
+    name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +55,8 @@ class RunScope:
     journal: Recorder = field(default_factory=Recorder)
     """Where calls are recorded before they are made."""
     hooks: Hooks = field(default_factory=Hooks)
-    emit: Emit = _nobody
+    prompts: PromptManager = field(default_factory=PromptManager)
+    emit: Emit = lambda _: None
     """Takes events; they reach the outer run's stream, also from inside a task."""
     store: BaseStore | None = None
     """Where long results are kept; None where the graph has no store."""
@@ -94,6 +102,23 @@ class RunScope:
         seconds = round(time.monotonic() - self.began, 3)
         return add_spend(spend, Spend(seconds=seconds))
 
+    async def release(self, keeps: Callable[[Row], bool], **how: bool) -> list[Row]:
+        """Look back upon the turn's calls at this place; see `Recorder.release`."""
+        return await self.journal.release(
+            self.journaled, turn=self.turn, place=self.place, keeps=keeps, fence=self.fence, **how
+        )
+
+    def opening(self, role: str, data: Mapping[str, object]) -> list[BaseMessage]:
+        """The first two messages of a call: the role's system prompt and its data as sections."""
+        context = self.context
+        system = self.prompts.get_prompt(
+            role,
+            system_context=context.system_context,
+            business_context=context.business_context.get(role, ""),
+            language=context.language or "",
+        )
+        return [SystemMessage(system), HumanMessage(sections(data))]
+
     def noting(self) -> "RunScope":
         """The same scope with notes of its own; each warning told on it is one."""
         notes: list[str] = []
@@ -130,19 +155,6 @@ class _State(Protocol):
     def turn_id(self) -> str: ...
 
 
-class _Parts(Protocol):
-    """The live objects of a graph that every node's surroundings hold."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def journal(self) -> Recorder: ...
-    @property
-    def hooks(self) -> Hooks: ...
-    @property
-    def prompts(self) -> PromptManager: ...
-
-
 _OUTER: ContextVar[RunScope | None] = ContextVar("loopwright_outer_scope", default=None)
 
 
@@ -159,7 +171,7 @@ def around(scope: RunScope) -> Iterator[None]:
         _OUTER.reset(token)
 
 
-async def scope_of(state: _State, runtime: Runtime[Context], parts: _Parts) -> RunScope:
+async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) -> RunScope:
     """What surrounds the running node.
 
     Args:
@@ -178,28 +190,34 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: _Parts) -> R
     else:
         emit, budget = outer.emit, outer.budget
         budget.recall(path, state.spend)
+    user = configurable.get("user_id") or configurable.get("langgraph_auth_user_id")
+    # Without the ids of tasks, which are others where a graph around has lost a step.
+    around_it = str(configurable.get("checkpoint_ns", "")).split("|")[:-1]
+    session = configurable.get(SESSION_KEY)
+    lasting = saver.inner if isinstance(saver, ThreadedSaver) else saver
     return RunScope(
         context=context,
         budget=budget,
         journal=parts.journal,
         hooks=parts.hooks,
+        prompts=parts.prompts,
         emit=emit,
         store=runtime.store,
         thread=thread,
-        user=_user(configurable),
+        user=str(user) if user else None,
         turn=state.turn_id,
-        place=_place(configurable),
+        place="|".join(step.partition(":")[0] for step in around_it),
         fence=configurable.get(FENCE_KEY),
         agent=parts.name,
         path=path,
         saved=bool(saver),
-        durable=_outlives(saver),
+        durable=bool(saver) and not isinstance(lasting, InMemorySaver),
         can_ask=context.interactive and bool(saver),
-        session=_session(configurable),
+        session=session if isinstance(session, Session) else Session(),
     ).noting()
 
 
-def speak(runtime: Runtime[Context], parts: _Parts) -> None:
+def speak(runtime: Runtime[Context], parts: GraphParts) -> None:
     """Let the running node, and all it calls, tell models things in the run's language."""
     LANGUAGE.set(context_of(runtime).language or parts.prompts.language)
 
@@ -225,25 +243,3 @@ def _logged(write: Callable[[Any], None], event: dict[str, Any]) -> None:
     level = logging.WARNING if event["type"] in _UNUSUAL else logging.INFO
     log.log(level, "%s", event)
     write(event)
-
-
-def _user(configurable: dict[str, Any]) -> str | None:
-    found = configurable.get("user_id") or configurable.get("langgraph_auth_user_id")
-    return str(found) if found else None
-
-
-def _session(configurable: dict[str, Any]) -> Session:
-    found = configurable.get(SESSION_KEY)
-    return found if isinstance(found, Session) else Session()
-
-
-def _place(configurable: dict[str, Any]) -> str:
-    """Without the ids of tasks, which are others where a graph around has lost a step."""
-    namespace = str(configurable.get("checkpoint_ns", ""))
-    return "|".join(step.partition(":")[0] for step in namespace.split("|")[:-1])
-
-
-def _outlives(saver: Any) -> bool:
-    if isinstance(saver, ThreadedSaver):
-        saver = saver.inner
-    return bool(saver) and not isinstance(saver, InMemorySaver)

@@ -19,8 +19,7 @@ from ...state.loop import changes
 from ...state.messages import signature
 from ...state.told import say
 from ...turn.budget import limit_reason
-from ...turn.end import answer_id
-from ...turn.outcome import Facts, known_answer, unmet_of
+from ...turn.end import Facts, answer_id, known_answer, unmet_of
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .finish import all_required_done, facts_of, last_of
@@ -53,7 +52,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
         "additional_context": scope.hook_notes(state.hook_context),
     }
     answer: Answer[Any] = await ask(
-        scope, parts.models, "answerer", parts.opening(scope, "answerer", data),
+        scope, parts.models, "answerer", scope.opening("answerer", data),
         read=partial(read_cited, steps=state.todos),
         most_asks=1 if scope.budget.exhausted else MOST_ASKS,
     )  # fmt: skip

@@ -11,8 +11,7 @@ from ...state.canonical import beginning_of
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.loop import changes
-from ...turn.end import answer_id, end_turn
-from ...turn.outcome import Facts, denial
+from ...turn.end import Facts, answer_id, denial, end_turn
 from ...turn.scope import scope_of
 from ..parts import Parts
 

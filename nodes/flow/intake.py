@@ -8,9 +8,8 @@ from langgraph.types import Overwrite
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.loop import changes
-from ...turn.begin import begin_turn, same_request, with_request
+from ...turn.begin import begin_turn, same_request, taken_up, with_request
 from ...turn.scope import RunScope, scope_of
-from ..cut_off import taken_up
 from ..parts import Parts
 from .steps import folded
 
@@ -27,7 +26,7 @@ async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
     ended: Any = folded(state.cut_off)
     again = same_request(state)
-    before = await taken_up(scope, state, ended, same_request=again)
+    before = await taken_up(scope, state, ended)
     if before is None:
         return FlowUpdate()
     steps = [cast("FlowStep", task) for task in before.tasks]

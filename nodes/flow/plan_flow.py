@@ -35,7 +35,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     catalog = await parts.toolbox.catalog(scope.user)
     said: list[str] = []
     answer = await ask(
-        scope, parts.models, "flow_planner", _messages(scope, state, parts, catalog),
+        scope, parts.models, "flow_planner", _messages(scope, state, catalog),
         contract=ExecutionPlan, read=partial(_read, said), most_asks=1,
     )  # fmt: skip
     warnings = [*catalog.warnings, *scope.notes]
@@ -66,9 +66,7 @@ def _draft(answer: Answer[ExecutionPlan], text: str) -> Draft:
     )
 
 
-def _messages(
-    scope: RunScope, state: FlowState, parts: Parts, catalog: Catalog
-) -> list[BaseMessage]:
+def _messages(scope: RunScope, state: FlowState, catalog: Catalog) -> list[BaseMessage]:
     """The request; after an unsound draft it is the last one, the draft, and what is wrong."""
     data = {
         "request": state.request,
@@ -81,7 +79,7 @@ def _messages(
         "improvements": state.improvements,
         "additional_context": scope.hook_notes(state.hook_context),
     }
-    return [*parts.opening(scope, "flow_planner", data), *_repairs(state.drafts)]
+    return [*scope.opening("flow_planner", data), *_repairs(state.drafts)]
 
 
 def _variables(state: FlowState) -> dict[str, object]:

@@ -16,7 +16,7 @@ from ...state.outcome import Reason
 from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
-from ...turn.outcome import denial
+from ...turn.end import denial
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .finish import told
@@ -105,7 +105,7 @@ async def _asked(
         "additional_context": scope.hook_notes(state.hook_context),
     }
     return await ask(
-        scope, parts.models, "recovery", parts.opening(scope, "recovery", data),
+        scope, parts.models, "recovery", scope.opening("recovery", data),
         contract=RecoveryDecision, check=lambda decision: _problems(decision, left),
     )  # fmt: skip
 

@@ -149,7 +149,7 @@ class FlowRun:
     async def _ask_model(self, run: StepRun, prompt: str) -> str:
         """Answer an `llm_call`, out of the run's own budget."""
         scope = self.scope.noting()
-        messages = [self.parts.opening(scope, "llm_call", {})[0], HumanMessage(prompt)]
+        messages = [scope.opening("llm_call", {})[0], HumanMessage(prompt)]
         answer: Answer[Any] = await ask(scope, self.parts.models, "llm_call", messages)
         run.spend = add_spend(run.spend, answer.spend)
         run.warnings += scope.notes
@@ -208,10 +208,7 @@ async def _begun(scope: RunScope, state: FlowState, revision: str) -> dict[str, 
     if not writes:
         return {}
     living = {name for some in names.values() for name in some}
-    rows = await scope.journal.release(
-        scope.journaled, turn=scope.turn, place=scope.place, nested=False, back=True,
-        keeps=lambda row: row.name in living, fence=scope.fence,
-    )  # fmt: skip
+    rows = await scope.release(lambda row: row.name in living, nested=False, back=True)
     sent = {row.name: dict(row.arguments) for row in rows if not row.paused}
     return {
         step["id"]: sent[name]

@@ -42,7 +42,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     catalog = await parts.toolbox.catalog(scope.user)
     last = state.task.get("rounds_this_turn", 0) + round_ >= scope.context.max_executor_rounds
     answer = await ask(
-        scope, parts.models, "executor", _messages(scope, state, parts, last=last),
+        scope, parts.models, "executor", _messages(scope, state, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
         tools=() if last else catalog.specs(capped=has_stored(state.messages)),
     )  # fmt: skip
@@ -95,9 +95,9 @@ def _own(message: AIMessage, task: str, number: int) -> AIMessage:
     return message.model_copy(update={"id": f"{task}.{number}", "additional_kwargs": extra})
 
 
-def _messages(scope: RunScope, state: TaskState, parts: Parts, *, last: bool) -> list[BaseMessage]:
+def _messages(scope: RunScope, state: TaskState, *, last: bool) -> list[BaseMessage]:
     """Role and task first, then this task's own scratch: each call extends the one before it."""
-    opening = parts.opening(scope, "executor", _data(scope, state))
+    opening = scope.opening("executor", _data(scope, state))
     return [*opening, *state.messages, *([HumanMessage(say("last_round"))] if last else [])]
 
 

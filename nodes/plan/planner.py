@@ -37,7 +37,7 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
         "additional_context": scope.hook_notes(state.hook_context),
     }
     answer = await ask(
-        scope, parts.models, "planner", parts.opening(scope, "planner", data),
+        scope, parts.models, "planner", scope.opening("planner", data),
         contract=PlannerResponse,
         check=lambda plan: find_problems(name_todos(plan.todos), scope.context.max_tasks),
     )  # fmt: skip

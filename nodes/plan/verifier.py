@@ -19,8 +19,7 @@ from ...state.messages import signature
 from ...state.plan import Task, merge_tasks, task_view
 from ...state.told import say
 from ...turn.budget import limit_reason
-from ...turn.end import answer_id
-from ...turn.outcome import denial
+from ...turn.end import answer_id, denial
 from ...turn.scope import scope_of
 from ..parts import Parts
 
@@ -42,7 +41,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         "additional_context": scope.hook_notes(state.hook_context),
     }
     answer = await ask(
-        scope, parts.models, "verifier", parts.opening(scope, "verifier", data),
+        scope, parts.models, "verifier", scope.opening("verifier", data),
         contract=VerifierResponse,
         check=lambda verdict: check_verdict(verdict, state.todos, state.evidence),
     )  # fmt: skip

@@ -1,25 +1,36 @@
 """Work: every unfinished task runs the executor graph as soon as its dependencies are done."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from langgraph.runtime import Runtime
+from typing_extensions import TypedDict
 
+from ...state.calls import Evidence, report_of
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.outcome import Spend, add_spend
-from ...state.plan import Task, in_order, waits_for
+from ...state.plan import Task, apply_wishes, in_order, waits_for
 from ...state.told import say
 from ...turn.budget import Budget, limit_reason
 from ...turn.schedule import run_ready, seconds_before, spent_by
 from ...turn.scope import RunScope, around, scope_of
 from ..parts import Parts
-from .task_ends import TaskEnd, carried, end_of, gathered, missing_for, results_for
 
 RunTask = Callable[[Any], Awaitable[Any]]
+
+
+class TaskEnd(TypedDict):
+    """The end of one attempt at a task, as JSON that survives a crash; `task` is what changed."""
+
+    task: Task
+    evidence: list[Evidence]
+    wishes: dict[str, str]
+    spend: Spend
+    warnings: list[str]
 
 
 async def work(
@@ -38,13 +49,13 @@ async def work(
             tasks.run,
             slots=scope.context.max_parallel_tasks,
             drained=lambda: bool(runtime.drain_requested),
-            ended=lambda end: budget.recall(end["id"], end["spend"]),
+            ended=lambda end: budget.recall(end["task"]["id"], end["spend"]),
         )
     ended = list(ends.values())
     update = gathered(state.todos, ended)
     before = Spend(seconds=budget.recalled_seconds)
     update["spend"] = scope.used(add_spend(before, spent_by(ended)))
-    unfinished = any(end["status"] != "completed" for end in ended)
+    unfinished = any(end["task"]["status"] != "completed" for end in ended)
     return changes(state, update | _limit(budget, unfinished=unfinished))
 
 
@@ -54,6 +65,18 @@ def _limit(budget: Budget, *, unfinished: bool) -> PlanUpdate:
     if spent is None or (spent == "tool_calls" and not unfinished):
         return PlanUpdate()
     return PlanUpdate(halt=limit_reason(spent), should_continue=False)
+
+
+def gathered(tasks: Sequence[Task], ends: Sequence[TaskEnd]) -> PlanUpdate:
+    """What the ends of a pass change in the run: tasks, evidence and warnings."""
+    ended = {end["task"]["id"] for end in ends}
+    wishes = {i: status for end in ends for i, status in end["wishes"].items()}
+    others = apply_wishes([t for t in tasks if t["id"] not in ended], wishes)
+    return PlanUpdate(
+        todos=[*(end["task"] for end in ends), *others],
+        evidence=[record for end in ends for record in end["evidence"]],
+        warnings=[text for end in ends for text in end["warnings"]],
+    )
 
 
 @dataclass(frozen=True)
@@ -66,9 +89,11 @@ class _Tasks:
 
     async def run(self, task_id: str, waited_for: dict[str, TaskEnd]) -> TaskEnd:
         """Run one task, unless a dependency failed or the allowance is spent."""
-        task = next(t for t in self.state.todos if t["id"] == task_id)
-        done = [carried(t) for t in self.state.todos if t["status"] == "completed"]
-        known = [*done, *waited_for.values()]
+        tasks = {task["id"]: task for task in self.state.todos}
+        task = tasks[task_id]
+        # Those that were done before this pass, and those of it; an end holds what it changed.
+        known = [t for t in self.state.todos if t["status"] == "completed"]
+        known += [tasks[i] | end["task"] for i, end in waited_for.items()]
         stopped = self._cannot_start(task, known)
         if stopped:
             self._tell(task, "blocked")
@@ -85,10 +110,10 @@ class _Tasks:
             }
         )
         end = end_of(task, final, time.monotonic() - began)
-        self._tell(task, end["status"])
+        self._tell(task, end["task"]["status"])
         return end
 
-    def _cannot_start(self, task: Task, known: list[TaskEnd]) -> str:
+    def _cannot_start(self, task: Task, known: list[Task]) -> str:
         if spent := self.scope.budget.exhausted:
             return say("allowance_spent", limit=spent)
         missing = missing_for(task, known)
@@ -99,3 +124,49 @@ class _Tasks:
         self.scope.emit(
             {"type": "task", **about, "status": status, "attempt": task["attempts"] + 1}
         )
+
+
+def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEnd:
+    """Read the end of an attempt from the executor graph's final state; counts go on.
+
+    A task that made no call has its report as evidence, if it made one.
+    """
+    rounds, status, result = final.get("round", 0), final["status"], final.get("result", "")
+    evidence: list[Evidence] = final.get("evidence", [])
+    if result and not evidence:
+        evidence = [report_of(task["id"], result, completed=status == "completed")]
+    ended = Task(
+        id=task["id"],
+        status=status,
+        result=result,
+        feedback=final.get("feedback", ""),
+        denied="" if status == "completed" else final.get("denied", ""),
+        rounds=task.get("rounds", 0) + rounds,
+        rounds_this_turn=task.get("rounds_this_turn", 0) + rounds,
+        attempts=task.get("attempts", 0) + (1 if rounds else 0),
+        seconds=task.get("seconds", 0.0) + seconds,
+        evidence=[record["id"] for record in evidence if record["status"] == "success"],
+    )
+    return TaskEnd(
+        task=ended,
+        evidence=evidence,
+        wishes=final.get("wishes", {}),
+        spend=final.get("spend", {}),
+        warnings=final.get("warnings", []),
+    )
+
+
+def results_for(task: Task, known: Sequence[Task]) -> list[dict[str, str]]:
+    """The results a task builds on: its dependencies', or all earlier ones in a sequential plan."""
+    wanted = task.get("depends_on")
+    return [
+        {"id": other["id"], "description": other["description"], "result": other.get("result", "")}
+        for other in known
+        if other["status"] == "completed" and (wanted is None or other["id"] in wanted)
+    ]
+
+
+def missing_for(task: Task, known: Sequence[Task]) -> list[str]:
+    """The dependencies of a task that did not come to an end it can build on."""
+    usable = {t["id"] for t in known if t["status"] in {"completed", "skipped"}}
+    return [name for name in task.get("depends_on") or [] if name not in usable]

@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage
 
 from loopwright.nodes.flow.finish import facts_of
 from loopwright.state.flow import FlowState
-from loopwright.turn.outcome import known_answer, outcome_of
+from loopwright.turn.end import known_answer, outcome_of
 from support.flow_steps import broken, flow_step
 
 DONE = flow_step("s1")

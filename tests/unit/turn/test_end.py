@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.state.outcome import OutcomeStatus, Reason
-from loopwright.turn.outcome import Facts, decide, denial, outcome_of
+from loopwright.turn.end import Facts, denial, outcome_of
 
 DONE: Any = {"id": "1", "description": "a", "status": "completed", "result": "r"}
 DOUBT: Any = {"id": "x", "tool": "pay", "arguments": {}}
@@ -44,9 +44,9 @@ def test_every_status_and_every_reason_stands_in_the_table():
     uncertain=st.booleans(),
 )
 def test_every_turn_ends_by_a_row_of_the_table(halt, complete, succeeded, refused, uncertain):
-    status, reason = decide(
-        halt, complete=complete, succeeded=succeeded, refused=refused, uncertain=uncertain
-    )
+    tasks, doubts = [DONE] if succeeded else [], [DOUBT] if uncertain else []
+    facts = Facts(halt=halt, done=complete, tasks=tasks, refused=refused, uncertain=doubts)
+    status, reason = facts.end
     assert reason in TABLE[status]
     assert reason == halt or halt is None
     assert (status == "complete") is (halt is None and complete)

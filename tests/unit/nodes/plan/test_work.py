@@ -1,4 +1,4 @@
-from loopwright.nodes.plan.task_ends import carried, end_of, gathered, missing_for, results_for
+from loopwright.nodes.plan.work import end_of, gathered, missing_for, results_for
 from loopwright.turn.schedule import spent_by
 
 TASK = {"id": "2", "description": "sum", "depends_on": ["1"], "status": "pending", "attempts": 1,
@@ -7,28 +7,29 @@ CALL = {"id": "2.4.0", "task": "2", "tool": "add", "status": "success", "result"
 
 
 def done(name, result="r"):
-    return carried({"id": name, "description": name, "status": "completed", "result": result})
+    return {"id": name, "description": name, "status": "completed", "result": result}
 
 
 def test_counts_go_on_over_attempts():
-    end = end_of(TASK, {"status": "completed", "round": 2, "result": "3", "evidence": [CALL]}, 0.5)
+    final = {"status": "completed", "round": 2, "result": "3", "evidence": [CALL]}
+    end = end_of(TASK, final, 0.5)["task"]
     assert (end["rounds"], end["rounds_this_turn"], end["attempts"]) == (5, 3, 2)
     assert end["seconds"] == 1.5
-    blocked = end_of(TASK, {"status": "blocked", "feedback": "waits"})
+    blocked = end_of(TASK, {"status": "blocked", "feedback": "waits"})["task"]
     assert (blocked["rounds"], blocked["attempts"]) == (3, 1), "it never started"
 
 
 def test_a_completed_task_forgets_that_a_call_was_refused_on_the_way():
     final = {"status": "completed", "round": 1, "denied": "rejected"}
-    assert end_of(TASK, final)["denied"] == ""
-    assert end_of(TASK, final | {"status": "failed"})["denied"] == "rejected"
+    assert end_of(TASK, final)["task"]["denied"] == ""
+    assert end_of(TASK, final | {"status": "failed"})["task"]["denied"] == "rejected"
 
 
 def test_a_task_builds_on_its_dependencies_only_a_sequential_one_on_everything():
-    ends = [done("1"), done("3")]
-    assert [r["id"] for r in results_for(TASK, ends)] == ["1"]
-    assert [r["id"] for r in results_for({**TASK, "depends_on": None}, ends)] == ["1", "3"]
-    assert missing_for(TASK, ends) == []
+    known = [done("1"), done("3")]
+    assert [r["id"] for r in results_for(TASK, known)] == ["1"]
+    assert [r["id"] for r in results_for({**TASK, "depends_on": None}, known)] == ["1", "3"]
+    assert missing_for(TASK, known) == []
     assert missing_for(TASK, [done("3")]) == ["1"]
 
 

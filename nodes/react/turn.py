@@ -1,0 +1,127 @@
+"""Intake and finish: how a turn of the ReAct loop begins, and its honest outcome."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from langchain_core.messages import AIMessage, RemoveMessage
+from langgraph.runtime import Runtime
+
+from ...hooks.contract import Verdict
+from ...state.calls import GAVE_UP, UNCERTAIN, Evidence
+from ...state.context import Context
+from ...state.loop import changes
+from ...state.messages import request_place
+from ...state.react import ENDS, Observe, ReactState, ReactUpdate
+from ...state.told import say
+from ...turn.begin import answered, begin_turn, newest_prompt
+from ...turn.end import Facts, called, end_turn, not_known, refusal
+from ...turn.scope import RunScope, scope_of
+from ..parts import Parts
+from .phases import REJECTED, message_id
+
+_KNOWN: Final = 5
+_SHOWN: Final = 500
+
+
+async def react_intake(
+    state: ReactState, runtime: Runtime[Context], *, parts: Parts, observe: Observe = "model"
+) -> ReactUpdate:
+    """Begin the turn; `observe` is what the graph was built with, a run's own setting wins."""
+    scope = await scope_of(state, runtime, parts)
+
+    async def adopted(scope: RunScope, state: ReactState) -> ReactUpdate:
+        messages = await answered(scope, state)
+        return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
+
+    update: ReactUpdate = await begin_turn(scope, state, adopted, asks=_asks(state))
+    return changes(state, update)
+
+
+def _asks(state: ReactState) -> bool:
+    """Whether the newest human message holds anything, be it a picture."""
+    newest = newest_prompt(state.messages, state.request_message)
+    if newest is None:
+        return False
+    return bool(newest.text.strip()) or any(
+        isinstance(block, dict) and block.get("type") != "text" for block in newest.content
+    )
+
+
+async def react_finish(
+    state: ReactState, runtime: Runtime[Context], *, parts: Parts
+) -> ReactUpdate:
+    """End the turn, or go back to the thought, which is shown why its answer was rejected."""
+    scope = await scope_of(state, runtime, parts)
+    update: ReactUpdate = await end_turn(scope, state, facts_of(state), partial(_another, state))
+    return changes(state, update | ReactUpdate(phase="idle"))
+
+
+def _another(state: ReactState, verdict: Verdict) -> ReactUpdate:
+    newest = state.messages[-1]
+    about = newest.additional_kwargs | {REJECTED: verdict.reason}
+    shown = newest.model_copy(update={"additional_kwargs": about})
+    if not verdict.clear_context:
+        return ReactUpdate(unmet=[], messages=[shown])
+    why = say("rejected_by_a_hook", why=verdict.reason)
+    notes = [*state.hook_context, *filter(None, [verdict.context]), why]
+    place = request_place(state.messages, state.request_message)
+    of_this_turn = state.messages[place + 1 :] if place >= 0 else []
+    gone = [RemoveMessage(id=str(message.id)) for message in of_this_turn]
+    return ReactUpdate(unmet=[], hook_context=notes, messages=gone)
+
+
+def facts_of(state: ReactState) -> Facts:
+    """The facts; a turn ends well with a thought or an action that left nothing undone."""
+    answer, refused = _own_answer(state), _refused(state.evidence)
+    return Facts(
+        halt=state.halt,
+        done=state.task_completed,
+        refused=refusal({str(record.get("reason")) for record in refused}),
+        unmet=[*state.unmet, *(_why_not(r) for r in refused or _in_vain(state.evidence))],
+        answer=answer,
+        results=_results(state.evidence),
+        evidence=state.evidence,
+        message=str(state.messages[-1].id) if answer else message_id(state),
+        kept="the messages are kept",
+    )
+
+
+def _own_answer(state: ReactState) -> str:
+    """The words with which a thought or an action of this turn ended it; "" where none did."""
+    newest = state.messages[-1] if state.messages else None
+    if state.should_continue or not isinstance(newest, AIMessage):
+        return ""
+    of_this_turn = str(newest.id).startswith(f"{state.turn_id}.")
+    return newest.text if of_this_turn and newest.additional_kwargs.get(ENDS) else ""
+
+
+def _in_vain(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
+    """The last call, where calls were made and none gave anything: the answer rests on nothing."""
+    known = any(r["status"] == "success" or r.get("reason") == UNCERTAIN for r in evidence)
+    return [] if known else evidence[-1:]
+
+
+def _why_not(record: Evidence) -> str:
+    if record["status"] != "cancelled":
+        return f"No tool call succeeded; the last was {called(record)}."
+    if record.get("reason") in (UNCERTAIN, GAVE_UP):
+        return not_known(record)
+    return f"{called(record)} was not run ({record.get('reason')})."
+
+
+def _refused(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """The calls of the newest iteration with calls that were not run because somebody said no."""
+    newest = _iteration(evidence[-1]) if evidence else ""
+    return [r for r in evidence if r["status"] == "cancelled" and _iteration(r) == newest]
+
+
+def _iteration(record: Evidence) -> str:
+    return record["id"].rpartition(".")[0]
+
+
+def _results(evidence: Sequence[Evidence]) -> list[str]:
+    """What the newest calls brought."""
+    done = [record for record in evidence if record["status"] == "success"]
+    lines = [f"- {called(record)}: {record['result'][:_SHOWN]}" for record in done[-_KNOWN:]]
+    return ["\n".join(["What the calls brought:", *lines])] if lines else []
