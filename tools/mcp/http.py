@@ -61,9 +61,8 @@ class UserHeaders(httpx.Auth):
 
 def authentication(config: ServerConfig, user_id: str | None) -> dict[str, Any]:
     """The headers of a server as arguments of an HTTP client."""
-    if callable(config.headers):
-        return {"headers": None, "auth": UserHeaders(config.headers, user_id)}
-    return {"headers": dict(config.headers), "auth": None}
+    asked = config.user_headers
+    return {"headers": config.headers, "auth": UserHeaders(asked, user_id) if asked else None}
 
 
 class Transport(StreamableHTTPTransport):
