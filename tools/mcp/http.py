@@ -17,7 +17,7 @@ import anyio
 import httpx
 from mcp import types
 from mcp.client.streamable_http import RequestContext, StreamableHTTPTransport
-from mcp.shared.message import SessionMessage
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
 from .config import ServerConfig
 from .talk import failed
@@ -25,6 +25,9 @@ from .talk import failed
 _TIMEOUT: Final = 30.0
 _FAREWELL: Final = 2.0
 """Seconds a server gets to take a notification or the end of the session."""
+
+_GRACE: Final = 1.0
+"""Seconds a server gets to answer a withdrawn request before its connection is freed."""
 
 _BROKE_OFF: Final = "its answer broke off or was no valid message"
 _UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -66,25 +69,15 @@ def authentication(config: ServerConfig, user_id: str | None) -> dict[str, Any]:
 
 
 class Transport(StreamableHTTPTransport):
-    """Sends the messages of one session and answers those that get no other answer.
-
-    Attributes:
-        asked_in: In which request a server asks something: a question comes on its stream.
-    """
+    """Sends the messages of one session and answers those that get no other answer."""
 
     def __init__(self, config: ServerConfig, doubt: Callable[[], None]) -> None:
         """Send nothing yet; `doubt` is called when the server's own messages are heard no more."""
         super().__init__(config.url)
-        self.asked_in: dict[types.RequestId, types.RequestId] = {}
         self._config = config
         self._doubt = doubt
         self._listened = False
         self._work: dict[types.RequestId, anyio.CancelScope] = {}
-
-    def give_up(self, name: types.RequestId) -> None:
-        """Free the connection of a request whose answer nobody waits for any more."""
-        if name in self._work:
-            self._work[name].cancel()
 
     async def note(self, response: httpx.Response) -> None:
         """Take note that the server has a stream for messages of its own."""
@@ -109,9 +102,17 @@ class Transport(StreamableHTTPTransport):
         # It needs no answer, and a frozen server must not hold up what comes behind it.
         with contextlib.suppress(Exception), anyio.move_on_after(_FAREWELL):
             await super()._handle_post_request(ctx)
+        if isinstance(request, types.JSONRPCNotification):
+            self._free(request)
+
+    def _free(self, notice: types.JSONRPCNotification) -> None:
+        """Where a request was withdrawn, free its connection if the server does not end it."""
+        withdrawn = self._work.get((notice.params or {}).get("requestId", ""))
+        if notice.method == "notifications/cancelled" and withdrawn is not None:
+            asyncio.get_running_loop().call_later(_GRACE, withdrawn.cancel)
 
     async def _ask(self, name: types.RequestId, ctx: RequestContext) -> None:
-        heard = _Heard(name, ctx.read_stream_writer, self.asked_in)
+        heard = _Heard(name, ctx.read_stream_writer)
         instead = failed(name, _BROKE_OFF, sent=True)
         with anyio.CancelScope() as scope:
             self._work[name] = scope
@@ -145,19 +146,18 @@ class Transport(StreamableHTTPTransport):
 
 @dataclass
 class _Heard:
-    """Hands on what comes in answer to one request, but for what cannot be read."""
+    """Hands on what comes on the stream of one request, but for what cannot be read."""
 
     request: types.RequestId
     into: Any
-    asked_in: dict[types.RequestId, types.RequestId]
     answer: bool = False
 
     async def send(self, message: SessionMessage | Exception) -> None:
         if isinstance(message, Exception):
             return
         said = message.message.root
-        if isinstance(said, types.JSONRPCRequest) and said.method == "elicitation/create":
-            self.asked_in[said.id] = self.request
+        if isinstance(said, types.JSONRPCRequest):
+            message.metadata = ServerMessageMetadata(related_request_id=self.request)
         if isinstance(said, types.JSONRPCResponse | types.JSONRPCError):
             self.answer |= str(said.id) == str(self.request)  # some servers answer 7 with "7"
         await self.into.send(message)
@@ -166,8 +166,8 @@ class _Heard:
 @contextlib.asynccontextmanager
 async def connected(
     config: ServerConfig, user_id: str | None, doubt: Callable[[], None]
-) -> AsyncIterator[tuple[Any, Any, Transport]]:
-    """The streams of a session, one to read from and one to write to, and what is under them.
+) -> AsyncIterator[tuple[Any, Any]]:
+    """The streams of a session: one to read from, one to write to.
 
     Args:
         config: The server.
@@ -189,7 +189,7 @@ async def connected(
 
         tasks.start_soon(transport.post_writer, client, outgoing, into, out, listen, tasks)
         try:
-            yield messages, out, transport
+            yield messages, out
         finally:
             await transport.terminate_session(client)
             tasks.cancel_scope.cancel()

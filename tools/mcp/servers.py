@@ -17,6 +17,7 @@ from .config import ServerConfig
 
 if TYPE_CHECKING:
     from .session import Connection
+    from .talk import Parked
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class _Place:
     """
 
     def __init__(
-        self, config: ServerConfig, user_id: str | None, moved: Callable[[], None], parked: set[str]
+        self, config: ServerConfig, user_id: str | None, moved: Callable[[], None], parked: "Parked"
     ) -> None:
         """Start nothing yet; `moved` is called when the listing is or may be another one."""
         self.config = config
@@ -106,15 +107,18 @@ class _Place:
     async def _tools(self) -> tuple[dict[str, Any], ...]:
         if self.config.problem:
             raise ServerUnavailable(self.config.problem)
+        return (await self._ready())[1]
+
+    async def _ready(self) -> "tuple[Connection, tuple[dict[str, Any], ...]]":
+        """A session the next call has a chance on, and its tools; a silent one is left."""
         try:
             async with asyncio.timeout(self.config.startup_timeout):
-                return await (await self._usable()).tools()
+                connection = await self._usable()
+                return connection, await connection.tools()
         except TimeoutError:
             self.discard()
-            raise ServerUnavailable(self._silent()) from None
-
-    def _silent(self) -> str:
-        return f"it did not answer within {self.config.startup_timeout:g} s"
+            why = f"it did not answer within {self.config.startup_timeout:g} s"
+            raise ServerUnavailable(why) from None
 
     async def call(self, call: ServerCall) -> Any:
         """Call a tool; a dead session is reopened once.
@@ -143,8 +147,8 @@ class _Place:
             raise ServerUnavailable(msg, sent=first.sent or error.sent) from error
 
     async def _try(self, call: ServerCall) -> Any:
-        connection = await self._usable()
-        if not any(tool.get("name") == call.name for tool in await connection.tools()):
+        connection, tools = await self._ready()
+        if not any(tool.get("name") == call.name for tool in tools):
             raise ToolGone(call.name)
         return await connection.call(call)
 
@@ -167,10 +171,7 @@ class _Place:
             self.config, self._user_id, changed=self._change, parked=self._parked
         )
         try:
-            async with asyncio.timeout(self.config.startup_timeout):
-                await connection.opened()
-        except TimeoutError:
-            raise ServerUnavailable(self._silent()) from None
+            await connection.opened()
         finally:
             if not connection.is_open:
                 self.discard()
@@ -224,7 +225,7 @@ class Servers:
 
     def __init__(self, configs: list[ServerConfig], *, retry_after: float = RETRY_AFTER) -> None:
         """Start nothing yet: servers are opened by the first request for their tools."""
-        self.parked: set[str] = set()
+        self.parked: Parked = {}
         self._retry_after = retry_after
         self._configs = {config.name: config for config in configs}
         self._places: dict[tuple[str, str | None], _Place] = {}

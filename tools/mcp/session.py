@@ -24,7 +24,7 @@ from . import http
 from .call import Asked, Lost, ServerCall, ServerUnavailable
 from .config import ServerConfig
 from .stdio import Stderr, process
-from .talk import LOST, Failure, Session, Talks
+from .talk import LOST, Failure, Parked, Session, Talks
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Connection:
         user_id: str | None,
         *,
         changed: Callable[[], None],
-        parked: set[str],
+        parked: Parked,
     ) -> None:
         """Start the owner task; `opened` waits for the handshake and the first list of tools.
 
@@ -57,7 +57,7 @@ class Connection:
             user_id: Whose headers a server with callable headers gets.
             changed: Called when the server's tools are perhaps no longer those it has listed: it
                 has said so, or it has gone away.
-            parked: The keys of all calls that wait for a human; those of this session go in here.
+            parked: Where the calls that wait for a human are kept.
         """
         self._config = config
         self._changed = changed
@@ -122,13 +122,11 @@ class Connection:
                 streams = sse_client(config.url, **http.authentication(config, user_id))
             else:
                 streams = http.connected(config, user_id, self._doubt)
-            read, write, *under = await stack.enter_async_context(streams)
+            read, write = await stack.enter_async_context(streams)
             session = Session(
                 read, write, elicitation_callback=self._talks.elicited,
                 logging_callback=self._talks.logged, message_handler=self._hear,
             )  # fmt: skip
-            for transport in under:
-                session.free, self._talks.asked_in = transport.give_up, transport.asked_in
             yield await stack.enter_async_context(session)
 
     def _end(self) -> None:
@@ -210,14 +208,21 @@ class Connection:
 
         The answer is passed on as the server gave it. The adapter's own conversion would drop the
         names of links and resources, and raise on audio and on kinds it does not know, although
-        the tool has run.
+        the tool has run. So would `session.call_tool`, where the structured part of an answer does
+        not fit the declared output schema.
 
         Raises:
-            Lost: the connection ended before the answer.
+            Asked: The server asks a human first.
+            Lost: The connection ended before the answer.
         """
 
         async def sent(request: MCPToolCallRequest, handler: object) -> ToolMessage:  # noqa: ARG001 - the adapter's signature
-            return _as_message(await self._called(call), self._config)
+            try:
+                with self._talks.under_way(call, self._live) as talk:
+                    answer = await self._request(talk.request, talk.form)
+            except McpError as error:
+                answer = {"content": [_text(error.error.message)], "isError": True}
+            return _as_message(answer, self._config)
 
         tool = convert_mcp_tool_to_langchain_tool(
             self._live,
@@ -227,19 +232,6 @@ class Connection:
         )
         shown = {name: value for name, value in call.args.items() if name not in _RESERVED}
         return await tool.ainvoke({"type": "tool_call", "id": "", "name": call.name, "args": shown})
-
-    async def _called(self, call: ServerCall) -> dict[str, Any]:
-        """Call a tool and take the answer as it is; an error that the server reports is one.
-
-        Not `session.call_tool`: that one raises when the structured part of an answer does not fit
-        the declared output schema, although the tool has run.
-        """
-        try:
-            with self._talks.under_way(call, self._live) as talk:
-                answer: dict[str, Any] = await self._request(talk.request, talk.form)
-        except McpError as error:
-            return {"content": [_text(error.error.message)], "isError": True}
-        return answer
 
     async def usable(self) -> bool:
         """Whether the next call has a chance. After an unanswered one the server is asked first."""
@@ -303,18 +295,14 @@ class Connection:
         failure = error.error if isinstance(error, McpError) else None
         if isinstance(failure, Failure):
             self._doubted = True
-            if failure.forgotten:
-                self._forget()
+            if failure.forgotten:  # it takes no new calls
+                self._forgotten = True
+                self._changed()
             return Lost(self._config.masked(failure.message), sent=failure.sent)
         if _is_closed(error) or isinstance(error, LOST):
             self._over.set()
             return Lost(self._reason(), sent=_is_closed(error))
         return None
-
-    def _forget(self) -> None:
-        """Take no new calls: the server no longer knows the session."""
-        self._forgotten = True
-        self._changed()
 
 
 def _as_message(answer: dict[str, Any], config: ServerConfig) -> ToolMessage:

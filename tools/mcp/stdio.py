@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, cast
 
 import anyio
+from anyio.abc import ObjectSendStream
 from mcp import types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
@@ -123,16 +124,16 @@ def _meant_as_answer(line: bytes) -> SessionMessage | None:
     return None
 
 
-class _Stdin:
+class _Stdin(ObjectSendStream[SessionMessage]):
     """Where the session puts its messages; it looks like the stream that a session expects."""
 
     def __init__(self, pipe: asyncio.WriteTransport) -> None:
         self._pipe = pipe
         self._closed = False
 
-    async def send(self, message: SessionMessage) -> None:
+    async def send(self, item: SessionMessage) -> None:
         """Write a message; an error means that the server has read nothing of it."""
-        line = message.message.model_dump_json(by_alias=True, exclude_none=True)
+        line = item.message.model_dump_json(by_alias=True, exclude_none=True)
         if self._closed or self._pipe.is_closing():
             raise anyio.ClosedResourceError
         self._pipe.write(line.encode() + b"\n")
@@ -142,12 +143,6 @@ class _Stdin:
     async def aclose(self) -> None:
         """Take no more messages; the pipe is closed by who opened it."""
         self._closed = True
-
-    async def __aenter__(self) -> "_Stdin":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 @contextlib.asynccontextmanager

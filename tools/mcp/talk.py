@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import anyio
@@ -23,9 +23,6 @@ log = logging.getLogger(__name__)
 
 LOST: Final = (anyio.ClosedResourceError, anyio.BrokenResourceError)
 """Raised when a request cannot be handed to a connection that has ended."""
-
-_GRACE: Final = 1.0
-"""Seconds a server gets to answer a withdrawn request before its connection is freed."""
 
 _DECLINED: Final = {"action": "decline"}
 _NOBODY: Final = "nobody can be asked, or it is not clear who: several runs use this server"
@@ -63,18 +60,16 @@ class _Reply(BaseModel):
 
 
 class Session(ClientSession):
-    """The client's session; its requests can be cancelled, and no question holds up its reading.
-
-    Attributes:
-        free: Frees the connection of a request whose answer nobody waits for any more.
-    """
-
-    free: Callable[[types.RequestId], None] | None = None
+    """The client's session; its requests can be cancelled, and no question holds up its reading."""
 
     @property
     def next_request(self) -> int:
         """The id of the next request."""
         return self._request_id
+
+    def asked_in(self, question: types.RequestId) -> types.RequestId | None:
+        """The request in which the server asks something; None where the transport cannot know."""
+        return getattr(self._in_flight[question].message_metadata, "related_request_id", None)
 
     async def ask(self, request: Any, progress: Any = None) -> dict[str, Any]:
         """Send a request and wait for its answer; if cancelled, the server is told so."""
@@ -84,20 +79,17 @@ class Session(ClientSession):
             answer = await self.send_request(asked, _Reply, progress_callback=progress)
         except asyncio.CancelledError:
             with contextlib.suppress(RuntimeError):  # the session has ended, and with it all of it
-                self._task_group.start_soon(self._withdrawn, number)
+                self._task_group.start_soon(self._withdraw, number)
             raise
         return answer.model_dump()
 
-    async def _withdrawn(self, request: int) -> None:
+    async def _withdraw(self, request: int) -> None:
         params = types.CancelledNotificationParams(
             requestId=request, reason="the caller no longer waits for the answer"
         )
         notice = types.CancelledNotification(params=params)
         with contextlib.suppress(*LOST):
             await self.send_notification(types.ClientNotification(notice))
-        if self.free is not None:
-            await asyncio.sleep(_GRACE)
-            self.free(request)
 
     async def _received_request(self, responder: Any) -> None:
         """Let a human take their time: the loop that reads must not wait for the answer."""
@@ -167,28 +159,22 @@ class Talk:
 class Talks:
     """The calls under way on one session, and those that wait for a human."""
 
-    def __init__(self, config: ServerConfig, parked: set[str]) -> None:
-        """Begin with none; `parked` takes the keys of those that wait.
-
-        Attributes:
-            asked_in: In which request a question was asked, as far as the transport knows.
-        """
+    def __init__(self, config: ServerConfig, parked: "Parked") -> None:
+        """Begin with none; those that wait for a human go into `parked`."""
         self._config = config
-        self.asked_in: Mapping[types.RequestId, types.RequestId] = {}
         self._now: list[Talk] = []
-        self._keys = parked
-        self._parked: dict[str, Talk] = {}
+        self._parked = parked
 
     @property
-    def waiting(self) -> bool:
-        """Whether a call waits for a human."""
-        return bool(self._parked)
+    def waiting(self) -> list[str]:
+        """The keys of the calls on this session that wait for a human."""
+        return [key for key, (home, _) in self._parked.items() if home is self]
 
     @contextlib.contextmanager
     def under_way(self, call: ServerCall, session: Session) -> Iterator[Talk]:
         """Send a call, or take up the parked one of its key; it is parked if its server asks."""
         self._let_go(call)
-        talk = self._unpark(call.key)
+        _, talk = self._parked.pop(call.key, (self, None))
         if talk is None:
             talk = Talk(call, session, self._config.masked)
         else:
@@ -197,63 +183,54 @@ class Talks:
         try:
             yield talk
         except Asked:
-            self._parked[call.key] = talk
-            self._keys.add(call.key)
+            self._parked[call.key] = self, talk
             raise
         finally:
             self._now.remove(talk)
 
-    def _unpark(self, key: str) -> Talk | None:
-        self._keys.discard(key)
-        return self._parked.pop(key, None)
-
     def _let_go(self, call: ServerCall) -> None:
         """Withdraw what earlier turns of a thread have left parked, and the oldest of too many."""
         oldest = list(self._parked)[:-_MOST_PARKED]
-        for key, talk in list(self._parked.items()):
+        for key, (_, talk) in list(self._parked.items()):
             left = talk.call.thread == call.thread and talk.call.turn != call.turn
             if left or key in oldest:
-                self._unpark(key)
+                del self._parked[key]
                 talk.request.cancel()
 
     def close(self) -> None:
         """Forget those that wait: the session has ended."""
-        for key in list(self._parked):
-            self._unpark(key)
+        for key in self.waiting:
+            del self._parked[key]
 
     async def logged(self, params: types.LoggingMessageNotificationParams) -> None:
         """Tell a log message to the run it belongs to, as far as that can be known."""
         said = params.data if isinstance(params.data, str) else json.dumps(params.data, default=str)
         text, server = self._config.masked(said), self._config.name
         log.debug("MCP server %s: %s", server, text)
-        for talk in self._of_one_thread()[:1]:
+        if talk := self._speaking(None):
             talk.call.tell("server_log", server=server, level=params.level, text=text)
 
     async def elicited(
         self, context: RequestContext[Any, Any], params: types.ElicitRequestParams
     ) -> types.ElicitResult:
         """Let the call ask in which the server does; where nobody can be asked, decline at once."""
-        talk = await self._asking(context.request_id)
+        request = context.session.asked_in(context.request_id)
+        looks = _LOOKS
+        while (talk := self._speaking(request)) is None and self._now and looks:
+            looks -= 1
+            await asyncio.sleep(_BETWEEN_LOOKS)
         if talk is not None and talk.call.can_ask and talk.call.key:
             return await talk.asks(params)
         return types.ElicitResult(action="decline", _meta={"loopwright/reason": _NOBODY})
 
-    async def _asking(self, question: types.RequestId) -> Talk | None:
-        """The call in which a server asks; None where it does not become clear."""
-        for _ in range(_LOOKS):
-            request = self.asked_in.get(question)
-            named = [t for t in self._now if t.number == request and not t.form.done()]
-            for talk in self._of_one_thread() if request is None else named:
-                return talk
-            if not self._now:
-                break
-            await asyncio.sleep(_BETWEEN_LOOKS)
-        return None
+    def _speaking(self, request: types.RequestId | None) -> Talk | None:
+        """The call in which the server speaks, if that is clear; none that waits for a human.
 
-    def _of_one_thread(self) -> list[Talk]:
-        """The calls under way that wait for nobody, if it is clear whose they are.
-
-        The protocol does not say in which call a server speaks.
+        Over HTTP its request may be known; else all calls under way must be of one thread.
         """
-        talks = [talk for talk in self._now if not talk.form.done()]
-        return talks if len({talk.call.thread for talk in talks}) == 1 else []
+        talks = [t for t in self._now if not t.form.done() and request in (None, t.number)]
+        return talks[0] if len({talk.call.thread for talk in talks}) == 1 else None
+
+
+Parked = dict[str, tuple[Talks, Talk]]
+"""The calls of all sessions that wait for a human's answer to their server, by their keys."""
