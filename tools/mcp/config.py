@@ -83,24 +83,24 @@ class ServerConfig(BaseModel):
 
     name: str
     command: _Text = ""
-    args: tuple[_Text, ...] = Field((), repr=False)
+    args: tuple[_Text, ...] = Field(default=(), repr=False)
     env: dict[str, _Text] = {}
     cwd: Annotated[_Text, AfterValidator(os.path.expanduser)] | None = None
-    url: _Text = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
+    url: _Text = Field(default="", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
     transport: Annotated[Literal["stdio", "http", "sse"], BeforeValidator(_transport)] = Field(
         default_factory=lambda known: "http" if known.get("url") else "stdio",
         validation_alias=AliasChoices("type", "transport"),
     )
-    headers: dict[str, _Text] = Field({}, repr=False)
-    user_headers: Headers | None = Field(None, repr=False)
+    headers: dict[str, _Text] = Field(default={}, repr=False)
+    user_headers: Headers | None = Field(default=None, repr=False)
     timeout: _Seconds | None = None
     # A first `npx` or `uvx` downloads its server; then it shakes hands and lists its tools.
-    startup_timeout: _Seconds = Field(60.0, alias="startupTimeout")
+    startup_timeout: _Seconds = Field(default=60.0, validation_alias="startupTimeout")
     auto_approve: Annotated[frozenset[str], BeforeValidator(_approved)] = Field(
-        frozenset(), validation_alias=AliasChoices("autoApprove", "alwaysAllow")
+        default=frozenset(), validation_alias=AliasChoices("autoApprove", "alwaysAllow")
     )
     problem: str = ""
-    secrets: tuple[str, ...] = Field((), repr=False)
+    secrets: tuple[str, ...] = Field(default=(), repr=False)
 
     @property
     def per_user(self) -> bool:
