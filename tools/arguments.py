@@ -1,14 +1,14 @@
 """The arguments of a call, checked against the tool's schema before anything runs."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
 from ..state.canonical import DEEPEST, storable_json
 from ..state.told import say
-from .schemas import Schema
+from .schemas import Schema, allowed
 
 _SHOWN_SCHEMA: Final = 1_500
 _SHOWN_PROBLEM: Final = 300
@@ -60,37 +60,34 @@ def unsafe_part(args: object) -> str:
     return ""
 
 
-def fit(value: Any, schema: object) -> Any:
-    """The value with JSON read where it is spelled in a string, and without optional nulls."""
-    if not isinstance(schema, Mapping):
-        return value
-    kinds = _kinds(schema)
-    if isinstance(value, str) and kinds and "string" not in kinds and "enum" not in schema:
+def fit(value: Any, schema: object, *, told: bool = False) -> Any:
+    """The value with JSON read where it is spelled in a string, and without optional nulls.
+
+    With `told` in the one spelling that all ways to write it come to: 3 for 3.0, defaults told.
+    """
+    rules = schema if isinstance(schema, dict) else {}
+    kinds = allowed(rules)
+    if isinstance(value, str) and kinds and "string" not in kinds and "enum" not in rules:
         value = _read(value, kinds)
     if isinstance(value, dict):
-        return _fit_object(value, schema)
+        return _fit_object(value, rules, told=told)
     if isinstance(value, list):
-        return [fit(item, schema.get("items")) for item in value]
-    return value
+        return [fit(item, rules.get("items"), told=told) for item in value]
+    return int(value) if told and isinstance(value, float) and value.is_integer() else value
 
 
-def _fit_object(value: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+def _fit_object(value: dict[str, Any], schema: Schema, *, told: bool) -> dict[str, Any]:
     properties, required = schema.get("properties", {}), schema.get("required", ())
-    return {
-        name: fit(item, properties.get(name))
+    given = {
+        name: item
         for name, item in value.items()
         if item is not None
         or name in required
         or _Validator(properties.get(name, {})).is_valid(None)
     }
-
-
-def _kinds(schema: Mapping[str, Any]) -> set[str]:
-    """The types a schema allows; empty where it does not say."""
-    if "anyOf" not in schema:
-        return {schema["type"]} if "type" in schema else set()
-    branches = [_kinds(branch) for branch in schema["anyOf"]]
-    return set.union(*branches) if all(branches) else set()
+    if told:
+        given = {n: f["default"] for n, f in properties.items() if "default" in f} | given
+    return {name: fit(item, properties.get(name), told=told) for name, item in given.items()}
 
 
 def _read(text: str, kinds: set[str]) -> Any:

@@ -2,7 +2,6 @@
 
 import difflib
 import hashlib
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from ..state.roles import ROLES
 from .arguments import fit
 from .mcp.config import ServerConfig
 from .mcp.servers import Listing
-from .schemas import Schema, one_line, pointed, sanitise
+from .schemas import Schema, one_line, read_output, sanitise, unwrapped
 
 READ_RESULT: Final = "read_result"
 
@@ -66,9 +65,8 @@ class CatalogTool:
 
         Tool, server and arguments as the tool receives them, with its defaults filled in.
         """
-        return canonical(
-            [self.original, self.server, _spelled(fit(arguments, self.schema), self.schema)]
-        )
+        spelled = fit(arguments, self.schema, told=True)
+        return canonical([self.original, self.server, spelled])
 
     def spec(self) -> dict[str, Any]:
         """The tool in OpenAI's format."""
@@ -157,21 +155,6 @@ class Catalog:
         return found[:5] or list(self.tools)[:20]
 
 
-def _spelled(value: Any, schema: object) -> Any:
-    """A value in the one spelling that all ways to write it come to: 3 for 3.0, defaults told."""
-    if isinstance(value, dict):
-        fields = schema.get("properties") if isinstance(schema, Mapping) else None
-        known: Mapping[str, Any] = fields if isinstance(fields, Mapping) else {}
-        usual = {
-            n: f["default"] for n, f in known.items() if isinstance(f, Mapping) and "default" in f
-        }
-        return {name: _spelled(item, known.get(name)) for name, item in (usual | value).items()}
-    if isinstance(value, list):
-        items = schema.get("items") if isinstance(schema, Mapping) else None
-        return [_spelled(item, items) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def build_catalog(python: Sequence[CatalogTool], listings: Sequence[Listing]) -> Catalog:
     """Name all tools: those of the program keep theirs, servers with equal names get a prefix.
 
@@ -255,55 +238,6 @@ def _places(declared: object) -> list[Mapping[str, Any]]:
         return []
     nested = (_places(declared.get(key)) for key in ("annotations", "mcp", "tool"))
     return [declared, *chain.from_iterable(nested)]
-
-
-def read_output(declared: object) -> Schema | None:
-    """The schema a tool declares for its result; None for one that nobody could read."""
-    if not isinstance(declared, Mapping):
-        return None
-    try:
-        schema = json.loads(json.dumps(declared, allow_nan=False))
-    except (TypeError, ValueError, RecursionError):
-        return None
-    is_sound = isinstance(schema.get("properties", {}), dict) and _result_kinds(schema, schema)
-    return schema if schema and is_sound else None
-
-
-def unwrapped(schema: Schema | None) -> Schema | None:
-    """The schema of an MCP result without the wrapper that `results.normalise` takes off.
-
-    None where a result may come with it or without.
-    """
-    if schema is None or set(schema.get("properties", ())) != {"result"}:
-        return schema
-    inner = schema["properties"]["result"]
-    kinds = _result_kinds(inner, schema)
-    if kinds == {"object"}:
-        return schema
-    if "object" in kinds or not isinstance(inner, dict):
-        return None
-    named = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    return {**named, **inner}
-
-
-_EVERY_KIND: Final = frozenset({"object", "other"})
-_JSON_TYPES: Final = ("object", "array", "string", "integer", "number", "boolean", "null")
-_FOLLOWED: Final = 8
-
-
-def _result_kinds(schema: object, root: Schema, depth: int = 0) -> frozenset[str]:
-    """Whether a value may be an object, and whether something else; none for a broken schema."""
-    if not isinstance(schema, dict) or depth > _FOLLOWED:
-        return _EVERY_KIND
-    if isinstance(schema.get("$ref"), str):
-        return _result_kinds(pointed(root, schema["$ref"]), root, depth + 1)
-    if isinstance(branches := schema.get("anyOf", schema.get("oneOf")), list):
-        return frozenset().union(*(_result_kinds(branch, root, depth + 1) for branch in branches))
-    kinds = schema.get("type", [])
-    names = [kinds] if isinstance(kinds, str) else kinds
-    if not isinstance(names, list) or any(name not in _JSON_TYPES for name in names):
-        return frozenset()
-    return frozenset("object" if name == "object" else "other" for name in names) or _EVERY_KIND
 
 
 def _prefixed(tool: CatalogTool) -> str:

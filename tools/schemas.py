@@ -68,6 +68,40 @@ def sanitise(schema: object) -> Schema:
     return clean
 
 
+def allowed(schema: Schema) -> set[str]:
+    """The types a sanitised schema allows; empty where it does not say."""
+    if "anyOf" not in schema:
+        return {schema["type"]} if "type" in schema else set()
+    branches = [allowed(branch) for branch in schema["anyOf"]]
+    return set.union(*branches) if all(branches) else set()
+
+
+def read_output(declared: object) -> Schema | None:
+    """The schema a tool declares for its result; None for one that nobody could read."""
+    if not isinstance(declared, Mapping) or not _is_json(declared):
+        return None
+    schema: Schema = json.loads(json.dumps(declared))
+    is_sound = isinstance(schema.get("properties", {}), dict)
+    return schema if schema and is_sound and ("type" not in schema or _kinds(schema)) else None
+
+
+def unwrapped(schema: Schema | None) -> Schema | None:
+    """The schema of an MCP result without the wrapper that `results.normalise` takes off.
+
+    None where a result may come with it or without.
+    """
+    if schema is None or set(schema.get("properties", ())) != {"result"}:
+        return schema
+    inner = schema["properties"]["result"]
+    kinds = allowed(_Rewriter(schema).rewrite(inner, 0))
+    if kinds == {"object"}:
+        return schema
+    if not kinds or "object" in kinds:
+        return None
+    named = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    return {**named, **inner}
+
+
 def one_line(text: object, limit: int = MAX_DESCRIPTION) -> str:
     """A description as text of at most `limit` characters; the cut is marked."""
     words = text.strip() if isinstance(text, str) else ""
