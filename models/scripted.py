@@ -5,24 +5,12 @@ import json
 import re
 import threading
 import time
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterator,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isawaitable, iscoroutine
 from pathlib import Path
 from typing import Any, Final
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForLLMRun,
-    CallbackManagerForLLMRun,
-)
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCallChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
@@ -43,12 +31,15 @@ class ScriptExhausted(AssertionError):
     """The script has no turn left for a call that was made."""
 
 
+Said = AIMessage | str | dict[str, Any] | list[dict[str, Any]] | Exception
+
+
 @dataclass(frozen=True)
 class Slow:
     """A turn that takes its time: seconds, then the turn."""
 
     seconds: float
-    turn: "Turn"
+    turn: Said
 
 
 @dataclass(frozen=True)
@@ -60,11 +51,9 @@ class Asked:
     messages: list[BaseMessage]
     tools: list[str]
     schema: str | None
-    time: float
-    """Seconds of `time.monotonic()`."""
 
 
-Turn = AIMessage | str | dict[str, Any] | list[dict[str, Any]] | Exception | Slow
+Turn = Said | Slow
 Script = Callable[[list[BaseMessage], list[str]], Turn | Awaitable[Turn]]
 Turns = Sequence[Turn] | Script
 
@@ -87,15 +76,17 @@ class ScriptedModel(BaseChatModel):
         ScriptExhausted: On a call for which no turn is left; names the role.
     """
 
-    _turns: Turns | Mapping[str, Turns] = PrivateAttr()
-    _used: MutableMapping[str, int] = PrivateAttr(default_factory=dict)
+    _scripts: dict[str, Script | Iterator[Turn]] = PrivateAttr()
+    _by_role: bool = PrivateAttr()
     _asked: list[Asked] = PrivateAttr(default_factory=list)
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
     def __init__(self, turns: Turns | Mapping[str, Turns], **kwargs: Any) -> None:
         """Take the script; it is not changed, so one script may serve several models."""
         super().__init__(**kwargs)
-        self._turns = turns
+        self._by_role = isinstance(turns, Mapping)
+        scripts = turns if isinstance(turns, Mapping) else {"": turns}
+        self._scripts = {role: s if callable(s) else iter(s) for role, s in scripts.items()}
 
     @property
     def asked(self) -> list[Asked]:
@@ -148,93 +139,124 @@ class ScriptedModel(BaseChatModel):
         async for chunk in super().astream(input, config, **_with_role(config, kwargs)):
             yield chunk
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002 - langchain's signature
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - langchain's signature
-        **kwargs: Any,
-    ) -> ChatResult:
-        turn, seconds = self._next(messages, kwargs)
-        time.sleep(seconds)
+    def _generate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
+        return _result(self._said(messages, kwargs))
+
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
+        return _result(await self._answer(messages, kwargs))
+
+    def _stream(
+        self, messages: list[BaseMessage], *_: Any, **kwargs: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        yield from _pieces(self._said(messages, kwargs))
+
+    async def _astream(
+        self, messages: list[BaseMessage], *_: Any, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for chunk in _pieces(await self._answer(messages, kwargs)):
+            yield chunk
+
+    def _said(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
+        turn = self._next(messages, kwargs)
         if isawaitable(turn):
             if iscoroutine(turn):
                 turn.close()
             msg = "This script is async: call the model with ainvoke or astream."
             raise TypeError(msg)
-        return ChatResult(generations=[ChatGeneration(message=_message(turn, messages))])
-
-    async def _agenerate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002 - langchain's signature
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,  # noqa: ARG002 - langchain's signature
-        **kwargs: Any,
-    ) -> ChatResult:
-        message = await self._answer(messages, kwargs)
-        return ChatResult(generations=[ChatGeneration(message=message)])
-
-    def _stream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> Iterator[ChatGenerationChunk]:
-        result = self._generate(messages, stop, **kwargs)
-        for chunk in _pieces(result.generations[0].message):
-            if run_manager:
-                run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
-
-    async def _astream(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002 - langchain's signature
-        run_manager: AsyncCallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in _pieces(await self._answer(messages, kwargs)):
-            if run_manager:
-                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-            yield chunk
-
-    async def _answer(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
-        turn, seconds = self._next(messages, kwargs)
-        if isawaitable(turn):
-            turn = await turn
-        turn, more = _unhurried(turn)
-        await asyncio.sleep(seconds + more)
+        turn, seconds = (turn.turn, turn.seconds) if isinstance(turn, Slow) else (turn, 0.0)
+        time.sleep(seconds)
         return _message(turn, messages)
 
-    def _next(
-        self, messages: list[BaseMessage], kwargs: dict[str, Any]
-    ) -> tuple[Turn | Awaitable[Turn], float]:
-        asked = _asked(messages, kwargs)
+    async def _answer(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
+        turn = self._next(messages, kwargs)
+        if isawaitable(turn):
+            turn = await turn
+        turn, seconds = (turn.turn, turn.seconds) if isinstance(turn, Slow) else (turn, 0.0)
+        await asyncio.sleep(seconds)
+        return _message(turn, messages)
+
+    def _next(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> Turn | Awaitable[Turn]:
+        wanted = kwargs.get("response_format") or {}
+        asked = Asked(
+            role=str(kwargs.get(ROLE_METADATA, "")),
+            messages=list(messages),
+            tools=[tool["function"]["name"] for tool in kwargs.get("tools") or []],
+            schema=wanted.get("json_schema", {}).get("name"),
+        )
         with self._lock:
             self._asked.append(asked)
-            turns = self._script(asked.role)
-            if not callable(turns):
-                key = asked.role if isinstance(self._turns, Mapping) else ""
-                place = self._used.get(key, 0)
-                self._used[key] = place + 1
-        if callable(turns):
-            offered = [*asked.tools, *([asked.schema] if asked.schema else [])]
-            turn = turns(messages, offered)
-        elif place < len(turns):
-            turn = turns[place]
-        else:
-            raise ScriptExhausted(_exhausted(asked, len(turns)))
-        return (turn, 0.0) if isawaitable(turn) else _unhurried(turn)
+            script = self._scripts.get(asked.role if self._by_role else "", iter(()))
+            turn = None if callable(script) else next(script, None)
+        if callable(script):
+            return script(messages, [*asked.tools, *([asked.schema] if asked.schema else [])])
+        if turn is None:
+            raise ScriptExhausted(self._exhausted(asked))
+        return turn
 
-    def _script(self, role: str) -> Turns:
-        if not isinstance(self._turns, Mapping):
-            return self._turns
-        if role not in self._turns:
-            whom = repr(role) if role else "a call that tells no role in its metadata"
-            msg = f"The script has turns for {sorted(self._turns)}, none for {whom}."
-            raise ScriptExhausted(msg)
-        return self._turns[role]
+    def _exhausted(self, asked: Asked) -> str:
+        whom = f"the role {asked.role!r}" if asked.role else "a call that tells no role"
+        whose = f" for {sorted(self._scripts)}" if self._by_role else ""
+        last = asked.messages[-1].text[:200] if asked.messages else ""
+        return f"The script{whose} has no turn left for {whom}; it was asked: {last!r}"
+
+
+def _with_role(config: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    metadata = ensure_config(config).get("metadata", {})
+    return {ROLE_METADATA: metadata.get(ROLE_METADATA, ""), **kwargs}
+
+
+def _message(turn: Any, messages: list[BaseMessage]) -> AIMessage:
+    if isinstance(turn, Exception):
+        raise turn
+    if isinstance(turn, AIMessage):
+        message = turn.model_copy()
+    elif isinstance(turn, list):
+        calls: list[Any] = [
+            {"id": f"call_{n}", "args": {}, "type": "tool_call"} | call
+            for n, call in enumerate(turn)
+        ]
+        message = AIMessage("", tool_calls=calls)
+    else:
+        message = AIMessage(turn if isinstance(turn, str) else json.dumps(turn))
+    if not message.usage_metadata:
+        asked, answered = tokens_of(messages, message)
+        message.usage_metadata = {
+            "input_tokens": asked,
+            "output_tokens": answered,
+            "total_tokens": asked + answered,
+        }
+    return message
+
+
+def _result(message: AIMessage) -> ChatResult:
+    return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _pieces(message: AIMessage) -> Iterator[ChatGenerationChunk]:
+    """The message as chunks that add up to it: words, pieces of arguments, then the rest."""
+    rest = AIMessageChunk(
+        content="" if isinstance(message.content, str) else message.content,
+        additional_kwargs=message.additional_kwargs,
+        response_metadata=message.response_metadata,
+        usage_metadata=message.usage_metadata,
+        chunk_position="last",
+    )
+    words = _WORD.findall(message.content) if isinstance(message.content, str) else []
+    chunks = [AIMessageChunk(content=word) for word in words]
+    chunks += [AIMessageChunk(content="", tool_call_chunks=[p]) for p in _call_pieces(message)]
+    for chunk in [*chunks, rest]:
+        chunk.id = message.id
+        yield ChatGenerationChunk(message=chunk)
+
+
+def _call_pieces(message: AIMessage) -> Iterator[ToolCallChunk]:
+    calls = [(c["name"], json.dumps(c["args"]), c["id"]) for c in message.tool_calls]
+    calls += [(c["name"] or "", c["args"] or "", c["id"]) for c in message.invalid_tool_calls]
+    for index, (name, arguments, call_id) in enumerate(calls):
+        yield ToolCallChunk(name=name, args="", id=call_id, index=index, type="tool_call_chunk")
+        for start in range(0, len(arguments), _ARGUMENTS_PIECE):
+            piece = arguments[start : start + _ARGUMENTS_PIECE]
+            yield ToolCallChunk(name=None, args=piece, id=None, index=index, type="tool_call_chunk")
 
 
 def read_script(path: str) -> ScriptedModel:
@@ -262,114 +284,32 @@ def read_script(path: str) -> ScriptedModel:
     raise SettingsError(msg)
 
 
-def _script_of(found: object) -> dict[str, Turns]:
+def _script_of(found: object) -> dict[str, list[Turn]]:
     if not isinstance(found, dict):
         msg = "it is no JSON object of role to turns"
         raise TypeError(msg)
-    return {role: _turns_of(role, turns) for role, turns in found.items()}
+    for role, turns in found.items():
+        if role not in ROLES or not isinstance(turns, list):
+            msg = f"{role!r} is no role with a list of turns; the roles are {', '.join(ROLES)}"
+            raise TypeError(msg)
+    return {
+        role: [_turn_of(turn, f"turn {n} of {role!r}") for n, turn in enumerate(turns, start=1)]
+        for role, turns in found.items()
+    }
 
 
-def _turns_of(role: str, turns: object) -> list[Turn]:
-    if role not in ROLES:
-        msg = f"there is no role {role!r}; the roles are {', '.join(ROLES)}"
-        raise ValueError(msg)
-    if not isinstance(turns, list):
-        msg = f"what {role!r} says is no list of turns"
-        raise TypeError(msg)
-    return [_turn_of(turn, f"turn {n} of {role!r}") for n, turn in enumerate(turns, start=1)]
-
-
-def _turn_of(turn: Any, where: str) -> Turn:
+def _turn_of(turn: Any, where: str) -> Any:
     """A turn as JSON spells it."""
     if isinstance(turn, dict) and turn.keys() == {"error"}:
         return RuntimeError(str(turn["error"]))
     if isinstance(turn, dict) and turn.keys() == {"seconds", "turn"}:
         return Slow(max(0.0, float(turn["seconds"])), _turn_of(turn["turn"], where))
-    if isinstance(turn, list) and not all(isinstance(c, dict) and c.get("name") for c in turn):
-        msg = f'{where} is a list, but not of tool calls such as {{"name": "add", "args": {{}}}}'
-        raise TypeError(msg)
-    if not isinstance(turn, str | dict | list):
-        msg = f"{where} is neither a text nor an object nor a list of tool calls"
-        raise TypeError(msg)
-    return turn
-
-
-def _with_role(config: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    metadata = ensure_config(config).get("metadata", {})
-    return {ROLE_METADATA: metadata.get(ROLE_METADATA, ""), **kwargs}
-
-
-def _asked(messages: list[BaseMessage], kwargs: dict[str, Any]) -> Asked:
-    wanted = kwargs.get("response_format") or {}
-    return Asked(
-        role=str(kwargs.get(ROLE_METADATA, "")),
-        messages=list(messages),
-        tools=[tool["function"]["name"] for tool in kwargs.get("tools") or []],
-        schema=wanted.get("json_schema", {}).get("name"),
-        time=time.monotonic(),
+    if isinstance(turn, str | dict):
+        return turn
+    if isinstance(turn, list) and all(isinstance(c, dict) and c.get("name") for c in turn):
+        return turn
+    msg = (
+        f"{where} is neither a text nor an object nor a list of tool calls such as "
+        '{"name": "add", "args": {}}'
     )
-
-
-def _exhausted(asked: Asked, turns: int) -> str:
-    last = asked.messages[-1].text[:200] if asked.messages else ""
-    who = f"the role {asked.role!r}" if asked.role else "this call"
-    return f"The script has {turns} turns, none is left for {who}; it was asked: {last!r}"
-
-
-def _unhurried(turn: Any) -> tuple[Turn, float]:
-    seconds = 0.0
-    while isinstance(turn, Slow):
-        turn, seconds = turn.turn, seconds + turn.seconds
-    return turn, seconds
-
-
-def _message(turn: Any, messages: list[BaseMessage]) -> AIMessage:
-    if isinstance(turn, Exception):
-        raise turn
-    if isinstance(turn, AIMessage):
-        message = turn.model_copy()
-    elif isinstance(turn, list):
-        message = AIMessage("", tool_calls=[_call(n, call) for n, call in enumerate(turn)])
-    else:
-        message = AIMessage(turn if isinstance(turn, str) else json.dumps(turn))
-    if not message.usage_metadata:
-        asked, answered = tokens_of(messages, message)
-        message.usage_metadata = {
-            "input_tokens": asked,
-            "output_tokens": answered,
-            "total_tokens": asked + answered,
-        }
-    return message
-
-
-def _call(number: int, call: dict[str, Any]) -> Any:
-    return {"id": f"call_{number}", "args": {}, "type": "tool_call"} | call
-
-
-def _pieces(message: BaseMessage) -> Iterator[ChatGenerationChunk]:
-    """The message as chunks that add up to it: words, pieces of arguments, then the rest."""
-    if not isinstance(message, AIMessage):
-        return
-    rest = AIMessageChunk(
-        content="" if isinstance(message.content, str) else message.content,
-        additional_kwargs=message.additional_kwargs,
-        response_metadata=message.response_metadata,
-        usage_metadata=message.usage_metadata,
-        chunk_position="last",
-    )
-    words = _WORD.findall(message.content) if isinstance(message.content, str) else []
-    chunks = [AIMessageChunk(content=word) for word in words]
-    chunks += [AIMessageChunk(content="", tool_call_chunks=[p]) for p in _call_pieces(message)]
-    for chunk in [*chunks, rest]:
-        chunk.id = message.id
-        yield ChatGenerationChunk(message=chunk)
-
-
-def _call_pieces(message: AIMessage) -> Iterator[ToolCallChunk]:
-    calls = [(c["name"], json.dumps(c["args"]), c["id"]) for c in message.tool_calls]
-    calls += [(c["name"] or "", c["args"] or "", c["id"]) for c in message.invalid_tool_calls]
-    for index, (name, arguments, call_id) in enumerate(calls):
-        yield ToolCallChunk(name=name, args="", id=call_id, index=index, type="tool_call_chunk")
-        for start in range(0, len(arguments), _ARGUMENTS_PIECE):
-            piece = arguments[start : start + _ARGUMENTS_PIECE]
-            yield ToolCallChunk(name=None, args=piece, id=None, index=index, type="tool_call_chunk")
+    raise TypeError(msg)

@@ -1,7 +1,6 @@
 import asyncio
 import json
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ def test_turns_are_replayed_in_order_in_all_their_forms() -> None:
             {"summary": "x"},
             [{"name": "add", "args": {"a": 1}}, {"name": "add", "id": "mine"}],
             AIMessage("own", response_metadata={"finish_reason": "length"}),
-            Slow(0.01, Slow(0.01, "late")),
+            Slow(0.01, "late"),
             ConnectionError("down"),
         ]
     )
@@ -56,11 +55,14 @@ def test_roles_have_scripts_of_their_own() -> None:
     assert model.invoke(GO, as_("planner")).text == "plan"
     assert model.invoke(GO, as_("executor")).text == "two"
     assert [asked.role for asked in model.asked] == ["executor", "planner", "executor"]
-    with pytest.raises(ScriptExhausted, match="has 1 turns, none is left for the role 'planner'"):
+    with pytest.raises(ScriptExhausted, match="no turn left for the role 'planner'"):
         model.invoke(GO, as_("planner"))
-    with pytest.raises(ScriptExhausted, match="none for 'verifier'"):
+    with pytest.raises(
+        ScriptExhausted,
+        match="no turn left for the role 'verifier'",
+    ):
         model.invoke(GO, as_("verifier"))
-    with pytest.raises(ScriptExhausted, match="none for a call that tells no role"):
+    with pytest.raises(ScriptExhausted, match="no turn left for a call that tells no role"):
         model.invoke(GO)
 
 
@@ -98,16 +100,14 @@ async def test_a_function_sees_messages_and_what_is_offered() -> None:
         model.invoke("hi")
 
 
-def test_it_records_tools_schema_and_time() -> None:
+def test_it_records_tools_and_schema() -> None:
     model = ScriptedModel(["x", '{"a": 1}'])
-    before = time.monotonic()
     model.bind_tools([ADD]).invoke("hi")
     wrapped = model.with_structured_output({"title": "Thing", "type": "object"}, include_raw=True)
     assert wrapped.invoke("hi")["parsed"] == {"a": 1}
     first, second = model.asked
     assert (first.tools, first.schema) == (["add"], None)
     assert (second.tools, second.schema) == ([], "Thing")
-    assert before <= first.time <= second.time
 
 
 @pytest.mark.parametrize(
@@ -193,10 +193,13 @@ def test_a_file_is_played_in_all_forms_of_turns() -> None:
         (None, "No such file"),
         ("{not json", "line 1 column 2"),
         ("[1]", "no JSON object of role to turns"),
-        ('{"cook": []}', "there is no role 'cook'; the roles are planner"),
-        ('{"planner": "x"}', "'planner' says is no list"),
+        ('{"cook": []}', "'cook' is no role with a list of turns; the roles are planner"),
+        ('{"planner": "x"}', "'planner' is no role with a list"),
         ('{"planner": ["x", 3]}', "turn 2 of 'planner' is neither"),
-        ('{"planner": [[1]]}', "turn 1 of 'planner' is a list, but not of tool calls"),
+        (
+            '{"planner": [[1]]}',
+            "turn 1 of 'planner' is neither a text nor",
+        ),
         ('{"planner": [{"seconds": "x", "turn": "y"}]}', "could not convert"),
         ("[" * 100_000, "nested too deeply"),
     ],
