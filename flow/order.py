@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..state.canonical import hash_of
-from ..state.flow import FlowStep
-from ..state.flow_contracts import ExecutionPlan, PlanStep
+from ..state.flow import ExecutionPlan, FlowStep, PlanStep
 from ..state.plan import new_task
 from .references import GLOBAL, MissingValue, Reference, references_in, resolve
 

@@ -10,7 +10,7 @@ its first `}}` that is not inside quotes.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -19,16 +19,8 @@ from ..state.told import LANGUAGE, say
 
 GLOBAL: Final = "global"
 """The root by which references read the plan's variables."""
-
-_INDEX: Final = re.compile(r"-?[0-9]{1,9}")
-# Paths that mean the result itself: on an object without such a key, and on anything else.
-_ALL_OF_OBJECT: Final = frozenset({("output",), ("result",)})
-_ALL_OF_OTHER: Final = _ALL_OF_OBJECT | {("text",), ("content",)}
-_NAMES_SHOWN: Final = 20
-_MANY: Final = 2
-_LONGEST: Final = 10_000_000
-
 OPEN: Final = "{{"
+
 _CLOSE: Final = "}}"
 # Neither pattern can read the same text in two ways: they are linear on any text.
 _ROOT: Final = re.compile(r"\s*([^\s.\[\]{}][^.\[\]{}]*)")
@@ -39,6 +31,13 @@ _PART: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_INDEX: Final = re.compile(r"-?[0-9]{1,9}")
+# Paths that mean the result itself: on an object without such a key, and on anything else.
+_ALL_OF_OBJECT: Final = frozenset({("output",), ("result",)})
+_ALL_OF_OTHER: Final = _ALL_OF_OBJECT | {("text",), ("content",)}
+_NAMES_SHOWN: Final = 20
+_MANY: Final = 2
+_LONGEST: Final = 10_000_000
 _SHORT: Final = 1_000  # characters; longer texts are not remembered
 
 
@@ -56,6 +55,10 @@ class Reference(NamedTuple):
     path: tuple[str | int, ...]
     text: str
 
+    def __str__(self) -> str:
+        """The reference in braces, for a message."""
+        return f"{{{{{shortened(self.text)}}}}}"
+
 
 class Flaw(NamedTuple):
     """Braces that are no reference, and why in one sentence."""
@@ -68,6 +71,13 @@ class Piece(NamedTuple):
 
     raw: str
     means: Reference | Flaw | str
+
+
+class MissingValue(Exception):
+    """A reference to what is not there: which one, where, and what is there instead."""
+
+
+# Reading.
 
 
 def pieces(text: str) -> Sequence[Piece]:
@@ -88,8 +98,7 @@ def _all_pieces(text: str) -> Iterator[Piece]:
     done = 0
     while (start := text.find(OPEN, done)) >= 0:
         escaped = text[done:start].endswith("\\")
-        before = text[done : start - escaped]
-        if before:
+        if before := text[done : start - escaped]:
             yield Piece(before, before)
         if escaped:
             done = start + len(OPEN)
@@ -113,16 +122,13 @@ def _read(text: str, start: int) -> tuple[Reference | Flaw, int]:
         found = _PART.match(text, at)
         if not found:
             return _flaw(text, start, at, _why(text, at))
-        path.append(_part(found))
+        if found["index"]:
+            path.append(int(found["index"]))
+        else:
+            path.append(found["name"].rstrip() if found["name"] else found[found.lastgroup or 0])
         at = found.end()
     inside = text[start + len(OPEN) : at].strip()
     return Reference(root[1].rstrip(), tuple(path), inside), at + len(_CLOSE)
-
-
-def _part(found: re.Match[str]) -> str | int:
-    if found["name"] is not None:
-        return found["name"].rstrip()
-    return int(found["index"]) if found["index"] else found[found.lastgroup or 0]
 
 
 def _why(text: str, at: int) -> str:
@@ -146,17 +152,13 @@ def _flaw(text: str, start: int, at: int, why: str) -> tuple[Flaw, int]:
     return Flaw(say("no_reference", text=repr(shown), why=why, open=OPEN)), end
 
 
-# What a plan does with them.
-
-
-class MissingValue(Exception):
-    """A reference to what is not there: which one, where, and what is there instead."""
+# Walking over the texts of a plan; keys of objects are no place for references.
 
 
 def references_in(value: Any) -> list[Reference]:
     """All references in the texts of a JSON value, in order, repeated ones too.
 
-    Keys of objects are no place for them. What is malformed is left out: `malformed_in` names it.
+    What is malformed is left out: `malformed_in` names it.
     """
     return [p.means for p in _pieces_in(value) if isinstance(p.means, Reference)]
 
@@ -167,10 +169,43 @@ def malformed_in(value: Any) -> list[str]:
     return list(dict.fromkeys(told))
 
 
+def _pieces_in(value: Any) -> Iterator[Piece]:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            if OPEN in item:
+                yield from pieces(item)
+        elif isinstance(item, dict | list):
+            waiting.extend(reversed(item.values() if isinstance(item, dict) else item))
+
+
+def mapped(value: Any, change: Callable[[str], Any]) -> Any:
+    """A copy of a JSON value in which each text is changed, keys excepted."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: mapped(item, change) for key, item in value.items()}
+    return [mapped(item, change) for item in value] if isinstance(value, list) else value
+
+
 def is_whole(text: str) -> bool:
     """Whether the text is exactly one reference: it then stands for a value of any type."""
     found = pieces(text)
     return len(found) == 1 and isinstance(found[0].means, Reference)
+
+
+def renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """A copy of the value with references to other steps, old id to new; all else byte for byte."""
+
+    def of_piece(piece: Piece) -> str:
+        root = piece.means.root if isinstance(piece.means, Reference) else GLOBAL
+        return piece.raw if root == GLOBAL else piece.raw.replace(root, names.get(root, root), 1)
+
+    return mapped(value, lambda text: "".join(map(of_piece, pieces(text))))
+
+
+# What references stand for.
 
 
 def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
@@ -191,96 +226,52 @@ def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]
             is ever put in its place. Also where a few references would become more than can be
             sent: what each step takes twice doubles from step to step.
     """
-    _refuse_flood(references_in(value), results, variables)
-    return mapped(value, lambda text: _resolved(text, results, variables))
+
+    def of_text(text: str) -> Any:
+        if OPEN not in text:
+            return text
+        values = [_meaning(piece.means, results, variables) for piece in pieces(text)]
+        return mapped(values[0], str) if is_whole(text) else "".join(map(_as_text, values))
+
+    references = references_in(value)
+    if len(references) >= _MANY:  # one adds nothing
+        times = Counter(references)
+        size = sum(n * len(_as_text(meaning_of(r, results, variables))) for r, n in times.items())
+        if size > _LONGEST:
+            limit = f"{_LONGEST:,}"
+            raise MissingValue(say("too_many_characters", count=f"{size:,}", limit=limit))
+    return mapped(value, of_text)
 
 
-def renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """A copy of the value with references to other steps, old id to new; all else byte for byte."""
-    return mapped(value, lambda text: "".join(_renamed(p, names) for p in pieces(text)))
-
-
-def mapped(value: Any, change: Callable[[str], Any]) -> Any:
-    """A copy of a JSON value in which each text is changed, keys excepted."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: mapped(item, change) for key, item in value.items()}
-    return [mapped(item, change) for item in value] if isinstance(value, list) else value
-
-
-def _pieces_in(value: Any) -> Iterator[Piece]:
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            if OPEN in item:
-                yield from pieces(item)
-        elif isinstance(item, dict | list):
-            waiting.extend(reversed(item.values() if isinstance(item, dict) else item))
-
-
-def _renamed(piece: Piece, names: Mapping[str, str]) -> str:
-    if not isinstance(piece.means, Reference) or piece.means.root == GLOBAL:
-        return piece.raw
-    root = piece.means.root
-    return piece.raw.replace(root, names.get(root, root), 1)
-
-
-def _refuse_flood(
-    references: Sequence[Reference], results: Mapping[str, Any], variables: Mapping[str, Any]
-) -> None:
-    """Raise before more is put together than a machine can hold; one reference adds nothing."""
-    if len(references) < _MANY:
-        return
-    times = Counter(references)
-    size = sum(n * _length(_meaning_of(r, results, variables)) for r, n in times.items())
-    if size > _LONGEST:
-        limit = f"{_LONGEST:,}"
-        raise MissingValue(say("too_many_characters", count=f"{size:,}", limit=limit))
-
-
-def _length(value: Any) -> int:
-    return len(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-def _resolved(text: str, results: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
-    if OPEN not in text:
-        return text
-    found = pieces(text)
-    values = [_meaning(piece, results, variables) for piece in found]
-    if len(found) == 1 and isinstance(found[0].means, Reference):
-        return mapped(values[0], str)
-    return "".join(v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values)
-
-
-def _meaning(piece: Piece, results: Mapping[str, Any], variables: Mapping[str, Any]) -> Any:
-    if isinstance(piece.means, str):
-        return piece.means
-    if isinstance(piece.means, Flaw):
-        raise MissingValue(piece.means.why)
-    return _meaning_of(piece.means, results, variables)
-
-
-def _meaning_of(
+def meaning_of(
     reference: Reference, results: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> Any:
-    if reference.root == GLOBAL:
+    """What one reference stands for, as it is there; see `resolve`."""
+    root, path, _ = reference
+    if root == GLOBAL:
         return _followed(reference, dict(variables))
-    return _of_step(reference, results)
-
-
-def _of_step(reference: Reference, results: Mapping[str, Any]) -> Any:
-    if reference.root not in results:
-        raise MissingValue(_no_result(reference, results))
-    result = results[reference.root]
-    return result if _means_all(result, reference.path) else _followed(reference, result)
-
-
-def _means_all(result: Any, path: tuple[str | int, ...]) -> bool:
+    if root not in results:
+        kind = "no_result_of_step" if results else "no_result_yet"
+        step = repr(shortened(root))
+        raise MissingValue(say(kind, reference=reference, step=step, known=listed(results)))
+    result = results[root]
     if isinstance(result, dict):
-        return path in _ALL_OF_OBJECT and path[0] not in result
-    return path in _ALL_OF_OTHER
+        means_all = path in _ALL_OF_OBJECT and path[0] not in result
+    else:
+        means_all = path in _ALL_OF_OTHER
+    return result if means_all else _followed(reference, result)
+
+
+def _meaning(
+    means: Reference | Flaw | str, results: Mapping[str, Any], variables: Mapping[str, Any]
+) -> Any:
+    if isinstance(means, Flaw):
+        raise MissingValue(means.why)
+    return meaning_of(means, results, variables) if isinstance(means, Reference) else means
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _followed(reference: Reference, value: Any) -> Any:
@@ -302,11 +293,6 @@ def _key(value: Any, part: str | int) -> str | int | None:
     return int(part) if -len(value) <= int(part) < len(value) else None
 
 
-def _no_result(reference: Reference, results: Mapping[str, Any]) -> str:
-    kind, step = "no_result_of_step" if results else "no_result_yet", shortened(reference.root)
-    return say(kind, reference=_braced(reference), step=repr(step), known=_named(results))
-
-
 def _no_entry(reference: Reference, place: int, value: Any) -> str:
     root, path, _ = reference
     step = repr(shortened(root))
@@ -315,14 +301,13 @@ def _no_entry(reference: Reference, place: int, value: Any) -> str:
     where = say("part_of", part=shortened(way), whole=whole) if way else whole
     part = path[place]
     name = f"[{part}]" if isinstance(part, int) else repr(shortened(part))
-    kind = _kind(value)
-    return say("no_entry", reference=_braced(reference), entry=name, where=where, kind=kind)
+    return say("no_entry", reference=reference, entry=name, where=where, kind=_kind(value))
 
 
 def _kind(value: Any) -> str:
     """What a value is, in words: its keys, its length, its type."""
     if isinstance(value, dict):
-        return say("kind_object", keys=_named(value)) if value else say("kind_empty_object")
+        return say("kind_object", keys=listed(value)) if value else say("kind_empty_object")
     if isinstance(value, list):
         return say("kind_list", count=len(value)) if value else say("kind_empty_list")
     if isinstance(value, str):
@@ -330,12 +315,9 @@ def _kind(value: Any) -> str:
     return say("kind_value", value=json.dumps(value))
 
 
-def _named(names: Mapping[str, Any]) -> str:
-    shown = [repr(shortened(str(name))) for name in list(names)[:_NAMES_SHOWN]]
-    more = len(names) - len(shown)
-    listed = ", ".join(shown)
-    return say("listed_and_more", listed=listed, count=more) if more else listed
-
-
-def _braced(reference: Reference) -> str:
-    return f"{{{{{shortened(reference.text)}}}}}"
+def listed(names: Iterable[object]) -> str:
+    """The first names for a message, and how many more there are."""
+    given = list(names)
+    shown = ", ".join(repr(shortened(str(name))) for name in given[:_NAMES_SHOWN])
+    more = len(given) - _NAMES_SHOWN
+    return say("listed_and_more", listed=shown, count=more) if more > 0 else shown

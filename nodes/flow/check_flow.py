@@ -7,8 +7,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...state.context import Context
-from ...state.flow import Draft, FlowState, FlowUpdate, failed_steps
-from ...state.flow_contracts import ExecutionPlan
+from ...state.flow import Draft, ExecutionPlan, FlowState, FlowUpdate, failed_steps
 from ...state.loop import changes
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope, scope_of

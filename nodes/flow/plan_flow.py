@@ -7,13 +7,12 @@ from typing import Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from ...flow.capabilities import capabilities
+from ...flow.signatures import capabilities
 from ...models.ask import Answer, ask
 from ...models.reading import Reading, read_answer
 from ...state.canonical import storable, storable_json
 from ...state.context import Context
-from ...state.flow import Draft, FlowState, FlowUpdate
-from ...state.flow_contracts import ExecutionPlan
+from ...state.flow import Draft, ExecutionPlan, FlowState, FlowUpdate
 from ...state.loop import changes
 from ...state.told import say
 from ...tools.catalog import Catalog

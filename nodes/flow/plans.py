@@ -11,8 +11,7 @@ from ...flow.order import fingerprint, steps_of
 from ...state.calls import rounds_named
 from ...state.canonical import beginning_of, canonical, hash_of, shortened, storable_json
 from ...state.context import Context
-from ...state.flow import FlowState, FlowStep, FlowUpdate, step_of
-from ...state.flow_contracts import ExecutionPlan, PlanStep
+from ...state.flow import ExecutionPlan, FlowState, FlowStep, FlowUpdate, PlanStep, step_of
 from ...state.told import say
 from ...tools.catalog import Catalog
 

@@ -9,8 +9,15 @@ from langgraph.runtime import Runtime
 from ...models.ask import Answer, ask
 from ...state.canonical import hash_of
 from ...state.context import Context
-from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, failed_steps
-from ...state.flow_contracts import RecoveryDecision, Strategy
+from ...state.flow import (
+    Cause,
+    FlowState,
+    FlowStep,
+    FlowUpdate,
+    RecoveryDecision,
+    Strategy,
+    failed_steps,
+)
 from ...state.loop import changes
 from ...state.outcome import Reason
 from ...state.told import say

@@ -12,8 +12,7 @@ from ...flow.carry import difference
 from ...models.reading import read_object
 from ...state.canonical import shortened
 from ...state.context import Context
-from ...state.flow import FlowState, FlowStep, FlowUpdate, step_of
-from ...state.flow_contracts import ExecutionPlan
+from ...state.flow import ExecutionPlan, FlowState, FlowStep, FlowUpdate, step_of
 from ...state.loop import changes
 from ...state.questions import Answer, question
 from ...state.told import say

@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from loopwright import Context, build_prompt_flow
 from loopwright.flow.order import in_plan_order, steps_of
-from loopwright.state.flow_contracts import ExecutionPlan
+from loopwright.state.flow import ExecutionPlan
 from support.flows import THREAD, decide, declared, flow, planning, said, step, steps_by_id
 
 ANSWERS = [["approve"], ["approve", "approve", "approve", "respond: said", "reject"]]

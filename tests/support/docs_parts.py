@@ -9,7 +9,7 @@ from loopwright import Context, build_plan_execute_verify, build_prompt_flow, bu
 from loopwright.flow.order import steps_of
 from loopwright.graphs.task_execution import task_builder
 from loopwright.nodes.parts import Parts
-from loopwright.state.flow_contracts import ExecutionPlan
+from loopwright.state.flow import ExecutionPlan
 from support.flow_examples import module
 
 _PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)

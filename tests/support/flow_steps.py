@@ -6,8 +6,7 @@ from typing import Any, cast
 from hypothesis import strategies as st
 
 from loopwright.flow.order import steps_of
-from loopwright.state.flow import FlowStep
-from loopwright.state.flow_contracts import ExecutionPlan
+from loopwright.state.flow import ExecutionPlan, FlowStep
 from support.flows import step
 
 EVERY_FIELD: dict[str, Any] = {

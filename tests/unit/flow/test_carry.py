@@ -4,7 +4,7 @@ from hypothesis import given, strategies as st
 from loopwright.flow.carry import adopt, difference
 from loopwright.flow.order import prints, steps_of
 from loopwright.flow.references import references_in
-from loopwright.state.flow_contracts import PlanStep
+from loopwright.state.flow import PlanStep
 from support.flow_steps import EVERY_FIELD, acyclic, call, called, plan
 
 

@@ -152,7 +152,7 @@ def test_finished_steps_may_be_named_and_are_listed_with_the_others():
 def test_lists_in_findings_are_short():
     many = [call(f"s{n}") for n in range(50)]
     told = found(*many, call("b", "gone"), limit=99)
-    assert "'s19'] and 31 more" in told[0]
+    assert "'s19' and 31 more]" in told[0]
     assert "'s20'" not in told[0]
 
 

@@ -22,7 +22,7 @@ from loopwright.models.offline.model import OfflineModel
 from loopwright.models.offline.react import act, observe, think
 from loopwright.models.offline.tasks import judge, plan
 from loopwright.state.contracts import PlannerResponse, VerifierResponse
-from loopwright.state.flow_contracts import ExecutionPlan
+from loopwright.state.flow import ExecutionPlan
 from loopwright.state.roles import ROLE_METADATA, ROLES
 
 NOTES = "# Notes\nThe returns policy is owned by Maria Schmidt.\nShips on Monday."

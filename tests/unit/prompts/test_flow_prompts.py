@@ -8,8 +8,7 @@ import pytest
 
 from loopwright.flow.expectations import flawed
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager
-from loopwright.state.flow import Cause
-from loopwright.state.flow_contracts import ExecutionPlan, PlanStep, RecoveryDecision, Strategy
+from loopwright.state.flow import Cause, ExecutionPlan, PlanStep, RecoveryDecision, Strategy
 
 ENGLISH = CORE_TEMPLATES["en"]
 

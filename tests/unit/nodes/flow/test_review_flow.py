@@ -8,8 +8,7 @@ import pytest
 from loopwright.nodes.flow.check_flow import check_flow
 from loopwright.nodes.flow.plans import adopted, as_planned
 from loopwright.nodes.flow.review_flow import review_flow
-from loopwright.state.flow import FlowState
-from loopwright.state.flow_contracts import ExecutionPlan, PlanStep
+from loopwright.state.flow import ExecutionPlan, FlowState, PlanStep
 from loopwright.tools.catalog import Catalog
 from support.flow_nodes import Turn, parts_with
 from support.flow_steps import EVERY_FIELD, steps

@@ -3,7 +3,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from loopwright.state.flow_contracts import ExecutionPlan, RecoveryDecision
+from loopwright.state.flow import ExecutionPlan, RecoveryDecision
 
 CAMEL = {
     "goal": "Report the sales.",
