@@ -1,10 +1,10 @@
-"""What is told of a call: an event for each of its states, a record and a message at its end."""
+"""What is known of a call: before it runs, while it runs, and at its end."""
 
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NotRequired, cast
+from typing import Any, Final, Literal, NotRequired, cast
 
 from langchain_core.messages import ToolMessage
 from typing_extensions import TypedDict
@@ -13,10 +13,59 @@ from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
 from ..state.context import Emit
 from ..state.told import say
 from ..turn.scope import RunScope
-from .gate import PendingCall
 from .results import ToolResult
 
+Action = Literal["allow", "ask", "deny", "error"]
+"""What happens to a call; policy decides between the first three."""
+
+
+class PendingCall(TypedDict):
+    """One call between planning and running; JSON only, so it can wait in the state.
+
+    `id` is the evidence id `<task>.<round>.<index>`, `call_id` the provider's. `about` is what the
+    tool says of itself, for whoever has to approve the call. `reason` says why the call is asked
+    about or denied; for an `error` it is the answer for the model. `again` is set where the model
+    asks for a fresh result. Once it turns out that the call may have run before, `uncertain` says
+    why and `doubts` how often that was. `form` is what its server asks before it goes on. A
+    question is answered too late after `expires_at` (UTC).
+    `intent` names the call in the journal, `before` are names under which earlier plans may have
+    made it. A human is asked about the row `doubted`: its key, and how often it was sent; `other`
+    where that is of another call, which stands in the way of this one. One that is `known`
+    was made before.
+    `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
+    seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
+    it repeats.
+    """
+
+    id: str
+    task: str
+    call_id: str
+    name: str
+    server: str | None
+    about: str
+    args: dict[str, Any]
+    action: Action
+    reason: str
+    read_only: bool
+    status: NotRequired[ToolStatus]
+    again: NotRequired[bool]
+    expires_at: NotRequired[str | None]
+    intent: NotRequired[str]
+    before: NotRequired[list[str]]
+    uncertain: NotRequired[str]
+    doubted: NotRequired[list[Any]]
+    other: NotRequired[bool]
+    known: NotRequired[bool]
+    doubts: NotRequired[int]
+    form: NotRequired[dict[str, Any]]
+    tail_of: NotRequired[str]
+    deadline: NotRequired[float]
+    tries: NotRequired[int]
+
+
 _EVENT_TEXT: Final = 2_000
+
+
 _NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server"})
 
 

@@ -1,72 +1,31 @@
-"""From a model's message to planned calls, and which of them may go on. Pure."""
+"""From a model's message to calls that are checked, judged, and scheduled or asked about."""
 
 import json
 import re
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NotRequired, cast
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage, AIMessageChunk
-from typing_extensions import TypedDict
 
-from ..state.calls import ToolStatus, call_id
-from ..state.canonical import hash_of, storable_json
-from ..state.context import Context
+from ..hooks.contract import Verdict
+from ..hooks.registry import Hooks
+from ..state.calls import HOOK_STOP, call_id, stopped_by
+from ..state.canonical import storable_json
+from ..state.context import Context, Emit
 from ..state.told import say
 from ..tools.arguments import check_arguments
 from ..tools.catalog import Catalog, CatalogTool
-from .dedupe import asked_again
-from .policy import Policy
+from ..turn.scope import RunScope
+from .call_records import Action, CallStatus, PendingCall, tell_waiting, waiting
+from .journal import Book, Doubt, Found, Recorded
+from .policy import GRANTED, NOT_INTERACTIVE, Policy, is_granted
+from .reuse import asked_again
+from .toolbox import Toolbox, unknown_tool
 
-Action = Literal["allow", "ask", "deny", "error"]
-
-_RUNS: Final = frozenset({"approve", "edit"})
 _SHOWN_DESCRIPTION: Final = 300
-
-
-class PendingCall(TypedDict):
-    """One call between planning and running; JSON only, so it can wait in the state.
-
-    `id` is the evidence id `<task>.<round>.<index>`, `call_id` the provider's. `about` is what the
-    tool says of itself, for whoever has to approve the call. `reason` says why the call is asked
-    about or denied; for an `error` it is the answer for the model. `again` is set where the model
-    asks for a fresh result. Once it turns out that the call may have run before, `uncertain` says
-    why and `doubts` how often that was. `form` is what its server asks before it goes on. A
-    question is answered too late after `expires_at` (UTC).
-    `intent` names the call in the journal, `before` are names under which earlier plans may have
-    made it. A human is asked about the row `doubted`: its key, and how often it was sent; `other`
-    where that is of another call, which stands in the way of this one. One that is `known`
-    was made before.
-    `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
-    seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
-    it repeats.
-    """
-
-    id: str
-    task: str
-    call_id: str
-    name: str
-    server: str | None
-    about: str
-    args: dict[str, Any]
-    action: Action
-    reason: str
-    read_only: bool
-    status: NotRequired[ToolStatus]
-    again: NotRequired[bool]
-    expires_at: NotRequired[str | None]
-    intent: NotRequired[str]
-    before: NotRequired[list[str]]
-    uncertain: NotRequired[str]
-    doubted: NotRequired[list[Any]]
-    other: NotRequired[bool]
-    known: NotRequired[bool]
-    doubts: NotRequired[int]
-    form: NotRequired[dict[str, Any]]
-    tail_of: NotRequired[str]
-    deadline: NotRequired[float]
-    tries: NotRequired[int]
 
 
 @dataclass(frozen=True)
@@ -89,6 +48,12 @@ class Gate:
     agent: str = ""
     grants: Collection[Mapping[str, Any]] = ()
 
+    @classmethod
+    async def of(cls, toolbox: Toolbox, scope: RunScope) -> "Gate":
+        """What judges the calls of a run."""
+        catalog = await toolbox.catalog(scope.user)
+        return cls(catalog, toolbox.policy, scope.context, scope.can_ask, agent=scope.agent)
+
     def judge(self, tool: CatalogTool, args: object) -> tuple[dict[str, Any], Action, str]:
         """Check the arguments of a call and ask the policy about it.
 
@@ -104,6 +69,118 @@ class Gate:
             grants=self.grants,
         )  # fmt: skip
         return fitted, decision.action, decision.reason
+
+
+async def open_calls(
+    scope: RunScope,
+    toolbox: Toolbox,
+    message: AIMessage,
+    *,
+    round_: int,
+    complete: bool = True,
+    names: str = "",
+    before: Sequence[str] = (),
+) -> list[PendingCall]:
+    """Check and judge the calls of a message, let hooks change them, and schedule or ask.
+
+    What the human has allowed for the thread is not asked again. Every step is told as an event,
+    and `Notification` hooks hear of each call that begins to wait.
+
+    Args:
+        scope: The run; its path begins the ids of the calls.
+        toolbox: What can be called, and by which policy.
+        message: The model's message.
+        round_: The model turn, next in the ids of its calls.
+        complete: False where the message was cut, so that no call in it can be trusted.
+        names: Begins the calls' names in the journal where these are made again after a crash;
+            without it they have new ones, and must be saved before they are run.
+        before: Names under which earlier plans may have made the call.
+    """
+    gate = await Gate.of(toolbox, scope)
+    planned = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
+    if "BeforeTool" in scope.hooks.events:
+        planned = await before_tools(planned, gate, scope.hooks, emit=scope.emit)
+    for call in planned:
+        call["intent"] = f"{names}.{call['id']}" if names else call["intent"]
+        call["before"] = list(before)
+    planned = await _looked_up(scope, gate, planned)
+    asked = any(_wants_approval(call) for call in planned)
+    grants = await scope.journal.grants(scope.thread) if asked else []
+    opened: list[PendingCall] = []
+    for call in planned:
+        settled = released(call, gate, grants)
+        status = CallStatus(settled, scope.emit, "validating")
+        status.tell()
+        if settled["action"] == "allow":
+            status.to("scheduled")
+        elif settled["action"] == "ask":
+            settled["expires_at"] = None if _in_doubt(call) else _end_of_question(settled, gate)
+            status.to("awaiting_approval", **({"reason": "uncertain"} if _in_doubt(call) else {}))
+            await tell_waiting(scope, settled)
+        opened.append({**settled, "status": status.status})
+    return opened
+
+
+async def _looked_up(
+    scope: RunScope, gate: Gate, calls: Sequence[PendingCall]
+) -> list[PendingCall]:
+    """The calls, those without an approval of their own of which the journal knows something.
+
+    What was made asks nobody. What may have been made is one question, for the approval as well.
+    """
+    writes = [call for call in calls if _wants_approval(call) and not call["read_only"]]
+    if not writes:
+        return list(calls)
+    book = Book(scope)
+    tools = [gate.catalog.find(call["name"], call["server"]) for call in writes]
+    intents = [book.intent(c, t, c["args"]) for c, t in zip(writes, tools, strict=True)]
+    found = dict(zip((c["id"] for c in writes), await book.look(intents), strict=True))
+    return [_known(scope, call, found.get(call["id"])) for call in calls]
+
+
+def _known(scope: RunScope, call: PendingCall, found: Found | None) -> PendingCall:
+    if isinstance(found, Recorded):
+        told = {"action": "allow", "reason": "it was made before", "known": True}
+        return cast("PendingCall", {**call, **told})
+    if isinstance(found, Doubt) and scope.can_ask:
+        return waiting(call, found.arguments(call["args"]), found.told())
+    return call
+
+
+def _in_doubt(call: PendingCall) -> bool:
+    return bool(call.get("uncertain"))
+
+
+def released(call: PendingCall, gate: Gate, grants: Collection[Mapping[str, Any]]) -> PendingCall:
+    """The call, without its question if the human has allowed calls like it for the thread."""
+    tool = gate.catalog.find(call["name"], call["server"])
+    if not _wants_approval(call) or call.get("uncertain") or tool is None:
+        return cast("PendingCall", {**call})
+    if not any(is_granted(one, tool, call["args"]) for one in grants):
+        return cast("PendingCall", {**call})
+    return cast("PendingCall", {**call, "action": "allow", "reason": GRANTED})
+
+
+def _wants_approval(call: PendingCall) -> bool:
+    """Whether a question stands before the call, or would if somebody could be asked."""
+    if call["action"] == "ask":
+        return True
+    return call["action"] == "deny" and call["reason"] == NOT_INTERACTIVE
+
+
+def _end_of_question(call: PendingCall, gate: Gate) -> str | None:
+    """When the question about a call ends, as ISO 8601; None where it never does."""
+    tool = gate.catalog.find(call["name"], call["server"])
+    if tool is None:
+        return None
+    decision = gate.policy.decide(
+        tool, call["args"], context=gate.context, can_ask=gate.can_ask, agent=gate.agent
+    )
+    # A hook may ask about a call that policy allows.
+    seconds = decision.expires_in or gate.context.question_expires_in
+    if seconds is None:
+        return None
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
 
 
 def plan_calls(
@@ -139,64 +216,6 @@ def plan_calls(
             | {"intent": uuid.uuid4().hex}
         )
     return planned
-
-
-def decision_key(call: Mapping[str, Any]) -> str:
-    """Under which key a human's answer on a call is kept; another one each time it is in doubt."""
-    return str(call["id"]) + "?" * int(call.get("doubts", 0))
-
-
-def decision_on(
-    call: Mapping[str, Any], decisions: Mapping[str, Mapping[str, Any]]
-) -> Mapping[str, Any] | None:
-    """The human's answer on a call, if there is one and it was given for these arguments."""
-    decision = decisions.get(decision_key(call))
-    given_for = decision.get("arguments") if decision else None
-    return None if given_for and given_for != hash_of(call.get("args")) else decision
-
-
-def undecided(
-    calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
-) -> list[PendingCall]:
-    """The calls a human must still decide on, in the order of the message."""
-    return [cast("PendingCall", call) for call in calls if _waits(call, decisions)]
-
-
-def runnable(
-    calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
-) -> list[PendingCall]:
-    """The calls that may run or be answered now, in the order of the message.
-
-    One that waits for a human holds back every write behind it, not the reads.
-    """
-    now: list[PendingCall] = []
-    held = False
-    for call in calls:
-        if _waits(call, decisions):
-            held = True
-        elif not (held and _would_write(call, decisions)):
-            now.append(cast("PendingCall", call))
-    return now
-
-
-def next_step(
-    calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
-) -> Literal["call_tools", "approve", "done"]:
-    """Where a graph goes with these calls: what can go on comes before the next question."""
-    if runnable(calls, decisions):
-        return "call_tools"
-    return "approve" if undecided(calls, decisions) else "done"
-
-
-def _waits(call: Mapping[str, Any], decisions: Mapping[str, Mapping[str, Any]]) -> bool:
-    return bool(call["action"] == "ask" and decision_on(call, decisions) is None)
-
-
-def _would_write(call: Mapping[str, Any], decisions: Mapping[str, Mapping[str, Any]]) -> bool:
-    if call.get("read_only") or call["action"] not in ("allow", "ask"):
-        return False
-    decision = decision_on(call, decisions)
-    return decision is None or decision.get("type") in _RUNS
 
 
 def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMessage:
@@ -246,14 +265,6 @@ def deadline_of(call: Mapping[str, Any], tool: CatalogTool, context: Context) ->
     """Seconds a call may take: those of its tool, or fewer where its plan says so."""
     allowed = tool.timeout or context.tool_deadline
     return min(allowed, call.get("deadline") or allowed)
-
-
-def unknown_tool(name: str, catalog: Catalog) -> str:
-    """The answer to a call of a tool that does not exist."""
-    near = catalog.nearest(name)
-    if not near:
-        return say("unknown_tool_and_none", tool=repr(name))
-    return say("unknown_tool", tool=repr(name), near=", ".join(near))
 
 
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
@@ -312,3 +323,75 @@ def _no_object(text: str) -> str:
     except RecursionError:
         return say("nested_too_deeply")
     return "" if isinstance(value, dict) else say("it_is_a", kind=type(value).__name__)
+
+
+_ASKED: Final = "a hook wants a human to decide"
+
+
+async def before_tools(
+    planned: Sequence[PendingCall], gate: Gate, hooks: Hooks, *, emit: Emit | None = None
+) -> list[PendingCall]:
+    """Let the BeforeTool hooks speak of each call whose arguments are sound.
+
+    A call is denied where a hook blocks, asked about where one asks, and judged anew where one
+    changed its arguments. If a hook ended the run, no call of the message may run, and each says
+    why under `HOOK_STOP`.
+    """
+    calls = [await _before_tool(call, gate, hooks, emit) for call in planned]
+    if not (stop := stopped_by(calls)):
+        return calls
+    denied: dict[str, Any] = {"action": "deny", "reason": stop, HOOK_STOP: stop}
+    return [call if call["action"] == "error" else _with(call, denied) for call in calls]
+
+
+def _with(call: PendingCall, changed: Mapping[str, Any]) -> PendingCall:
+    return cast("PendingCall", {**call, **changed})
+
+
+async def _before_tool(
+    call: PendingCall, gate: Gate, hooks: Hooks, emit: Emit | None
+) -> PendingCall:
+    tool = gate.catalog.find(call["name"], call["server"])
+    if call["action"] == "error" or tool is None:
+        return call
+    verdict = await hooks.fire("BeforeTool", emit=emit, **_about(tool, call["args"]))
+    if verdict.stop is not None:
+        return _with(call, {HOOK_STOP: verdict.stop})
+    if verdict.tool_input is not None and verdict.tool_input != call["args"]:
+        fitted, action, reason = gate.judge(tool, verdict.tool_input)
+        reason = say("hook_changed_arguments", why=reason) if action == "error" else reason
+        call = _with(call, {"args": fitted, "action": action, "reason": reason})
+    if call["action"] in ("error", "deny"):
+        return call
+    if verdict.blocked:
+        return _with(call, {"action": "deny", "reason": verdict.reason})
+    return _asking(call, verdict, gate) if verdict.ask else call
+
+
+def _asking(call: PendingCall, verdict: Verdict, gate: Gate) -> PendingCall:
+    if not gate.can_ask:
+        return _with(call, {"action": "deny", "reason": NOT_INTERACTIVE})
+    before = call["reason"] if call["action"] == "ask" else ""
+    reason = "; ".join(filter(None, [before, verdict.reason or _ASKED]))
+    return _with(call, {"action": "ask", "reason": reason})
+
+
+async def check_edit(
+    tool: CatalogTool, args: Mapping[str, Any], hooks: Hooks, *, emit: Emit | None = None
+) -> str:
+    """Why arguments a human or a hook gave a call may not run after all; "" where they may.
+
+    The call is decided on, so hooks can only block here. One that wants other arguments blocks
+    too: what runs is what was decided on, or nothing.
+    """
+    verdict = await hooks.fire("BeforeTool", emit=emit, **_about(tool, args))
+    if not verdict.refused and verdict.tool_input not in (None, dict(args)):
+        return say("another_hook_would_change")
+    return verdict.refused
+
+
+def _about(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
+    about: dict[str, Any] = {"tool_name": tool.name, "tool_input": dict(args)}
+    if tool.server is not None:
+        about["mcp_context"] = {"server_name": tool.server, "tool_name": tool.original}
+    return about

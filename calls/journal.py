@@ -13,7 +13,7 @@ from ..state.journal import End, Intent, Row, Verdict, Word
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
-from .gate import PendingCall
+from .call_records import PendingCall
 from .results import ToolResult
 
 

@@ -7,24 +7,28 @@ and whoever asked is told that the end is not known.
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.errors import GraphBubbleUp
 from langgraph.store.base import BaseStore
 
-from ..state.context import Context
+from ..hooks.contract import Verdict
+from ..hooks.registry import Hooks
+from ..state.calls import HOOK_STOP
+from ..state.context import Context, Emit
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import run_tool
+from .gate import _about
 from .results import ToolResult, failure, from_exception, normalise
-from .waiting import staying, wait_at_most
 
 log = logging.getLogger(__name__)
+
 
 _RUNTIME_MODULE: Final = "langgraph.prebuilt.tool_node"
 
@@ -152,3 +156,149 @@ def _runtime_arguments(tool: CatalogTool) -> list[str]:
 def _is_a(annotation: Any, kind: type) -> bool:
     origin = getattr(annotation, "__origin__", annotation)
     return isinstance(origin, type) and issubclass(origin, kind)
+
+
+T = TypeVar("T")
+
+
+_GRACE: Final = 2.0
+"""Seconds a cancelled piece of work gets to clean up before it is left behind."""
+
+
+async def staying(work: Coroutine[Any, Any, T]) -> T:
+    """Keep a tool that calls `sys.exit()` from ending the loop: asyncio lets that one out."""
+    try:
+        return await work
+    except SystemExit as error:
+        msg = f"SystemExit: {error.code}"
+        raise RuntimeError(msg) from error
+
+
+async def wait_at_most(task: asyncio.Future[Any], deadline: float) -> bool:
+    """Wait for a task at most so long, then cancel it; one that will not end is left behind.
+
+    Returns:
+        Whether it ended in time.
+    """
+    try:
+        done, _ = await asyncio.wait({task}, timeout=deadline)
+        return bool(done)
+    finally:
+        # A caller who is cancelled meanwhile will not look at what the task ends with.
+        task.add_done_callback(_forget)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_GRACE)
+
+
+def _forget(task: asyncio.Future[Any]) -> None:
+    """Look at a task's exception, which perhaps nobody else will."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def in_order(steps: Sequence[tuple[bool, Callable[[], Coroutine[Any, Any, T]]]]) -> list[T]:
+    """Run some work side by side and some alone, everything after what stands before it.
+
+    Args:
+        steps: For each piece of work whether it must run alone, and what starts it.
+
+    Returns:
+        The results, in the order given.
+    """
+    results: list[T] = []
+    together: list[Coroutine[Any, Any, T]] = []
+    for alone, run in steps:
+        if not alone:
+            together.append(run())
+            continue
+        results += await side_by_side(together)
+        results += await side_by_side([run()])
+        together = []
+    return results + await side_by_side(together)
+
+
+async def side_by_side(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Wait for all of it, also when one raises: its siblings' results must not get lost."""
+    tasks = [asyncio.ensure_future(one) for one in work]
+    if not tasks:
+        return []
+    try:
+        await asyncio.wait(tasks)
+    except asyncio.CancelledError:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+    for task in tasks:  # each exception has to be looked at, though only the first is raised
+        if not task.cancelled():
+            task.exception()
+    return [task.result() for task in tasks]
+
+
+TailCall = Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
+
+
+_RESPONSE_KEYS: Final = frozenset(
+    {"llmContent", "llm_content", "returnDisplay", "return_display", "error"}
+)
+
+
+async def after_tool(
+    tool: CatalogTool,
+    args: Mapping[str, Any],
+    result: ToolResult,
+    hooks: Hooks,
+    *,
+    emit: Emit | None = None,
+    tail: TailCall | None = None,
+    original: str = "",
+) -> ToolResult:
+    """What the model gets to see of a result, by the AfterTool hooks.
+
+    It is withheld where a hook denies it, and has the reason under `HOOK_STOP` in its artifact
+    where one ends the run.
+
+    Args:
+        tool: What ran.
+        args: The arguments it ran with.
+        result: What it gave back.
+        hooks: The graph's hooks.
+        emit: Takes their events.
+        tail: Makes another call, where that may be made; its result takes the place of this one.
+        original: The tool the model called, where this one ran as its tail.
+    """
+    fields = _about(tool, args) | {"tool_response": _response(result)}
+    if original:
+        fields["original_request_name"] = original
+    verdict = await hooks.fire("AfterTool", emit=emit, **fields)
+    shown, wanted = _replaced(result, verdict), verdict.tail_call
+    if wanted and not verdict.blocked:
+        if tail is not None:
+            shown = await tail(wanted.name, wanted.args)
+        else:
+            note = say("no_tail_here", tool=wanted.name)
+            shown = replace(shown, text=f"{shown.text}\n\n{note}")
+    if verdict.context:
+        shown = replace(shown, text=f"{shown.text}\n\n{verdict.context}")
+    if verdict.stop is not None:
+        shown = replace(shown, artifact={**shown.artifact, HOOK_STOP: verdict.stop})
+    return shown
+
+
+def _response(result: ToolResult) -> dict[str, Any]:
+    error = {"message": result.text} if result.is_error else None
+    data = result.text if result.data is None else result.data
+    return {"llmContent": result.text, "returnDisplay": data, "error": error}
+
+
+def _replaced(result: ToolResult, verdict: Verdict) -> ToolResult:
+    """The text a hook put in the place of a result; its data, files and links are gone then."""
+    given = verdict.tool_response
+    if verdict.blocked:
+        return failure(say("result_withheld", why=verdict.reason))
+    if isinstance(given, Mapping):
+        if set(given) - _RESPONSE_KEYS:  # a misspelt key must not show what it meant to hide
+            return failure(say("result_unreadable"))
+        given = next((str(given[k]) for k in ("llmContent", "llm_content") if k in given), None)
+    return result if given is None else ToolResult(given, is_error=result.is_error)

@@ -20,17 +20,23 @@ from ..state.told import say
 from ..tools.catalog import READER
 from ..tools.mcp.call import Asked
 from ..turn.scope import RunScope
-from .call_records import Answered, CallRecord, CallStatus, Pass, ended, tell_waiting, waiting
-from .dedupe import Memory
-from .gate import PendingCall, deadline_of, decision_on, runnable
+from .approval import Ready, Settled, Settling, Step, decision_on, runnable
+from .call_records import (
+    Answered,
+    CallRecord,
+    CallStatus,
+    Pass,
+    PendingCall,
+    ended,
+    tell_waiting,
+    waiting,
+)
+from .gate import Gate, deadline_of
 from .journal import Book, Doubt, Recorded
-from .last_check import Ready, Settled, Settling, Step
-from .one_call import Ended, call_python, run_once
-from .results import ToolResult, failure
-from .stored import ResultStore
-from .tool_hooks import TailCall, after_tool
+from .one_call import Ended, TailCall, after_tool, call_python, in_order, run_once
+from .results import ResultStore, ToolResult, failure
+from .reuse import Memory
 from .toolbox import Toolbox
-from .waiting import in_order
 
 NOT_RECORDED: Final = (
     "Tool calls are recorded in memory only, so after a crash a call that changed something could "
@@ -74,7 +80,7 @@ async def run_calls(
     planned = [cast("PendingCall", call) for call in calls]
     decided, now = decisions or {}, runnable(planned, decisions or {})
     # What policy asks about by now was approved, or is refused as such: see `Settling`.
-    gate = await toolbox.gate(replace(scope, can_ask=True))
+    gate = await Gate.of(toolbox, replace(scope, can_ask=True))
     run = _Run(
         scope=scope,
         settling=Settling(scope=scope, gate=gate),

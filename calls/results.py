@@ -6,16 +6,19 @@ Long texts keep head and tail; the whole is stored once and can be read on with 
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
+from langgraph.store.base import BaseStore
 from langgraph.types import Command
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ..state.canonical import storable, storable_json
+from ..state.canonical import storable, storable_json, weigh
 from ..state.told import say
+from ..tools.catalog import READ_RESULT
 
 _LEAVES: Final = 200
 
@@ -251,3 +254,131 @@ def _leaves(data: Any) -> Iterable[str]:
 def digest(text: str) -> str:
     """A short name for a text, the same for equal texts."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+
+
+log = logging.getLogger(__name__)
+
+
+_NOTE: Final = 240
+"""Characters kept free for the line that says what was left out; a cap is 500 at least."""
+
+
+_HEAD: Final = 0.75
+
+
+def has_stored(messages: Sequence[BaseMessage]) -> bool:
+    """Whether one of these messages was shortened, so that `read_result` is of use."""
+    return any(isinstance(m, ToolMessage) and "stored" in m.additional_kwargs for m in messages)
+
+
+class ResultStore:
+    """The long results of one thread, in the run's store. Equal texts are kept once."""
+
+    def __init__(self, store: BaseStore, thread_id: str) -> None:
+        """Use a store for one thread; threads never see each other's results."""
+        self._store = store
+        # A label of a namespace must be non-empty and without periods.
+        label = thread_id.replace("%", "%25").replace(".", "%2E") or "-"
+        self._namespace = ("loopwright", "results", label)
+
+    async def shorten(self, result: ToolResult, cap: int) -> tuple[ToolResult, str]:
+        """Bring a result under the cap and put its binary parts aside.
+
+        Args:
+            result: A normalised result.
+            cap: Characters to show at most; a CJK character counts as 2.7.
+
+        Returns:
+            What to show, and the id under which the whole text can be read ("" where all is shown).
+        """
+        for media in result.media:
+            await self._keep(media.id, _as_value(media))
+        listed = [{"id": m.id, "type": m.kind, "mime_type": m.mime_type} for m in result.media]
+        artifact = {**result.artifact, **({"media": listed} if listed else {})}
+        if weigh(result.text) <= cap:
+            data = result.data if _size(result.data) <= cap else None
+            return ToolResult(result.text, data, result.is_error, artifact), ""
+        key = digest(result.text)
+        kept = await self._keep(key, {"text": result.text})
+        text = _shortened(result.text, cap, key if kept else "")
+        return ToolResult(text, None, result.is_error, artifact), key if kept else ""
+
+    async def whole(self, key: str) -> str | None:
+        """A stored text as the tool gave it; None where there is none of this id."""
+        item = await self._store.aget(self._namespace, key)
+        text = item.value.get("text") if item is not None else None
+        return text if isinstance(text, str) else None
+
+    async def read(self, args: Mapping[str, Any], cap: int) -> ToolResult:
+        """Answer a call of `read_result`: the part of a stored text that starts at `offset`."""
+        key, offset = str(args["id"]).strip(), int(args.get("offset") or 0)
+        item = await self._store.aget(self._namespace, key)
+        if item is None:
+            return failure(say("no_such_result", id=repr(key)))
+        text = item.value.get("text")
+        if not isinstance(text, str):
+            kind = item.value.get("type", "file")
+            return failure(say("result_no_text", id=repr(key), kind=kind))
+        if offset >= len(text):
+            told = say("result_too_short", id=repr(key), length=len(text), offset=offset)
+            return failure(told)
+        end = offset + _fitting(text[offset : offset + cap], cap - _NOTE)
+        return ToolResult(f"{text[offset:end]}\n{_position(key, offset, end, len(text))}")
+
+    async def _keep(self, key: str, value: dict[str, Any]) -> bool:
+        try:
+            if await self._store.aget(self._namespace, key) is None:
+                await self._store.aput(self._namespace, key, value, index=False)
+        except Exception as error:  # noqa: BLE001 - any database; a result is shown even if unkept
+            log.info("A long tool result could not be stored: %s", error)
+            return False
+        return True
+
+
+def _as_value(media: Media) -> dict[str, Any]:
+    return {"type": media.kind, "mime_type": media.mime_type, "base64": media.base64}
+
+
+def _size(data: Any) -> int:
+    return len(json.dumps(data, ensure_ascii=False)) if data is not None else 0
+
+
+def _position(key: str, start: int, end: int, total: int) -> str:
+    name = "end_of_result" if end >= total else "part_of_result"
+    return say(name, start=start, end=end, total=total, reader=READ_RESULT, id=repr(key))
+
+
+def _shortened(text: str, cap: int, key: str) -> str:
+    """Head and tail of a text, and a line between them that says how to read the rest."""
+    room = cap - _NOTE
+    head = _fitting(text, int(room * _HEAD))
+    tail = _fitting(reversed(text), room - int(room * _HEAD))
+    note = say(
+        "middle_stored" if key else "middle_lost",
+        left=len(text) - head - tail, total=len(text), reader=READ_RESULT, id=repr(key),
+        offset=head,
+    )  # fmt: skip
+    return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
+
+
+def _fitting(text: Iterable[str], room: float) -> int:
+    """How many leading characters weigh at most `room`; at least one, so that paging moves on."""
+    count = 0
+    for character in text:
+        room -= weigh(character)
+        if room < 0:
+            break
+        count += 1
+    return max(count, 1)
+
+
+ADVICE: Final = (
+    "correct_it", "do_without", "report_doubt", "send_anew", "report_it", "answer_with_it"
+)  # fmt: skip
+
+
+def without_advice(text: str) -> str:
+    """Why a call did not work, in one line, without what a model is to do about it."""
+    for name in ADVICE:
+        text = text.replace(say(name), "")
+    return " ".join(text.split())

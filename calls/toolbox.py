@@ -14,21 +14,27 @@ from langgraph.store.memory import InMemoryStore
 
 from ..doors.background import hop, run_blocking
 from ..state.errors import SyncCallInLoop
+from ..state.told import say
 from ..tools.catalog import Catalog, CatalogTool, build_catalog
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
 from ..tools.mcp.servers import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
-from ..turn.scope import RunScope
-from .dedupe import Memory
-from .gate import Gate, unknown_tool
 from .policy import Policy, PolicyLike
+from .reuse import Memory
 
 T = TypeVar("T")
+
+
 K = TypeVar("K")
+
+
 V = TypeVar("V")
 
+
 _EXIT_DEADLINE: Final = 8.0
+
+
 _SPARE_THREADS: Final = 32
 
 
@@ -80,11 +86,6 @@ class Toolbox:
         if listings is None:
             listings = await self._home.visit(lambda servers: servers.listings(user_id))
         return self._name(listings)
-
-    async def gate(self, scope: RunScope) -> Gate:
-        """What judges the calls of a run."""
-        catalog = await self.catalog(scope.user)
-        return Gate(catalog, self.policy, scope.context, scope.can_ask, agent=scope.agent)
 
     def spare_store(self, thread_id: str) -> InMemoryStore:
         """Where a run without a store keeps its long results: in memory, for the last threads."""
@@ -172,6 +173,14 @@ class Toolbox:
                 self._named.clear()
             self._named[key] = (listings, build_catalog(self._python, listings))
         return self._named[key][1]
+
+
+def unknown_tool(name: str, catalog: Catalog) -> str:
+    """The answer to a call of a tool that does not exist."""
+    near = catalog.nearest(name)
+    if not near:
+        return say("unknown_tool_and_none", tool=repr(name))
+    return say("unknown_tool", tool=repr(name), near=", ".join(near))
 
 
 _KEPT: Final = 256

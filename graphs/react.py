@@ -6,7 +6,7 @@ from typing import Literal
 from langgraph.graph import START
 from typing_extensions import Unpack
 
-from ..calls.gate import next_step
+from ..calls.approval import next_step
 from ..doors.graph import LoopBuilder, LoopGraph
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools

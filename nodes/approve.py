@@ -9,10 +9,10 @@ from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
-from ..calls.gate import Gate, PendingCall, decision_key, undecided
-from ..calls.grants import Grant, grant
-from ..calls.opening import released
-from ..calls.question import decided, misplaced, objection_to, question
+from ..calls.approval import decided, decision_key, misplaced, objection_to, question, undecided
+from ..calls.call_records import PendingCall
+from ..calls.gate import Gate, released
+from ..calls.policy import Grant, grant
 from ..state.calls import CallState
 from ..state.context import Context
 from ..state.questions import Answer
@@ -57,7 +57,7 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
 
 async def _gate(state: CallState, runtime: Runtime[Context], parts: Parts) -> Gate:
     scope = await scope_of(state, runtime, parts)
-    return await parts.toolbox.gate(replace(scope, can_ask=True))  # somebody has answered
+    return await Gate.of(parts.toolbox, replace(scope, can_ask=True))  # somebody has answered
 
 
 def _spared(

@@ -7,8 +7,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
+from ..calls.approval import decision_key
 from ..calls.call_records import Pass, as_evidence
-from ..calls.gate import decision_key
 from ..calls.path import run_calls
 from ..state.calls import CallState, Evidence
 from ..state.context import Context

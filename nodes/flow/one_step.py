@@ -9,8 +9,7 @@ from langchain_core.messages import AIMessage
 from langgraph.errors import GraphBubbleUp
 
 from ...calls.call_records import CallRecord, as_evidence
-from ...calls.gate import deadline_of
-from ...calls.opening import open_calls
+from ...calls.gate import deadline_of, open_calls
 from ...calls.path import run_calls
 from ...calls.toolbox import Toolbox
 from ...flow.expectations import unexpected

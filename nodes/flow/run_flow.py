@@ -9,7 +9,8 @@ from langchain_core.messages import HumanMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from ...calls.gate import PendingCall, decision_key, undecided
+from ...calls.approval import decision_key, undecided
+from ...calls.call_records import PendingCall
 from ...flow.carry import call_name
 from ...flow.references import references_in
 from ...models.ask import Answer, ask

@@ -7,9 +7,8 @@ from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from ...calls.advice import without_advice
 from ...calls.call_records import CallRecord
-from ...calls.stored import ResultStore
+from ...calls.results import ResultStore, without_advice
 from ...calls.toolbox import Toolbox
 from ...flow.order import in_plan_order
 from ...flow.references import MissingValue

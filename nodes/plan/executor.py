@@ -6,9 +6,8 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
-from ...calls.gate import settle_ids
-from ...calls.opening import open_calls
-from ...calls.stored import has_stored
+from ...calls.gate import open_calls, settle_ids
+from ...calls.results import has_stored
 from ...models.ask import Answer, ask
 from ...models.reading import extract
 from ...state.calls import left_in_doubt, stopped_after, stopped_by

@@ -5,9 +5,8 @@ from typing import Any, Final
 
 from langgraph.runtime import Runtime
 
-from ...calls.gate import settle_ids
-from ...calls.opening import open_calls
-from ...calls.stored import has_stored
+from ...calls.gate import open_calls, settle_ids
+from ...calls.results import has_stored
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
 from ...state.calls import left_in_doubt, stopped_after, stopped_by

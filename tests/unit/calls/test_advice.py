@@ -2,8 +2,7 @@
 
 import pytest
 
-from loopwright.calls.advice import ADVICE, without_advice
-from loopwright.calls.results import failure
+from loopwright.calls.results import ADVICE, failure, without_advice
 from loopwright.state.told import say
 
 

@@ -5,13 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.calls.gate import (
-    decision_key,
-    decision_on,
-    next_step,
-    runnable,
-    undecided,
-)
+from loopwright.calls.approval import decision_key, decision_on, next_step, runnable, undecided
 from loopwright.state.canonical import hash_of
 
 ANSWERS = ["approve", "reject", "edit", "respond", "expired"]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.grants import grant, is_granted
+from loopwright.calls.policy import grant, is_granted
 from loopwright.tools.catalog import CatalogTool, flags
 
 

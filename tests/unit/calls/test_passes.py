@@ -9,8 +9,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import StructuredTool
 from langgraph.errors import GraphInterrupt
 
-from loopwright.calls.gate import decision_key, plan_calls
-from loopwright.calls.opening import open_calls
+from loopwright.calls.approval import decision_key
+from loopwright.calls.gate import Gate, open_calls, plan_calls
 from loopwright.calls.path import run_calls
 from loopwright.calls.toolbox import Toolbox
 from loopwright.doors.recorder import Recorder
@@ -57,7 +57,9 @@ def wanting(*calls) -> AIMessage:
 
 
 async def planned(box, *calls, round_=1) -> Any:
-    return plan_calls(wanting(*calls), task="1", round_=round_, gate=await box.gate(scope_with()))
+    return plan_calls(
+        wanting(*calls), task="1", round_=round_, gate=await Gate.of(box, scope_with())
+    )
 
 
 async def go(box, calls, journal, *, decisions=None, history=(), **more) -> Any:

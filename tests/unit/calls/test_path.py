@@ -11,9 +11,9 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from langgraph.errors import GraphInterrupt
 from langgraph.store.memory import InMemoryStore
 
-from loopwright.calls.gate import plan_calls
+from loopwright.calls.gate import Gate, plan_calls
 from loopwright.calls.path import run_calls
-from loopwright.calls.stored import has_stored
+from loopwright.calls.results import has_stored
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.canonical import weigh
 from loopwright.state.context import Context
@@ -30,7 +30,7 @@ async def run(box, *calls, decisions=None, **more) -> Any:
     message = AIMessage(
         "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
     )
-    planned = plan_calls(message, task="1", round_=1, complete=True, gate=await box.gate(scope))
+    planned = plan_calls(message, task="1", round_=1, complete=True, gate=await Gate.of(box, scope))
     done = await run_calls(scope, box, planned, decisions=decisions)
     assert not done.waiting
     return done.records
@@ -320,7 +320,7 @@ async def test_a_policy_that_has_become_stricter_is_obeyed():
     box = Toolbox([add])
     planned = plan_calls(
         AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "x"}]),
-        task="1", round_=1, gate=await box.gate(scope_with()),
+        task="1", round_=1, gate=await Gate.of(box, scope_with()),
     )  # fmt: skip
     strict, without = Toolbox([add], policy="deny"), Toolbox([danger])
     (record,) = (await run_calls(scope_with(), strict, planned)).records

@@ -5,9 +5,9 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.tools import InjectedToolArg, tool
 
-from loopwright.calls.gate import Gate, plan_calls, settle_ids, undecided
+from loopwright.calls.approval import question, undecided
+from loopwright.calls.gate import Gate, plan_calls, settle_ids
 from loopwright.calls.policy import Policy
-from loopwright.calls.question import question
 from loopwright.state.context import Context
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig

@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.grants import grant
-from loopwright.calls.policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, Rule
+from loopwright.calls.policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, Rule, grant
 from loopwright.state.context import Context
 from loopwright.state.errors import SettingsError
 from loopwright.tools.catalog import READER, CatalogTool, flags

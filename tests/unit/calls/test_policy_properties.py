@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.calls.grants import grant
-from loopwright.calls.policy import Policy, Rule
+from loopwright.calls.policy import Policy, Rule, grant
 from loopwright.state.context import Context
 from loopwright.tools.catalog import CatalogTool, flags
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.question import decided, misplaced, question, reply_to
+from loopwright.calls.approval import decided, misplaced, question, reply_to
 from loopwright.state.canonical import hash_of
 from loopwright.state.questions import Answer
 

@@ -1,7 +1,6 @@
 import pytest
 
-from loopwright.calls.gate import undecided
-from loopwright.calls.question import question
+from loopwright.calls.approval import question, undecided
 from support.front_ends import chat_ui_sends, chat_ui_shows, inbox_sends, inbox_shows
 
 CALL = {

@@ -5,7 +5,7 @@ from typing import get_args, get_type_hints
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.calls.gate import undecided
+from loopwright.calls.approval import undecided
 from loopwright.graphs.prompt_flow import (
     graph,
     route_after_approve,

@@ -6,7 +6,7 @@ from typing import get_args, get_type_hints
 import pytest
 from langchain_core.messages import AIMessage
 
-from loopwright.calls.gate import undecided
+from loopwright.calls.approval import undecided
 from loopwright.graphs import react
 from loopwright.graphs.react import (
     route_after_action,

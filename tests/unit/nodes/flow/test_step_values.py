@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from loopwright.calls.results import ToolResult
-from loopwright.calls.stored import ResultStore
+from loopwright.calls.results import ResultStore, ToolResult
 from loopwright.flow.references import MissingValue
 from loopwright.nodes.flow.steps import StepResults
 from loopwright.state.flow import FlowStep, value_of

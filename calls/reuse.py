@@ -29,10 +29,14 @@ from ..tools.catalog import CatalogTool
 from .results import ToolResult
 
 REFRESH: Final = "refresh"
+
+
 RETRY_REASON: Final = "retry_reason"
+
 
 _MOST: Final = 200
 """Results kept for one user turn; the oldest go first."""
+
 
 _Key = tuple[str | None, str, str | None]
 

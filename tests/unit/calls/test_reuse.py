@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from loopwright.calls.dedupe import Memory, asked_again, reusable
 from loopwright.calls.results import ToolResult
+from loopwright.calls.reuse import Memory, asked_again, reusable
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
 from loopwright.tools.catalog import CatalogTool, build_catalog

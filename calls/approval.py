@@ -1,0 +1,409 @@
+"""A human's word on a call: the question, what an answer means, and whether the call runs then."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, Literal, cast
+
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # stubs are a package of their own
+
+from ..state import questions
+from ..state.calls import GAVE_UP, ToolStatus
+from ..state.canonical import hash_of
+from ..state.questions import Answer
+from ..state.told import say
+from ..tools.catalog import CatalogTool
+from ..turn.scope import RunScope
+from .call_records import PendingCall
+from .gate import Gate, check_edit
+from .policy import NOT_INTERACTIVE
+from .reuse import asked_again
+from .toolbox import unknown_tool
+
+_RUNS: Final = frozenset({"approve", "edit"})
+
+
+def decision_key(call: Mapping[str, Any]) -> str:
+    """Under which key a human's answer on a call is kept; another one each time it is in doubt."""
+    return str(call["id"]) + "?" * int(call.get("doubts", 0))
+
+
+def decision_on(
+    call: Mapping[str, Any], decisions: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """The human's answer on a call, if there is one and it was given for these arguments."""
+    decision = decisions.get(decision_key(call))
+    given_for = decision.get("arguments") if decision else None
+    return None if given_for and given_for != hash_of(call.get("args")) else decision
+
+
+def undecided(
+    calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
+) -> list[PendingCall]:
+    """The calls a human must still decide on, in the order of the message."""
+    return [cast("PendingCall", call) for call in calls if _waits(call, decisions)]
+
+
+def runnable(
+    calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
+) -> list[PendingCall]:
+    """The calls that may run or be answered now, in the order of the message.
+
+    One that waits for a human holds back every write behind it, not the reads.
+    """
+    now: list[PendingCall] = []
+    held = False
+    for call in calls:
+        if _waits(call, decisions):
+            held = True
+        elif not (held and _would_write(call, decisions)):
+            now.append(cast("PendingCall", call))
+    return now
+
+
+def next_step(
+    calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
+) -> Literal["call_tools", "approve", "done"]:
+    """Where a graph goes with these calls: what can go on comes before the next question."""
+    if runnable(calls, decisions):
+        return "call_tools"
+    return "approve" if undecided(calls, decisions) else "done"
+
+
+def _waits(call: Mapping[str, Any], decisions: Mapping[str, Mapping[str, Any]]) -> bool:
+    return bool(call["action"] == "ask" and decision_on(call, decisions) is None)
+
+
+def _would_write(call: Mapping[str, Any], decisions: Mapping[str, Mapping[str, Any]]) -> bool:
+    if call.get("read_only") or call["action"] not in ("allow", "ask"):
+        return False
+    decision = decision_on(call, decisions)
+    return decision is None or decision.get("type") in _RUNS
+
+
+EXPIRED: Final = "expired"
+"""The decision on a call whose answer came too late."""
+
+
+_SHOWN_ARGUMENTS: Final = 2_000
+
+_UNCERTAIN: Final = (
+    "The call of {name}{where} may have run already: {why}. Nobody knows whether it took effect, "
+    "so look for yourself before you answer: approve runs it again, respond says that it ran and "
+    "gives its result, reject gives it up."
+)
+
+_OTHER: Final = (
+    "The call of {name}{where} waits: {why}. Look for yourself before you answer: approve runs "
+    "this call, whatever became of that one; respond says that the earlier one ran and stands for "
+    "this one, and gives its result; reject gives both up."
+)
+
+
+def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
+    """What to interrupt with for a call that is asked about, in the shape of all questions.
+
+    Args:
+        call: The planned call.
+        objection: Why the last answer could not be taken.
+    """
+    if call.get("form"):
+        return _form(call, objection)
+    call_id, uncertain = call["call_id"], bool(call.get("uncertain"))
+    described = _in_doubt(call) if uncertain else _proposed(call)
+    description = "\n\n".join(filter(None, [objection, described]))
+    expires_at = call.get("expires_at")
+    return {
+        "type": "uncertain_call" if uncertain else "tool_approval",
+        "id": call["id"],
+        "tool_call_id": call_id,
+        "task": call["task"],
+        "reason": call["reason"],
+        **({"expires_at": expires_at} if expires_at else {}),
+        **questions.question(
+            call["name"], call["args"], description,
+            answers="settle" if uncertain else "decide", tool_call_id=call_id,
+        ),
+    }  # fmt: skip
+
+
+def misplaced(call: Mapping[str, Any], answer: Answer) -> str:
+    """Why an answer cannot belong to the question about this call; "" where it does."""
+    if answer.tool_call_id not in ("", call["call_id"]):
+        return (
+            f"The answer was for the call {answer.tool_call_id!r}, but this question is about "
+            f"{call['call_id']!r}."
+        )
+    if call.get("form"):
+        return _filled(call["form"], answer.type, answer.args, answer.message)[1]
+    if answer.type == "edit" and call.get("uncertain"):
+        return "A call that may have run cannot be edited: approve, respond or reject."
+    return ""
+
+
+def objection_to(call: Mapping[str, Any], name: str, args: object, gate: Gate) -> str:
+    """Why a human's edit of a call is no answer; "" where it is one, be it one policy denies."""
+    if name not in ("", call["name"]):
+        return f"An edit may change the arguments of {call['name']}, not the tool."
+    tool = gate.catalog.find(call["name"], call["server"])
+    if tool is None:
+        return unknown_tool(call["name"], gate.catalog)
+    _, action, reason = gate.judge(tool, args)
+    return f"The edit cannot run. {reason}" if action == "error" else ""
+
+
+def decided(call: Mapping[str, Any], answer: Answer, now: datetime) -> dict[str, Any]:
+    """The decision to keep: the answer, bound to the arguments it was given for.
+
+    An answer that comes too late decides nothing but that time is up; a rejection is never late.
+    """
+    expires_at = call.get("expires_at")
+    late = bool(expires_at) and now > datetime.fromisoformat(str(expires_at))
+    kind = EXPIRED if late and answer.type != "reject" else answer.type
+    return {**answer.model_dump(), "type": kind, "arguments": hash_of(call["args"])}
+
+
+def _form(call: Mapping[str, Any], objection: str) -> dict[str, Any]:
+    """The question that a server asks while it runs a call, with the fields of its form."""
+    form = call["form"]
+    fields = {name: field.get("default", "") for name, field in _fields(form).items()}
+    about = f"Go to {form['url']}, then answer." if form.get("url") else _described(form)
+    asked = f"{call['name']}{_where(call)} asks before it goes on: {form['message']}"
+    description = "\n\n".join(filter(None, [objection, asked, about]))
+    return {
+        "type": "elicitation",
+        "id": call["id"],
+        "task": call["task"],
+        "form": form,
+        **questions.question("ask_user", fields, description, answers="respond"),
+    }
+
+
+def reply_to(call: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the server that asked is told, by a decision that `misplaced` had nothing against."""
+    if not call.get("form"):
+        return None
+    if decision.get("type") == "reject":
+        return {"action": "decline"}
+    args, message = decision.get("args"), str(decision.get("message") or "")
+    content, _ = _filled(call["form"], str(decision.get("type")), args, message)
+    return {"action": "accept", "content": content}
+
+
+def _filled(
+    form: Mapping[str, Any], kind: str, args: object, message: str
+) -> tuple[dict[str, Any] | None, str]:
+    """The form as an answer fills it in, and what is wrong with it."""
+    fields = _fields(form)
+    if kind == "reject" or not fields:
+        return None, ""
+    wanted = f"The form wants a JSON object with {', '.join(fields)}."
+    given = _given(fields, args, message)
+    if given is None:
+        return None, wanted
+    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
+    content = {**defaults, **{name: value for name, value in given.items() if value != ""}}
+    error = next(Draft202012Validator(form.get("schema") or {}).iter_errors(content), None)
+    return content, f"The answer does not fit: {error.message[:300]}. {wanted}" if error else ""
+
+
+def _given(
+    fields: Mapping[str, Mapping[str, Any]], args: object, message: str
+) -> dict[str, Any] | None:
+    """Edited fields, a JSON object in words, or the words for a form that has one field."""
+    edited = dict(args) if isinstance(args, dict) else {}
+    words = message or ("" if "answer" in fields else str(edited.pop("answer", "") or ""))
+    if not words or any(value != "" for value in edited.values()):
+        return edited
+    parsed = _parsed(words)
+    if isinstance(parsed, dict):
+        return parsed
+    if len(fields) != 1:
+        return None
+    ((name, field),) = fields.items()
+    return {name: words if parsed is None or field.get("type") == "string" else parsed}
+
+
+def _fields(form: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    properties = (form.get("schema") or {}).get("properties")
+    found = properties.items() if isinstance(properties, dict) else ()
+    return {name: field if isinstance(field, dict) else {} for name, field in found}
+
+
+def _described(form: Mapping[str, Any]) -> str:
+    shown = json.dumps(form.get("schema") or {}, ensure_ascii=False, indent=2)
+    return f"The form:\n{shown[:_SHOWN_ARGUMENTS]}" if _fields(form) else ""
+
+
+def _parsed(text: str) -> Any:
+    """What JSON in a text says; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _proposed(call: Mapping[str, Any]) -> str:
+    asked = f"Run {call['name']}{_where(call)}? ({call['reason']})"
+    lines = [asked, call["about"], _arguments(call)]
+    return "\n\n".join(filter(None, lines))
+
+
+def _in_doubt(call: Mapping[str, Any]) -> str:
+    text = _OTHER if call.get("other") else _UNCERTAIN
+    words = text.format(name=call["name"], where=_where(call), why=call["uncertain"])
+    return f"{words}\n\n{_arguments(call)}"
+
+
+def _where(call: Mapping[str, Any]) -> str:
+    return f" of the MCP server {call['server']!r}" if call["server"] else ""
+
+
+def _arguments(call: Mapping[str, Any]) -> str:
+    shown = json.dumps(call["args"], ensure_ascii=False, indent=2)
+    if len(shown) > _SHOWN_ARGUMENTS:
+        shown = shown[:_SHOWN_ARGUMENTS] + "…"
+    return f"Arguments:\n{shown}"
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A call that may run, with its final arguments; `reply` is for a server that asked in it."""
+
+    tool: CatalogTool
+    args: dict[str, Any]
+    again: bool = False
+    reply: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A call that is answered without running; `args` are those of an edit that may not run."""
+
+    status: ToolStatus
+    text: str
+    reason: str = ""
+    args: dict[str, Any] | None = None
+
+
+Step = Ready | Settled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settling:
+    """Settles the calls of one message."""
+
+    scope: RunScope
+    gate: Gate
+
+    async def settle(self, call: PendingCall, decision: Mapping[str, Any] | None) -> Step:
+        """Say whether a call runs. Catalog and policy may have changed since it was planned.
+
+        Args:
+            call: The planned call.
+            decision: The human's answer, if there is one.
+        """
+        if call["action"] == "error":
+            return Settled("error", call["reason"])
+        if call["action"] == "deny":
+            return denied(call["reason"])
+        asked = call["action"] == "ask" and not call.get("form")
+        answered = _answered(call, decision or {}) if asked else None
+        if answered is not None:
+            return answered
+        tool = self.gate.catalog.find(call["name"], call["server"])
+        if tool is None:
+            return Settled("error", unknown_tool(call["name"], self.gate.catalog))
+        if call["action"] == "ask":
+            return await self._approved(call, tool, decision or {})
+        step = self._judged(self.gate, call, tool, call["args"])
+        return step if isinstance(step, Ready) else await self._granted(call, tool, step)
+
+    async def settle_tail(self, call: PendingCall) -> Step:
+        """Say whether a call runs that one hook asks for: all the others may still block it."""
+        step = await self.settle(call, None)
+        if isinstance(step, Settled):
+            return step
+        blocked = await check_edit(step.tool, step.args, self.scope.hooks, emit=self.scope.emit)
+        return denied(blocked) if blocked else step
+
+    async def _granted(self, call: PendingCall, tool: CatalogTool, step: Settled) -> Step:
+        """A call that went without a question because the human had allowed it for the thread."""
+        if step not in (denied(say("unapproved")), denied(NOT_INTERACTIVE)):
+            return step
+        gate = replace(self.gate, grants=await self.scope.journal.grants(self.scope.thread))
+        return self._judged(gate, call, tool, call["args"])
+
+    async def _approved(
+        self, call: PendingCall, tool: CatalogTool, decision: Mapping[str, Any]
+    ) -> Step:
+        if decision.get("type") == "edit" and not call.get("form"):
+            return await self._edited(call, tool, decision)
+        step = self._judged(self.gate, call, tool, call["args"], asked=True)
+        if isinstance(step, Ready):
+            step = replace(step, reply=reply_to(call, decision))
+        return step
+
+    async def _edited(
+        self, call: PendingCall, tool: CatalogTool, decision: Mapping[str, Any]
+    ) -> Step:
+        if decision.get("name") not in (None, "", call["name"]):
+            return denied(say("edit_of_the_tool"))
+        args, again = asked_again(tool.schema, decision.get("args"))
+        step = self._judged(self.gate, call, tool, args, asked=True)
+        if isinstance(step, Settled):
+            return replace(step, args=args)
+        blocked = await check_edit(tool, step.args, self.scope.hooks, emit=self.scope.emit)
+        return replace(denied(blocked), args=step.args) if blocked else replace(step, again=again)
+
+    def _judged(
+        self,
+        gate: Gate,
+        call: PendingCall,
+        tool: CatalogTool,
+        args: object,
+        *,
+        asked: bool = False,
+    ) -> Step:
+        """A call with its final arguments; the policy may be stricter by now than when planned."""
+        fitted, action, reason = gate.judge(tool, args)
+        if action == "error":
+            return Settled("error", reason)
+        if action == "ask" and not asked:
+            return denied(say("unapproved"))
+        if action == "deny" and not (asked and reason == NOT_INTERACTIVE):  # somebody has answered
+            return denied(reason)
+        return Ready(tool, fitted, bool(call.get("again")))
+
+
+def _answered(call: PendingCall, decision: Mapping[str, Any]) -> Settled | None:
+    """What a human's word alone makes of a call, whatever became of its tool; None if it runs."""
+    words = str(decision.get("message") or "").strip()
+    match decision.get("type"):
+        case "approve":
+            return None
+        case "edit" if not call.get("uncertain"):
+            return None
+        case "respond":
+            return Settled("success", words or say("no_output"), "answered by the user")
+        case "reject" if call.get("uncertain"):
+            said = "user_gave_up_saying" if words else "user_gave_up"
+            told = say(said, words=words, advice=say("report_doubt"))
+            return Settled("cancelled", told, GAVE_UP)
+        case "reject":
+            said = "user_rejected_saying" if words else "user_rejected"
+            told = say(said, words=words, advice=say("do_without"))
+            return Settled("cancelled", told, "rejected")
+        case kind:
+            late = Settled("cancelled", say("expired", advice=say("send_anew")), EXPIRED)
+            return late if kind == EXPIRED else denied(say("unapproved"))
+
+
+def denied(why: str) -> Settled:
+    """The answer to a call that policy, a hook or the lack of a human forbids."""
+    code = NOT_INTERACTIVE if why == NOT_INTERACTIVE else "denied"
+    if why == NOT_INTERACTIVE:
+        why = say("nobody_to_approve", code=NOT_INTERACTIVE)
+    text = say("refused_call", why=why.rstrip("."), advice=say("report_it"))
+    return Settled("cancelled", text, code)
