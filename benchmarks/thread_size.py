@@ -19,7 +19,7 @@ from typing import Any
 from langchain_core.tools import StructuredTool
 
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
-from loopwright.doors.threads import list_threads
+from loopwright.doors.head import list_threads
 
 THREAD: Any = {"configurable": {"thread_id": "long"}}
 WORDS = ["".join(random.choices("etaoinshrdlucmfwyp", k=random.randint(2, 9))) for _ in range(3000)]

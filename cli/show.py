@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..doors.durability import DEFAULT_URL, open_durability
-from ..doors.threads import ThreadSummary, list_threads
+from ..doors.head import ThreadSummary, list_threads
 from ..graphs.registry import drawn_graph
 from .failures import Code
 from .settings import Settings

@@ -1,57 +1,121 @@
 """Where threads are kept: one URL gives the checkpointer, the store and the journal.
 
-Another database is a module beside this one that has `open_database(url)`, and a line in `_HOMES`.
+What a database has to bring is `Database`. Savers and stores have sync methods only: every async
+call goes to a worker thread, so that one connection serves every event loop. An async driver would
+belong to the loop it was opened on.
 """
 
+import asyncio
+import copy
 import re
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Final
+from functools import wraps
+from typing import Any, Final, Protocol, Self
 
+from langchain_core.runnables import ConfigurableFieldSpec, RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.store.base import BaseStore
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore, Op, Result
+from langgraph.store.sqlite import SqliteStore
 
 from ..state.errors import DatabaseError
-from .journal_sql import SqlJournal
-from .journal_tables import Tables
+from ..state.journal import Journal
+from . import langgraph_keys as keys
+from .postgres import PostgresDatabase, without_password
+from .sqlite import SqliteDatabase, SqliteLocks
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 
-BUSY_SECONDS: Final = 10.0
-"""How long one process waits for another's write; a turn's write takes milliseconds."""
+Saver = BaseCheckpointSaver[Any]
+Release = Callable[[], None]
 
-THREADS_SQL: Final = "SELECT DISTINCT thread_id FROM checkpoints WHERE checkpoint_ns = ''"
 
-_HOMES: Final = {"sqlite": ".sqlite", "postgresql": ".postgres", "postgres": ".postgres"}
+class Locks(Protocol):
+    """Where a database's threads are locked against other processes; used in worker threads."""
+
+    @property
+    def place(self) -> Hashable:
+        """The same for all locks that exclude each other in this process."""
+
+    def take(self, name: str) -> Release | str | None:
+        """Lock a name.
+
+        No lock may outlive its process.
+
+        Returns:
+            What unlocks it, None where no other process can have it, or who has it in words, ""
+            where that cannot be told.
+
+        Raises:
+            DatabaseError: Locks cannot be had here.
+        """
+
+
+class Database(Protocol):
+    """An open database of one kind, proven to be writable.
+
+    Another kind is a module with such a class and its line in `_KINDS`.
+    """
+
+    @property
+    def url(self) -> str:
+        """By what it was opened, as it may be shown."""
+
+    @property
+    def saver(self) -> Saver:
+        """Saves threads; safe to use from several threads, its sync methods are enough.
+
+        Where it has `forget_scratch(thread, nodes)` it is told what a finished turn left.
+        """
+
+    @property
+    def store(self) -> BaseStore:
+        """Keeps what outlives a thread; safe to use from several threads."""
+
+    @property
+    def journal(self) -> Journal:
+        """Records tool calls."""
+
+    @property
+    def locks(self) -> Locks:
+        """Keep the runs of a thread apart, whatever process they are of."""
+
+    def thread_ids(self) -> Iterable[str]:
+        """Every saved thread."""
+
+    def close(self) -> None:
+        """Close it; a second call does nothing."""
+
+
+_KINDS: Final[Mapping[str, Callable[[str], Database]]] = {
+    r"sqlite:///.+": SqliteDatabase,
+    r"postgres(ql)?://.*": PostgresDatabase,
+}
 _FORMS: Final = "sqlite:///FILE, sqlite:////ABSOLUTE/FILE, sqlite:///:memory: or postgresql://…"
 
 
-@dataclass(frozen=True, kw_only=True)
 class Durability(AbstractContextManager["Durability"]):
     """An open database, which may be used for the length of a block.
 
     Attributes:
-        url: what it was opened by.
+        url: what it was opened by, without its password.
         checkpointer: saves threads; usable sync, and async from any event loop.
         store: keeps what outlives a thread; usable like the checkpointer.
         journal: records tool calls.
+        locks: keep the runs of a thread apart.
+        thread_ids: gives every saved thread.
+        close: closes it; a second call does nothing.
     """
 
-    url: str
-    checkpointer: BaseCheckpointSaver[Any]
-    store: BaseStore
-    journal: SqlJournal
-    thread_ids: Callable[[], Iterable[str]] = field(repr=False)
-    closers: tuple[Callable[[], None], ...] = field(default=(), repr=False)
-
-    def close(self) -> None:
-        """Close the connections; a second call does nothing."""
-        for close in self.closers:
-            close()
+    def __init__(self, database: Database) -> None:
+        """Give out what this database brings."""
+        self.url, self.journal, self.locks = database.url, database.journal, database.locks
+        self.checkpointer = ThreadedSaver(database.saver, self.locks, self.journal.forget)
+        self.store: BaseStore = ThreadedStore(database.store)
+        self.thread_ids, self.close = database.thread_ids, database.close
 
     def __exit__(self, *_: object) -> None:
         """Close at the end of the block."""
@@ -68,41 +132,38 @@ def open_durability(url: str = DEFAULT_URL) -> Durability:
     Raises:
         DatabaseError: it cannot be opened or written; says what, where and what to do.
     """
-    home = _HOMES.get(url.partition("://")[0])
-    if home is None:
-        raise refused(url)
-    opened: Durability = import_module(home, __package__).open_database(url)
-    return opened
+    for form, kind in _KINDS.items():
+        if re.fullmatch(form, url):
+            return Durability(kind(url))
+    msg = f"Cannot open the database {without_password(url)!r}: give {_FORMS}."
+    raise DatabaseError(msg)
 
 
 class LateDatabase:
     """A database for journal and locks where somebody else saves the threads.
 
-    Opened with the first use, in the worker thread of whoever uses it.
-
-    Attributes:
-        journal: Records calls there.
+    Opened with the first use, in the worker thread of whoever uses it; a URL that cannot be opened
+    raises DatabaseError each time.
     """
 
     def __init__(self, url: str) -> None:
-        """Remember the URL; a wrong one raises DatabaseError with the first use."""
-        self.journal = SqlJournal(self._tables, durable=":memory:" not in url)
+        """Remember the URL."""
         self._url = url
         self._opened: Durability | None = None
         self._lock = threading.Lock()
 
-    def saver(self) -> BaseCheckpointSaver[Any]:
-        """The saver by whose rules threads are locked; blocks while the database is opened."""
-        return self._open().checkpointer
+    def journal(self) -> Journal:
+        """Where calls are recorded."""
+        return self._open().journal
+
+    def locks(self) -> Locks:
+        """What keeps the runs of a thread apart."""
+        return self._open().locks
 
     def close(self) -> None:
         """Close what was opened."""
-        self.journal.close()
         if self._opened is not None:
             self._opened.close()
-
-    def _tables(self) -> Tables:
-        return self._open().journal.tables()
 
     def _open(self) -> Durability:
         with self._lock:
@@ -111,34 +172,156 @@ class LateDatabase:
             return self._opened
 
 
-def patiently(act: Callable[[], object], passes: Callable[[Exception], bool]) -> None:
-    """Repeat what fails only because another process is opening the same database."""
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            act()
-        except Exception as error:
-            if not passes(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
+class _InProcess:
+    """Locks of a saver that others than this process do not use, or whose locks nobody knows."""
+
+    def __init__(self, place: Hashable) -> None:
+        self.place = place
+
+    def take(self, name: str) -> None:
+        """There is no other process."""
 
 
-def refused(url: str) -> DatabaseError:
-    """The sentence for a URL of no known form."""
-    msg = f"Cannot open the database {without_password(url)!r}: give {_FORMS}."
-    return DatabaseError(msg)
+def locks_of(saver: Saver) -> Locks:
+    """What locks the threads of a saver, also of one that was not opened here.
+
+    Savers are copied (LangGraph does, with strict deserialization); what they share is not.
+    """
+    if isinstance(saver, ThreadedSaver):
+        return saver.locks or locks_of(saver.inner)
+    if isinstance(saver, SqliteSaver):
+        return SqliteLocks(saver)
+    return _InProcess(id(getattr(saver, "conn", getattr(saver, "storage", saver))))
 
 
-def without_password(url: str) -> str:
-    """A URL as it may be shown."""
-    scheme, _, rest = url.partition("://")
-    user, at, host = rest.rpartition("@")
-    shown = f"{scheme}://{user.partition(':')[0]}{at}{host}"
-    return re.sub(r"(?i)(password=)[^&]*", r"\1…", shown)
+def is_sync_only(saver: object) -> bool:
+    """Whether a saver lacks the async methods a run needs.
+
+    `aput_writes` decides: a sync saver may override some async methods only to refuse them
+    (SqliteSaver does), but none overrides this one without supporting it.
+    """
+    return (
+        isinstance(saver, BaseCheckpointSaver)
+        and type(saver).aput_writes is BaseCheckpointSaver.aput_writes
+    )
 
 
-def cause_of(error: Exception) -> str:
-    """What a driver says, in its first line."""
-    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+def with_async(saver: Any) -> Any:
+    """The saver itself, or its threaded twin if it is sync only; None and flags pass."""
+    return ThreadedSaver(saver) if is_sync_only(saver) else saver
+
+
+def with_async_store(store: BaseStore | None) -> BaseStore | None:
+    """The store itself, or its threaded twin if its `abatch` refuses (SqliteStore)."""
+    return ThreadedStore(store) if isinstance(store, SqliteStore) else store
+
+
+class ThreadedSaver(Saver):
+    """Any sync saver with async methods that run in worker threads.
+
+    Every method is the inner saver's; see below the class.
+
+    Attributes:
+        locks: what locks its threads, if that is not to be seen from the inner saver.
+        forget: what else is known of a thread is dropped by this when the thread is deleted.
+    """
+
+    def __init__(
+        self,
+        inner: Saver,
+        locks: Locks | None = None,
+        forget: Callable[[str], None] | None = None,
+    ) -> None:
+        """Adapt `inner`, which must be safe to call from several threads."""
+        super().__init__(serde=inner.serde)
+        self.inner, self.locks, self.forget = inner, locks, forget
+
+    def __getattr__(self, name: str) -> Any:
+        """What only the inner saver knows (its connection, `setup`, …)."""
+        if name == "inner":  # asked by copy() before the instance has its fields
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """The configurable fields of the inner saver."""
+        return self.inner.config_specs
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """The inner saver's version scheme."""
+        return self.inner.get_next_version(current, channel)
+
+    def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> Self:
+        """A twin whose inner saver accepts these types as well."""
+        twin = copy.copy(self)
+        twin.inner = self.inner.with_allowlist(extra_allowlist)
+        twin.serde = twin.inner.serde
+        return twin
+
+    def delete_thread(self, thread_id: str) -> None:
+        """See the inner saver; whatever else is kept of the thread goes with it."""
+        self.inner.delete_thread(thread_id)
+        if self.forget is not None:
+            self.forget(thread_id)
+
+    async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[Any]:
+        """`list` in a worker thread, read to its end there: its cursor may not change threads."""
+        for saved in await asyncio.to_thread(lambda: [*self.inner.list(config, **options)]):
+            yield saved
+
+
+# Under the signatures of the base class: LangGraph looks whether a saver takes `task_path`.
+def _inner(name: str) -> Callable[..., Any]:
+    @wraps(getattr(BaseCheckpointSaver, name))
+    def call(self: ThreadedSaver, *args: Any, **options: Any) -> Any:
+        return getattr(self.inner, name)(*args, **options)
+
+    return call
+
+
+def _in_thread(name: str) -> Callable[..., Any]:
+    @wraps(getattr(BaseCheckpointSaver, f"a{name}"))
+    async def call(self: ThreadedSaver, *args: Any, **options: Any) -> Any:
+        return await asyncio.to_thread(getattr(self, name), *args, **options)
+
+    return call
+
+
+# Whatever a saver can do in two ways, those that LangGraph adds one day included.
+for _name in vars(BaseCheckpointSaver):
+    if f"a{_name}" in vars(BaseCheckpointSaver):
+        for _method, _made in ((_name, _inner), (f"a{_name}", _in_thread)):
+            if _method not in vars(ThreadedSaver):
+                setattr(ThreadedSaver, _method, _made(_name))
+
+
+class ThreadedStore(BaseStore):
+    """A sync store whose async methods run in worker threads."""
+
+    def __init__(self, inner: BaseStore) -> None:
+        """Adapt `inner`, which must be safe to call from several threads."""
+        super().__init__()
+        self.inner = inner
+        self.supports_ttl = inner.supports_ttl
+        self.ttl_config = inner.ttl_config
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """See the inner store."""
+        return self.inner.batch(ops)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """`batch` in a worker thread."""
+        return await asyncio.to_thread(self.inner.batch, list(ops))
+
+
+def lend(config: RunnableConfig, configurable: Mapping[str, Any]) -> RunnableConfig:
+    """Give async methods to the saver and the store a sync parent graph passes down."""
+    lent: dict[str, Any] = {}
+    if is_sync_only(saver := configurable.get(keys.SAVER)):
+        lent[keys.SAVER] = with_async(saver)
+    runtime = configurable.get(keys.RUNTIME)
+    if isinstance(runtime, Runtime) and with_async_store(runtime.store) is not runtime.store:
+        lent[keys.RUNTIME] = runtime.override(store=with_async_store(runtime.store))
+    return (
+        {**config, "configurable": {**config.get("configurable", {}), **lent}} if lent else config
+    )

@@ -40,10 +40,9 @@ from ..state.outcome import RESUMABLE
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
 from .checks import address_answer, check_command, check_nodes, check_storable, in_words
+from .durability import lend, with_async, with_async_store
 from .head import CUT_OFF, Head, without_answered
-from .locks import LockedBy
-from .run import Run
-from .savers import lend, with_async, with_async_store
+from .run import LockedBy, Run
 
 Fenced = Callable[[str], Awaitable[Fence | None]]
 
@@ -75,8 +74,8 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         writes: says whether tools that change the world are bound; then every step is saved
             before the next one starts.
         scratch: nodes whose subgraphs' checkpoints are of no use once a turn has ended.
-        locked_by: gives the saver by whose rules threads are locked, where it is not the one
-            that saves them; called in a worker thread.
+        locked_by: gives what locks threads, where that is not the database they are saved in;
+            called in a worker thread.
         session: what is put around each run of the whole graph, if anything.
         fenced: takes the name that a run has locked, and gives what its claims of writes must
             show; None where no other process could have locked it.

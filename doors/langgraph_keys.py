@@ -36,6 +36,9 @@ BRANCH: Final = "branch:to:"
 JOIN: Final = "join:"
 """How the channel begins in which a node waits for several others."""
 
+THREADS_SQL: Final = "SELECT DISTINCT thread_id FROM checkpoints WHERE checkpoint_ns = ''"
+"""The threads in the tables of its SQL savers."""
+
 
 def place_of_task(node: str, step: str, task: str) -> str:
     """The checkpoint namespace of a graph that a `@task` runs inside a node.

@@ -7,16 +7,16 @@ import hashlib
 import importlib
 import os
 import platform
+import re
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
 from ..state.errors import DatabaseError
-from .durability import BUSY_SECONDS, THREADS_SQL, Durability, cause_of, patiently, without_password
-from .journal_sql import SqlJournal
-from .journal_tables import PostgresTables
-from .savers import ThreadedSaver
+from .journal import BUSY_SECONDS, Execute, SqlJournal, cause_of, patiently
+from .langgraph_keys import THREADS_SQL
 
 _IDLE_SECONDS: Final = 300.0
 """Connections unused for longer are closed: firewalls drop idle ones silently."""
@@ -31,6 +31,7 @@ _DRIVERS: Final = (
     "psycopg", "psycopg_pool", "langgraph.checkpoint.postgres", "langgraph.store.postgres",
 )  # fmt: skip
 
+_ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended(?, 0))"
 _TAKE: Final = "SELECT pg_try_advisory_lock(%s) AS got"
 _FREE: Final = "SELECT pg_advisory_unlock(%s)"
 # PostgreSQL splits the 64-bit key of an advisory lock into these two columns.
@@ -43,45 +44,68 @@ _HOLDER: Final = (
 _NAME: Final = "loopwright process "
 
 
-def open_database(url: str) -> Durability:
-    """Open `postgresql://…`; see `open_durability`."""
-    psycopg, pools, savers, stores = _drivers(url)
-    shown = without_password(url)
-    errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
-    # No prepared statements: PgBouncer hands a session to somebody else between two of them.
-    rows = psycopg.rows.dict_row
-    options = {"autocommit": True, "prepare_threshold": None, "row_factory": rows}
-    connect = partial(psycopg.connect, url, connect_timeout=int(BUSY_SECONDS), **options)
-    pool = pools.ConnectionPool(
-        url,
-        max_size=10,
-        min_size=1,
-        max_idle=_IDLE_SECONDS,
-        timeout=BUSY_SECONDS,
-        open=False,
-        check=pools.ConnectionPool.check_connection,
-        kwargs=options,
-    )
-    try:
-        # Alone it fails at once and says why; a pool tries again and only says that it gave up.
-        connect().close()
-        pool.open()
-        saver, store = savers.PostgresSaver(pool), stores.PostgresStore(pool)
-        tables = PostgresTables(pool, errors, shown)
-        # Where the doors look; a copy of the saver, which LangGraph may make, has it as well.
-        saver.thread_locks = PostgresLocks(
+class PostgresDatabase:
+    """`postgresql://…`; see `durability.Database`."""
+
+    def __init__(self, url: str) -> None:
+        """Open it over a pool, create the tables that are missing, and prove the right to write."""
+        psycopg, pools, savers, stores = _drivers(url)
+        self.url = without_password(url)
+        errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
+        # No prepared statements: PgBouncer hands a session to somebody else between two of them.
+        rows = psycopg.rows.dict_row
+        options = {"autocommit": True, "prepare_threshold": None, "row_factory": rows}
+        connect = partial(psycopg.connect, url, connect_timeout=int(BUSY_SECONDS), **options)
+        self._pool = pools.ConnectionPool(
+            url,
+            max_size=10,
+            min_size=1,
+            max_idle=_IDLE_SECONDS,
+            timeout=BUSY_SECONDS,
+            open=False,
+            check=pools.ConnectionPool.check_connection,
+            kwargs=options,
+        )
+        self.saver, self.store = savers.PostgresSaver(self._pool), stores.PostgresStore(self._pool)
+        tables = PostgresTables(self._pool, errors, self.url)
+        self.journal = SqlJournal(lambda: tables, durable=True)
+        self.locks = PostgresLocks(
             lambda name: connect(application_name=name, keepalives_idle=_KEEP_ALIVE_SECONDS),
             errors,
-            shown,
+            self.url,
         )
-        return _opened(shown, pool, saver, store, tables)
-    except errors as error:
-        pool.close()
-        msg = (
-            f"Cannot use the database {shown!r} ({cause_of(error)}): check that the server runs"
-            " and that this user may create and write tables there."
-        )
-        raise DatabaseError(msg) from error
+        try:
+            # Alone it fails at once and says why; a pool tries again and only says it gave up.
+            connect().close()
+            self._pool.open()
+            self._prepare(tables)
+        except errors as error:
+            self._pool.close()
+            msg = (
+                f"Cannot use the database {self.url!r} ({cause_of(error)}): check that the server"
+                " runs and that this user may create and write tables there."
+            )
+            raise DatabaseError(msg) from error
+
+    def _prepare(self, tables: "PostgresTables") -> None:
+        for setup in (self.saver.setup, self.store.setup):
+            patiently(setup, tables.is_race)
+        self.journal.open()
+        with self._pool.connection() as connection:
+            # Existing tables are not touched by setup; no row is enough to ask for the right to
+            # write.
+            connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")
+
+    def thread_ids(self) -> list[str]:
+        """See Database."""
+        with self._pool.connection() as connection:
+            return [row["thread_id"] for row in connection.execute(THREADS_SQL)]
+
+    def close(self) -> None:
+        """See Database."""
+        self.journal.close()
+        self.locks.close()
+        self._pool.close()
 
 
 def _drivers(url: str) -> tuple[Any, ...]:
@@ -95,26 +119,47 @@ def _drivers(url: str) -> tuple[Any, ...]:
         raise DatabaseError(msg) from error
 
 
-def _opened(shown: str, pool: Any, saver: Any, store: Any, tables: PostgresTables) -> Durability:
-    for setup in (saver.setup, store.setup, tables.create):
-        patiently(setup, lambda error: getattr(error, "sqlstate", None) in _RACES)
-    with pool.connection() as connection:
-        # Existing tables are not touched by setup; no row is enough to ask for the right to write.
-        connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")
-    journal = SqlJournal(lambda: tables, durable=True)
-    return Durability(
-        url=shown,
-        checkpointer=ThreadedSaver(saver, journal.forget),
-        store=store,
-        journal=journal,
-        thread_ids=partial(_thread_ids, pool),
-        closers=(saver.thread_locks.close, pool.close),
-    )
+def without_password(url: str) -> str:
+    """A URL as it may be shown."""
+    scheme, _, rest = url.partition("://")
+    user, at, host = rest.rpartition("@")
+    shown = f"{scheme}://{user.partition(':')[0]}{at}{host}"
+    return re.sub(r"(?i)(password=)[^&]*", r"\1…", shown)
 
 
-def _thread_ids(pool: Any) -> list[str]:
-    with pool.connection() as connection:
-        return [row["thread_id"] for row in connection.execute(THREADS_SQL)]
+class PostgresTables:
+    """The journal's tables in Postgres, through a pool of connections in autocommit mode."""
+
+    number = "BIGSERIAL PRIMARY KEY"
+
+    def __init__(self, pool: Any, errors: tuple[type[Exception], ...], name: str) -> None:
+        """Use a pool that gives rows as dicts; whoever opened it closes it."""
+        self.errors, self.name = errors, name
+        self._pool = pool
+
+    @contextmanager
+    def block(self, thread: str | None = None) -> Iterator[Execute]:
+        """See Tables."""
+        with self._pool.connection() as connection:
+            execute = partial(_executed, connection)
+            if thread is None:
+                yield execute
+                return
+            with connection.transaction():
+                execute(_ONE_AT_A_TIME, [thread])
+                yield execute
+
+    def is_race(self, error: Exception) -> bool:
+        """See Tables."""
+        return getattr(error, "sqlstate", None) in _RACES
+
+    def close(self) -> None:
+        """The pool is closed by who opened it."""
+
+
+def _executed(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
+    cursor = connection.execute(sql.replace("?", "%s"), values)
+    return [] if cursor.description is None else list(cursor.fetchall())
 
 
 class PostgresLocks:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from ..state import intents
 from ..state.canonical import storable_json
 from ..state.errors import DatabaseError
 from ..state.journal import Change, End, Fence, Intent, Journal, Row, Verdict, Word
-from .journal_memory import MemoryJournal
+from .journal import MemoryJournal
 
 T = TypeVar("T")
 
@@ -36,16 +36,29 @@ a claimed row of any other is a crash's."""
 class Recorder:
     """A journal and what a process remembers beside it; safe to use from any event loop."""
 
-    def __init__(self, journal: Journal | None = None) -> None:
-        """Use this journal, as others may; without one, one in memory."""
-        self.journal = journal or MemoryJournal()
+    def __init__(
+        self, journal: Journal | None = None, *, late: Callable[[], Journal] | None = None
+    ) -> None:
+        """Use this journal, as others may, or what `late` gives with the first use.
+
+        Without either, one in memory.
+        """
+        self._journal = journal if journal or late else MemoryJournal()
+        self._late = late
         self._begun: dict[tuple[str, str], int] = {}
         self._own: set[tuple[str, str]] = set()
 
     @property
+    def journal(self) -> Journal:
+        """The journal; one that is late may block while it is opened."""
+        if self._journal is None and self._late is not None:
+            self._journal = self._late()
+        return cast("Journal", self._journal)
+
+    @property
     def durable(self) -> bool:
-        """Whether it outlives the process."""
-        return self.journal.durable
+        """Whether it outlives the process, as one that is late mostly does."""
+        return self._journal is None or self._journal.durable
 
     @contextmanager
     def under_way(self, thread: str, intent: Intent) -> Iterator[None]:
@@ -68,31 +81,31 @@ class Recorder:
             undo[:] = [intents.undone(rows, change)]
             return verdict, change
 
-        def back() -> None:
+        def back(journal: Journal) -> None:
             # The call is never made: left behind, its row would say "maybe".
-            self.journal.transact(thread, lambda _: (None, undo[-1]))
+            journal.transact(thread, lambda _: (None, undo[-1]))
 
         names = [intent.name, *intent.before]
-        return await _to_the_end(
-            partial(self.journal.transact, thread, work, names=names, fence=fence), back
+        return await self._act(
+            lambda journal: journal.transact(thread, work, names=names, fence=fence), back
         )
 
     async def look(self, thread: str, calls: Sequence[Intent]) -> list[Verdict]:
         """What `begin` would say of each of these calls now; nothing is recorded."""
         names = [name for intent in calls for name in (intent.name, *intent.before)]
-        rows = await _to_the_end(partial(self.journal.rows, thread, names))
+        rows = await self.rows(thread, names)
         return [intents.begin(rows, intent)[0] for intent in calls]
 
     async def end(self, thread: str, row: Row, ending: End) -> None:
         """See `state.journal.end`; of a result above 1 MB only texts and numbers are kept."""
         kept = End(ending.how, None if ending.result is None else _body(ending.result))
         work = partial(intents.end, sent=row, ending=kept)
-        await _to_the_end(partial(self.journal.transact, thread, work, names=[row.name]))
+        await self._act(lambda journal: journal.transact(thread, work, names=[row.name]))
 
     async def give_up(self, thread: str, word: Word) -> None:
         """See `state.journal.give_up`."""
         work = partial(intents.give_up, word=word)
-        await _to_the_end(partial(self.journal.transact, thread, work))
+        await self._act(lambda journal: journal.transact(thread, work))
 
     async def release(
         self,
@@ -137,11 +150,11 @@ class Recorder:
         work = partial(
             intents.release, keeps=keeps, within=within, back=back, ended=ended, told=told
         )
-        return await _to_the_end(partial(self.journal.transact, thread, work, fence=fence))
+        return await self._act(lambda journal: journal.transact(thread, work, fence=fence))
 
     async def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
         """Rows of a thread, oldest first; of the closed ones only those of these names."""
-        return await _to_the_end(partial(self.journal.rows, thread, names))
+        return await self._act(lambda journal: journal.rows(thread, names))
 
     async def uncertain(self, thread: str) -> list[Row]:
         """The writes of which nobody knows whether they took effect, and no outcome has told."""
@@ -153,15 +166,15 @@ class Recorder:
         """Keep out the runs before; None where no other process could have locked the name."""
         if not self.durable:
             return None
-        return await _to_the_end(partial(self.journal.raise_fence, name))
+        return await self._act(lambda journal: journal.raise_fence(name))
 
     async def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
         """Remember for the thread that a human allows calls like this; twice is once."""
-        await _to_the_end(partial(self.journal.grant, thread, grant))
+        await self._act(lambda journal: journal.grant(thread, grant))
 
     async def grants(self, thread: str) -> list[dict[str, Any]]:
         """What a human has allowed for the thread, oldest first."""
-        return await _to_the_end(partial(self.journal.grants, thread))
+        return await self._act(lambda journal: journal.grants(thread))
 
     def own_turn(self, thread: str, turn: str) -> None:
         """A turn begins in this process: until a crash its state tells all that it used."""
@@ -194,8 +207,10 @@ class Recorder:
         """
         known = (thread, turn)
         if known not in self._begun:
-            count = partial(self.journal.model_calls, thread, turn, at_least=at_least)
-            self._know(known, await _to_the_end(count))
+            count = await self._act(
+                lambda journal: journal.model_calls(thread, turn, at_least=at_least)
+            )
+            self._know(known, count)
         return self._begun[known]
 
     def _know(self, known: tuple[str, str], calls: int) -> None:
@@ -204,27 +219,28 @@ class Recorder:
             self._own.discard(oldest)
         self._begun[known] = calls
 
+    async def _act(
+        self, work: Callable[[Journal], T], undo: Callable[[Journal], object] | None = None
+    ) -> T:
+        """Work in a worker thread to its end, also where the caller is cancelled meanwhile.
 
-async def _to_the_end(work: Callable[[], T], undo: Callable[[], object] | None = None) -> T:
-    """Work in a worker thread to its end, also where the caller is cancelled meanwhile.
-
-    Args:
-        work: What to do; `undo` takes it back for a caller who will not see its result.
-        undo: See `work`.
-    """
-    # Not a task: a loop that shuts down cancels those, and with them what is not begun yet.
-    loop = asyncio.get_running_loop()
-    working = loop.run_in_executor(None, work)
-    try:
-        return await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await _over(working)
-        if working.exception() is None and undo is not None:
-            undoing = loop.run_in_executor(None, undo)
-            await _over(undoing)
-            with suppress(DatabaseError):
-                undoing.result()
-        raise
+        Args:
+            work: What to do; `undo` takes it back for a caller who will not see its result.
+            undo: See `work`.
+        """
+        # Not a task: a loop that shuts down cancels those, and with them what is not begun yet.
+        loop = asyncio.get_running_loop()
+        working = loop.run_in_executor(None, lambda: work(self.journal))
+        try:
+            return await asyncio.shield(working)
+        except asyncio.CancelledError:
+            await _over(working)
+            if working.exception() is None and undo is not None:
+                undoing = loop.run_in_executor(None, undo, self.journal)
+                await _over(undoing)
+                with suppress(DatabaseError):
+                    undoing.result()
+            raise
 
 
 async def _over(working: asyncio.Future[Any]) -> None:

@@ -1,8 +1,24 @@
-"""One run of a graph: as it is asked for, and where its thread stands."""
+"""One run of a graph: as it is asked for, where its thread stands, and how it keeps it to itself.
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+A thread that is held is refused, not waited for, and no lock outlives its process: it is an
+operating system's lock on a file beside a SQLite database, a session's advisory lock in Postgres,
+and for every other saver an entry in memory.
+"""
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -10,13 +26,20 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, Interrupt
 
 from ..state.context import SESSION_KEY, OpenSession
+from ..state.errors import ThreadBusy
 from ..state.journal import FENCE_KEY, Fence
 from . import langgraph_keys as keys
+from .durability import Locks, Release, locks_of
 from .head import Head, inner_places, open_questions
-from .locks import Held, LockedBy, lock_name, thread_lock
 
 # Ours; LangGraph keeps what begins with two underscores out of a checkpoint's metadata.
 _HELD: Final = "__loopwright_held"
+
+_CLEAN_UP: Final = 5.0
+"""Seconds a run of this process gets that is over but still cleans up after itself."""
+
+Key = tuple[Hashable, str]
+LockedBy = Callable[[], Locks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +92,19 @@ class Run:
             place["checkpoint_ns"] = ""
         return {"configurable": place}
 
-    def hold(self, locked_by: LockedBy | None) -> AbstractAsyncContextManager[Held | None]:
+    def hold(self, locked_by: LockedBy | None) -> "AbstractAsyncContextManager[Held | None]":
         """Keep other runs out of the thread, unless a run around this one does so.
 
         A graph inside somebody else's graph, whose runs nobody keeps apart, holds its own part.
 
         Args:
-            locked_by: gives the saver by whose rules threads are locked, if it is not the run's.
+            locked_by: gives what locks threads, if that is not where the run's are saved.
         """
         if self.saver is None or not self.thread:
             return nullcontext()
         if self.nested and self.configurable.get(_HELD) == self.thread:
             return nullcontext()
-        return thread_lock(locked_by or self.saver, self.thread, self._part)
+        return thread_lock(locked_by or partial(locks_of, self.saver), self.thread, self._part)
 
     @property
     def locked(self) -> str:
@@ -133,3 +156,136 @@ class Run:
             if saved := await self.saver.aget_tuple(self.where(place)):
                 inner[place] = Head(saved)
         return open_questions(head, inner)
+
+
+class _Entry:
+    """What other runs of this process see of the one that holds a thread."""
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.unlock: Release | None = None
+        self.over = False
+        self.gone = threading.Event()
+        self._process = os.getpid()
+
+    def leave(self) -> None:
+        if os.getpid() != self._process:  # a forked child's copy: the lock is its parent's
+            return
+        try:
+            if self.unlock is not None:
+                self.unlock()
+        finally:
+            _here.pop(self.key, None)
+            self.gone.set()
+
+
+_here: dict[Key, _Entry] = {}
+"""The threads that are held by runs of this process."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_here.clear)
+
+
+class Held:
+    """A thread that is held; it is let go at the latest when nobody refers to this any more."""
+
+    def __init__(self, entry: _Entry) -> None:
+        """Take over what the entry locks."""
+        self._entry = entry
+        self._lost = weakref.finalize(self, _leave_lost, entry)
+        self._lost.atexit = False  # the end of a process lets go by itself
+
+    @contextmanager
+    def until_over(self) -> Iterator[None]:
+        """A block after which the run is over, although it may still have to clean up."""
+        try:
+            yield
+        finally:
+            self._entry.over = True
+
+    def release(self) -> None:
+        """Let go; a second call does nothing."""
+        if self._lost.detach() is not None:
+            self._entry.leave()
+
+
+def _leave_lost(entry: _Entry) -> None:
+    """Let go of what a generator held that nobody will ever close.
+
+    In a thread of its own: the garbage collector calls from anywhere, also from within `leave`.
+    """
+    with suppress(RuntimeError):  # the process is ending
+        threading.Thread(target=entry.leave, name="loopwright-unlock", daemon=True).start()
+
+
+@asynccontextmanager
+async def thread_lock(locked_by: LockedBy, thread: str, place: str = "") -> AsyncIterator[Held]:
+    """Hold a thread for the length of a block.
+
+    Args:
+        locked_by: Gives what locks it; called in a worker thread.
+        thread: The thread's id.
+        place: The checkpoint namespace of a graph that has only a part of the thread.
+
+    Raises:
+        ThreadBusy: Another run holds it.
+        DatabaseError: It cannot be locked here.
+    """
+    try:
+        held = await asyncio.to_thread(_take, locked_by, thread, place)
+    except ThreadBusy:
+        # Of this process it may be one that was left (`break` in `async for`): Python closes its
+        # generator by a task of the loop, which has begun by now.
+        if not await asyncio.to_thread(_is_gone_soon, locked_by, thread, place):
+            raise
+        held = await asyncio.to_thread(_take, locked_by, thread, place)
+    try:
+        yield held
+    finally:
+        await _let_go(held)
+
+
+async def _let_go(held: Held) -> None:
+    try:
+        # Not a task: a loop that shuts down cancels those.
+        releasing = asyncio.get_running_loop().run_in_executor(None, held.release)
+    except RuntimeError:  # the loop is closed, so this blocks nobody
+        held.release()
+    else:
+        await asyncio.shield(releasing)
+
+
+def _take(locked_by: LockedBy, thread: str, place: str) -> Held:
+    locks, name = locked_by(), lock_name(thread, place)
+    entry = _Entry((locks.place, name))
+    if _here.setdefault(entry.key, entry) is not entry:
+        raise _busy(thread, f"process {os.getpid()}")
+    taken: Release | str | None = ""
+    try:
+        taken = locks.take(name)
+    finally:
+        if isinstance(taken, str):
+            entry.leave()
+    if isinstance(taken, str):
+        raise _busy(thread, taken)
+    entry.unlock = taken
+    return Held(entry)
+
+
+def lock_name(thread: str, place: str) -> str:
+    """What is locked, as one name: a thread, or the part of it that one of its graphs has."""
+    return f"{thread}\n{place}" if place else thread
+
+
+def _is_gone_soon(locked_by: LockedBy, thread: str, place: str) -> bool:
+    """Whether the holder was a run of this process that is over, and has cleaned up in time."""
+    entry = _here.get((locked_by().place, lock_name(thread, place)))
+    return entry is None or (entry.over and entry.gone.wait(_CLEAN_UP))
+
+
+def _busy(thread: str, holder: str) -> ThreadBusy:
+    who = f" ({holder})" if holder else ""
+    return ThreadBusy(
+        f"Another run holds the thread {thread!r}{who}: wait until it has ended, or stop it,"
+        " then try again."
+    )

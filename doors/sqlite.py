@@ -4,8 +4,8 @@ import hashlib
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,11 +18,10 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
 from ..state.errors import DatabaseError
-from .durability import BUSY_SECONDS, THREADS_SQL, Durability, cause_of, patiently, refused
-from .journal_sql import SqlJournal
-from .journal_tables import SqliteTables, Tables, unusable
-from .savers import ThreadedSaver, ThreadedStore
+from .journal import BUSY_SECONDS, SqliteTables, SqlJournal, cause_of, is_sqlite_race, patiently
+from .langgraph_keys import THREADS_SQL
 
+_MEMORY: Final = ":memory:"
 _PAGE_BYTES: Final = 8192
 _TABLES: Final = ("checkpoints", "writes")
 
@@ -34,27 +33,67 @@ _SMALLEST: Final = 128
 _LEVEL: Final = 6
 
 
-def open_database(url: str) -> Durability:
-    """Open `sqlite:///FILE`; see `open_durability`."""
-    name = url.removeprefix("sqlite:///")
-    if not name or name == url:
-        raise refused(url)
-    path = name if name == ":memory:" else str(Path(name).expanduser())
-    opened: list[sqlite3.Connection] = []
+class SqliteDatabase:
+    """`sqlite:///FILE`; see `durability.Database`."""
+
+    def __init__(self, url: str) -> None:
+        """Open it; the journal's connection and tables come with what is first recorded.
+
+        The saver relies on implicit transactions, the store opens its own: two connections.
+        """
+        name = url.removeprefix("sqlite:///")
+        path = name if name == _MEMORY else str(Path(name).expanduser())
+        with _told(path), ExitStack() as opened:
+            if path != _MEMORY:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self.saver = LeanSqliteSaver(_connect(path, autocommit=False))
+            opened.callback(self.saver.conn.close)
+            self.store = SqliteStore(_connect(path, autocommit=True))
+            opened.callback(self.store.conn.close)
+            self._prepare()
+            opened.pop_all()
+        self.url = url
+        self.locks = SqliteLocks(self.saver)
+        self.journal = SqlJournal(partial(_journal_tables, path), durable=path != _MEMORY)
+
+    def _prepare(self) -> None:
+        """Write: opening proves nothing, SQLite opens read-only files and looks at first use."""
+        connection = self.store.conn
+        connection.execute("BEGIN IMMEDIATE")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("COMMIT")
+        for setup in (self.saver.setup, self.store.setup):
+            patiently(setup, is_sqlite_race)
+
+    def thread_ids(self) -> list[str]:
+        """See Database."""
+        with self.saver.cursor(transaction=False) as cursor:
+            return [thread for (thread,) in cursor.execute(THREADS_SQL)]
+
+    def close(self) -> None:
+        """See Database; waits for a write of a cancelled run."""
+        self.journal.close()
+        for owner in (self.saver, self.store):
+            with owner.lock:
+                owner.conn.close()
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
     try:
-        if path != ":memory:":
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        for autocommit in (False, True, True):
-            opened.append(_connect(path, autocommit=autocommit))
-        return _opened(url, *opened, path=path)
+        yield
     except (sqlite3.Error, OSError) as error:
-        for connection in opened:
-            connection.close()
         msg = (
             f"Cannot use {path!r} as a database ({cause_of(error)}): check that it is a SQLite"
-            f" file in a folder you may write, or give another URL instead of {url!r}."
+            " file in a folder you may write, or give another URL."
         )
         raise DatabaseError(msg) from error
+
+
+def _journal_tables(path: str) -> SqliteTables:
+    with _told(path):
+        return SqliteTables(_connect(path, autocommit=True), path)
 
 
 def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
@@ -70,70 +109,12 @@ def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
         # A killed process loses nothing by it. A power failure may take the newest steps of a
         # thread, never a call it recorded: the journal's connection waits for the disk.
         connection.execute("PRAGMA synchronous=NORMAL")
-        # Readers and one writer side by side.
-        patiently(lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone(), _race)
+        # Readers and one writer side by side; the switch ignores the busy timeout.
+        patiently(lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone(), is_sqlite_race)
     except sqlite3.Error:
         connection.close()
         raise
     return connection
-
-
-def _race(error: Exception) -> bool:
-    """A switch to WAL ignores the busy timeout; migrations run side by side find each other's."""
-    if isinstance(error, sqlite3.OperationalError):
-        return error.sqlite_errorcode == sqlite3.SQLITE_BUSY or "duplicate column" in str(error)
-    return isinstance(error, sqlite3.IntegrityError)
-
-
-def _opened(
-    url: str,
-    for_saver: sqlite3.Connection,
-    for_store: sqlite3.Connection,
-    for_journal: sqlite3.Connection,
-    *,
-    path: str,
-) -> Durability:
-    """Three connections: the saver relies on implicit transactions, the store opens its own."""
-    saver = LeanSqliteSaver(for_saver)
-    store = SqliteStore(for_store)
-    tables = SqliteTables(for_journal, path)
-    for_store.execute("BEGIN IMMEDIATE")
-    # Opening proves nothing: SQLite opens read-only files, and looks into them at the first use.
-    version = for_store.execute("PRAGMA user_version").fetchone()[0]
-    for_store.execute(f"PRAGMA user_version = {version}")
-    for_store.execute("COMMIT")
-    for setup in (saver.setup, store.setup):
-        patiently(setup, _race)
-    journal = SqlJournal(partial(_created, tables, path), durable=path != ":memory:")
-    return Durability(
-        url=url,
-        checkpointer=ThreadedSaver(saver, journal.forget),
-        store=ThreadedStore(store),
-        journal=journal,
-        thread_ids=partial(_thread_ids, saver),
-        # The journal closes its connection only if it was used.
-        closers=(partial(_close, saver), partial(_close, store), journal.close, tables.close),
-    )
-
-
-def _created(tables: SqliteTables, path: str) -> Tables:
-    """The journal's tables, once something is to be recorded: they take 60 kB of a file."""
-    try:
-        patiently(tables.create, _race)
-    except sqlite3.Error as error:
-        raise unusable(path, error) from error
-    return tables
-
-
-def _close(owner: SqliteSaver | SqliteStore) -> None:
-    """Close a connection when nobody uses it: a write of a cancelled run may still be under way."""
-    with owner.lock:
-        owner.conn.close()
-
-
-def _thread_ids(saver: SqliteSaver) -> list[str]:
-    with saver.cursor(transaction=False) as cursor:
-        return [thread for (thread,) in cursor.execute(THREADS_SQL)]
 
 
 class Deflate(CipherProtocol):
@@ -185,22 +166,28 @@ class LeanSqliteSaver(SqliteSaver):
                     )
 
 
-class FileLocks:
+class SqliteLocks:
     """One file a lock, in the folder `<database>.locks`, there only while it is held.
 
-    The operating system lets go of it with the process.
+    The operating system lets go of it with the process. A database in memory has no other users.
     """
 
-    def __init__(self, database: str) -> None:
-        """Lock beside this file, given by its real absolute path."""
-        self.place = database
-        self._folder = Path(f"{database}.locks")
+    def __init__(self, saver: SqliteSaver) -> None:
+        """Lock beside the file of this saver; two ways to one file are one place."""
+        with saver.lock:
+            files = saver.conn.execute("PRAGMA database_list").fetchall()
+        file = next((file for _, name, file in files if name == "main"), "")
+        self._file = os.path.realpath(file) if file else ""
+        self.place: Hashable = self._file or id(saver.conn)
 
-    def take(self, name: str) -> Callable[[], None] | str:
+    def take(self, name: str) -> Callable[[], None] | str | None:
         """Lock a name; see `Locks`."""
-        path = self._folder / hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        if not self._file:
+            return None
+        folder = Path(f"{self._file}.locks")
+        path = folder / hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             # Taken and let go in different threads; a file that only says "locked" would outlive
             # its process.
             lock = FileLock(
@@ -212,7 +199,7 @@ class FileLocks:
             return _holder(path)
         except OSError as error:
             msg = (
-                f"Cannot lock a thread by a file in {str(self._folder)!r}"
+                f"Cannot lock a thread by a file in {str(folder)!r}"
                 f" ({error.strerror or error}): make the folder writable for this user."
             )
             raise DatabaseError(msg) from error

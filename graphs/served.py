@@ -50,7 +50,7 @@ def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
     if not url:
         return parts
     database = _database(url)
-    return replace(parts, journal=Recorder(database.journal), locked_by=database.saver)
+    return replace(parts, journal=Recorder(late=database.journal), locked_by=database.locks)
 
 
 @cache

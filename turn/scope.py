@@ -16,9 +16,9 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from ..doors.durability import ThreadedSaver
 from ..doors.langgraph_keys import SAVER
 from ..doors.recorder import Recorder
-from ..doors.savers import ThreadedSaver
 from ..hooks.registry import Hooks
 from ..prompts.prompt import PromptManager, sections
 from ..state.context import SESSION_KEY, Context, Emit, Session, context_of

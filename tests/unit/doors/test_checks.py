@@ -9,9 +9,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel, ValidationError
 
-from loopwright.doors.durability import open_durability
+from loopwright.doors.durability import ThreadedSaver, open_durability
 from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.savers import ThreadedSaver
 from loopwright.state.context import Context
 from loopwright.state.errors import (
     AnswerRejected,

@@ -12,9 +12,8 @@ from uuid import uuid4
 import pytest
 from langgraph.types import Command
 
-from loopwright.doors.durability import DEFAULT_URL, open_durability
-from loopwright.doors.savers import ThreadedSaver, ThreadedStore
-from loopwright.doors.threads import list_threads
+from loopwright.doors.durability import DEFAULT_URL, ThreadedSaver, ThreadedStore, open_durability
+from loopwright.doors.head import list_threads
 from loopwright.state.errors import DatabaseError, SettingsError
 from support.patience import PATIENCE
 from support.toy_graphs import asker, greeter, hello, on

@@ -15,9 +15,9 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from loopwright.doors.durability import LateDatabase, open_durability
-from loopwright.doors.journal_memory import MemoryJournal
-from loopwright.doors.locks import thread_lock
+from loopwright.doors.journal import MemoryJournal
 from loopwright.doors.recorder import Recorder
+from loopwright.doors.run import thread_lock
 from loopwright.state.errors import DatabaseError, ThreadBusy
 from loopwright.state.journal import Change, End, Intent, Word
 from support.patience import PATIENCE
@@ -315,7 +315,7 @@ def test_processes_may_open_a_new_database_at_once(tmp_path):
     journals = [LateDatabase(f"sqlite:///{tmp_path}/new.db") for _ in range(6)]
     found = []
     threads = [
-        threading.Thread(target=lambda j=j: found.append(asyncio.run(begin(j.journal))))
+        threading.Thread(target=lambda j=j: found.append(asyncio.run(begin(j.journal()))))
         for j in journals
     ]
     for thread in threads:
@@ -329,9 +329,9 @@ def test_processes_may_open_a_new_database_at_once(tmp_path):
 
 async def test_a_claim_survives_a_power_cut(url):
     with open_durability(url) as database:
-        tables = database.journal.tables()
-        assert tables.execute("PRAGMA synchronous")[1][0][0] == 2
-        assert tables.execute("PRAGMA journal_mode")[1][0][0] == "wal"
+        with database.journal.open().block() as execute:
+            assert execute("PRAGMA synchronous", [])[0][0] == 2
+            assert execute("PRAGMA journal_mode", [])[0][0] == "wal"
         assert database.journal.durable
 
 
@@ -352,14 +352,17 @@ async def test_a_closed_or_broken_journal_says_so(url, tmp_path):
 async def test_a_late_database_is_opened_by_its_first_use(tmp_path):
     late = LateDatabase(f"sqlite:///{tmp_path}/late.db")
     assert list(tmp_path.iterdir()) == []
-    assert (await begin(late.journal)).say == "send"
-    assert (await asyncio.to_thread(late.saver)).conn is not None
+    recorder = Recorder(late=late.journal)
+    assert recorder.durable
+    assert list(tmp_path.iterdir()) == []
+    assert (await recorder.begin("t", intent())).say == "send"
+    assert await asyncio.to_thread(late.locks) is late.locks()
     assert (tmp_path / "late.db").is_file()
     late.close()
     wrong = LateDatabase("mysql://x/y")
     for _ in range(2):
         with pytest.raises(DatabaseError, match="sqlite:///FILE"):
-            await begin(wrong.journal)
+            await Recorder(late=wrong.journal).begin("t", intent())
 
 
 @pytest.mark.postgres
@@ -394,10 +397,10 @@ async def test_postgres_keeps_the_same_journal():
 async def test_the_event_loop_is_never_blocked(tmp_path):
     late = LateDatabase(f"sqlite:///{tmp_path}/late.db")
     with blockbuster_ctx("loopwright"):
-        for journal in (late.journal, MemoryJournal()):
-            _, row = await begin(journal)
-            await Recorder(journal).end("t", row, End("finished", {"text": "paid"}))
-            assert len(await Recorder(journal).rows("t")) == 1
-        async with thread_lock(late.saver, "t"):
+        for recorder in (Recorder(late=late.journal), Recorder()):
+            _, row = await recorder.begin("t", intent())
+            await recorder.end("t", row, End("finished", {"text": "paid"}))
+            assert len(await recorder.rows("t")) == 1
+        async with thread_lock(late.locks, "t"):
             pass
     await asyncio.to_thread(late.close)

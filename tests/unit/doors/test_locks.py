@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -17,10 +18,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
-from loopwright.doors.durability import open_durability
+from loopwright.doors.durability import locks_of, open_durability, with_async
 from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.locks import _take, thread_lock
-from loopwright.doors.savers import with_async
+from loopwright.doors.run import _take, thread_lock
 from loopwright.state.errors import DatabaseError, ThreadBusy
 from support.patience import PATIENCE
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
@@ -48,34 +48,38 @@ def saver(request, database):
             yield with_async(plain)
 
 
+def hold_of(saver, thread, place=""):
+    return thread_lock(partial(locks_of, saver), thread, place)
+
+
 async def is_free(saver, thread="t"):
     with suppress(ThreadBusy):
-        async with thread_lock(saver, thread):
+        async with hold_of(saver, thread):
             return True
     return False
 
 
 async def test_a_thread_is_held_for_the_length_of_a_block(saver):
     for _ in range(2):
-        async with thread_lock(saver, "t"):
+        async with hold_of(saver, "t"):
             with pytest.raises(ThreadBusy, match=ME):
-                async with thread_lock(saver, "t"):
+                async with hold_of(saver, "t"):
                     pass
             assert await is_free(saver, "another")
             assert await is_free(InMemorySaver())
-            async with thread_lock(saver, "t", "plan:1"):
+            async with hold_of(saver, "t", "plan:1"):
                 assert not await is_free(saver)
     assert await is_free(saver)
 
 
 async def test_a_failed_or_cancelled_block_lets_go(saver):
     with pytest.raises(ZeroDivisionError):
-        async with thread_lock(saver, "t"):
+        async with hold_of(saver, "t"):
             raise ZeroDivisionError
     inside = asyncio.Event()
 
     async def hold():
-        async with thread_lock(saver, "t"):
+        async with hold_of(saver, "t"):
             inside.set()
             await asyncio.sleep(60)
 
@@ -91,7 +95,7 @@ async def test_cancelled_at_the_door_it_holds_nothing(saver):
     for turns in range(4):
 
         async def hold():
-            async with thread_lock(saver, "t"):
+            async with hold_of(saver, "t"):
                 await asyncio.sleep(60)
 
         task = asyncio.create_task(hold())
@@ -114,7 +118,7 @@ def test_two_loops_and_two_threads_exclude_each_other(saver):
     held, done = threading.Event(), threading.Event()
 
     async def hold():
-        async with thread_lock(saver, "t"):
+        async with hold_of(saver, "t"):
             held.set()
             await asyncio.to_thread(done.wait, PATIENCE)
 
@@ -134,7 +138,7 @@ def test_of_many_at_once_one_gets_it(database):
     async def attempt():
         nonlocal inside, most
         with suppress(ThreadBusy):
-            async with thread_lock(database.checkpointer, "t"):
+            async with hold_of(database.checkpointer, "t"):
                 with lock:
                     inside += 1
                     most = max(most, inside)
@@ -158,7 +162,7 @@ def test_of_many_at_once_one_gets_it(database):
 
 async def test_the_file_is_there_only_while_it_is_held(database, tmp_path):
     folder = tmp_path / "threads.db.locks"
-    async with thread_lock(database.checkpointer, "../../a thread/\x00\ud800"):
+    async with hold_of(database.checkpointer, "../../a thread/\x00\ud800"):
         (file,) = folder.iterdir()
         assert file.read_text() == str(os.getpid())
     assert list(folder.iterdir()) == []
@@ -167,19 +171,19 @@ async def test_the_file_is_there_only_while_it_is_held(database, tmp_path):
 async def test_two_ways_to_one_file_are_one_place(database, tmp_path):
     (tmp_path / "link.db").symlink_to(tmp_path / "threads.db")
     with open_durability(f"sqlite:///{tmp_path}/link.db") as linked:
-        async with thread_lock(linked.checkpointer, "t"):
+        async with hold_of(linked.checkpointer, "t"):
             assert not await is_free(database.checkpointer)
 
 
 async def test_a_copy_of_a_saver_is_the_same_place(saver):
-    async with thread_lock(saver, "t"):
+    async with hold_of(saver, "t"):
         assert not await is_free(saver.with_allowlist([("support.toy_graphs", "ToyState")]))
 
 
 async def test_where_no_file_can_be_made_it_is_told(database, tmp_path):
     (tmp_path / "threads.db.locks").write_text("in the way")
     with pytest.raises(DatabaseError, match=r"Cannot lock a thread .*threads\.db\.locks.*writable"):
-        async with thread_lock(database.checkpointer, "t"):
+        async with hold_of(database.checkpointer, "t"):
             pass
     (tmp_path / "threads.db.locks").unlink()
     assert await is_free(database.checkpointer)
@@ -188,9 +192,9 @@ async def test_where_no_file_can_be_made_it_is_told(database, tmp_path):
 HOLD = """
 import asyncio, os, sys
 from loopwright.doors.durability import open_durability
-from loopwright.doors.locks import thread_lock
+from loopwright.doors.run import thread_lock
 async def hold():
-    async with thread_lock(database.checkpointer, sys.argv[2]):
+    async with thread_lock(lambda: database.locks, sys.argv[2]):
         print(os.getpid(), flush=True)
         await asyncio.to_thread(sys.stdin.read)
 with open_durability(sys.argv[1]) as database:
@@ -213,7 +217,7 @@ def holder(url, thread="t"):
 async def test_another_process_is_named_and_its_death_frees_at_once(database, tmp_path):
     with holder(f"sqlite:///{tmp_path}/threads.db") as process:
         with pytest.raises(ThreadBusy, match=rf"thread 't' \(process {process.pid}\)"):
-            async with thread_lock(database.checkpointer, "t"):
+            async with hold_of(database.checkpointer, "t"):
                 pass
         assert await is_free(database.checkpointer, "another")
         os.kill(process.pid, signal.SIGKILL)
@@ -227,9 +231,9 @@ async def test_another_process_is_named_and_its_death_frees_at_once(database, tm
 FORKING = """
 import asyncio, gc, os, sys, threading
 from loopwright.doors.durability import open_durability
-from loopwright.doors.locks import thread_lock
+from loopwright.doors.run import thread_lock
 database = open_durability(sys.argv[1])
-lock = thread_lock(database.checkpointer, "t")
+lock = thread_lock(lambda: database.locks, "t")
 asyncio.new_event_loop().run_until_complete(lock.__aenter__())
 if os.fork():
     threading.Event().wait()
@@ -260,7 +264,7 @@ async def test_a_run_holds_its_thread_and_reading_or_writing_state_does_not(save
         with pytest.raises(ThreadBusy, match=ME):
             await graph.ainvoke(hello(), on("t"))
     assert await is_free(saver), "a question holds nothing"
-    async with thread_lock(saver, "t"):
+    async with hold_of(saver, "t"):
         await graph.aupdate_state(on("t"), {"log": ["by hand"]}, as_node="greet")
     result = await graph.ainvoke(None, on("t"))
     result = await graph.ainvoke(Command(resume="ok"), on("t"))
@@ -293,7 +297,7 @@ def test_who_leaves_a_sync_stream_may_run_the_thread_again(saver):
 
 def test_what_nobody_can_close_any_more_lets_go(saver):
     async def run():
-        async with thread_lock(saver, "t"):
+        async with hold_of(saver, "t"):
             yield
 
     loop = asyncio.new_event_loop()
@@ -317,7 +321,7 @@ def test_what_is_dropped_without_being_left_lets_go(saver):
 
 
 async def _take_for_good(saver):
-    return await asyncio.to_thread(_take, saver, "t", "")
+    return await asyncio.to_thread(_take, partial(locks_of, saver), "t", "")
 
 
 async def test_a_graph_inside_one_of_ours_is_covered_by_it(saver):
@@ -359,7 +363,7 @@ async def test_inside_somebody_elses_graph_it_holds_its_own_part():
 
 async def test_threads_saved_by_a_server_are_locked_where_it_is_told(database):
     builder = asker()
-    builder.locked_by = lambda: database.checkpointer
+    builder.locked_by = lambda: database.locks
     graphs = [builder.compile(InMemorySaver()) for _ in range(2)]
     async for _ in graphs[0].astream(hello(), on("t")):
         with pytest.raises(ThreadBusy, match=ME):
@@ -375,10 +379,10 @@ async def test_postgres_locks_fall_with_the_connection():
     psycopg = pytest.importorskip("psycopg")
     thread = uuid4().hex
     with await asyncio.to_thread(open_durability, url) as first, open_durability(url) as second:
-        async with thread_lock(first.checkpointer, thread):
+        async with hold_of(first.checkpointer, thread):
             for database in (first, second):
                 with pytest.raises(ThreadBusy, match=rf"\(process {os.getpid()}\)"):
-                    async with thread_lock(database.checkpointer, thread):
+                    async with hold_of(database.checkpointer, thread):
                         pass
             assert await is_free(second.checkpointer, "another")
             with psycopg.connect(url, autocommit=True) as other:
@@ -389,7 +393,7 @@ async def test_postgres_locks_fall_with_the_connection():
         assert await is_free(second.checkpointer, thread)
         with holder(url, thread) as process:
             with pytest.raises(ThreadBusy, match=rf"\(process {process.pid}\)"):
-                async with thread_lock(first.checkpointer, thread):
+                async with hold_of(first.checkpointer, thread):
                     pass
             process.kill()
             process.wait()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from loopwright.doors.journal_memory import MemoryJournal
+from loopwright.doors.journal import MemoryJournal
 from loopwright.graphs.build import assemble
 from loopwright.graphs.plan_execute_verify import plan_builder
 from loopwright.graphs.served import served_parts
@@ -23,11 +23,11 @@ async def test_journal_and_locks_are_where_the_variable_says(monkeypatch, tmp_pa
     assert served_parts().locked_by is None
     monkeypatch.setenv("LOOPWRIGHT_DATABASE_URL", f"sqlite:///{tmp_path}/served.db")
     parts = served_parts()
-    assert parts.journal.journal is served_parts().journal.journal
     assert not (tmp_path / "served.db").exists()
     assert await parts.journal.model_calls("t", "u") == 0
-    saver = await asyncio.to_thread(parts.locked_by)
-    assert saver.conn is not None
+    assert parts.journal.journal is served_parts().journal.journal
+    locks = await asyncio.to_thread(parts.locked_by)
+    assert locks.place == str(tmp_path / "served.db")
     assert (tmp_path / "served.db").is_file()
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from loopwright.doors.journal_sql import SqlJournal
-from loopwright.doors.journal_tables import SqliteTables
+from loopwright.doors.journal import SqliteTables, SqlJournal
 from support.intents import PROTOCOL, THREAD, Bounds, Kept, State, apply, moves, plans_of
 from support.mutants import MUTANTS
 
@@ -44,7 +43,6 @@ def sqlite_journal(tmp_path):
         tmp_path / "t.db", isolation_level=None, check_same_thread=False, cached_statements=500
     )
     tables = SqliteTables(connection, "t.db")
-    tables.create()
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=OFF")  # thousands of histories; none loses its power
     journal = SqlJournal(lambda: tables, durable=True)
