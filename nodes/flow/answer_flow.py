@@ -1,4 +1,4 @@
-"""Answer flow: writes the final answer from what the steps brought, and cites them."""
+"""Answer flow and finish: the answer from what the steps brought, and the honest outcome."""
 
 import re
 from collections import Counter
@@ -14,15 +14,16 @@ from ...models.reading import Reading
 from ...models.thoughts import read_words
 from ...state.canonical import beginning_of
 from ...state.context import Context
-from ...state.flow import FlowState, FlowStep, FlowUpdate, step_of
+from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.loop import changes
 from ...state.messages import signature
+from ...state.plan import task_view
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.end import Facts, answer_id, known_answer, unmet_of
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .finish import all_required_done, facts_of, last_of
+from .turn import facts_of, last_of
 
 MOST_ASKS: Final = 2
 LEAST_SHOWN: Final = 300
@@ -42,12 +43,11 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     if scope.budget.exhausted:
         scope.budget.last_turn()
     facts = facts_of(state)
-    unmet = unmet_of(facts)
     data = {
         "request": state.request,
         "conversation": state.conversation,
-        "steps": _results(state.todos, scope.context.result_cap),
-        "failures": unmet,
+        "steps": _shown(state.todos, scope.context.result_cap),
+        "failures": unmet_of(facts),
         "improvements": state.improvements if state.stop_hook_active else [],
         "additional_context": scope.hook_notes(state.hook_context),
     }
@@ -60,7 +60,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     return changes(state, update | FlowUpdate(spend=scope.used(answer.spend)))
 
 
-def _results(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
+def _shown(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
     """What each step was for and what it brought; together about `cap` characters of results.
 
     Of more steps than can be shown so, the results are left out that others were made from.
@@ -70,14 +70,11 @@ def _results(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
         done = last_of(done)
     least = min(LEAST_SHOWN, _ALL_SHOWN // max(1, len(done)))
     share = max(least, cap // max(1, len(done)))
-    whose = {step["id"] for step in done}
-    shown = []
-    for step in steps:
-        view = step_of(step, "id", "description", "tool", "status")
-        if step["id"] in whose:
-            view["result"] = beginning_of(step.get("result", ""), share)
-        shown.append(view)
-    return shown
+    results = {s["id"]: {"result": beginning_of(s.get("result", ""), share)} for s in done}
+    return [
+        task_view(step, "id", "description", "tool", "status") | results.get(step["id"], {})
+        for step in steps
+    ]
 
 
 def _answered(scope: RunScope, state: FlowState, answer: Answer[Any], facts: Facts) -> FlowUpdate:
@@ -92,20 +89,18 @@ def _answered(scope: RunScope, state: FlowState, answer: Answer[Any], facts: Fac
         notes = [*notes, AS_THEY_CAME.format(why="; ".join(answer.problems))]
     return FlowUpdate(
         messages=[AIMessage(text, id=answer_id(state), additional_kwargs=signature("answerer"))],
-        task_completed=state.halt is None and all_required_done(state.todos),
+        task_completed=state.halt is None and facts.done,
         warnings=notes,
     )
 
 
 # Some models write full-width brackets around what they cite.
-_IN_BRACKETS: Final = r"[\[【]([^\[\]【】\n]{1,2000})[\]】](\(|:[ \t]*<?https?:)?"
-_BRACKETS: Final = re.compile(_IN_BRACKETS)
-_BRACKETS_OR_CODE: Final = re.compile(rf"{_IN_BRACKETS}|```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_BRACKETS: Final = re.compile(r"[\[【]([^\[\]【】\n]{1,2000})[\]】](\(|:[ \t]*<?https?:)?")
+_CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _BETWEEN: Final = re.compile(r"[,;&]|(?<!\S)and(?!\S)")
 _STEP: Final = re.compile(r"\Asteps?\s+", re.IGNORECASE)
 _ALWAYS_AN_ID: Final = re.compile(r"s(?:tep)?[ _-]?\d+", re.IGNORECASE)
-_A_NUMBER: Final = re.compile(r"\d+")
-_MOST_DIGITS: Final = 3
+_A_NUMBER: Final = re.compile(r"\d{1,3}")
 
 
 def read_cited(message: AIMessage, steps: Sequence[FlowStep]) -> Reading[Any]:
@@ -148,25 +143,17 @@ def citation_problems(text: str, steps: Sequence[FlowStep]) -> list[str]:
 
 def _bracketed(text: str, ids: "_Ids") -> Iterator[tuple[str, bool]]:
     """What stands in brackets, one id at a time, and whether it can be nothing but a citation."""
-    for found in _BRACKETS_OR_CODE.finditer(text):
-        if found[1] is None:
-            inside = (
-                name for code in _BRACKETS.finditer(found[0]) for name in _apart(code[1], ids)
-            )
-            yield from ((name, False) for name in inside)
+    no_code = _CODE.sub(lambda code: " " * len(code[0]), text)
+    for found in _BRACKETS.finditer(text):
+        start = found.start()
+        in_code, behind_word = no_code[start] == " ", start > 0 and text[start - 1].isalnum()
+        surely = not (in_code or behind_word or found[2])
+        if ids.named(whole := found[1].strip()):
+            # An id may hold what else stands between two of them: R&D.
+            yield whole, surely
             continue
-        behind_word = found.start() > 0 and text[found.start() - 1].isalnum()
-        surely = not behind_word and not found[2]
-        yield from ((name, surely) for name in _apart(found[1], ids))
-
-
-def _apart(inside: str, ids: "_Ids") -> Iterator[str]:
-    """The ids between two brackets, without the marks around them."""
-    if ids.named(whole := inside.strip()):
-        # An id may hold what else stands between two of them: R&D.
-        return iter([whole])
-    names = (part.strip(" *`\\\"'#") for part in _BETWEEN.split(inside))
-    return (name for name in names if name)
+        names = (part.strip(" *`\\\"'#") for part in _BETWEEN.split(whole))
+        yield from ((name, surely) for name in names if name)
 
 
 class _Ids:
@@ -189,8 +176,8 @@ class _Ids:
 
     def resembles(self, token: str) -> bool:
         """Whether it looks like an id, though none is meant."""
-        if _A_NUMBER.fullmatch(token):
-            return "0" in self._shapes and len(token) <= _MOST_DIGITS
+        if token.isdecimal():
+            return "0" in self._shapes and _A_NUMBER.fullmatch(token) is not None
         like_another = not token.isalpha() and _shape(token) in self._shapes
         return like_another or _ALWAYS_AN_ID.fullmatch(token) is not None
 

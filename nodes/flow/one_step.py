@@ -1,28 +1,33 @@
 """One step of a plan in one pass: its references, its call, its check, its repetitions."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, NotRequired, cast
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.errors import GraphBubbleUp
+from typing_extensions import TypedDict
 
 from ...calls.call_records import CallRecord, as_evidence
 from ...calls.gate import deadline_of, open_calls
 from ...calls.path import run_calls
-from ...calls.toolbox import Toolbox
+from ...calls.results import ResultStore, without_advice
 from ...flow.expectations import unexpected
 from ...flow.references import MissingValue, references_in, resolve
-from ...state.calls import Evidence, stopped_after, stopped_by
+from ...models.ask import Answer, ask
+from ...models.thoughts import spoken
+from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, stopped_after, stopped_by
 from ...state.canonical import shortened
 from ...state.errors import LoopwrightError
-from ...state.flow import Failure, FlowStep
+from ...state.flow import Failure, FlowState, FlowStep, value_of
 from ...state.outcome import Spend, add_spend
 from ...state.told import say
 from ...tools.catalog import Catalog, CatalogTool
+from ...tools.llm_call import asking
 from ...turn.scope import RunScope
-from .steps import CallEnd, Kept, StepEnd, StepResults, failed_call
+from ..parts import Parts
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
@@ -30,23 +35,124 @@ _SHOWN: Final = 2_000
 _LEAST_SHOWN: Final = 300
 _MAY_BE_LONG: Final = frozenset({"value", "stored"})
 _LONG_CHECK: Final = 500  # characters of it as text
+Shape = Literal["text", "json", "value", "stored"]
+# Failures that another try may mend.
+_PASSING: Final = frozenset({"tool_error", "timeout", "unexpected_result", "uncertain"})
 
 
-@dataclass(frozen=True, kw_only=True)
+class StepEnd(TypedDict):
+    """What one pass did for a step.
+
+    `step` holds its id, its status and what changed; it stays `pending` where a question waits for
+    a human (`waiting`), or where it could not begin (`held`). `stopped` says why a hook wants the
+    run to end here, where one does; `took` names the spare write whose result the step has.
+    """
+
+    step: FlowStep
+    evidence: list[Evidence]
+    waiting: list[Any]
+    held: bool
+    spend: Spend
+    warnings: list[str]
+    stopped: NotRequired[str]
+    took: NotRequired[str]
+
+
+@dataclass
+class StepResults:
+    """Reads and keeps the results of the steps of one pass."""
+
+    store: ResultStore
+    """Where results are that were too long to be shown."""
+    lasts: bool
+    """Whether it is there after a restart; if not, the state keeps them whole."""
+    _read: dict[str, Any] = field(default_factory=dict)
+
+    async def of(self, record: CallRecord) -> tuple[Any, FlowStep]:
+        """The result of a call that succeeded: as data, and as its step keeps it."""
+        artifact = record["message"].artifact
+        data = artifact.get("data") if isinstance(artifact, Mapping) else None
+        return await self.kept(record["result"], data, _stored(record))
+
+    async def unread(self, record: CallRecord) -> FlowStep:
+        """The same, where the store could not be read just now: what of it can still be kept."""
+        if not (stored := _stored(record)):
+            return (await self.of(record))[1]
+        shape: Shape = "stored" if self.lasts else "text"
+        return FlowStep(result=record["result"], shape=shape, value=None, stored=stored)
+
+    async def kept(self, text: str, data: Any, stored: str) -> tuple[Any, FlowStep]:
+        """A result as data, and as a step keeps it; see `FlowStep.shape`.
+
+        Args:
+            text: As a model is shown it.
+            data: Its structured part, or None.
+            stored: Id of the whole text in the store; "" where `text` is all of it.
+        """
+        whole = await self.store.whole(stored) if stored else None
+        if whole is not None:
+            data = _spelled(whole)
+            shape: Shape = "stored" if self.lasts else "value"
+        else:
+            data = _spelled(text) if data is None else data
+            shape = _shape(text, data)
+        value = data if shape == "value" else None
+        return data, FlowStep(result=text, shape=shape, value=value, stored=stored)
+
+    async def data(self, step: FlowStep) -> Any:
+        """The result of a finished step.
+
+        Raises:
+            MissingValue: It was stored, and is no longer there.
+        """
+        if step.get("shape") != "stored":
+            return value_of(step)
+        key = step["stored"]
+        if key not in self._read:
+            whole = await self.store.whole(key)
+            if whole is None:
+                raise MissingValue(say("result_lost", step=repr(step["id"])))
+            self._read[key] = _spelled(whole)
+        return self._read[key]
+
+
+def _stored(record: CallRecord) -> str:
+    """The id under which a store has the whole result; "" where none has."""
+    return str(record["message"].additional_kwargs.get("stored", ""))
+
+
+def _spelled(text: str) -> Any:
+    """The object, the list or the null that a text spells; else the text itself."""
+    return _as_json(text) if text == "null" or text.lstrip().startswith(("{", "[")) else text
+
+
+def _shape(text: str, data: Any) -> Shape:
+    """How the state can hold data of which this is the text."""
+    if data == text:
+        return "text"
+    said = _as_json(text)
+    same = type(said) is type(data) and said == data  # False is no 0
+    return "json" if same else "value"
+
+
+def _as_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+@dataclass(kw_only=True)
 class FlowScope:
     """What the steps of a pass work with."""
 
+    state: FlowState
+    parts: Parts
     scope: RunScope
-    toolbox: Toolbox
     catalog: Catalog
-    decisions: Mapping[str, Mapping[str, Any]]
-    """What a human has decided on the steps' calls."""
     results: StepResults
-    revision: str
-    """Begins the names of the steps' calls in the journal."""
     made: Mapping[str, FlowStep]
     """The spare writes of earlier plans, by their call."""
-    variables: Mapping[str, Any]
 
 
 @dataclass(kw_only=True)
@@ -65,6 +171,8 @@ class StepRun:
     warnings: list[str] = field(default_factory=list)
     refused: str = ""
     """Why a hook kept a model from being asked by this step."""
+    stopped: str = ""
+    """Why a hook wants the run to end with this step."""
 
     @property
     def is_new(self) -> bool:
@@ -82,68 +190,58 @@ class StepRun:
             LoopwrightError: A database failed; what was recorded before stands.
         """
         try:
-            return await self._run(inputs)
+            with asking(self._ask_model):
+                return await self._run(inputs)
         except MissingValue as missing:
-            return self._failed("missing_input", str(missing))
+            return self._ended(_failed("missing_input", str(missing)))
         except (GraphBubbleUp, LoopwrightError):
             raise
         except Exception as error:  # noqa: BLE001 - a step that breaks must not break its siblings
-            why = f"{type(error).__name__}: {error}"
-            return self._failed("execution_error", why, await self._left_by_call())
+            failed = _failed("execution_error", f"{type(error).__name__}: {error}")
+            last = self.records[-1] if self.records else None
+            if last is not None and last["status"] == "success":
+                failed = self._once(failed, await self.flow.results.unread(last))
+            return self._ended(failed)
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = await self._filled(inputs) if self.is_new else self.begun or {}
-        tries = self.approved.get("tries", 0) if self.approved else 0
-        end = CallEnd("budget")
-        for attempt in range(tries, self.step["retries"] + 1):
+        attempt = self.approved.get("tries", 0) if self.approved else 0
+        while True:
             calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
             if stopped := stopped_by(calls):
-                return self._at(CallEnd("refused", stopped, denied="denied", stopped=stopped))
+                self.stopped = stopped
+                return self._ended(_failed("refused", stopped, denied="denied"))
             done = await run_calls(
-                self.flow.scope, self.flow.toolbox, calls, decisions=self.flow.decisions,
-                plain=True,
+                self.flow.scope, self.flow.parts.toolbox, calls,
+                decisions=self.flow.state.decisions, plain=True,
             )  # fmt: skip
             if done.waiting:
                 return self._end(FlowStep(status="pending"), waiting=done.waiting)
             self.records += done.records
-            end = await self._read(done.records[0], calls[0])
-            if not (end.may_pass and self._repeatable()):
-                break
+            changed = await self._read(done.records[0], calls[0])
+            again = may_pass(changed) and not self.stopped and self._repeatable
+            if attempt >= self.step["retries"] or not again:
+                return self._ended(changed)
             if self.approved:  # it was good for one call
                 self.approved, arguments = None, await self._filled(inputs)
-            await self._pause(attempt)
-        return self._at(end)
-
-    async def _pause(self, attempt: int) -> None:
-        """Give what failed some time, if another try is left."""
-        if attempt < self.step["retries"]:
             await asyncio.sleep(min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE))
-
-    def _at(self, end: CallEnd) -> StepEnd:
-        """The end of the step whose last call ended so; a hook may want the run to end with it."""
-        if end.failure is None:
-            changed = FlowStep(status="completed", feedback="", failure="", denied="")
-            ended = self._ended(changed | self._given(cast("Kept", end.kept)))
-        else:
-            ended = self._failed(end.failure, end.why, end.kept, denied=end.denied)
-        return {**ended, "stopped": end.stopped} if end.stopped else ended
+            attempt += 1
 
     async def _filled(self, inputs: Mapping[str, FlowStep]) -> dict[str, Any]:
         named = {reference.root for reference in references_in(self.step["arguments"])}
         values = {i: await self.flow.results.data(inputs[i]) for i in inputs if i in named}
-        filled = resolve(self.step["arguments"], values, self.flow.variables)
-        return cast("dict[str, Any]", filled)
+        variables = self.flow.state.plan.get("global_variables", {})
+        return cast("dict[str, Any]", resolve(self.step["arguments"], values, variables))
 
     async def _planned(self, arguments: dict[str, Any], tries: int) -> list[Any]:
         round_ = self.step["rounds"] + len(self.records) + 1
-        scope = replace(self.flow.scope, path=self.step["id"])
-        self._tell("prompt_flow_step_start", description=self.step["description"],
-                   tool=self.step["tool"], attempt=self._attempts() + 1)  # fmt: skip
+        about_it = {"description": self.step["description"], "tool": self.step["tool"]}
+        self._tell("start", **about_it, attempt=self._attempts() + 1)
         call = {"name": self.step["tool"], "args": arguments, "id": None}
-        message = AIMessage("", tool_calls=[call])
         calls: list[Any] = [*await open_calls(
-            scope, self.flow.toolbox, message, round_=round_, names=self.flow.revision,
-            before=self.step["claims"],
+            replace(self.flow.scope, path=self.step["id"]), self.flow.parts.toolbox,
+            AIMessage("", tool_calls=[call]), round_=round_,
+            names=self.flow.state.plan.get("revision", ""), before=self.step["claims"],
         )]  # fmt: skip
         # Whoever repeats a step wants to know how things are now, not how they were.
         about: dict[str, Any] = {"again": True} if round_ > 1 else {}
@@ -155,19 +253,20 @@ class StepRun:
             about["args"] = self.begun
         return [{**one, **about} for one in calls]
 
-    async def _read(self, record: CallRecord, call: Mapping[str, Any]) -> CallEnd:
+    async def _read(self, record: CallRecord, call: Mapping[str, Any]) -> FlowStep:
         """What came of a call, and whether its result is what the plan expects."""
-        stopped = stopped_after([record["message"]])
+        self.stopped = stopped_after([record["message"]])
         if self.refused:
-            return CallEnd("refused", self.refused, denied="denied", stopped=stopped)
+            return _failed("refused", self.refused, denied="denied")
         if record["status"] != "success":
-            tool, scope = self._tool(), self.flow.scope
-            spent = scope.budget.exhausted is not None
+            tool, scope = self._tool, self.flow.scope
             limit = None if tool is None else deadline_of(call, tool, scope.context)
-            return failed_call(record, call, limit=limit, spent=spent, stopped=stopped)
-        kept = await self.flow.results.of(record)
-        wrong = await self._unexpected(kept.data, kept.shape)
-        return CallEnd("unexpected_result" if wrong else None, wrong, kept, stopped=stopped)
+            return failed_call(record, call, limit=limit, spent=scope.budget.exhausted is not None)
+        data, kept = await self.flow.results.of(record)
+        if wrong := await self._unexpected(data, kept["shape"]):
+            return self._once(_failed("unexpected_result", wrong), kept)
+        done = FlowStep(status="completed", feedback="", failure="", denied="")
+        return done | kept | FlowStep(evidence=[record["id"]])
 
     async def _unexpected(self, data: Any, shape: str) -> str:
         expect = self.step.get("expect")
@@ -176,18 +275,21 @@ class StepRun:
             return await asyncio.to_thread(unexpected, data, expect)
         return unexpected(data, expect)
 
-    async def _left_by_call(self) -> Kept | None:
-        """What a call gave, where the step broke over its result."""
-        if not self.records or self.records[-1]["status"] != "success":
-            return None
-        return await self.flow.results.unread(self.records[-1])
+    def _once(self, failed: FlowStep, kept: FlowStep) -> FlowStep:
+        """A failure with what the call gave, where it has changed the world: not to be repeated."""
+        if self._repeatable:
+            return failed
+        shown = shortened(kept["result"], _LEAST_SHOWN)
+        told = FlowStep(feedback=say("made_once", why=failed["feedback"], result=shown))
+        return failed | kept | told | FlowStep(evidence=[self.records[-1]["id"]])
 
+    @property
     def _tool(self) -> CatalogTool | None:
         return self.flow.catalog.find(self.step["tool"])
 
+    @property
     def _repeatable(self) -> bool:
-        tool = self._tool()
-        return tool is not None and tool.resendable
+        return self._tool is not None and self._tool.resendable
 
     def _attempts(self) -> int:
         earlier = self.took["attempts"] if self.took else self.step["attempts"]
@@ -199,42 +301,22 @@ class StepRun:
         source = self.records[-1].get("reused_from", "") if self.records else ""
         return self.flow.made.get(source) if self.step["changes"] else None
 
-    def _given(self, kept: Kept) -> FlowStep:
-        record = self.records[-1]
-        return FlowStep(
-            result=record["result"], shape=kept.shape, value=kept.value, stored=kept.stored,
-            evidence=[record["id"]],
-        )  # fmt: skip
-
-    def _failed(
-        self, failure: Failure, why: str, kept: Kept | None = None, *, denied: str = ""
-    ) -> StepEnd:
-        """The end of a step that failed; with what its call gave where it must not be repeated."""
-        changed = FlowStep(status="failed", failure=failure, feedback=why, denied=denied)
-        if kept is not None and not self._repeatable():
-            changed |= self._given(kept)
-            changed["feedback"] = _made(why, changed["result"])
-        return self._ended(changed)
-
     def _ended(self, changed: FlowStep) -> StepEnd:
         end = self._end(changed)
         step, success = end["step"], changed["status"] == "completed"
-        self._tell(
-            "prompt_flow_step_result", success=success, status=step["status"],
-            output=(step["result"] if success else step["feedback"])[:_SHOWN],
-            seconds=step["seconds"], attempts=step["attempts"],
-        )  # fmt: skip
+        output = (step["result"] if success else step["feedback"])[:_SHOWN]
+        counted = {"seconds": step["seconds"], "attempts": step["attempts"]}
+        self._tell("result", success=success, status=step["status"], output=output, **counted)
         return end
 
     def _end(self, changed: FlowStep, waiting: Sequence[Any] = ()) -> StepEnd:
         used = round(sum(record["seconds"] for record in self.records), 3)
+        calls = sum(record["counts"] for record in self.records)
         counted = FlowStep(
-            id=self.step["id"],
-            attempts=self._attempts(),
+            id=self.step["id"], attempts=self._attempts(),
             rounds=self.step["rounds"] + len(self.records),
             seconds=round(self.step["seconds"] + used, 3),
-        )
-        calls = sum(record["counts"] for record in self.records)
+        )  # fmt: skip
         end = StepEnd(
             step={**counted, **changed},
             evidence=[_as_evidence(record) for record in self.records],
@@ -245,15 +327,66 @@ class StepRun:
         )
         if self.took:
             end["took"] = self.took["id"]
+        if self.stopped:
+            end["stopped"] = self.stopped
         return end
 
-    def _tell(self, kind: str, **about: object) -> None:
-        self.flow.scope.emit({"type": kind, "step_id": self.step["id"], **about})
+    def _tell(self, event: str, **about: object) -> None:
+        told = {"type": f"prompt_flow_step_{event}", "step_id": self.step["id"], **about}
+        self.flow.scope.emit(told)
+
+    async def _ask_model(self, prompt: str) -> str:
+        """Answer an `llm_call`, out of the run's own budget."""
+        scope, parts = self.flow.scope.noting(), self.flow.parts
+        messages = [scope.opening("llm_call", {})[0], HumanMessage(prompt)]
+        answer: Answer[Any] = await ask(scope, parts.models, "llm_call", messages)
+        self.spend = add_spend(self.spend, answer.spend)
+        self.warnings += scope.notes
+        if answer.refused == "hook":
+            self.refused = answer.problems[-1]
+        if answer.problems:
+            raise RuntimeError("; ".join(answer.problems))
+        text = spoken(answer.message.text).strip()
+        if not text:
+            raise RuntimeError(say("only_thought"))
+        return text
 
 
-def _made(why: str, result: str) -> str:
-    """Why a step failed whose call has changed the world."""
-    return say("made_once", why=why, result=shortened(result, _LEAST_SHOWN))
+def _failed(failure: Failure, why: str, *, denied: str = "") -> FlowStep:
+    """A failure; `denied` says why nobody lets the call run: another plan could not change it."""
+    return FlowStep(status="failed", failure=failure, feedback=why, denied=denied)
+
+
+def may_pass(failed: FlowStep) -> bool:
+    """Whether another call may do better."""
+    return failed["failure"] in _PASSING and not failed["denied"]
+
+
+def failed_call(
+    record: CallRecord, call: Mapping[str, Any], *, limit: float | None, spent: bool
+) -> FlowStep:
+    """What a call that brought no result means for its step.
+
+    Args:
+        record: The call as it was answered.
+        call: It as it was planned.
+        limit: Seconds it might take; None where there is no such tool.
+        spent: Whether the run's allowance is used up.
+    """
+    why = without_advice(record["result"])
+    if record["status"] == "cancelled":
+        doubt = record["reason"] in (UNCERTAIN, GAVE_UP)
+        return _failed("uncertain" if doubt else "refused", why, denied=record["reason"])
+    failure: Failure = "timeout" if limit and record["seconds"] >= limit else "tool_error"
+    if limit is None:
+        failure = "tool_not_found"
+    elif call["action"] == "error":
+        failure = "bad_arguments"
+    elif record["reason"] == UNCERTAIN:
+        failure = "uncertain"
+    elif not record["ran"]:
+        failure = "budget" if spent else "tool_error"
+    return _failed(failure, why)
 
 
 def _as_evidence(record: CallRecord) -> Evidence:

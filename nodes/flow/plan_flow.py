@@ -1,27 +1,56 @@
-"""Plan flow: asks for a plan of tool calls, or for a sound one in place of those that were not."""
+"""Plan flow and check flow: a plan of tool calls is asked for, and taken if it is sound."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
 
+from ...flow.carry import adopt
+from ...flow.checks import plan_flaws
+from ...flow.order import fingerprint, steps_of
 from ...flow.signatures import capabilities
 from ...models.ask import Answer, ask
 from ...models.reading import Reading, read_answer
-from ...state.canonical import storable, storable_json
+from ...state.calls import rounds_named
+from ...state.canonical import (
+    beginning_of,
+    canonical,
+    hash_of,
+    shortened,
+    storable,
+    storable_json,
+)
 from ...state.context import Context
-from ...state.flow import Draft, ExecutionPlan, FlowState, FlowUpdate
+from ...state.flow import Draft, ExecutionPlan, FlowState, FlowStep, FlowUpdate, failed_steps
 from ...state.loop import changes
+from ...state.plan import task_view
 from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .plans import steps_view
+from .turn import told
+
+MOST_DRAFTS: Final = 3
+"""The first plan and two repairs of it."""
 
 _LONGEST_QUOTE: Final = 40_000
+_MOST_TOLD: Final = 10
+_UNSOUND: Final = (
+    f"No plan that can run was made in {MOST_DRAFTS} attempts, and nothing of them was run; say "
+    "the goal in other words, or check that there are tools for it. The last one was wrong in this:"
+)
+_SAME_PLAN: Final = (
+    "The planner came back to a plan that had failed or was rejected in this turn, so it was not "
+    "run again; say what should be done differently."
+)
+_NOBODY: Final = (
+    "The plan waits for a review, and nobody can be asked: run with a checkpointer and somebody "
+    "who answers, or without review_plan."
+)
 
 
 async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -32,21 +61,42 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     scope, round_ = await scope_of(state, runtime, parts), len(state.drafts) + 1
     scope.emit({"type": "phase", "role": "flow_planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
+    variables = state.plan.get("global_variables") if state.todos else None
+    data = {
+        "request": state.request,
+        "conversation": state.conversation,
+        "tools": capabilities(catalog),
+        "limits": {"steps": scope.context.max_steps},
+        "previous_plan": {"globalVariables": variables} if variables else {},
+        "steps": steps_view(state.todos),
+        "failures": state.causes,
+        "improvements": state.improvements,
+        "additional_context": scope.hook_notes(state.hook_context),
+    }
     said: list[str] = []
     answer = await ask(
-        scope, parts.models, "flow_planner", _messages(scope, state, catalog),
+        scope, parts.models, "flow_planner",
+        [*scope.opening("flow_planner", data), *_repairs(state.drafts)],
         contract=ExecutionPlan, read=partial(_read, said), most_asks=1,
     )  # fmt: skip
     warnings = [*catalog.warnings, *scope.notes]
     update = FlowUpdate(spend=scope.used(answer.spend), warnings=warnings)
     if answer.refused:
-        update |= FlowUpdate(
-            planning="blocked", halt=limit_reason(answer.refused), unmet=answer.problems[-1:]
-        )
+        update |= FlowUpdate(halt=limit_reason(answer.refused), unmet=answer.problems[-1:])
     else:
-        drafts = [*state.drafts, _draft(answer, "".join(said))]
-        update |= FlowUpdate(planning="check", drafts=drafts)
+        update["drafts"] = [*state.drafts, _draft(answer, "".join(said))]
     return changes(state, update)
+
+
+def _repairs(drafts: Sequence[Draft]) -> list[BaseMessage]:
+    """Each draft as the model's own words, with everything that was found in it."""
+    talk: list[BaseMessage] = []
+    for draft in drafts:
+        findings = "\n".join(f"- {finding}" for finding in draft["findings"])
+        # Some providers refuse an empty message.
+        talk += [AIMessage(draft["text"] or say("no_answer"))]
+        talk += [HumanMessage(say("plan_cannot_run", findings=findings))]
+    return talk
 
 
 def _read(said: list[str], message: AIMessage) -> Reading[ExecutionPlan]:
@@ -65,34 +115,151 @@ def _draft(answer: Answer[ExecutionPlan], text: str) -> Draft:
     )
 
 
-def _messages(scope: RunScope, state: FlowState, catalog: Catalog) -> list[BaseMessage]:
-    """The request; after an unsound draft it is the last one, the draft, and what is wrong."""
-    data = {
-        "request": state.request,
-        "conversation": state.conversation,
-        "tools": capabilities(catalog),
-        "limits": {"steps": scope.context.max_steps},
-        "previous_plan": _variables(state),
-        "steps": steps_view(state.todos),
-        "failures": state.causes,
-        "improvements": state.improvements,
-        "additional_context": scope.hook_notes(state.hook_context),
-    }
-    return [*scope.opening("flow_planner", data), *_repairs(state.drafts)]
+async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
+    """Take a sound plan, send an unsound one back with its findings, end after three of them.
+
+    Nothing of an unsound plan is run. The round in its events numbers the drafts of one plan
+    where they are unsound, and the plans of this turn where one is taken, from 1.
+    """
+    scope = await scope_of(state, runtime, parts)
+    catalog = await parts.toolbox.catalog(scope.user)
+    plan, findings = None, state.drafts[-1]["findings"]
+    if (written := state.drafts[-1]["plan"]) is not None:
+        plan = ExecutionPlan.model_validate(written)
+        findings = flaws_of(plan, state, catalog, scope.context)
+    if plan is None or findings:
+        scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
+        update = _sent_back(state, findings)
+    else:
+        update = await _taken(scope, plan, state, catalog)
+    notes = [*catalog.warnings, *scope.notes]
+    update["warnings"] = [text for text in notes if text not in state.warnings]
+    return changes(state, update)
 
 
-def _variables(state: FlowState) -> dict[str, object]:
-    """The variables that steps of the last plan refer to."""
-    variables = state.plan.get("global_variables")
-    return {"globalVariables": variables} if variables and state.todos else {}
+def _sent_back(state: FlowState, findings: Sequence[str]) -> FlowUpdate:
+    """Have the plan mended, unless that was tried often enough."""
+    checked: Draft = {**state.drafts[-1], "findings": list(findings)}
+    drafts = [*state.drafts[:-1], checked]
+    if len(drafts) < MOST_DRAFTS:
+        return FlowUpdate(planning="again", drafts=drafts)
+    more = len(findings) - _MOST_TOLD
+    listed = [*findings[:_MOST_TOLD], *([f"and {more} more"] if more > 0 else [])]
+    return FlowUpdate(drafts=drafts, halt="ERROR", unmet=[_UNSOUND, *listed])
 
 
-def _repairs(drafts: Sequence[Draft]) -> list[BaseMessage]:
-    """Each draft as the model's own words, with everything that was found in it."""
-    talk: list[BaseMessage] = []
-    for draft in drafts:
-        findings = "\n".join(f"- {finding}" for finding in draft["findings"])
-        # Some providers refuse an empty message.
-        talk += [AIMessage(draft["text"] or say("no_answer"))]
-        talk += [HumanMessage(say("plan_cannot_run", findings=findings))]
-    return talk
+async def _taken(
+    scope: RunScope, plan: ExecutionPlan, state: FlowState, catalog: Catalog
+) -> FlowUpdate:
+    """Follow the plan, unless it was followed before; a human sees it first if one wants to."""
+    steps, update = adopted(plan, state, catalog)
+    if not unfinished(steps):  # the planner gave up what failed, without a word
+        dropped = [told(step) for step in failed_steps(state.todos)]
+        update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
+    if repeats_a_plan(update):
+        return FlowUpdate(drafts=[], halt="SAME_PLAN", unmet=[_SAME_PLAN])
+    scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
+    if not (scope.context.review_plan and unfinished(steps)):
+        return update | FlowUpdate(planning="ready")
+    if not scope.can_ask:
+        return update | FlowUpdate(halt="NOT_INTERACTIVE", unmet=[_NOBODY])
+    await scope.notify("PlanReview", "The plan waits for a review.", {"todos": steps})
+    return update | FlowUpdate(planning="review", objection=[])
+
+
+_MOST_FINDINGS: Final = 200
+_LONGEST_FINDING: Final = 600
+
+
+def flaws_of(
+    plan: ExecutionPlan, state: FlowState, catalog: Catalog, context: Context
+) -> list[str]:
+    """What keeps a plan from running on what this turn has done, a sentence each.
+
+    That is everything, within the bounds of what a model or a human can read.
+    """
+    found = plan_flaws(plan, catalog, kept=finished(state.todos), limit=context.max_steps)
+    shown = [beginning_of(text, _LONGEST_FINDING) for text in found[:_MOST_FINDINGS]]
+    more = len(found) - len(shown)
+    return [*shown, say("and_more", count=more)] if more else shown
+
+
+def adopted(
+    plan: ExecutionPlan, state: FlowState, catalog: Catalog
+) -> tuple[list[FlowStep], FlowUpdate]:
+    """The steps of a sound plan with what is done already, and the state that holds them."""
+    reads = {name for name, tool in catalog.tools.items() if tool.read_only}
+    planned: list[FlowStep] = [{**s, "changes": s["tool"] not in reads} for s in steps_of(plan)]
+    steps = adopt(
+        planned, state.todos, variables=plan.global_variables,
+        old_variables=state.plan.get("global_variables", {}), rounds=rounds_named(state.evidence),
+        reads=reads, revision=state.plan.get("revision", ""),
+    )  # fmt: skip
+    # Names this plan and no other: calls of its steps have this in their names.
+    revision = hash_of([state.turn_id, state.prints, plan.model_dump(mode="json")])[:16]
+    return steps, FlowUpdate(
+        todos=Overwrite(steps),
+        plan={**storable_json(plan.model_dump(exclude={"steps"})), "revision": revision},
+        prints=[*state.prints, _plan_print(steps, plan.global_variables)],
+        drafts=[],
+    )
+
+
+def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:
+    """What makes two plans of a turn the same: their calls, and how these may fail.
+
+    A plan that only gives a step more time, or calls it optional, is another one: that may be
+    what was missing.
+    """
+    keys = ("tool", "optional", "expect", "retries", "timeout")
+    ways = sorted(canonical(list(map(step.get, keys))) for step in steps)
+    return hash_of([fingerprint(steps, variables), ways])
+
+
+def repeats_a_plan(update: FlowUpdate) -> bool:
+    """Whether the plan taken last is one that this turn has followed before."""
+    return update["prints"][-1] in update["prints"][:-1]
+
+
+_RESULT_SHOWN: Final = 500  # characters: enough to see what a reference would read
+_ALL_SHOWN: Final = 60_000
+_LEAST_SHOWN: Final = 80
+_MOST_IN_FULL: Final = 60
+
+_PLANNED: Final = ("id", "description", "tool", "arguments", "depends_on", "optional", "status")
+
+
+def steps_view(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:
+    """Steps as a model is shown them: the call as planned, and what came of it.
+
+    A finished step has its result, any other the reason why it is not done; empty fields are left
+    out. The more steps, the less is shown of each result; of a long plan's finished steps no
+    arguments, and where nothing unfinished waits for them only id, tool and status.
+    """
+    share = max(_LEAST_SHOWN, min(_RESULT_SHOWN, _ALL_SHOWN // max(1, len(steps))))
+    needed = {name for step in unfinished(steps) for name in step.get("depends_on") or []}
+    brief = len(steps) > _MOST_IN_FULL
+    return [_view(step, share, needed, brief=brief) for step in steps]
+
+
+def _view(step: FlowStep, share: int, needed: Collection[str], *, brief: bool) -> dict[str, Any]:
+    """One step; a model that saw half of a call would plan another one: its arguments are whole."""
+    done = step["status"] == "completed"
+    if brief and done and step["id"] not in needed:
+        return task_view(step, "id", "tool", "status")
+    fields = task_view(step, *_PLANNED, *(() if done else ("failure",)))
+    if brief and done:
+        fields.pop("arguments", None)
+    key = "result" if done else "feedback"
+    text = str(step.get(key) or "")
+    return fields | ({key: shortened(text, share)} if text else {})
+
+
+def finished(steps: Sequence[FlowStep]) -> list[FlowStep]:
+    """The steps that are done."""
+    return [step for step in steps if step["status"] == "completed"]
+
+
+def unfinished(steps: Sequence[FlowStep]) -> list[FlowStep]:
+    """The steps that are still to be done."""
+    return [step for step in steps if step["status"] != "completed"]

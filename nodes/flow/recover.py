@@ -19,15 +19,15 @@ from ...state.flow import (
     failed_steps,
 )
 from ...state.loop import changes
-from ...state.outcome import Reason
+from ...state.outcome import Reason, Spend
 from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.end import denial
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .finish import told
-from .plans import steps_view
+from .plan_flow import steps_view
+from .turn import told
 
 SAME_FAILURE: Final = "The same call failed in the same way before, so no other try is made."
 _MOST_CAUSES: Final = 20
@@ -41,6 +41,7 @@ class _Decision:
     why: str
     halt: Reason | None = None
     warnings: tuple[str, ...] = ()
+    spend: Spend | None = None
 
 
 async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -51,139 +52,34 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     """
     scope, failed = await scope_of(state, runtime, parts), failed_steps(state.todos)
     catalog = await parts.toolbox.catalog(scope.user)
-    causes = causes_of(failed, catalog)
+    causes = [_cause(step, catalog) for step in failed]
+    keys = [*map(_key_of, causes)]
     left = strategies_left(state.recoveries, causes, scope.context.max_recoveries)
-    answer: Answer[RecoveryDecision] | None = None
-    decision = _hopeless(state, failed, causes, left)
-    if decision is None:
-        answer = await _asked(scope, state, causes, left, parts)
-        decision = _chosen(answer, left)
+    if refused := denial(failed):
+        why = "It was refused, which no other plan could change."
+        decision = _Decision("give_up", why, refused)
+    elif not set(state.failures_seen).isdisjoint(keys):
+        decision = _Decision("give_up", SAME_FAILURE, "SAME_BLOCKERS")
+    elif not left:
+        made = sum(state.recoveries.values())
+        decision = _Decision("give_up", f"No repair is left; {made} were made.", "MAX_ROUNDS")
+    else:
+        decision = await _asked(scope, state, causes, left, parts)
     update = _ended(state, failed, decision) if decision.halt else _goes_on(state, causes, decision)
     update |= FlowUpdate(
         strategy=decision.strategy,
-        failures_seen=[*state.failures_seen, *map(key_of, causes)],
+        failures_seen=[*state.failures_seen, *keys],
         calls=[],
-        spend=scope.used(answer.spend if answer else None),
+        spend=scope.used(decision.spend),
         warnings=[*catalog.warnings, *scope.notes, *decision.warnings],
     )
-    scope.emit(
-        {
-            "type": "recovery",
-            "strategy": decision.strategy,
-            "reason": decision.why,
-            "steps": [step["id"] for step in failed],
-        }
-    )
+    about = {"strategy": decision.strategy, "reason": decision.why}
+    scope.emit({"type": "recovery", **about, "steps": [step["id"] for step in failed]})
     return changes(state, update)
 
 
-def _hopeless(
-    state: FlowState, failed: Sequence[FlowStep], causes: Sequence[Cause], left: dict[str, int]
-) -> _Decision | None:
-    """The end of the turn where no other try could help; None where one might."""
-    refused = denial(failed)
-    if refused:
-        return _Decision("give_up", "It was refused, which no other plan could change.", refused)
-    if not set(state.failures_seen).isdisjoint(map(key_of, causes)):
-        return _Decision("give_up", SAME_FAILURE, "SAME_BLOCKERS")
-    if not left:
-        made = sum(state.recoveries.values())
-        return _Decision("give_up", f"No repair is left; {made} were made.", "MAX_ROUNDS")
-    return None
-
-
-async def _asked(
-    scope: RunScope,
-    state: FlowState,
-    causes: Sequence[Cause],
-    left: dict[str, int],
-    parts: Parts,
-) -> Answer[RecoveryDecision]:
-    """Ask for a strategy that may still be taken."""
-    number = sum(state.recoveries.values()) + 1
-    scope.emit({"type": "phase", "role": "recovery", "action": "recovering", "round": number})
-    data = {
-        "request": state.request,
-        "conversation": state.conversation,
-        "steps": steps_view(state.todos),
-        "failures": list(causes),
-        "strategies": left,
-        "improvements": state.improvements,
-        "additional_context": scope.hook_notes(state.hook_context),
-    }
-    return await ask(
-        scope, parts.models, "recovery", scope.opening("recovery", data),
-        contract=RecoveryDecision, check=lambda decision: _problems(decision, left),
-    )  # fmt: skip
-
-
-def _problems(decision: RecoveryDecision, left: dict[str, int]) -> list[str]:
-    allowed = [*left, "give_up"]
-    if decision.strategy in allowed:
-        return []
-    return [say("strategy_not_left", strategy=decision.strategy, left=allowed)]
-
-
-def _chosen(answer: Answer[RecoveryDecision], left: dict[str, int]) -> _Decision:
-    """What the model chose; where it chose nothing of use, another plan, if one is left."""
-    if answer.refused:
-        return _Decision("give_up", answer.problems[-1], limit_reason(answer.refused))
-    chosen = answer.parsed
-    if chosen is not None:
-        halt: Reason | None = "ERROR" if chosen.strategy == "give_up" else None
-        return _Decision(chosen.strategy, chosen.reason, halt)
-    why = f"The recovery gave no usable decision ({'; '.join(answer.problems)})"
-    if "replan_from_failure" in left:
-        return _Decision("replan_from_failure", "", warnings=(f"{why}: another plan is made.",))
-    return _Decision("give_up", f"{why}.", "ERROR")
-
-
-def _ended(state: FlowState, failed: Sequence[FlowStep], decision: _Decision) -> FlowUpdate:
-    """End the turn: what is not done are the failures in their own words, then why it ends."""
-    told_so = [f"{_before(state)}{told(step)}" for step in failed]
-    why = f"Given up: {decision.why}" if decision.halt == "ERROR" else decision.why
-    unmet = list(dict.fromkeys([*state.unmet, *told_so, why]))
-    return FlowUpdate(halt=decision.halt, unmet=unmet)
-
-
-def _before(state: FlowState) -> str:
-    """Says so where the failure came in spite of another plan."""
-    replanned_for = dict.fromkeys(cause["step"] for cause in state.causes)
-    return f"After replanning from {', '.join(replanned_for)}: " if replanned_for else ""
-
-
-def _goes_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> FlowUpdate:
-    """Run the failed steps again, or have another plan made that is told what failed and why."""
-    taken = state.recoveries.get(decision.strategy, 0) + 1
-    update = FlowUpdate(recoveries={**state.recoveries, decision.strategy: taken})
-    if decision.strategy == RETRY:
-        again = [FlowStep(id=c["step"], status="pending", failure="", shape="") for c in causes]
-        return update | FlowUpdate(todos=again)
-    known = [*state.causes, *(cause for cause in causes if cause not in state.causes)]
-    update |= FlowUpdate(causes=known[-_MOST_CAUSES:], drafts=[])
-    if decision.why:
-        ids = ", ".join(cause["step"] for cause in causes)
-        mend = say("strategy_chosen", steps=ids, strategy=decision.strategy, why=decision.why)
-        update["improvements"] = [*state.improvements, mend]
-    return update
-
-
-RETRY: Final = "retry_step"
-_BOUNDS: Final[dict[str, int]] = {RETRY: 2, "replan_from_failure": 2, "complete_replan": 1}
-"""How often each strategy may be taken in a user turn."""
-
-# The same call would fail the same way: what it was made from does not change.
-_SAME_AGAIN: Final = frozenset({"bad_arguments", "missing_input"})
-# The call may have changed the world, so that only one that may be repeated is made again.
-_MAY_HAVE_RUN: Final = frozenset({"timeout", "uncertain", "unexpected_result", "execution_error"})
-
-
-def causes_of(failed: Sequence[FlowStep], catalog: Catalog) -> list[Cause]:
-    """What is known of each failure, as whoever repairs the plan is shown it."""
-    return [_cause(step, catalog) for step in failed]
-
-
 def _cause(step: FlowStep, catalog: Catalog) -> Cause:
+    """What is known of a failure, as whoever repairs the plan is shown it."""
     tool = catalog.find(step["tool"])
     return Cause(
         step=step["id"],
@@ -197,9 +93,86 @@ def _cause(step: FlowStep, catalog: Catalog) -> Cause:
     )
 
 
-def key_of(cause: Cause) -> str:
+def _key_of(cause: Cause) -> str:
     """What makes two failures the same: the call as planned and its error, under whatever id."""
     return hash_of([cause["tool"], cause["arguments"], cause["failure"], cause["error"]])
+
+
+async def _asked(
+    scope: RunScope, state: FlowState, causes: Sequence[Cause], left: Mapping[str, int],
+    parts: Parts,
+) -> _Decision:  # fmt: skip
+    """What a model chooses among what may still be done; if nothing of use, another plan."""
+    number = sum(state.recoveries.values()) + 1
+    scope.emit({"type": "phase", "role": "recovery", "action": "recovering", "round": number})
+    data = {
+        "request": state.request,
+        "conversation": state.conversation,
+        "steps": steps_view(state.todos),
+        "failures": list(causes),
+        "strategies": left,
+        "improvements": state.improvements,
+        "additional_context": scope.hook_notes(state.hook_context),
+    }
+    answer: Answer[RecoveryDecision] = await ask(
+        scope, parts.models, "recovery", scope.opening("recovery", data),
+        contract=RecoveryDecision, check=lambda decision: _problems(decision, left),
+    )  # fmt: skip
+    spend, chosen = answer.spend, answer.parsed
+    if answer.refused:
+        halt = limit_reason(answer.refused)
+        return _Decision("give_up", answer.problems[-1], halt, spend=spend)
+    if chosen is not None:
+        end: Reason | None = "ERROR" if chosen.strategy == "give_up" else None
+        return _Decision(chosen.strategy, chosen.reason, end, spend=spend)
+    why = f"The recovery gave no usable decision ({'; '.join(answer.problems)})"
+    if "replan_from_failure" in left:
+        told_so = (f"{why}: another plan is made.",)
+        return _Decision("replan_from_failure", "", warnings=told_so, spend=spend)
+    return _Decision("give_up", f"{why}.", "ERROR", spend=spend)
+
+
+def _problems(decision: RecoveryDecision, left: Mapping[str, int]) -> list[str]:
+    allowed = [*left, "give_up"]
+    if decision.strategy in allowed:
+        return []
+    return [say("strategy_not_left", strategy=decision.strategy, left=allowed)]
+
+
+def _ended(state: FlowState, failed: Sequence[FlowStep], decision: _Decision) -> FlowUpdate:
+    """End the turn: what is not done are the failures in their own words, then why it ends."""
+    # Says so where the failure came in spite of another plan.
+    replanned_for = ", ".join(dict.fromkeys(cause["step"] for cause in state.causes))
+    before = f"After replanning from {replanned_for}: " if replanned_for else ""
+    why = f"Given up: {decision.why}" if decision.halt == "ERROR" else decision.why
+    unmet = [*state.unmet, *(f"{before}{told(step)}" for step in failed), why]
+    return FlowUpdate(halt=decision.halt, unmet=list(dict.fromkeys(unmet)))
+
+
+def _goes_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> FlowUpdate:
+    """Run the failed steps again, or have another plan made that is told what failed and why."""
+    taken = state.recoveries.get(decision.strategy, 0) + 1
+    update = FlowUpdate(recoveries={**state.recoveries, decision.strategy: taken})
+    if decision.strategy == _RETRY:
+        again = [FlowStep(id=c["step"], status="pending", failure="", shape="") for c in causes]
+        return update | FlowUpdate(todos=again)
+    known = [*state.causes, *(cause for cause in causes if cause not in state.causes)]
+    update |= FlowUpdate(causes=known[-_MOST_CAUSES:], drafts=[])
+    if decision.why:
+        ids = ", ".join(cause["step"] for cause in causes)
+        mend = say("strategy_chosen", steps=ids, strategy=decision.strategy, why=decision.why)
+        update["improvements"] = [*state.improvements, mend]
+    return update
+
+
+_RETRY: Final = "retry_step"
+_BOUNDS: Final[dict[str, int]] = {_RETRY: 2, "replan_from_failure": 2, "complete_replan": 1}
+"""How often each strategy may be taken in a user turn."""
+
+# The same call would fail the same way: what it was made from does not change.
+_SAME_AGAIN: Final = frozenset({"bad_arguments", "missing_input"})
+# The call may have changed the world, so that only one that may be repeated is made again.
+_MAY_HAVE_RUN: Final = frozenset({"timeout", "uncertain", "unexpected_result", "execution_error"})
 
 
 def strategies_left(taken: Mapping[str, int], causes: Sequence[Cause], most: int) -> dict[str, int]:
@@ -216,7 +189,7 @@ def strategies_left(taken: Mapping[str, int], causes: Sequence[Cause], most: int
     total = most - sum(taken.values())
     left = {name: min(bound - taken.get(name, 0), total) for name, bound in _BOUNDS.items()}
     if not all(_may_be_retried(cause) for cause in causes):
-        del left[RETRY]
+        del left[_RETRY]
     return {name: count for name, count in left.items() if count > 0}
 
 

@@ -12,13 +12,14 @@ from ...flow.carry import difference
 from ...models.reading import read_object
 from ...state.canonical import shortened
 from ...state.context import Context
-from ...state.flow import ExecutionPlan, FlowState, FlowStep, FlowUpdate, step_of
+from ...state.flow import ExecutionPlan, FlowState, FlowStep, FlowUpdate, PlanStep
 from ...state.loop import changes
+from ...state.plan import task_view
 from ...state.questions import Answer, question
 from ...state.told import say
 from ...turn.scope import scope_of, speak
 from ..parts import Parts
-from .plans import adopted, as_planned, finished, flaws_of, unfinished, without_results
+from .plan_flow import adopted, finished, flaws_of, unfinished
 
 NAME: Final = "review_flow"
 _SHOWN: Final = 200
@@ -36,11 +37,18 @@ async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     speak(runtime, parts)
     if answer.type == "edit":
         return changes(state, await _edited(answer.args or {}, state, runtime, parts))
-    update = FlowUpdate(planning="ready", objection=[], reviewed=without_results(state.todos))
+    update = _seen(state.todos)
     if answer.type != "approve":
         wish = say("user_says", words=answer.message.strip() or say("plan_rejected"))
         update |= FlowUpdate(planning="again", improvements=[*state.improvements, wish])
     return changes(state, update)
+
+
+def _seen(steps: Sequence[FlowStep]) -> FlowUpdate:
+    """Go on with a plan that was shown; its results can be long, and are kept with its steps."""
+    bare = FlowStep(result="", value=None, stored="", evidence=[])
+    shown: list[FlowStep] = [{**step, **bare} for step in steps]
+    return FlowUpdate(planning="ready", objection=[], reviewed=shown)
 
 
 async def _edited(
@@ -61,8 +69,7 @@ async def _edited(
         return FlowUpdate(planning="review", objection=problems)
     steps, update = adopted(plan, state, catalog)
     scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
-    seen = FlowUpdate(planning="ready", objection=[], reviewed=without_results(steps))
-    return update | seen
+    return update | _seen(steps)
 
 
 def _left_as_it_is(state: FlowState, args: dict[str, Any]) -> dict[str, Any]:
@@ -80,6 +87,14 @@ def _read(args: dict[str, Any]) -> dict[str, Any]:
         return args
 
 
+def as_planned(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:
+    """Steps in the spelling of ExecutionPlan, so that they can be sent back changed."""
+    return [
+        PlanStep.model_validate(step).model_dump(by_alias=True, exclude_defaults=True)
+        for step in steps
+    ]
+
+
 def _shown(state: FlowState, changed: Sequence[str]) -> dict[str, Any]:
     """The plan as fields of the question; what is done cannot be edited, so it stands apart."""
     shown = {
@@ -87,7 +102,7 @@ def _shown(state: FlowState, changed: Sequence[str]) -> dict[str, Any]:
         "steps": as_planned(unfinished(state.todos)),
         "globalVariables": state.plan.get("global_variables"),
         "leftOut": state.plan.get("left_out"),
-        "finished": [step_of(s, "id", "description", "tool") for s in finished(state.todos)],
+        "finished": [task_view(s, "id", "description", "tool") for s in finished(state.todos)],
         "changes": list(changed),
         "problems": state.objection,
     }
@@ -96,19 +111,13 @@ def _shown(state: FlowState, changed: Sequence[str]) -> dict[str, Any]:
 
 
 def _as_text(state: FlowState, changed: Sequence[str]) -> str:
-    parts = [
-        _list(
-            "The plan as you edited it cannot run, so the one below still stands:", state.objection
-        ),
-        _list("Run this plan?", [_line(step) for step in unfinished(state.todos)]),
-        _list("It leaves out:", state.plan.get("left_out", [])),
-        _list("Changed since you saw it:", changed),
-    ]
-    return "\n\n".join(filter(None, parts))
-
-
-def _list(heading: str, lines: Sequence[str]) -> str:
-    return "\n".join([heading, *lines]) if lines else ""
+    lists = {
+        "The plan as you edited it cannot run, so the one below still stands:": state.objection,
+        "Run this plan?": [_line(step) for step in unfinished(state.todos)],
+        "It leaves out:": state.plan.get("left_out", []),
+        "Changed since you saw it:": changed,
+    }
+    return "\n\n".join("\n".join([head, *lines]) for head, lines in lists.items() if lines)
 
 
 def _line(step: FlowStep) -> str:

@@ -1,32 +1,29 @@
 """Run flow: every step of the plan is called as soon as what it waits for is done."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import HumanMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...calls.approval import decision_key, undecided
 from ...calls.call_records import PendingCall
+from ...calls.results import ResultStore
 from ...flow.carry import call_name
+from ...flow.order import in_plan_order
 from ...flow.references import references_in
-from ...models.ask import Answer, ask
-from ...models.thoughts import spoken
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, failed_steps
 from ...state.loop import changes
 from ...state.outcome import Spend, add_spend
 from ...state.told import say
-from ...tools.llm_call import asking
 from ...turn.budget import limit_reason
 from ...turn.schedule import run_ready, seconds_before, spent_by
 from ...turn.scope import RunScope, around, scope_of
 from ..parts import Parts
-from .one_step import FlowScope, StepRun
-from .steps import StepEnd, folded, held, left_out, order_of_pass, results_of
+from .one_step import FlowScope, StepEnd, StepResults, StepRun
 
 
 async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -34,9 +31,7 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     scope = await scope_of(state, runtime, parts)
     open_ = undecided(state.calls, state.decisions)
     run = await flow_run_of(scope, state, parts, open_=open_)
-    order, waits = order_of_pass(
-        state.todos, writes=run.writes, waiting={call["task"] for call in open_}
-    )
+    order, waits = order_of_pass(state.todos, waiting={call["task"] for call in open_})
     scope.budget.span = partial(seconds_before, waits)
     with around(scope):
         ends = await run_ready(
@@ -49,6 +44,19 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     before = Spend(seconds=scope.budget.recalled_seconds)
     update["spend"] = scope.used(add_spend(before, spent_by(ended)))
     return changes(state, update | _halted(scope, state, ended))
+
+
+def folded(ends: Sequence[StepEnd]) -> FlowUpdate:
+    """What the ends of a pass change in the run: steps, evidence and warnings."""
+    return FlowUpdate(
+        todos=[
+            *(end["step"] for end in ends if not end["held"]),
+            # The call is told by the step that has its result now: two would make it two writes.
+            *(FlowStep(id=end["took"], gone=True) for end in ends if end.get("took")),
+        ],
+        evidence=[record for end in ends for record in end["evidence"]],
+        warnings=[text for end in ends for text in end["warnings"]],
+    )
 
 
 def _halted(scope: RunScope, state: FlowState, ended: Sequence[StepEnd]) -> FlowUpdate:
@@ -73,95 +81,116 @@ def _calls(state: FlowState, waiting: Sequence[Any]) -> FlowUpdate:
     return update
 
 
+def order_of_pass(
+    steps: Sequence[FlowStep], *, waiting: Collection[str]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The open steps that a pass can begin, dependencies first, and what each of them waits for.
+
+    A step waits for its dependencies; one that may change the world also for the one before it in
+    the plan that may, so that the world ends the same however long the steps take. Where not all
+    can run at once, those with the longest chain of steps behind them come first ("highest level
+    first", Hu 1961), else the plan's order stands.
+
+    Args:
+        steps: The whole plan.
+        waiting: Ids of steps with a question that a human must answer first; what is behind them
+            cannot begin either.
+
+    Returns:
+        Step ids, and step id to the ids it waits for.
+    """
+    waits: dict[str, list[str]] = {}
+    shut = set(waiting)
+    before = ""
+    # The whole plan, not what is left of it: else a pass later on would order the writes otherwise.
+    for step in (step for step in in_plan_order(steps) if step["status"] == "pending"):
+        name = step["id"]
+        needed = list(step.get("depends_on") or [])
+        if step["changes"]:
+            needed += [before] if before and before not in needed else []
+            before = name
+        if name in shut or not shut.isdisjoint(needed):
+            shut.add(name)
+        else:
+            waits[name] = [other for other in needed if other in waits]
+    behind = dict.fromkeys(waits, 0)  # steps in the longest chain that waits for each
+    for name in reversed(waits):
+        for other in waits[name]:
+            behind[other] = max(behind[other], behind[name] + 1)
+    return sorted(waits, key=lambda name: -behind[name]), waits
+
+
 @dataclass(kw_only=True)
-class FlowRun:
+class FlowRun(FlowScope):
     """Runs single steps of one pass."""
 
-    state: FlowState
-    parts: Parts
-    scope: RunScope
-    flow: FlowScope
-    open_: Sequence[PendingCall]
-    """The calls that a human must still decide on."""
+    approved: Mapping[str, PendingCall]
+    """By step id: the calls that a human has decided on."""
     begun: Mapping[str, dict[str, Any]]
     """By step id: the arguments its write was sent with, in a run that was cut off."""
     broken: bool = field(init=False)
     """A step that the goal needs has failed: nothing more that may change the world is begun."""
     stopped: bool = False
     """A hook wants the run to end: nothing more is begun."""
-    steps: dict[str, FlowStep] = field(init=False)
-    approved: dict[str, Any] = field(init=False)
-    writes: set[str] = field(init=False)
+    steps: Mapping[str, FlowStep] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Sort the steps and their calls by what every start looks up."""
+        """Note how things stand before the pass."""
         self.steps = {step["id"]: step for step in self.state.todos}
         self.broken = bool(failed_steps(self.state.todos))
-        open_ = {call["id"] for call in self.open_}
-        self.approved = {c["task"]: c for c in self.state.calls if c["id"] not in open_}
-        self.writes = {name for name, step in self.steps.items() if step["changes"]}
 
     def hear(self, end: StepEnd) -> None:
         """Take note of how a step ended, in this process or before a crash."""
-        self.scope.budget.recall(end["step"]["id"], end["spend"])
-        self._heed(end)
-
-    def _heed(self, end: StepEnd) -> None:
         step = end["step"]
+        self.scope.budget.recall(step["id"], end["spend"])
         self.stopped |= bool(end.get("stopped"))
-        optional = self.steps[step["id"]]["optional"]
-        self.broken |= step["status"] == "failed" and not optional
+        self.broken |= step["status"] == "failed" and not self.steps[step["id"]]["optional"]
 
     async def start(self, name: str, waited_for: dict[str, StepEnd]) -> StepEnd:
         """Run one step, unless what stands before it keeps it from running."""
         self.scope.budget.recall(name, Spend())
-        step, approved = self.steps[name], self.approved.get(name)
+        step = self.steps[name]
         before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
         named = [*(step["depends_on"] or []), *(r.root for r in references_in(step["arguments"]))]
         inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
-        run = StepRun(step=step, flow=self.flow, approved=approved, begun=self.begun.get(name))
+        run = StepRun(
+            step=step, flow=self, approved=self.approved.get(name), begun=self.begun.get(name)
+        )
         # What was decided on or sent already goes on, whatever stands before it by now.
         if run.is_new and (barred := self._barred(step, inputs, waited_for)):
             return barred
-        with asking(partial(self._ask_model, run)):
-            end = await run.run(inputs)
-        self._heed(end)  # now: whoever waits for its slot begins before the end is heard of
+        end = await run.run(inputs)
+        self.hear(end)  # now: whoever waits for its slot begins before the end is told
         return end
 
     def _barred(
         self, step: FlowStep, inputs: Mapping[str, FlowStep], waited_for: Mapping[str, StepEnd]
     ) -> StepEnd | None:
         """The end of a step that cannot run in this pass, or never will."""
-        name = step["id"]
         unreached = any(end["held"] or end["waiting"] for end in waited_for.values())
-        if self.stopped or self.scope.budget.exhausted or unreached:
-            return held(name)
-        if self.broken and name in self.writes:
-            return held(name)
         undone = {i: other for i, other in inputs.items() if other["status"] != "completed"}
-        if any(not _dispensable(other) for other in undone.values()):
-            return held(name)
+        if (
+            self.stopped
+            or self.scope.budget.exhausted
+            or unreached
+            or (self.broken and step["changes"])
+            or not all(map(_dispensable, undone.values()))
+        ):
+            return _without_call(FlowStep(id=step["id"], status="pending"), held=True)
         lost = [r.root for r in references_in(step["arguments"]) if r.root in undone]
-        if not lost:
-            return None
-        why = say("optional_lost", step=repr(lost[0]))
-        return left_out(step, why, self.scope.emit)
+        return self._left_out(step, say("optional_lost", step=repr(lost[0]))) if lost else None
 
-    async def _ask_model(self, run: StepRun, prompt: str) -> str:
-        """Answer an `llm_call`, out of the run's own budget."""
-        scope = self.scope.noting()
-        messages = [scope.opening("llm_call", {})[0], HumanMessage(prompt)]
-        answer: Answer[Any] = await ask(scope, self.parts.models, "llm_call", messages)
-        run.spend = add_spend(run.spend, answer.spend)
-        run.warnings += scope.notes
-        if answer.refused == "hook":
-            run.refused = answer.problems[-1]
-        if answer.problems:
-            raise RuntimeError("; ".join(answer.problems))
-        text = spoken(answer.message.text).strip()
-        if not text:
-            raise RuntimeError(say("only_thought"))
-        return text
+    def _left_out(self, step: FlowStep, why: str) -> StepEnd:
+        """The end of a step that can no longer run, though the plan goes on."""
+        self.scope.emit(
+            {"type": "prompt_flow_step_result", "step_id": step["id"], "success": False,
+             "status": "skipped", "output": why, "seconds": 0.0, "attempts": step["attempts"]}
+        )  # fmt: skip
+        return _without_call(FlowStep(id=step["id"], status="skipped", feedback=why), held=False)
+
+
+def _without_call(step: FlowStep, *, held: bool) -> StepEnd:
+    return StepEnd(step=step, evidence=[], waiting=[], held=held, spend=Spend(), warnings=[])
 
 
 def _dispensable(step: FlowStep) -> bool:
@@ -180,34 +209,36 @@ async def flow_run_of(
         parts: The graph's tools and models.
         open_: The calls that a human must still decide on.
     """
-    catalog = await parts.toolbox.catalog(scope.user)
-    revision = state.plan.get("revision", "")
+    store = scope.store or parts.toolbox.spare_store(scope.thread)
+    asked = {call["id"] for call in open_}
     needed = {name for step in state.todos for name in step.get("depends_on") or []}
     spare = (s for s in state.todos if s["spare"] and s["id"] not in needed)
-    flow = FlowScope(
+    return FlowRun(
+        state=state,
+        parts=parts,
         scope=scope,
-        toolbox=parts.toolbox,
-        catalog=catalog,
-        decisions=state.decisions,
-        results=results_of(scope, parts.toolbox),
-        revision=revision,
+        catalog=await parts.toolbox.catalog(scope.user),
+        results=StepResults(ResultStore(store, scope.thread), lasts=scope.store_lasts),
         made={call: step for step in spare for call in step.get("evidence", [])},
-        variables=state.plan.get("global_variables", {}),
+        approved={call["task"]: call for call in state.calls if call["id"] not in asked},
+        begun=await _begun(scope, state),
     )
-    begun = await _begun(scope, state, revision)
-    return FlowRun(state=state, parts=parts, scope=scope, flow=flow, open_=open_, begun=begun)
 
 
-async def _begun(scope: RunScope, state: FlowState, revision: str) -> dict[str, dict[str, Any]]:
+async def _begun(scope: RunScope, state: FlowState) -> dict[str, dict[str, Any]]:
     """By the ids of open steps of which the journal has a row: the arguments that were sent.
 
     What a step is made from may say something else by now, or fail; what was sent stays as it is.
     Rows behind which no step of the plan stands are spare from here on.
     """
     writes = [step for step in state.todos if step["changes"] and not step["spare"]]
-    names = {step["id"]: _names(step, revision) for step in writes}
     if not writes:
         return {}
+    # The names under which each step's call stands in the journal, if it was made.
+    revision, names = state.plan.get("revision", ""), {}
+    for step in writes:
+        more = (0,) if step["status"] == "completed" else (0, 1)
+        names[step["id"]] = [*step["claims"], *(call_name(revision, step, n) for n in more)]
     living = {name for some in names.values() for name in some}
     rows = await scope.release(lambda row: row.name in living, nested=False, back=True)
     sent = {row.name: dict(row.arguments) for row in rows if not row.paused}
@@ -218,9 +249,3 @@ async def _begun(scope: RunScope, state: FlowState, revision: str) -> dict[str, 
         for name in names[step["id"]]
         if name in sent
     }
-
-
-def _names(step: FlowStep, revision: str) -> list[str]:
-    """Under which a step's call stands in the journal, if it was made."""
-    more = (0,) if step["status"] == "completed" else (0, 1)
-    return [*step["claims"], *(call_name(revision, step, n) for n in more)]

@@ -3,7 +3,7 @@
 import pytest
 
 from loopwright import Hook
-from loopwright.nodes.flow.check_flow import check_flow
+from loopwright.nodes.flow.plan_flow import check_flow
 from loopwright.state.flow import ExecutionPlan
 from support.flow_nodes import Turn, drafts, parts_with
 from support.flow_steps import steps
@@ -67,7 +67,7 @@ async def test_the_third_unsound_plan_ends_the_turn_with_what_is_wrong():
     turn = Turn(check_flow, parts_with())
     many = [f"finding {n}" for n in range(13)]
     state = (await turn.enter(drafts=drafts(("1", ["a"]), ("2", ["b"]), ("3", many)))).state
-    assert (state["planning"], state["halt"]) == ("blocked", "ERROR")
+    assert state["halt"] == "ERROR"
     first, *told = state["unmet"]
     assert "No plan that can run was made in 3 attempts" in first
     assert told == [*many[:10], "and 3 more"]
@@ -105,7 +105,7 @@ async def test_the_same_plan_again_ends_the_turn_as_stuck_under_other_ids_and_wo
     )
     for plan in (other, flow(B)):
         state = (await checked(plan, prints=prints, todos=todos)).state
-        assert (state["planning"], state["halt"]) == ("blocked", "SAME_PLAN")
+        assert state["halt"] == "SAME_PLAN"
         assert "was not run again" in state["unmet"][0]
         assert brief(state["todos"]) == brief(todos)
 
@@ -149,7 +149,7 @@ async def test_hooks_hear_nothing_of_a_plan_nobody_reviews():
 async def test_a_plan_to_review_does_not_run_where_nobody_can_be_asked(saved, interactive):
     settings = {"review_plan": True, "interactive": interactive}
     state = (await checked(flow(A), saved=saved, settings=settings)).state
-    assert (state["planning"], state["halt"]) == ("blocked", "NOT_INTERACTIVE")
+    assert state["halt"] == "NOT_INTERACTIVE"
     assert "nobody can be asked" in state["unmet"][0]
     assert brief(state["todos"]) == [("a", "pending")]
 

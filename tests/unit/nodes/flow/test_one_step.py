@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from loopwright import Hook
 from loopwright.flow.expectations import unexpected
 from loopwright.nodes.flow import one_step
+from loopwright.nodes.flow.one_step import failed_call, may_pass
 from loopwright.nodes.flow.run_flow import run_flow
-from loopwright.nodes.flow.steps import CallEnd, failed_call
 from loopwright.state.flow import was_made
 from support.flow_nodes import Turn, parts_with, run_node
 from support.flow_steps import steps
@@ -30,21 +31,21 @@ TABLE: list[tuple[dict[str, Any], dict[str, Any], str, bool]] = [
     ({}, {"spent": True}, "tool_error", True),
     ({"seconds": 5.0}, {}, "timeout", True),
     ({"seconds": 4.9}, {}, "tool_error", True),
-    ({}, {"stopped": "enough"}, "tool_error", False),
 ]
 
 
 @pytest.mark.req("S2-24", "S2-25")
-@pytest.mark.parametrize(("record", "known", "failure", "may_pass"), TABLE)
-def test_what_a_failed_call_means_for_its_step(record, known, failure, may_pass):
+@pytest.mark.parametrize(("record", "known", "failure", "again"), TABLE)
+def test_what_a_failed_call_means_for_its_step(record, known, failure, again):
     about: Any = {"status": "error", "reason": "", "result": "no\n good", "seconds": 0.1}
     about |= {"ran": True} | record
-    given: dict[str, Any] = {"limit": 5.0, "spent": False, "stopped": ""} | known
+    given: dict[str, Any] = {"limit": 5.0, "spent": False} | known
     call = {"action": given.pop("action", "run")}
     end = failed_call(about, call, **given)
     denied = record["reason"] if record.get("status") == "cancelled" else ""
-    assert end == CallEnd(failure, "no good", None, denied, given["stopped"])
-    assert end.may_pass == may_pass
+    assert (end["status"], end["failure"], end["feedback"]) == ("failed", failure, "no good")
+    assert end["denied"] == denied
+    assert may_pass(end) == again
 
 
 async def ran(planned, world, *others, **more):
@@ -66,6 +67,14 @@ async def test_a_read_that_fails_is_made_again_as_often_as_the_plan_says():
     assert [e["attempt"] for e in after.of_type("prompt_flow_step_start")] == [1, 2]
     (told,) = after.of_type("prompt_flow_step_result")
     assert (told["success"], told["attempts"]) == (True, 2)
+
+
+async def test_a_read_after_which_a_hook_stops_the_run_is_not_made_again():
+    world = World(x=raising(ValueError("not now")))
+    stop = Hook(event="AfterTool", run=lambda _: {"continue": False, "stopReason": "enough"})
+    after = await ran(step("a", arguments={"what": "x"}, retryCount=2), world, hooks=[stop])
+    assert [s["attempts"] for s in after.state.todos] == [1]
+    assert (after.state.halt, after.state.unmet) == ("DENIED", ["enough"])
 
 
 @pytest.mark.req("P-06")

@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from loopwright.nodes.flow.check_flow import check_flow
-from loopwright.nodes.flow.plans import adopted, as_planned
-from loopwright.nodes.flow.review_flow import review_flow
+from loopwright.nodes.flow.plan_flow import adopted, check_flow
+from loopwright.nodes.flow.review_flow import as_planned, review_flow
 from loopwright.state.flow import ExecutionPlan, FlowState, PlanStep
 from loopwright.tools.catalog import Catalog
 from support.flow_nodes import Turn, parts_with
@@ -117,7 +116,7 @@ async def test_a_rejected_plan_that_comes_back_changed_is_shown_and_the_very_sam
     rejected = (await (await shown()).answer("reject: c, please")).state
     carried = {k: rejected[k] for k in ("todos", "prints", "plan", "reviewed", "improvements")}
     changed = flow(A, {**B, "optional": False}, globalVariables={"city": "Ulm"})
-    for plan, planning, halt in ((changed, "review", None), (PLAN, "blocked", "SAME_PLAN")):
+    for plan, planning, halt in ((changed, "review", None), (PLAN, "check", "SAME_PLAN")):
         written = ExecutionPlan.model_validate(plan).model_dump()
         draft = {"text": "", "plan": written, "findings": []}
         turn = Turn(check_flow, parts_with(), review_plan=True)

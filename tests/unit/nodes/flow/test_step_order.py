@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.nodes.flow.steps import order_of_pass
+from loopwright.nodes.flow.run_flow import order_of_pass
 
 
 def steps(**needs):
@@ -11,7 +11,8 @@ def steps(**needs):
 
 
 def order_of(plan, writes=(), waiting=()):
-    return order_of_pass(plan, writes=writes, waiting=waiting)
+    steps = [{**one, "changes": one["id"] in writes} for one in plan]
+    return order_of_pass(steps, waiting=waiting)
 
 
 @pytest.mark.req("S2-11")

@@ -7,7 +7,7 @@ from langgraph.store.memory import InMemoryStore
 
 from loopwright.calls.results import ResultStore, ToolResult
 from loopwright.flow.references import MissingValue
-from loopwright.nodes.flow.steps import StepResults
+from loopwright.nodes.flow.one_step import StepResults
 from loopwright.state.flow import FlowStep, value_of
 
 
@@ -15,11 +15,8 @@ def results(store=None, *, lasts=True):
     return StepResults(ResultStore(store or InMemoryStore(), "t"), lasts=lasts)
 
 
-def as_step(text, kept) -> FlowStep:
-    return {
-        "id": "a", "status": "completed", "result": text, "shape": kept.shape,
-        "value": kept.value, "stored": kept.stored,
-    }  # fmt: skip
+def as_step(kept) -> FlowStep:
+    return FlowStep(id="a", status="completed") | kept
 
 
 TABLE: list[tuple[str, Any, Any, str]] = [
@@ -46,10 +43,10 @@ TABLE: list[tuple[str, Any, Any, str]] = [
 @pytest.mark.req("S2-26")
 @pytest.mark.parametrize(("text", "data", "wanted", "shape"), TABLE)
 async def test_a_result_is_read_back_as_it_came(text, data, wanted, shape):
-    kept = await results().kept(text, data, "")
-    assert kept.shape == shape
-    read = value_of(as_step(text, kept))
-    assert (read, type(read)) == (wanted, type(wanted))
+    given, kept = await results().kept(text, data, "")
+    assert kept["shape"] == shape
+    for read in (given, value_of(as_step(kept))):
+        assert (read, type(read)) == (wanted, type(wanted))
 
 
 @pytest.mark.parametrize("lasts", [True, False])
@@ -58,9 +55,10 @@ async def test_a_long_result_is_whole_again(lasts):
     long = ToolResult('{"rows": [' + ", ".join(map(str, range(500))) + "]}")
     shown, stored = await ResultStore(store, "t").shorten(long, 500)
     made = results(store, lasts=lasts)
-    kept = await made.kept(shown.text, None, stored)
-    assert kept.shape == ("stored" if lasts else "value")
-    assert (await made.data(as_step(shown.text, kept)))["rows"][499] == 499
+    given, kept = await made.kept(shown.text, None, stored)
+    assert kept["shape"] == ("stored" if lasts else "value")
+    assert (await made.data(as_step(kept))) == given
+    assert given["rows"][499] == 499
 
 
 async def test_a_long_result_that_the_store_has_lost_is_missed_and_not_half_read():

@@ -1,0 +1,140 @@
+"""Intake and finish: how a turn of prompt_flow begins, and its honest outcome."""
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from langchain_core.messages import RemoveMessage
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from ...flow.order import in_plan_order
+from ...state.canonical import beginning_of
+from ...state.context import Context
+from ...state.flow import FlowState, FlowStep, FlowUpdate
+from ...state.loop import changes
+from ...turn.begin import begin_turn, same_request, taken_up, with_request
+from ...turn.end import Facts, answer_id, denial, end_turn
+from ...turn.scope import RunScope, scope_of
+from ..parts import Parts
+from .run_flow import folded
+
+
+async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
+    """Begin the turn."""
+    scope = await scope_of(state, runtime, parts)
+    asks = bool(with_request(state).request.strip())
+    update: FlowUpdate = await begin_turn(scope, state, _adopted, asks=asks)
+    return changes(state, update)
+
+
+async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
+    """The steps, where the same request goes on or the last one was cut off at work."""
+    ended: Any = folded(state.cut_off)
+    again = same_request(state)
+    before = await taken_up(scope, state, ended)
+    if before is None:
+        return FlowUpdate()
+    steps = [cast("FlowStep", task) for task in before.tasks]
+    # What the plan left out was a part of its own request.
+    gone = () if again else ("left_out",)
+    return FlowUpdate(
+        plan={key: value for key, value in state.plan.items() if key not in gone},
+        todos=Overwrite([_reopened(step) for step in steps]),
+        evidence=Overwrite(before.evidence),
+        improvements=state.improvements if again else [],
+    )
+
+
+def _reopened(step: FlowStep) -> FlowStep:
+    """A step that is not finished may be planned again; why it is not stays with it."""
+    if step["status"] == "completed":
+        return step
+    return {**step, "status": "pending", "denied": "", "failure": ""}
+
+
+async def flow_finish(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
+    """End the turn, or go back for another answer from the same results."""
+    scope = await scope_of(state, runtime, parts)
+    another = FlowUpdate(messages=[RemoveMessage(id=answer_id(state))])
+    update: FlowUpdate = await end_turn(scope, state, facts_of(state), lambda _: another)
+    return changes(state, update)
+
+
+_MOST_TOLD: Final = 32_000
+_LEAST_TOLD: Final = 2_000
+_NAMED: Final = 10
+# What models write into a list of which they were told to leave it empty.
+_NOTHING: Final = frozenset({"", "none", "nothing", "n/a", "null"})
+_VERBS: Final = {"failed": "failed", "skipped": "was skipped", "cancelled": "was cancelled"}
+
+
+def facts_of(state: FlowState) -> Facts:
+    """The facts; what the plan or a run left out counts as not done."""
+    newest, last = state.messages[-1] if state.messages else None, answer_id(state)
+    steps = in_plan_order(state.todos)
+    # A step is skipped only where it would need the result of an optional one.
+    left = [
+        s for s in steps if s["status"] not in {"completed", "skipped"} and not s.get("optional")
+    ]
+    done = [step for step in steps if step["status"] == "completed"]
+    return Facts(
+        halt=state.halt,
+        done=bool(done) and not left,
+        refused=denial(state.todos),
+        unmet=_unmet(state, steps),
+        answer=newest.text if newest is not None and newest.id == last else "",
+        results=_results(last_of(done)),
+        tasks=steps,
+        evidence=state.evidence,
+        message=last,
+        kept="finished steps are kept",
+    )
+
+
+def _unmet(state: FlowState, steps: Sequence[FlowStep]) -> list[str]:
+    """What was not done: what the phases said, the steps that failed, those that never ran."""
+    undone = [step for step in steps if step["status"] != "completed"]
+    ended = {s["id"]: s for s in undone if s["status"] in _VERBS or s.get("feedback")}
+    # A phase may have told this already, perhaps with words before it.
+    fresh = [
+        line for line in map(told, ended.values()) if not any(s.endswith(line) for s in state.unmet)
+    ]
+    # One line for all that never ran: behind one failure there may be thousands.
+    names = [_called(step) for step in undone if step["id"] not in ended]
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    not_run = [f"Not run: {', '.join([*names[:_NAMED], *more])}."] if names else []
+    left_out = state.plan.get("left_out", [])
+    not_planned = [f"Not planned: {part}" for part in left_out if _bare(part) not in _NOTHING]
+    return [*state.unmet, *fresh, *not_run, *not_planned]
+
+
+def _bare(text: str) -> str:
+    return text.strip(" .-–—").casefold()  # noqa: RUF001 - dashes on purpose
+
+
+def told(step: FlowStep) -> str:
+    """A step that did not complete, with the reason in its own words."""
+    why = step.get("feedback")
+    how = _VERBS.get(step["status"], "is not done")
+    return f"{_called(step)} {how}{f': {why}' if why else ''}"
+
+
+def _called(step: FlowStep) -> str:
+    """A step by its id and what it is for."""
+    return f"{step['id']} ({step.get('description') or step.get('tool') or 'step'})"
+
+
+def _results(steps: Sequence[FlowStep]) -> list[str]:
+    """The results of these steps, cited."""
+    share = max(_LEAST_TOLD, _MOST_TOLD // max(1, len(steps)))
+    return [
+        f"**{step.get('description') or step.get('tool') or step['id']}** [{step['id']}]\n\n"
+        f"{beginning_of(step.get('result', ''), share)}"
+        for step in steps
+    ]
+
+
+def last_of(steps: Sequence[FlowStep]) -> list[FlowStep]:
+    """Those of the steps that none of them waited for."""
+    used = {name for step in steps for name in step.get("depends_on") or []}
+    return [step for step in steps if step["id"] not in used]
