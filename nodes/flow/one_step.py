@@ -236,7 +236,7 @@ class StepRun:
     async def _planned(self, arguments: dict[str, Any], tries: int) -> list[Any]:
         round_ = self.step["rounds"] + len(self.records) + 1
         about_it = {"description": self.step["description"], "tool": self.step["tool"]}
-        self._tell("start", **about_it, attempt=self._attempts() + 1)
+        self._tell("prompt_flow_step_start", **about_it, attempt=self._attempts() + 1)
         call = {"name": self.step["tool"], "args": arguments, "id": None}
         calls: list[Any] = [*await open_calls(
             replace(self.flow.scope, path=self.step["id"]), self.flow.parts.toolbox,
@@ -306,7 +306,8 @@ class StepRun:
         step, success = end["step"], changed["status"] == "completed"
         output = (step["result"] if success else step["feedback"])[:_SHOWN]
         counted = {"seconds": step["seconds"], "attempts": step["attempts"]}
-        self._tell("result", success=success, status=step["status"], output=output, **counted)
+        about = {"success": success, "status": step["status"], "output": output, **counted}
+        self._tell("prompt_flow_step_result", **about)
         return end
 
     def _end(self, changed: FlowStep, waiting: Sequence[Any] = ()) -> StepEnd:
@@ -331,9 +332,8 @@ class StepRun:
             end["stopped"] = self.stopped
         return end
 
-    def _tell(self, event: str, **about: object) -> None:
-        told = {"type": f"prompt_flow_step_{event}", "step_id": self.step["id"], **about}
-        self.flow.scope.emit(told)
+    def _tell(self, kind: str, **about: object) -> None:
+        self.flow.scope.emit({"type": kind, "step_id": self.step["id"], **about})
 
     async def _ask_model(self, prompt: str) -> str:
         """Answer an `llm_call`, out of the run's own budget."""
