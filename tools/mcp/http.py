@@ -167,13 +167,7 @@ class _Heard:
 async def connected(
     config: ServerConfig, user_id: str | None, doubt: Callable[[], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The streams of a session: one to read from, one to write to.
-
-    Args:
-        config: The server.
-        user_id: Whose headers a server with callable headers gets.
-        doubt: Called when the stream of the server's own messages was lost.
-    """
+    """The streams of a session: one to read from, one to write to; for `doubt` see `Transport`."""
     transport = Transport(config, doubt)
     # No read timeout: a call has its own deadline, and a stream may rightly be silent for long.
     timeout, hooks = httpx.Timeout(_TIMEOUT, read=None), {"response": [transport.note]}

@@ -4,11 +4,12 @@ Everything here runs on the background loop, but for `Servers.held`.
 """
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -107,14 +108,15 @@ class _Place:
     async def _tools(self) -> tuple[dict[str, Any], ...]:
         if self.config.problem:
             raise ServerUnavailable(self.config.problem)
-        return (await self._ready())[1]
+        async with self._in_time():
+            return await (await self._usable()).tools()
 
-    async def _ready(self) -> "tuple[Connection, tuple[dict[str, Any], ...]]":
-        """A session the next call has a chance on, and its tools; a silent one is left."""
+    @contextlib.asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        """Leave a server that is silent for longer than it may take to start."""
         try:
             async with asyncio.timeout(self.config.startup_timeout):
-                connection = await self._usable()
-                return connection, await connection.tools()
+                yield
         except TimeoutError:
             self.discard()
             why = f"it did not answer within {self.config.startup_timeout:g} s"
@@ -129,9 +131,8 @@ class _Place:
             The answer as a `ToolMessage`.
 
         Raises:
-            ServerUnavailable: the connection ended, or could not be opened again; `sent` says
-                whether one of the attempts may have reached the server.
-            ToolGone: the server has restarted or changed, and no longer has this tool.
+            ServerUnavailable: The connection ended, or could not be opened again.
+            ToolGone: The server has restarted or changed.
         """
         try:
             return await self._try(call)
@@ -147,8 +148,12 @@ class _Place:
             raise ServerUnavailable(msg, sent=first.sent or error.sent) from error
 
     async def _try(self, call: ServerCall) -> Any:
-        connection, tools = await self._ready()
-        if not any(tool.get("name") == call.name for tool in tools):
+        async with self._in_time():
+            connection = await self._usable()
+        if self.stale or self.listing is None:
+            await self.load()
+        known = self.listing
+        if known and not known.warning and call.name not in (t.get("name") for t in known.tools):
             raise ToolGone(call.name)
         return await connection.call(call)
 
@@ -172,9 +177,9 @@ class _Place:
         )
         try:
             await connection.opened()
-        finally:
-            if not connection.is_open:
-                self.discard()
+        except BaseException:
+            self.discard()
+            raise
         return connection
 
     def _change(self) -> None:

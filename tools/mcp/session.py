@@ -23,7 +23,7 @@ from mcp.shared.exceptions import McpError
 from . import http
 from .call import Asked, Lost, ServerCall, ServerUnavailable
 from .config import ServerConfig
-from .stdio import Stderr, process
+from .stdio import last_line, process
 from .talk import LOST, Failure, Parked, Session, Talks
 
 log = logging.getLogger(__name__)
@@ -50,23 +50,16 @@ class Connection:
         changed: Callable[[], None],
         parked: Parked,
     ) -> None:
-        """Start the owner task; `opened` waits for the handshake and the first list of tools.
+        """Start the owner task; `opened` waits for the handshake.
 
-        Args:
-            config: The server.
-            user_id: Whose headers a server with callable headers gets.
-            changed: Called when the server's tools are perhaps no longer those it has listed: it
-                has said so, or it has gone away.
-            parked: Where the calls that wait for a human are kept.
+        `changed` is called when the server's tools are perhaps no longer those it has listed: it
+        has said so, or it has gone away. Calls that wait for a human are kept in `parked`.
         """
         self._config = config
         self._changed = changed
-        self._stderr = Stderr()
+        self._stderr = bytearray()
         self._session: Session | None = None
-        self._tools: tuple[dict[str, Any], ...] = ()
-        self._changes = 0
-        self._listed = 0
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._begun = asyncio.Event()
         self._over = asyncio.Event()
         self._left = False
         self._forgotten = False
@@ -81,16 +74,6 @@ class Connection:
         )
 
     @property
-    def alive(self) -> bool:
-        """Whether neither the server nor we have ended the session."""
-        return not self._over.is_set() and not self._forgotten
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the handshake is done and calls may be sent."""
-        return self.alive and self._session is not None
-
-    @property
     def idle(self) -> bool:
         """Whether nobody has used it for a quarter of an hour."""
         busy = self._under_way or self._talks.waiting
@@ -100,15 +83,18 @@ class Connection:
         try:
             async with self._connected(user_id) as session:
                 await session.initialize()
-                self._tools = await self._list(session)
                 self._session = session
-                self._ready.set_result(None)
+                self._begun.set()
                 await self._over.wait()
         except (Exception, BaseExceptionGroup) as error:
             self._why = _explain(error, self._config)
             log.debug("MCP server %s: %s", self._config.name, self._why, exc_info=error)
         finally:
-            self._end()
+            self._over.set()
+            self._talks.close()
+            if self._begun.is_set() and not self._left:
+                self._changed()
+            self._begun.set()
 
     @contextlib.asynccontextmanager
     async def _connected(self, user_id: str | None) -> AsyncIterator[Session]:
@@ -129,18 +115,9 @@ class Connection:
             )  # fmt: skip
             yield await stack.enter_async_context(session)
 
-    def _end(self) -> None:
-        self._over.set()
-        self._talks.close()
-        if not self._ready.done():
-            self._ready.set_result(None)
-        elif not self._left:
-            self._changed()
-
     async def _hear(self, message: object) -> None:
         root = message.root if isinstance(message, types.ServerNotification) else None
         if isinstance(root, types.ToolListChangedNotification):
-            self._changes += 1
             self._changed()
 
     def _doubt(self) -> None:
@@ -148,60 +125,49 @@ class Connection:
         self._changed()
 
     async def opened(self) -> None:
-        """Wait for the handshake and the first list of tools.
+        """Wait for the handshake.
 
         Raises:
             ServerUnavailable: there was none.
         """
-        await asyncio.shield(self._ready)
+        await self._begun.wait()
         if self._session is None:
             raise ServerUnavailable(self._reason())
 
     def _reason(self) -> str:
-        said = self._stderr.last_line
+        said = last_line(self._stderr)
         return self._config.masked(f"{self._why} (it said: {said})" if said else self._why)
 
-    def give_up(self) -> None:
-        """Stop without waiting: the owner task ends the process on its own."""
-        if self._left:
-            return
+    async def close(self) -> None:
+        """Stop, and wait until the process or connection is gone."""
+        if self._forgotten and self._under_way:
+            await asyncio.wait(self._under_way, timeout=_LAST_REFUSALS)
         self._left = True
         self._over.set()
         if self._session is None:
             self._owner.cancel()
-
-    async def close(self) -> None:
-        """Stop, and wait until the process or connection is gone."""
-        if self._forgotten and self._under_way and not self._left:
-            await asyncio.wait(self._under_way, timeout=_LAST_REFUSALS)
-        self.give_up()
         await asyncio.wait({self._owner})
 
     async def tools(self) -> tuple[dict[str, Any], ...]:
-        """All tools as the server describes them, asked for anew when it has changed them.
+        """Ask for all tools, unvalidated: one odd tool must not cost all.
 
         Raises:
-            Lost: the connection ended before the answer.
+            ServerUnavailable: The server refuses, or the connection ended before the answer.
         """
-        if self._listed != self._changes:
-            seen = self._changes
-            self._tools = await self._request(self._list(self._live))
-            self._listed = seen
-        return self._tools
-
-    async def _list(self, session: Session) -> tuple[dict[str, Any], ...]:
-        """Ask for all tools, unvalidated: one odd tool must not cost all."""
         tools: list[dict[str, Any]] = []
-        cursor: str | None = None
-        seen: set[str] = set()
+        pages: list[str | None] = [None]
         while True:
-            params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-            found = await session.ask(types.ListToolsRequest(params=params))
+            params = types.PaginatedRequestParams(cursor=pages[-1]) if pages[-1] else None
+            try:
+                asked = self._live.ask(types.ListToolsRequest(params=params))
+                found = await self._request(asked)
+            except McpError as error:
+                raise ServerUnavailable(self._config.masked(error.error.message)) from error
             tools += [tool for tool in found.get("tools") or () if isinstance(tool, dict)]
             cursor = found.get("nextCursor")
-            if not isinstance(cursor, str) or not cursor or cursor in seen:
+            if not isinstance(cursor, str) or not cursor or cursor in pages:
                 return tuple(tools)
-            seen.add(cursor)
+            pages.append(cursor)
 
     async def call(self, call: ServerCall) -> Any:
         """Call a tool, as a LangChain tool, so that whoever traces the run sees it as one.
@@ -235,8 +201,10 @@ class Connection:
 
     async def usable(self) -> bool:
         """Whether the next call has a chance. After an unanswered one the server is asked first."""
-        if not self.alive or not self._doubted or self._under_way:
-            return self.alive
+        if self._over.is_set() or self._forgotten:
+            return False
+        if not self._doubted or self._under_way:
+            return True
         try:
             async with asyncio.timeout(_PING_DEADLINE):
                 await self._request(self._live.ask(types.PingRequest()))

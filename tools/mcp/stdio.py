@@ -38,28 +38,16 @@ _ORPHANS_PATIENCE: Final = 0.5
 _GARBLED: Final = "its answer was no valid JSON-RPC message"
 
 
-class Stderr:
-    """The last words of a server process: kept for messages, never on the terminal."""
-
-    def __init__(self) -> None:
-        """Keep nothing yet."""
-        self._kept = b""
-
-    def keep(self, written: bytes) -> None:
-        """Keep the end of what the process has written."""
-        self._kept = (self._kept + written)[-_TAIL:]
-
-    @property
-    def last_line(self) -> str:
-        """What the process wrote last; "" where it wrote nothing."""
-        lines = self._kept.decode(errors="replace").strip().splitlines()
-        return lines[-1].strip()[:300] if lines else ""
+def last_line(stderr: bytearray) -> str:
+    """What a process wrote last; "" where it wrote nothing."""
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip()[:300] if lines else ""
 
 
 class _Process(asyncio.SubprocessProtocol):
     """Takes what the process writes, line by line, and notices its end."""
 
-    def __init__(self, into: Any, stderr: Stderr, ended: Callable[[], None]) -> None:
+    def __init__(self, into: Any, stderr: bytearray, ended: Callable[[], None]) -> None:
         self.exited = asyncio.Event()
         self.closed = asyncio.Event()
         self._into = into
@@ -71,7 +59,8 @@ class _Process(asyncio.SubprocessProtocol):
         if fd == 1:
             self._written(data)
         else:
-            self._stderr.keep(data)
+            self._stderr += data
+            del self._stderr[:-_TAIL]
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         if fd == 1:
@@ -97,7 +86,7 @@ class _Process(asyncio.SubprocessProtocol):
             for line in filter(bytes.strip, map(bytes, lines)):
                 self._read(line)
         if len(self._line) > _LONGEST_LINE:
-            self._stderr.keep(b"\na line of its output was longer than 256 MB\n")
+            self._stderr += b"\na line of its output was longer than 256 MB\n"
             self._line.clear()
             self.end()
 
@@ -147,14 +136,12 @@ class _Stdin(ObjectSendStream[SessionMessage]):
 
 @contextlib.asynccontextmanager
 async def process(
-    config: ServerConfig, stderr: Stderr, ended: Callable[[], None]
+    config: ServerConfig, stderr: bytearray, ended: Callable[[], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Run the server's process; nothing it has started is left when the context ends.
 
-    Args:
-        config: The server.
-        stderr: Takes what the process writes there.
-        ended: Called when the process is gone or has closed its output.
+    `stderr` takes the last words of the process, kept for messages and never on the terminal;
+    `ended` is called when it is gone or has closed its output.
 
     Yields:
         The streams of a session: one to read from, one to write to.
