@@ -14,7 +14,7 @@ from langchain_core.language_models import BaseChatModel
 from ..state.context import Context
 from ..state.errors import ModelUnavailable
 from ..state.roles import ROLES, TIERS, Tier
-from .structured import Quirks
+from .refusals import Quirks
 
 # Used where OPENAI_API_KEY is all there is. LOOPWRIGHT_MODEL or the run's settings replace them.
 OPENAI_TIERS: Final[dict[str, str]] = {

@@ -20,6 +20,7 @@ from ..hooks.contract import ToolConfig, Verdict
 from ..hooks.registry import Hooks
 from ..state.context import Emit
 from ..state.told import say
+from ..turn.budget import Limit
 from .choice import Chosen
 from .reading import Reading
 
@@ -44,9 +45,11 @@ class Request:
     must_call: bool = False
     """A hook wants a call."""
     answer: AIMessage | None = None
-    """A hook's own answer: the model is not asked."""
+    """The model's answer, or a hook's own: then the model is not asked."""
     refused: str = ""
     """Why no model may be asked, or its answer not be used."""
+    limit: Limit | None = None
+    """The limit of the run that keeps the model from being asked."""
 
 
 async def before_model(hooks: Hooks, request: Request, chosen: Chosen, emit: Emit) -> Request:
@@ -78,7 +81,9 @@ async def after_model(
         llm_request=_shown(request, chosen),
         llm_response=as_shown(message) | {"model": chosen.name},
     )
-    return _answered(replace(request, answer=message, refused=verdict.refused), verdict)
+    if verdict.refused:
+        return replace(request, refused=verdict.refused)
+    return _answered(replace(request, answer=message), verdict)
 
 
 def restrained(reading: Reading[Any], request: Request) -> Reading[Any]:
@@ -166,7 +171,7 @@ def _read(given: Mapping[str, Any]) -> BaseMessage:
 def _answered(request: Request, verdict: Verdict) -> Request:
     """The request with the answer a hook gave."""
     given = verdict.llm_response
-    if given is None or request.refused:
+    if given is None:
         return request
     if isinstance(given, str):
         return replace(request, answer=AIMessage(given))
@@ -176,7 +181,7 @@ def _answered(request: Request, verdict: Verdict) -> Request:
         }
         message = _read({"content": "", **known, "role": "assistant"})
     except _UNREADABLE as error:
-        return replace(request, refused=_unreadable("answer", error))
+        return replace(request, answer=None, refused=_unreadable("answer", error))
     return replace(request, answer=message if isinstance(message, AIMessage) else None)
 
 

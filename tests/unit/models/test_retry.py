@@ -10,8 +10,9 @@ from langchain_openai import ChatOpenAI
 from langgraph.errors import GraphInterrupt
 from pydantic import SecretStr
 
-from loopwright.models.ask import Answer, ask, is_retryable, retry_after
+from loopwright.models.ask import Answer, ask
 from loopwright.models.choice import Models
+from loopwright.models.refusals import is_retryable, retry_after
 from loopwright.models.scripted import ScriptedModel, ScriptExhausted, Slow
 from loopwright.state.context import Context
 from loopwright.state.contracts import ExecutorResponse

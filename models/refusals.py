@@ -1,0 +1,281 @@
+"""What a provider's error says: whether and when to ask again, and what a model does not take.
+
+Backoff is exponential with full jitter (Brooker, "Exponential Backoff and Jitter", AWS 2015). A
+model that refuses a way to ask for a contract, tools, or a parameter with a 400 is asked without
+it, in this call and ever after.
+"""
+
+import contextlib
+import json
+import random
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Literal, get_args
+
+from langchain_core.exceptions import ModelError, OutputParserException
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages.ai import UsageMetadata
+from pydantic import ValidationError
+
+from ..state.told import say
+
+_FIRST_DELAY: Final = 0.5
+_LONGEST_DELAY: Final = 30.0
+# A server that wants more patience than this is treated as gone: the thread waits, not the process.
+_LONGEST_RETRY_AFTER: Final = 120.0
+_RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429, *range(500, 600)})
+# httpx's and its forks' transport errors have no common base that could be imported here.
+_TRANSPORT_ERRORS: Final = frozenset({"TransportError", "APIConnectionError", "ServiceUnavailable"})
+_OTHER_LOOP: Final = re.compile(r"event loop is closed|different (?:event )?loop", re.IGNORECASE)
+
+
+class DeadlinePassed(TimeoutError):
+    """The model did not answer within the deadline; asking it again would hang as long."""
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status of a provider's error, wherever its package keeps it."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status_code", "status", "http_status", "code"):
+            if isinstance(status := getattr(holder, name, None), int):
+                return status
+    return None
+
+
+def delay_before(attempt: int, error: Exception) -> float | None:
+    """Seconds to wait before a further attempt; None where it is of no use."""
+    if not is_retryable(error):
+        return None
+    asked = retry_after(error)
+    if asked is not None:
+        return asked if asked <= _LONGEST_RETRY_AFTER else None
+    return random.uniform(0, min(_LONGEST_DELAY, _FIRST_DELAY * 2**attempt))
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Say whether the same call may succeed a moment later."""
+    if isinstance(error, DeadlinePassed):
+        return False
+    if isinstance(error, ModelError):
+        return error.is_retryable
+    if isinstance(error, TimeoutError | ConnectionError):
+        return True
+    if any(kind.__name__ in _TRANSPORT_ERRORS for kind in type(error).__mro__):
+        return True
+    return status_of(error) in _RETRYABLE_STATUSES
+
+
+def retry_after(error: BaseException) -> float | None:
+    """Seconds the provider asks to wait (`Retry-After` as number or date); None if it does not."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    given, unit = headers.get("retry-after-ms"), 0.001
+    if not given:
+        given, unit = headers.get("retry-after") or "", 1.0
+    with contextlib.suppress(ValueError):
+        return max(0.0, float(given) * unit)
+    with contextlib.suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+    return None
+
+
+def is_stale(error: Exception) -> bool:
+    """Whether a client's pool gave a connection of another, closed event loop.
+
+    No answer can come over such a connection, and each failure takes one out of the pool.
+    """
+    return isinstance(error, RuntimeError) and _OTHER_LOOP.search(str(error)) is not None
+
+
+def describe(error: BaseException) -> str:
+    """An error in one short line, with its type."""
+    text = " ".join(str(error).split())[:300]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def sentence(role: str, model: str, error: Exception) -> str:
+    """What a user is told where no model answered."""
+    advice = "resume the thread when it is reachable again"
+    if status_of(error) in (400, 401, 403, 404, 413, 422):
+        advice = "mend that, then resume the thread"
+    return f"The {role}'s model {model} did not answer ({describe(error)}); {advice}."
+
+
+_STOPPED: Final = {
+    "LengthFinishReasonError": "length",
+    "ContentFilterFinishReasonError": "content_filter",
+}
+
+
+def broken_answer(error: Exception) -> AIMessage | None:
+    """The message in an error that says the answer, not the call, was bad."""
+    if reason := _STOPPED.get(type(error).__name__):
+        completion = getattr(error, "completion", None)
+        choices, usage = getattr(completion, "choices", None), getattr(completion, "usage", None)
+        text = choices[0].message.content if choices else None
+        message = AIMessage(text or "", response_metadata={"finish_reason": reason})
+        if usage is not None:
+            message.usage_metadata = UsageMetadata(
+                input_tokens=usage.prompt_tokens,
+                output_tokens=usage.completion_tokens,
+                total_tokens=usage.total_tokens,
+            )
+        return message
+    if isinstance(error, OutputParserException | json.JSONDecodeError | ValidationError):
+        return AIMessage(
+            str(getattr(error, "llm_output", None) or getattr(error, "doc", None) or "")
+        )
+    return None
+
+
+# What a model does not take.
+
+Mode = Literal["native", "tool", "prompt"]
+_MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+
+# What providers call the parts of a request that carry a contract or tools.
+_CONTRACT_WORDS: Final = re.compile(
+    r"response_?format|json_?schema|structured[ _]outputs?|output_(?:config|format)|"
+    r"tool_?choice|parallel_tool_calls|\bstrict\b|\bschema\b",
+    re.IGNORECASE,
+)
+_TOOL_WORDS: Final = re.compile(r"\btools?\b|\bfunctions?\b|function[_ ]call", re.IGNORECASE)
+# Complaints about one tool, its schema or its result must not disarm the model.
+_ONE_TOOL: Final = re.compile(r"tools?[.\[]\s*\d|schema|propert|role", re.IGNORECASE)
+_NOT_TAKEN: Final = re.compile(
+    r"not (?:currently )?(?:support|permit|allow|avail|enabl|implement)|n't support|unsupported|"
+    r"unknown|unrecogni[sz]ed|extra (?:fields|inputs)|no endpoints found|enable-auto-tool-choice",
+    re.IGNORECASE,
+)
+# Anthropic's API and Bedrock's refuse a conversation with calls and results in it unless the
+# request defines tools. A phase that must not call any offers none, so it is shown them in words:
+# "Requests which include `tool_use` or `tool_result` blocks must define tools",
+# "The toolConfig field must be defined when using toolUse and toolResult content blocks".
+_NO_TOOLS: Final = re.compile(
+    r"must define tools|toolConfig field must be defined|expects the `?tools=?`? param",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class Quirks:
+    """What is known about one model, learnt from its refusals; kept while the process lives."""
+
+    mode: Mode = "native"
+    """How it is asked for a contract: by its JSON schema, a tool like it, the prompt alone."""
+    takes_tools: bool = True
+    spells_out: bool = False
+    """Tool traffic goes in words where no tools are offered."""
+    dropped: set[str] = field(default_factory=set)
+    """Settings that are not sent."""
+
+    def demote(self) -> bool:
+        """Ask for a contract in the next mode; False where there is none."""
+        if self.mode == _MODES[-1]:
+            return False
+        self.mode = _MODES[_MODES.index(self.mode) + 1]
+        return True
+
+    def learn(
+        self,
+        error: Exception,
+        model: BaseChatModel,
+        messages: Sequence[BaseMessage],
+        *,
+        tools: bool,
+        contract: bool,
+    ) -> bool:
+        """Take from a refusal what the model does not understand; False if it says nothing of use.
+
+        Args:
+            error: The refusal.
+            model: Who refused.
+            messages: What was sent.
+            tools: Whether tools were offered with it.
+            contract: Whether the answer must be a contract.
+        """
+        if not tools and _NO_TOOLS.search(str(error)) and any(map(_is_traffic, messages)):
+            self.spells_out = True
+            return True
+        status, text = status_of(error), f"{getattr(error, 'param', None) or ''} {error}"
+        about_tools = bool(_TOOL_WORDS.search(text))
+        if status not in (400, 404, 422):
+            return False
+        if tools and about_tools and _NOT_TAKEN.search(text) and not _ONE_TOOL.search(text):
+            self.takes_tools = False
+            return True
+        if status == 404:  # nothing else about a request gives it
+            return False
+        refused = _refused_settings(text, model) - self.dropped
+        self.dropped |= refused
+        if refused:
+            return True
+        about_contract = about_tools or bool(_CONTRACT_WORDS.search(text))
+        return contract and not tools and about_contract and self.demote()
+
+
+# What a request calls a field, where that is not the field's own name.
+_WIRE_NAMES: Final = {
+    "max_completion_tokens": "max_tokens",
+    "stream_options": "stream_usage",
+    "include_usage": "stream_usage",
+}
+# Without these a client does not reach its model, or reaches another one.
+_NEEDED: Final = re.compile(r"model|name|.*(?:key|url|base|client|deployment|version|kwargs).*")
+
+
+def _refused_settings(text: str, model: BaseChatModel) -> set[str]:
+    """The settings of a model that a 400 names: its fields, and keys of its `model_kwargs`."""
+    words = set(re.findall(r"[a-z][a-z0-9_]*", text.lower()))
+    words |= {_WIRE_NAMES[word] for word in words & _WIRE_NAMES.keys()}
+    fields = type(model).model_fields
+    set_fields = {
+        name
+        for name in words & fields.keys()
+        if not _NEEDED.fullmatch(name)
+        and not fields[name].is_required()
+        and getattr(model, name, None) != fields[name].get_default(call_default_factory=True)
+    }
+    return set_fields | (words & _extras(model).keys())
+
+
+def _extras(model: BaseChatModel) -> dict[str, Any]:
+    extras = getattr(model, "model_kwargs", None)
+    return extras if isinstance(extras, dict) else {}
+
+
+def without(model: BaseChatModel, dropped: set[str]) -> BaseChatModel:
+    """The model as it is where these settings are not given."""
+    fields = type(model).model_fields
+    changes: dict[str, Any] = {
+        name: fields[name].get_default(call_default_factory=True)
+        for name in dropped & fields.keys()
+    }
+    extras = _extras(model)
+    if extras.keys() & dropped:
+        changes["model_kwargs"] = {k: v for k, v in extras.items() if k not in dropped}
+    return model.model_copy(update=changes)
+
+
+def spelled_out(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The conversation with each call and each result as words; results as the user's."""
+    return [_spelled(message) if _is_traffic(message) else message for message in messages]
+
+
+def _is_traffic(message: BaseMessage) -> bool:
+    if isinstance(message, AIMessage):
+        return bool(message.tool_calls or message.invalid_tool_calls)
+    return isinstance(message, ToolMessage)
+
+
+def _spelled(message: BaseMessage) -> BaseMessage:
+    if not isinstance(message, AIMessage):
+        kind = "result_of" if message.name else "result_of_the_call"
+        return HumanMessage(say(kind, tool=message.name, text=message.text), id=message.id)
+    calls = [(c["name"], json.dumps(c["args"], ensure_ascii=False)) for c in message.tool_calls]
+    calls += [(c["name"] or "", c["args"] or "") for c in message.invalid_tool_calls]
+    told = [say("call_of", tool=name, arguments=arguments) for name, arguments in calls]
+    return AIMessage("\n".join([*filter(None, [message.text]), *told]), id=message.id)
