@@ -16,7 +16,7 @@ import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of 
 from ..state.told import say
 from ..tools.arguments import fit, problems_of, unsafe_part
 from ..tools.catalog import Catalog, CatalogTool
-from ..tools.llm_call import BUILT_IN
+from ..tools.python_tools import BUILT_IN
 from ..tools.schemas import Schema, pointed, sanitise
 from .references import (
     OPEN,

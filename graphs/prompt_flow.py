@@ -19,7 +19,7 @@ from ..nodes.parts import Parts
 from ..state.context import Context
 from ..state.flow import FlowState, failed_steps
 from ..state.loop import LoopInput, LoopOutput
-from ..tools.llm_call import with_llm_call
+from ..tools.python_tools import with_llm_call
 from .build import BuildOptions, build, documented, outer_builder
 from .served import served_parts
 

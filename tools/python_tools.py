@@ -1,12 +1,16 @@
-"""Tools of the embedding program: LangChain tools, or plain functions made into some."""
+"""Tools of the embedding program, LangChain tools or functions; and the built-in `llm_call`."""
 
 import asyncio
 import concurrent.futures
 import contextvars
 import os
 import queue
+import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -28,23 +32,15 @@ def read_tools(tools: Sequence[PythonTool]) -> tuple[CatalogTool, ...]:
         SettingsError: something is no tool, or two tools have one name.
     """
     described = tuple(_described(_as_tool(tool)) for tool in tools)
-    seen: set[str] = set()
-    for tool in described:
-        if tool.name in seen:
-            msg = f"Two tools are named {tool.name!r}; rename one of them."
+    for name, count in Counter(tool.name for tool in described).items():
+        if count > 1:
+            msg = f"Two tools are named {name!r}; rename one of them."
             raise SettingsError(msg)
-        seen.add(tool.name)
     return described
 
 
 async def run_tool(tool: BaseTool, call: Mapping[str, Any], config: RunnableConfig) -> Any:
-    """Run a tool on a tool call: an async one here, a sync one in a thread of our own pool.
-
-    Args:
-        tool: The tool.
-        call: `{"type": "tool_call", "name", "args", "id"}`.
-        config: Goes to tools that ask for a `RunnableConfig`.
-    """
+    """Run a tool on a tool call: an async one here, a sync one in a thread of our own pool."""
     if _is_async(tool):
         return await tool.ainvoke(dict(call), config)
     result = await POOL.run(lambda: tool.invoke(dict(call), config))
@@ -168,7 +164,10 @@ class ThreadPool:
 
         def job() -> None:
             if done.set_running_or_notify_cancel():
-                done.set_result(context.run(_outcome, function))
+                try:
+                    done.set_result(context.run(function))
+                except BaseException as error:  # noqa: BLE001 - the awaiting task decides
+                    done.set_result(error)
 
         self._start(job)
         return await asyncio.wrap_future(done)
@@ -190,11 +189,48 @@ class ThreadPool:
                 self._open -= 1
 
 
-def _outcome(function: Callable[[], Any]) -> Any:
-    try:
-        return function()
-    except BaseException as error:  # noqa: BLE001 - handed to the awaiting task, which decides
-        return error
-
-
 POOL: Final = ThreadPool()
+
+LLM_CALL: Final = "llm_call"
+
+Asker = Callable[[str], Awaitable[str]]
+"""Takes a prompt, gives the model's text; raises what the step that wanted it fails with."""
+
+_ASKER: ContextVar[Asker | None] = ContextVar("loopwright_llm_asker", default=None)
+_FENCED: Final = re.compile(r"\s*```(?:json)?[^\S\n]*\n([^`]*)```\s*")
+
+
+@contextmanager
+def asking(asker: Asker) -> Iterator[None]:
+    """Let the `llm_call`s made inside ask a model."""
+    token = _ASKER.set(asker)
+    try:
+        yield
+    finally:
+        _ASKER.reset(token)
+
+
+async def llm_call(prompt: str) -> str:
+    """Ask a language model; what planners are told of it is the sentence `llm_call_tool`."""
+    asker = _ASKER.get()
+    if asker is None:
+        msg = "llm_call has no model here: it works in the steps of prompt_flow"
+        raise RuntimeError(msg)
+    return unfenced(await asker(prompt))
+
+
+def unfenced(text: str) -> str:
+    """JSON without the Markdown fence around it, so that references can read its fields."""
+    found = _FENCED.fullmatch(text)
+    return found[1].strip() if found and found[1].lstrip().startswith(("{", "[")) else text
+
+
+def with_llm_call(tools: Sequence[PythonTool]) -> list[PythonTool]:
+    """The program's tools and `llm_call`, unless one of them has this name: then that one is it."""
+    names = {getattr(tool, "name", getattr(tool, "__name__", "")) for tool in tools}
+    return [*tools] if LLM_CALL in names else [*tools, BUILT_IN]
+
+
+# A model says something else each time, and may take longer than a tool: `ask` has its deadline.
+_ABOUT: Final[dict[str, Any]] = {"readOnlyHint": True, "cacheable": False, "timeout": 3_600.0}
+BUILT_IN: Final = StructuredTool.from_function(coroutine=llm_call, name=LLM_CALL, metadata=_ABOUT)

@@ -17,31 +17,18 @@ MAX_DESCRIPTION: Final = 1024  # OpenAI refuses a longer function description
 _MAX_DEPTH: Final = 24
 _MAX_NODES: Final = 2_000  # a schema of references that multiply stays finite
 
-_TYPES: Final = {
-    **{
-        name: name for name in ("object", "array", "string", "integer", "number", "boolean", "null")
-    },
-    "int": "integer",
-    "long": "integer",
-    "float": "number",
-    "double": "number",
-    "decimal": "number",
-    "str": "string",
-    "text": "string",
-    "date": "string",
-    "file": "string",
-    "datetime": "string",
-    "uuid": "string",
-    "binary": "string",
-    "bytes": "string",
-    "bool": "boolean",
-    "dict": "object",
-    "map": "object",
-    "list": "array",
-    "tuple": "array",
-    "set": "array",
-    "none": "null",
+_NAMES: Final = {
+    "object": ("dict", "map"),
+    "array": ("list", "tuple", "set"),
+    "string": ("str", "text", "date", "datetime", "uuid", "file", "binary", "bytes"),
+    "integer": ("int", "long"),
+    "number": ("float", "double", "decimal"),
+    "boolean": ("bool",),
+    "null": ("none",),
 }
+"""The types of JSON schema, and what servers call them instead."""
+_TYPES: Final = {name: kind for kind, names in _NAMES.items() for name in (kind, *names)}
+
 _COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems")
 _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _HINTS: Final = {"format": "Format", "pattern": "Pattern", "examples": "Examples"}
@@ -124,9 +111,7 @@ class _Rewriter:
         if isinstance(schema.get("$ref"), str):
             return self._follow(schema, depth)
         parts = [self.rewrite(part, depth + 1) for part in _listed(schema.get("allOf"))]
-        return (
-            _merged([self._plain(schema, depth), *parts]) if parts else self._plain(schema, depth)
-        )
+        return _merged([self._plain(schema, depth), *parts])
 
     def _follow(self, schema: Mapping[str, Any], depth: int) -> Schema:
         reference = schema["$ref"]
@@ -171,9 +156,8 @@ class _Rewriter:
 
     def _add_object(self, clean: Schema, schema: Mapping[str, Any], depth: int) -> None:
         given = schema.get("properties")
-        if clean.get("type", "object") != "object" or ("type" not in clean and given is None):
-            return
-        if "anyOf" in clean and given is None:
+        kind = clean.get("type", "object" if given is not None else "")
+        if kind != "object" or ("anyOf" in clean and given is None):
             return
         named = given if isinstance(given, Mapping) else {}
         kept = {str(k): v for k, v in named.items() if v is not False}
@@ -193,15 +177,12 @@ class _Rewriter:
             clean["additionalProperties"] = self.rewrite(extra, depth + 1) or True
 
     def _add_array(self, clean: Schema, schema: Mapping[str, Any], depth: int) -> None:
-        if clean.get("type") != "array" and not ("type" not in clean and "items" in schema):
-            return
-        if "anyOf" in clean:
+        kind = clean.get("type", "array" if "items" in schema else "")
+        if kind != "array" or "anyOf" in clean:
             return
         clean["type"] = "array"
-        items = schema.get("items")
-        tupled = [*_listed(schema.get("prefixItems")), *_listed(items)]
-        if tupled:
-            items = {"anyOf": tupled}
+        tupled = [*_listed(schema.get("prefixItems")), *_listed(schema.get("items"))]
+        items = {"anyOf": tupled} if tupled else schema.get("items")
         clean["items"] = self.rewrite(items, depth + 1)
 
 
@@ -242,7 +223,7 @@ _OUTER: Final = frozenset(
 
 
 def _add_values(clean: Schema, schema: Mapping[str, Any]) -> None:
-    choices = [schema["const"]] if "const" in schema else [*_listed(schema.get("enum"))]
+    choices = [schema["const"]] if "const" in schema else _listed(schema.get("enum"))
     choices = [c for i, c in enumerate(choices) if c not in choices[:i] and _is_json(c)]
     if choices:
         clean["enum"] = choices
@@ -272,22 +253,19 @@ def _is_json(value: object) -> bool:
 
 
 def _add_limits(clean: Schema, schema: Mapping[str, Any]) -> None:
+    given = {key: v for key, v in schema.items() if not isinstance(v, bool)}
     for key in _COUNTS:
-        value = schema.get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value := given.get(key), int) and value >= 0:
             clean[key] = value
     for key in _BOUNDS:
-        value = schema.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        if isinstance(value := given.get(key), int | float) and math.isfinite(value):
             clean[key] = value
     if clean.get("multipleOf", 1) <= 0:
         del clean["multipleOf"]
 
 
 def _described(schema: Mapping[str, Any]) -> str:
-    text = one_line(schema.get("description"))
-    if not text and isinstance(schema.get("title"), str):
-        text = one_line(schema["title"])
+    text = one_line(schema.get("description")) or one_line(schema.get("title"))
     for key, word in _HINTS.items():
         value = schema.get(key)
         shown = value if isinstance(value, str) else ", ".join(map(str, _listed(value)[:3]))

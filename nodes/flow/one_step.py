@@ -25,7 +25,7 @@ from ...state.flow import Failure, FlowState, FlowStep, value_of
 from ...state.outcome import Spend, add_spend
 from ...state.told import say
 from ...tools.catalog import Catalog, CatalogTool
-from ...tools.llm_call import asking
+from ...tools.python_tools import asking
 from ...turn.scope import RunScope
 from ..parts import Parts
 

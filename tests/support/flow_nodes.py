@@ -16,7 +16,7 @@ from loopwright.models.scripted import Asked
 from loopwright.nodes.parts import Parts
 from loopwright.prompts.prompt import read_json, read_section
 from loopwright.state.flow import Draft, FlowState, FlowStep
-from loopwright.tools.llm_call import with_llm_call
+from loopwright.tools.python_tools import with_llm_call
 from support.flows import GOAL, World, of_type, said
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import Context
-from loopwright.tools.llm_call import LLM_CALL, asking, llm_call, unfenced, with_llm_call
+from loopwright.tools.python_tools import LLM_CALL, asking, llm_call, unfenced, with_llm_call
 from support.flows import declared
 
 

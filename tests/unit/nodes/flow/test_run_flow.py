@@ -4,7 +4,7 @@ import pytest
 
 from loopwright import Hook, ScriptedModel
 from loopwright.nodes.flow.run_flow import run_flow
-from loopwright.tools.llm_call import with_llm_call
+from loopwright.tools.python_tools import with_llm_call
 from support.flow_nodes import run_node
 from support.flow_steps import broken, steps
 from support.flows import World, raising, step
