@@ -264,7 +264,7 @@ class _Run:
         return tool.content(arguments) if tool else canonical(arguments)
 
     async def _paid(self, call: PendingCall, ready: Ready, status: CallStatus) -> Answered | Doubt:
-        if not self.scope.budget.reserve_tool_calls(1):
+        if not self.scope.budget.reserve_tool_call():
             told = say("calls_spent", advice=say("answer_with_it"))
             spent = Answered(ToolResult(told, is_error=True), "error")
             if ready.tool.read_only:

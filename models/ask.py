@@ -255,9 +255,9 @@ class _Caller:
 
     def _add(self, spend: Spend) -> None:
         self.spend = add_spend(self.spend, spend)
-        self.scope.budget.add(spend)
+        self.scope.budget.add_tokens(spend)
         for warning in self.scope.budget.near():
-            self.scope.emit(dict(warning))
+            self.scope.emit(warning)
 
     def told(self, answer: Answer[C]) -> Answer[C]:
         """The answer with who gave it and what it cost, which listeners are told."""

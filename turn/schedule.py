@@ -5,16 +5,20 @@ interrupt the same order finds the recorded results, and only unfinished tasks r
 """
 
 import asyncio
-import bisect
+import heapq
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import Any, Generic, TypeVar
 
 from langgraph.errors import GraphBubbleUp, GraphDrained
 from langgraph.func import task
+from langgraph.runtime import Runtime
 
+from ..state.context import Context
 from ..state.outcome import Spend, add_spend
+from .scope import RunScope, around
 
 R = TypeVar("R")
 
@@ -24,22 +28,23 @@ class _NotStarted(GraphBubbleUp):
 
 
 class _Slots:
-    """At most `size` holders; who waits gets in by place, lowest first."""
+    """At most `free` holders; who waits gets in by place, lowest first."""
 
-    def __init__(self, size: int) -> None:
-        self._free = size
+    def __init__(self, free: int) -> None:
+        self._free = free
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     async def take(self, place: int) -> None:
         # Everything that became ready in the same moment queues up before anyone is served.
         await asyncio.sleep(0)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        bisect.insort(self._waiting, (place, turn), key=lambda entry: entry[0])
+        heapq.heappush(self._waiting, (place, turn))  # no two tasks have one place
         self._serve()
         try:
             await turn
         except asyncio.CancelledError:
-            self._give_up(place, turn)
+            if not turn.cancelled():  # it was served in the same moment
+                self.give()
             raise
 
     def give(self) -> None:
@@ -48,40 +53,26 @@ class _Slots:
 
     def _serve(self) -> None:
         while self._free and self._waiting:
-            _, turn = self._waiting.pop(0)
-            if not turn.done():
+            _, turn = heapq.heappop(self._waiting)
+            if not turn.done():  # else who waited was cancelled
                 self._free -= 1
                 turn.set_result(None)
 
-    def _give_up(self, place: int, turn: asyncio.Future[None]) -> None:
-        if turn.done() and not turn.cancelled():
-            self.give()
-        else:
-            self._waiting = [entry for entry in self._waiting if entry != (place, turn)]
 
-
+@dataclass
 class _Run(Generic[R]):
     """One pass over a plan: the futures of its tasks and the slots they share."""
 
-    def __init__(
-        self,
-        waits: Mapping[str, Sequence[str]],
-        start: Callable[[str, dict[str, R]], Awaitable[R]],
-        *,
-        slots: int,
-        drained: Callable[[], bool],
-        ended: Callable[[R], object],
-    ) -> None:
-        self._waits = waits
-        self._start = start
-        self._slots = _Slots(slots)
-        self._drained = drained
-        self._ended = ended
-        self._done: dict[str, asyncio.Future[R]] = {}
+    waits: Mapping[str, Sequence[str]]
+    start: Callable[[str, dict[str, R]], Awaitable[R]]
+    ended: Callable[[R], object]
+    runtime: Runtime[Context]
+    slots: _Slots
+    done: dict[str, asyncio.Future[R]] = field(default_factory=dict)
 
     async def run(self, order: Sequence[str]) -> list[R | BaseException]:
         loop = asyncio.get_running_loop()
-        self._done = {name: loop.create_future() for name in order}
+        self.done = {name: loop.create_future() for name in order}
         before = _RUN.set(self)
         watchers = [
             asyncio.ensure_future(self._watch(name, _durable(name, place)))
@@ -95,31 +86,26 @@ class _Run(Generic[R]):
         try:
             result: R = await future
         except BaseException:
-            self._done[name].cancel()
+            self.done[name].cancel()
             raise
-        self._ended(result)
-        self._done[name].set_result(result)
+        self.ended(result)
+        self.done[name].set_result(result)
         return result
 
     async def one(self, name: str, place: int) -> R:
-        """Run one task when its turn has come."""
-        results = await self._results(self._waits[name])
-        await self._slots.take(place)
-        try:
-            if self._drained():
-                raise _NotStarted(name)
-            return await self._start(name, results)
-        finally:
-            self._slots.give()
-
-    async def _results(self, names: Sequence[str]) -> dict[str, R]:
-        """Wait for other tasks; where one was interrupted, this one has nothing to do yet."""
-        ends = {name: self._done[name] for name in names}
-        if running := [end for end in ends.values() if not end.done()]:
+        """Run one task when its turn has come; it has nothing to do where one before it rests."""
+        others = {other: self.done[other] for other in self.waits[name]}
+        if running := [end for end in others.values() if not end.done()]:
             await asyncio.wait(running)
-        if stopped := [name for name, end in ends.items() if end.cancelled()]:
-            raise _NotStarted(stopped[0])
-        return {name: end.result() for name, end in ends.items()}
+        if any(end.cancelled() for end in others.values()):
+            raise _NotStarted(name)
+        await self.slots.take(place)
+        try:
+            if self.runtime.drain_requested:
+                raise _NotStarted(name)
+            return await self.start(name, {other: end.result() for other, end in others.items()})
+        finally:
+            self.slots.give()
 
 
 _RUN: ContextVar[_Run[Any]] = ContextVar("loopwright_run")
@@ -134,58 +120,53 @@ _durable: Any = task(_one, name="task")  # type: ignore[call-overload]  # its ov
 
 
 async def run_ready(
+    scope: RunScope,
+    runtime: Runtime[Context],
     order: Sequence[str],
     waits: Mapping[str, Sequence[str]],
     start: Callable[[str, dict[str, R]], Awaitable[R]],
-    *,
-    slots: int,
-    drained: Callable[[], bool],
-    ended: Callable[[R], object] = lambda _: None,
-) -> dict[str, R]:
-    """Run every task once those it waits for are done, at most `slots` side by side.
+    ended: Callable[[R], object],
+) -> list[R]:
+    """Run every task of a node once those it waits for are done, out of the node's budget.
 
     Args:
+        scope: The node's; its settings say how many run side by side.
+        runtime: Says when nothing new may start.
         order: Task names, dependencies first; earlier ones get a slot first. Must be the same
             after a resume.
         waits: Task name to the names it waits for.
         start: Runs one task, given the results of those it waited for. Failures that are data
             are returned; what it raises cancels nobody, and is raised here after all have rested.
-        slots: How many run at once.
-        drained: Says that nothing new may start.
         ended: Told every result as it comes, those recorded before a crash first.
+
+    Returns:
+        The results, in their order.
 
     Raises:
         GraphBubbleUp: A task was interrupted, or the run was drained before all were done.
     """
-    run = _Run(waits, start, slots=slots, drained=drained, ended=ended)
-    ends = await run.run(order)
-    failures = [e for e in ends if isinstance(e, BaseException)]
-    _raise_first(failures)
-    return {
-        name: r for name, r in zip(order, ends, strict=True) if not isinstance(r, BaseException)
-    }
+    scope.budget.span = partial(seconds_before, waits)
+    run = _Run(waits, start, ended, runtime, _Slots(scope.context.max_parallel_tasks))
+    with around(scope):
+        ends = await run.run(order)
+    _raise_first([end for end in ends if isinstance(end, BaseException)])
+    return [end for end in ends if not isinstance(end, BaseException)]
 
 
 def _raise_first(failures: Sequence[BaseException]) -> None:
     """Raise what matters most: a question, then a real failure, then the drain."""
-    questions = [e for e in failures if isinstance(e, GraphBubbleUp) and not _is_rest(e)]
-    errors = [e for e in failures if not isinstance(e, GraphBubbleUp)]
-    for failure in [*questions, *errors]:
+    rests = [e for e in failures if isinstance(e, _NotStarted | GraphDrained)]
+    others = [e for e in failures if e not in rests]
+    for failure in sorted(others, key=lambda e: not isinstance(e, GraphBubbleUp)):
         raise failure
-    if failures:
-        rest = next((e for e in failures if isinstance(e, GraphDrained)), None)
-        raise rest or GraphDrained("drain requested")
+    for rest in sorted(rests, key=lambda e: not isinstance(e, GraphDrained)):
+        raise rest if isinstance(rest, GraphDrained) else GraphDrained("drain requested")
 
 
-def _is_rest(error: BaseException) -> bool:
-    return isinstance(error, _NotStarted | GraphDrained)
-
-
-def spent_by(ends: Sequence[Mapping[str, Any]]) -> Spend:
-    """What the attempts used together, without seconds: they ran side by side."""
+def used_by(scope: RunScope, ends: Sequence[Mapping[str, Any]]) -> Spend:
+    """What the tasks used together, without the seconds of each: they ran side by side."""
     total = reduce(add_spend, (end["spend"] for end in ends), Spend())
-    total.pop("seconds", None)
-    return total
+    return scope.used(total | Spend(seconds=scope.budget.recalled_seconds))
 
 
 def seconds_before(waits: Mapping[str, Sequence[str]], known: Mapping[str, float]) -> float:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -17,11 +16,11 @@ from ...flow.references import references_in
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, failed_steps
 from ...state.loop import changes
-from ...state.outcome import Spend, add_spend
+from ...state.outcome import Spend
 from ...state.told import say
 from ...turn.budget import limit_reason
-from ...turn.schedule import run_ready, seconds_before, spent_by
-from ...turn.scope import RunScope, around, scope_of
+from ...turn.schedule import run_ready, used_by
+from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .one_step import FlowScope, StepEnd, StepResults, StepRun
 
@@ -32,17 +31,10 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     open_ = undecided(state.calls, state.decisions)
     run = await flow_run_of(scope, state, parts, open_=open_)
     order, waits = order_of_pass(state.todos, waiting={call["task"] for call in open_})
-    scope.budget.span = partial(seconds_before, waits)
-    with around(scope):
-        ends = await run_ready(
-            order, waits, run.start, slots=scope.context.max_parallel_tasks,
-            drained=lambda: bool(runtime.drain_requested), ended=run.hear,
-        )  # fmt: skip
-    ended = list(ends.values())
+    ended = await run_ready(scope, runtime, order, waits, run.start, ended=run.hear)
     update = folded(ended) | _calls(state, [*open_, *(c for end in ended for c in end["waiting"])])
     update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `folded`
-    before = Spend(seconds=scope.budget.recalled_seconds)
-    update["spend"] = scope.used(add_spend(before, spent_by(ended)))
+    update["spend"] = used_by(scope, ended)
     return changes(state, update | _halted(scope, state, ended))
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -12,12 +11,12 @@ from typing_extensions import TypedDict
 from ...state.calls import Evidence, report_of
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
-from ...state.outcome import Spend, add_spend
+from ...state.outcome import Spend
 from ...state.plan import Task, apply_wishes, in_order, waits_for
 from ...state.told import say
 from ...turn.budget import Budget, limit_reason
-from ...turn.schedule import run_ready, seconds_before, spent_by
-from ...turn.scope import RunScope, around, scope_of
+from ...turn.schedule import run_ready, used_by
+from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 
 RunTask = Callable[[Any], Awaitable[Any]]
@@ -41,20 +40,11 @@ async def work(
     budget, tasks = scope.budget, _Tasks(scope, state, run_task)
     order = [t["id"] for t in in_order(state.todos) if t["status"] == "pending"]
     waits = {i: [w for w in ids if w in order] for i, ids in waits_for(state.todos).items()}
-    budget.span = partial(seconds_before, waits)
-    with around(scope):
-        ends = await run_ready(
-            order,
-            waits,
-            tasks.run,
-            slots=scope.context.max_parallel_tasks,
-            drained=lambda: bool(runtime.drain_requested),
-            ended=lambda end: budget.recall(end["task"]["id"], end["spend"]),
-        )
-    ended = list(ends.values())
-    update = gathered(state.todos, ended)
-    before = Spend(seconds=budget.recalled_seconds)
-    update["spend"] = scope.used(add_spend(before, spent_by(ended)))
+    ended = await run_ready(
+        scope, runtime, order, waits, tasks.run,
+        ended=lambda end: budget.recall(end["task"]["id"], end["spend"]),
+    )  # fmt: skip
+    update = gathered(state.todos, ended) | PlanUpdate(spend=used_by(scope, ended))
     unfinished = any(end["task"]["status"] != "completed" for end in ended)
     return changes(state, update | _limit(budget, unfinished=unfinished))
 

@@ -74,7 +74,7 @@ async def test_an_answer_of_a_hook_costs_nothing():
     model = ScriptedModel([])
     answer, ledger = await asked(model, before({"llm_response": "cached"}))
     assert (answer.message.text, answer.asks, model.asked) == ("cached", 0, [])
-    assert not ledger.spent.get("model_calls")
+    assert not ledger.used["model_calls"]
     call = {"id": "c", "type": "function", "function": {"name": "pay", "arguments": '{"n": 1}'}}
     answer, _ = await asked(model, before({"llm_response": {"tool_calls": [call]}}), tools=[PAY])
     assert answer.message.tool_calls[0]["args"] == {"n": 1}
@@ -88,7 +88,7 @@ async def test_a_refused_request_is_not_sent_and_a_refused_answer_was_paid_for()
     assert "out of hours" in answer.problems[0]
     answer, ledger = await asked(model, Hook(event="AfterModel", run=lambda _: deny))
     assert (answer.refused, answer.asks, answer.message.text) == ("hook", 1, "")
-    assert ledger.spent["model_calls"] == answer.spend["model_calls"] == 1
+    assert ledger.used["model_calls"] == answer.spend["model_calls"] == 1
 
 
 async def test_calls_of_tools_a_hook_took_away_are_sent_back():

@@ -12,7 +12,9 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from loopwright.doors.graph import LoopBuilder
+from loopwright.state.context import Context
 from loopwright.turn.schedule import run_ready, seconds_before
+from support.scope import scope_with
 
 THREAD = {"configurable": {"thread_id": "t"}}
 
@@ -23,11 +25,9 @@ class State(TypedDict, total=False):
 
 def graph_over(waits, start, slots=4, ended=lambda _: None):
     async def work(state: State, runtime: Runtime) -> State:
-        done = await run_ready(
-            list(waits), waits, start, slots=slots, ended=ended,
-            drained=lambda: bool(runtime.drain_requested),
-        )  # fmt: skip
-        return {"done": done}
+        scope, order = scope_with(Context(max_parallel_tasks=slots)), list(waits)
+        done = await run_ready(scope, runtime, order, waits, start, ended)
+        return {"done": dict(zip(order, done, strict=True))}
 
     builder = LoopBuilder(State)
     builder.add_node("work", work)

@@ -40,13 +40,13 @@ async def test_inside_a_task_budget_and_stream_are_those_of_the_run_around_it():
         for _ in range(2):  # a resumed task is counted once
             inner = await scoped(spent(2, "task"), streams[1])
     assert inner.budget is outer.budget
-    assert outer.budget.spent["model_calls"] == 3
+    assert outer.budget.used["model_calls"] == 3
     inner.emit({"type": "warning", "text": "slow"})
     outer.emit({"type": "phase"})
     assert streams == ([{"type": "warning", "text": "slow"}, {"type": "phase"}], [])
     assert inner.notes == outer.notes == ["slow"]
     alone = await scoped(spent(2), streams[1])
-    assert alone.budget.spent["model_calls"] == 2
+    assert alone.budget.used["model_calls"] == 2
 
 
 async def test_a_scope_says_what_only_the_config_of_a_run_tells():

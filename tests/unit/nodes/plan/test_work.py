@@ -1,5 +1,6 @@
 from loopwright.nodes.plan.work import end_of, gathered, missing_for, results_for
-from loopwright.turn.schedule import spent_by
+from loopwright.turn.schedule import used_by
+from support.scope import scope_with
 
 TASK = {"id": "2", "description": "sum", "depends_on": ["1"], "status": "pending", "attempts": 1,
         "rounds": 3, "rounds_this_turn": 1, "seconds": 1.0}  # fmt: skip
@@ -55,4 +56,6 @@ def test_wishes_for_other_tasks_only_leave_them_out():
 
 def test_spend_adds_up_but_seconds_do_not():
     ends = [end_of(TASK, {"status": "completed", "spend": {"model_calls": 1, "seconds": 2.0}})] * 2
-    assert spent_by(ends) == {"model_calls": 2}
+    used = used_by(scope_with(), ends)
+    assert used["model_calls"] == 2
+    assert used["seconds"] < 2.0
