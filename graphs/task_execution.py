@@ -13,7 +13,7 @@ from ..doors.graph import LoopBuilder
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts
-from ..nodes.plan.executor import ended_by_doubt, executor
+from ..nodes.plan.executor import ended_by_calls, executor
 from ..state.context import Context
 from ..state.loop import TaskInput, TaskState
 from .served import served_parts
@@ -48,7 +48,7 @@ def task_builder(parts: Parts) -> LoopBuilder[TaskState, Context, TaskInput, Tas
     builder = LoopBuilder(TaskState, Context, input_schema=TaskInput)
     builder.add_node("executor", partial(executor, parts=parts))
     builder.add_node("approve", partial(approve, parts=parts))
-    builder.add_node("call_tools", partial(call_tools, parts=parts, ended=ended_by_doubt))
+    builder.add_node("call_tools", partial(call_tools, parts=parts, ended=ended_by_calls))
     builder.add_edge(START, "executor")
     builder.add_conditional_edges("executor", route_after_executor)
     builder.add_conditional_edges("approve", route_after_approve)

@@ -10,11 +10,12 @@ from typing_extensions import TypedDict
 from ..calls.approval import decision_key
 from ..calls.call_records import Pass, as_evidence
 from ..calls.path import run_calls
-from ..state.calls import CallState, Evidence
+from ..state.calls import UNCERTAIN, CallState, Evidence, left_in_doubt, stopped_after
 from ..state.context import Context
 from ..state.loop import changes
 from ..state.outcome import Spend
-from ..state.repetition import strikes_of
+from ..state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, strikes_of
+from ..state.told import say
 from ..turn.scope import RunScope, scope_of
 from .parts import Parts
 
@@ -33,8 +34,9 @@ class CallsUpdate(TypedDict, total=False):
     warnings: list[str]
 
 
-Ended = Callable[[RunScope, CallsUpdate], Any]
-"""What a graph changes besides where calls say that it cannot go on."""
+Ended = Callable[[str, str], Any]
+"""What a graph changes besides where calls say that it cannot go on: `uncertain`, `loop_detected`
+or `denied`, and why in words."""
 
 
 async def call_tools(
@@ -49,8 +51,23 @@ async def call_tools(
     update["spend"] = scope.used(Spend(tool_calls=sum(r["counts"] for r in done.records)))
     if scope.notes:
         update["warnings"] = scope.notes
-    end: CallsUpdate = ended(scope, update)
-    return changes(state, update | end)
+    if why := _cannot_go_on(scope, update):
+        update |= ended(*why)
+    return changes(state, update)
+
+
+def _cannot_go_on(scope: RunScope, changed: CallsUpdate) -> tuple[str, str] | None:
+    """A doubt with nobody to ask, a loop that goes on after a warning, or a hook's word."""
+    evidence = changed["evidence"]
+    if doubtful := [record for record in evidence if left_in_doubt(record)]:
+        words = "; ".join(f"{record['tool']} ({record['id']})" for record in doubtful)
+        return UNCERTAIN, say("task_in_doubt", calls=words)
+    if changed.get("strikes", 0) >= LAST_STRIKE:
+        what = loop_told(evidence)
+        scope.emit({"type": "loop", "task": scope.path, "strike": LAST_STRIKE, "what": what})
+        return LOOP_DETECTED, what
+    stopped = stopped_after(changed["messages"])
+    return ("denied", stopped) if stopped else None
 
 
 def _changed(state: CallState, done: Pass) -> CallsUpdate:

@@ -110,14 +110,16 @@ class RunScope:
 
     def opening(self, role: str, data: Mapping[str, object]) -> list[BaseMessage]:
         """The first two messages of a call: the role's system prompt and its data as sections."""
-        context = self.context
-        system = self.prompts.get_prompt(
-            role,
-            system_context=context.system_context,
-            business_context=context.business_context.get(role, ""),
-            language=context.language or "",
-        )
+        system = self.prompts.get_prompt(role, **self.contexts(role))
         return [SystemMessage(system), HumanMessage(sections(data))]
+
+    def contexts(self, role: str) -> dict[str, str]:
+        """What the run's settings say for the prompts of a role."""
+        return {
+            "system_context": self.context.system_context,
+            "business_context": self.context.business_context.get(role, ""),
+            "language": self.context.language or "",
+        }
 
     def noting(self) -> "RunScope":
         """The same scope with notes of its own; each warning told on it is one."""

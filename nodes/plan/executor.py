@@ -10,16 +10,15 @@ from ...calls.gate import open_calls, settle_ids
 from ...calls.results import has_stored
 from ...models.ask import Answer, ask
 from ...models.reading import extract
-from ...state.calls import left_in_doubt, stopped_after, stopped_by
+from ...state.calls import stopped_by
 from ...state.context import Context, Emit
 from ...state.contracts import ExecutorResponse, decide_task
 from ...state.loop import TaskState, TaskUpdate
 from ...state.messages import signature
 from ...state.plan import task_view
-from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, repeated_text
+from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, repeated_text
 from ...state.told import say
 from ...turn.scope import RunScope, scope_of
-from ..call_tools import CallsUpdate
 from ..parts import Parts
 
 SHOWN = ("id", "description", "acceptance_criteria", "inputs", "feedback")
@@ -29,9 +28,6 @@ _ENDS = {"complete": "completed", "skip": "skipped", "fail": "failed"}
 async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts) -> TaskUpdate:
     """Ask for the next step of the task and read what it means."""
     scope = await scope_of(state, runtime, parts)
-    ended = _ended_by_calls(state, scope.emit)
-    if ended:
-        return ended
     round_ = state.round + 1
     number = state.task.get("rounds", 0) + round_
     task = state.task["id"]
@@ -60,32 +56,15 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         scope, parts.toolbox, answer.message, round_=number, complete=answer.complete
     )
     if stopped := stopped_by(calls):
-        return update | _stopped(stopped)
+        return update | ended_by_calls("denied", stopped)
     return update | TaskUpdate(
         calls=calls, messages=[_own(settle_ids(answer.message, calls), task, number)]
     )
 
 
-def ended_by_doubt(_: RunScope, changed: CallsUpdate) -> TaskUpdate:
-    """A call that may have run, with nobody to ask, fails the task."""
-    doubtful = [record for record in changed["evidence"] if left_in_doubt(record)]
-    if not doubtful:
-        return TaskUpdate()
-    words = "; ".join(f"{record['tool']} ({record['id']})" for record in doubtful)
-    return _ended("failed", "", say("task_in_doubt", calls=words)) | TaskUpdate(denied="uncertain")
-
-
-def _ended_by_calls(state: TaskState, emit: Emit) -> TaskUpdate | None:
-    """The end of a task whose last calls went round in circles, or after which a hook ended it."""
-    if state.strikes >= LAST_STRIKE:
-        return _stuck(state, loop_told(state.evidence), emit)
-    stopped = stopped_after(state.messages)
-    return _stopped(stopped) if stopped else None
-
-
-def _stopped(why: str) -> TaskUpdate:
-    """End the task because a hook does not let it go on."""
-    return _ended("failed", "", why) | TaskUpdate(denied="denied", calls=[])
+def ended_by_calls(reason: str, why: str) -> TaskUpdate:
+    """A doubt with nobody to ask, a loop or a hook fails the task."""
+    return _ended("failed", "", why) | TaskUpdate(denied=reason)
 
 
 def _own(message: AIMessage, task: str, number: int) -> AIMessage:
@@ -96,17 +75,14 @@ def _own(message: AIMessage, task: str, number: int) -> AIMessage:
 
 def _messages(scope: RunScope, state: TaskState, *, last: bool) -> list[BaseMessage]:
     """Role and task first, then this task's own scratch: each call extends the one before it."""
-    opening = scope.opening("executor", _data(scope, state))
-    return [*opening, *state.messages, *([HumanMessage(say("last_round"))] if last else [])]
-
-
-def _data(scope: RunScope, state: TaskState) -> dict[str, object]:
-    return {
+    data = {
         "request": state.request,
         "task": task_view(state.task, *SHOWN),
         "results_so_far": state.results_so_far,
         "additional_context": scope.hook_notes(state.hook_context),
     }
+    told = [HumanMessage(say("last_round"))] if last else []
+    return [*scope.opening("executor", data), *state.messages, *told]
 
 
 def _report(
@@ -115,7 +91,7 @@ def _report(
     """End the task, start it afresh or go on, by the report's flags; never by its words."""
     report = answer.parsed
     if answer.refused == "hook":
-        return _stopped("; ".join(answer.problems))
+        return ended_by_calls("denied", "; ".join(answer.problems))
     if report is None:
         return _ended("failed", answer.message.text, "; ".join(answer.problems))
     decision = decide_task(report, state.task["id"])
@@ -134,14 +110,14 @@ def _report(
 
 
 def _next_step(state: TaskState, spoken: AIMessage, emit: Emit) -> TaskUpdate:
-    """Go on after a report that ends nothing, unless it says what was said over and over."""
+    """Go on after a report that ends nothing, unless it said the same again after a warning."""
     chant = repeated_text([_said(message) for message in [*_unbroken(state.messages), spoken]])
     if not chant:
         return TaskUpdate(messages=[spoken, HumanMessage(say("next_step"))])
     strikes = state.strikes + 1
-    if strikes >= LAST_STRIKE:
-        return _stuck(state, say("loop_of_these_words", words=chant), emit)
     emit({"type": "loop", "task": state.task["id"], "strike": strikes, "what": chant})
+    if strikes >= LAST_STRIKE:
+        return ended_by_calls(LOOP_DETECTED, say("loop_of_these_words", words=chant))
     return TaskUpdate(strikes=strikes, messages=[spoken, HumanMessage(say("nudge"))])
 
 
@@ -160,12 +136,6 @@ def _said(message: AnyMessage) -> str:
     """The words of a report; the JSON around them is the same each time."""
     summary = (extract(message.text).value or {}).get("summary")
     return summary if isinstance(summary, str) else message.text
-
-
-def _stuck(state: TaskState, why: str, emit: Emit) -> TaskUpdate:
-    """End the task: warned once, it went round in circles again."""
-    emit({"type": "loop", "task": state.task["id"], "strike": LAST_STRIKE, "what": why})
-    return _ended("failed", "", why) | TaskUpdate(denied=LOOP_DETECTED, strikes=LAST_STRIKE)
 
 
 def _ended(status: str, result: str, feedback: str) -> TaskUpdate:

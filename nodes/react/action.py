@@ -9,18 +9,16 @@ from ...calls.gate import open_calls, settle_ids
 from ...calls.results import has_stored
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
-from ...state.calls import left_in_doubt, stopped_after, stopped_by
+from ...state.calls import UNCERTAIN, stopped_by
 from ...state.context import Context
 from ...state.loop import changes
 from ...state.react import ENDS, ReactState, ReactUpdate
-from ...state.repetition import LAST_STRIKE, loop_told
+from ...state.repetition import LOOP_DETECTED
 from ...turn.budget import limit_reason
-from ...turn.scope import RunScope, scope_of
-from ..call_tools import CallsUpdate
+from ...turn.scope import scope_of
 from ..parts import Parts
-from .phases import opening, own
+from .phases import MOST_ASKS, opening, own
 
-MOST_ASKS: Final = 2
 _SHOWN: Final = 300
 
 
@@ -32,7 +30,7 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
     specs = catalog.specs(capped=has_stored(state.messages))
     demanded = state.demanded and bool(specs)
     answer: Answer[Any] = await ask(
-        scope, parts.models, "action", opening(scope, "action", state, parts), tools=specs,
+        scope, parts.models, "action", opening(scope, "action", state), tools=specs,
         read=partial(read_words, with_tools=bool(specs), must_call=demanded), most_asks=MOST_ASKS,
     )  # fmt: skip
     message = answer.message
@@ -48,17 +46,11 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
     return changes(state, update)
 
 
-def ended_by_calls(scope: RunScope, changed: CallsUpdate) -> ReactUpdate:
-    """A loop, a doubt with nobody to ask, or a hook ends the turn."""
-    if changed.get("strikes", 0) >= LAST_STRIKE:
-        what = loop_told(changed["evidence"])
-        scope.emit({"type": "loop", "task": scope.path, "strike": LAST_STRIKE, "what": what})
-        return ReactUpdate(halt="LOOP_DETECTED", unmet=[what])
-    if any(map(left_in_doubt, changed["evidence"])):
+def ended_by_calls(reason: str, why: str) -> ReactUpdate:
+    """A doubt with nobody to ask, a loop or a hook ends the turn."""
+    if reason == UNCERTAIN:  # the outcome names the call
         return ReactUpdate(halt="NOT_INTERACTIVE")
-    if stopped := stopped_after(changed["messages"]):
-        return ReactUpdate(halt="DENIED", unmet=[stopped])
-    return ReactUpdate()
+    return ReactUpdate(halt="LOOP_DETECTED" if reason == LOOP_DETECTED else "DENIED", unmet=[why])
 
 
 def _without_call(state: ReactState, answer: Answer[Any]) -> ReactUpdate:

@@ -1,6 +1,6 @@
 """Observation: sums up in a sentence what the calls brought. It has no tools."""
 
-from typing import Any, Final
+from typing import Any
 
 from langgraph.runtime import Runtime
 
@@ -11,9 +11,7 @@ from ...state.loop import changes
 from ...state.react import ReactState, ReactUpdate
 from ...turn.scope import scope_of
 from ..parts import Parts
-from .phases import opening, own
-
-MOST_ASKS: Final = 2
+from .phases import MOST_ASKS, opening, own
 
 
 async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
@@ -22,7 +20,7 @@ async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Pa
     about = {"role": "observation", "action": "observing", "iteration": state.iteration}
     scope.emit({"type": "phase", **about})
     answer: Answer[Any] = await ask(
-        scope, parts.models, "observation", opening(scope, "observation", state, parts),
+        scope, parts.models, "observation", opening(scope, "observation", state),
         read=read_words, most_asks=MOST_ASKS,
     )  # fmt: skip
     update = ReactUpdate(phase="observation", spend=scope.used(answer.spend), warnings=scope.notes)

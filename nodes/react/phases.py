@@ -25,9 +25,9 @@ from ...state.messages import signature
 from ...state.react import ENDS, Phase, ReactState
 from ...state.told import say
 from ...turn.scope import RunScope
-from ..parts import Parts
 
 ROLE: Final = "agent_type"
+MOST_ASKS: Final = 2
 REPEATS: Final = "repeats"
 """Marks a message that says what was said again and again."""
 REJECTED: Final = "rejected"
@@ -35,35 +35,11 @@ REJECTED: Final = "rejected"
 
 
 def opening(
-    scope: RunScope,
-    role: Phase,
-    state: ReactState,
-    parts: Parts,
-    tools: Sequence[Mapping[str, Any]] = (),
+    scope: RunScope, role: Phase, state: ReactState, tools: Sequence[Mapping[str, Any]] = ()
 ) -> list[BaseMessage]:
-    """The request of a phase: its system prompt and the shared history.
-
-    Args:
-        scope: The run.
-        role: The phase.
-        state: Holds the history.
-        parts: Holds the prompts.
-        tools: What a prompt that lists tools lists, each with `name` and `description`.
-    """
-    prompts, context = parts.prompts, scope.context
-    build = {
-        "thought": prompts.get_thought_prompt,
-        "action": prompts.get_action_prompt,
-        "observation": prompts.get_observation_prompt,
-    }[role]
-    system = build(
-        context.resource_id,
-        context.task_id,
-        tools,
-        system_context=context.system_context,
-        business_context=context.business_context.get(role, ""),
-        language=context.language or "",
-    )
+    """The request of a phase: its system prompt, which may list tools, and the shared history."""
+    resource, task = scope.context.resource_id, scope.context.task_id
+    system = scope.prompts.get_phase_prompt(role, resource, task, tools, **scope.contexts(role))
     if notes := scope.hook_notes(state.hook_context):
         system = f"{system}\n\n{section('additional_context', notes)}"
     return [SystemMessage(system), *shown(state.messages)]

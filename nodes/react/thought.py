@@ -17,9 +17,8 @@ from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .phases import REPEATS, opening, own, said_since_call
+from .phases import MOST_ASKS, REPEATS, opening, own, said_since_call
 
-MOST_ASKS: Final = 2
 NO_FLAG: Final = "The thought phase did not say whether to go on; the action phase decided."
 
 
@@ -30,7 +29,7 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     iteration = state.iteration if halt else state.iteration + 1
     scope.emit({"type": "phase", "role": "thought", "action": "thinking", "iteration": iteration})
     catalog = await parts.toolbox.catalog(scope.user)
-    messages = opening(scope, "thought", state, parts, catalog.summaries())
+    messages = opening(scope, "thought", state, catalog.summaries())
     if halt:
         messages.append(HumanMessage(say("answer_now")))
     answer = await ask(
