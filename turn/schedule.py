@@ -16,7 +16,6 @@ from langgraph.errors import GraphBubbleUp, GraphDrained
 from langgraph.func import task
 from langgraph.runtime import Runtime
 
-from ..state.context import Context
 from ..state.outcome import Spend, add_spend
 from .scope import RunScope, around
 
@@ -66,7 +65,7 @@ class _Run(Generic[R]):
     waits: Mapping[str, Sequence[str]]
     start: Callable[[str, dict[str, R]], Awaitable[R]]
     ended: Callable[[R], object]
-    runtime: Runtime[Context]
+    runtime: Runtime[Any]
     slots: _Slots
     done: dict[str, asyncio.Future[R]] = field(default_factory=dict)
 
@@ -121,7 +120,7 @@ _durable: Any = task(_one, name="task")  # type: ignore[call-overload]  # its ov
 
 async def run_ready(
     scope: RunScope,
-    runtime: Runtime[Context],
+    runtime: Runtime[Any],
     order: Sequence[str],
     waits: Mapping[str, Sequence[str]],
     start: Callable[[str, dict[str, R]], Awaitable[R]],

@@ -113,7 +113,7 @@ class RunScope:
         system = self.prompts.get_prompt(role, **self.contexts(role))
         return [SystemMessage(system), HumanMessage(sections(data))]
 
-    def contexts(self, role: str) -> dict[str, str]:
+    def contexts(self, role: str) -> dict[str, Any]:
         """What the run's settings say for the prompts of a role."""
         return {
             "system_context": self.context.system_context,
