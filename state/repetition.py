@@ -121,9 +121,7 @@ def strikes_of(records: Sequence[Mapping[str, Any]]) -> int:
 
 def loop_told(history: Sequence[Evidence]) -> str:
     """Which call the guard ended a step at, in words for the task's feedback."""
-    last = next((r for r in reversed(history) if r.get("reason") == LOOP_DETECTED), None)
-    if last is None:
-        return say("loop_of_words")
+    last = next(r for r in reversed(history) if r.get("reason") == LOOP_DETECTED)
     return say("loop_of_calls", tool=last["tool"], first=last.get("same_as"), last=last["id"])
 
 

@@ -155,10 +155,6 @@ def test_reports_are_no_calls_and_long_histories_cost_little():
     assert repeats([*talk.history, report], "read", {"n": -1}) is None
 
 
-def test_without_calls_the_feedback_speaks_of_words():
-    assert "same words" in loop_told([])
-
-
 CHANT = "I will now look at the file again to find out what is in it. "
 
 
