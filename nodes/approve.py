@@ -1,8 +1,8 @@
 """Ask a human about one tool call. One interrupt, one action, nothing before it."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -10,9 +10,8 @@ from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
 from ..calls.approval import decided, decision_key, misplaced, objection_to, question, undecided
-from ..calls.call_records import PendingCall
 from ..calls.gate import Gate, released
-from ..calls.policy import Grant, grant
+from ..calls.policy import grant
 from ..state.calls import CallState
 from ..state.context import Context
 from ..state.questions import Answer
@@ -37,10 +36,12 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
     call = undecided(state.calls, state.decisions)[0]
     key = decision_key(call)
     answer = interrupt(question(call, state.objections.get(key, "")), response_schema=Answer)
+    # Somebody has answered: what their answer allows may run, and what it edits may ask again.
+    scope = replace(await scope_of(state, runtime, parts), can_ask=True)
+    gate = partial(Gate.of, parts.toolbox, scope)
     objection = misplaced(call, answer)
     if not objection and answer.type == "edit" and not call.get("form"):
-        gate = await _gate(state, runtime, parts)
-        objection = objection_to(call, answer.name, answer.args, gate)
+        objection = objection_to(call, answer.name, answer.args, await gate())
     if objection:
         return ApproveUpdate(objections={key: objection})
     decision = decided(call, answer, datetime.now(UTC))
@@ -48,20 +49,9 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
     if decision["type"] == "approve" and not (call.get("uncertain") or call.get("form")):
         given = grant(call["name"], call["server"], call["args"], answer.remember)
         if given is not None:
-            scope = await scope_of(state, runtime, parts)
             await scope.journal.grant(scope.thread, given)
-            gate = await _gate(state, runtime, parts)
-            update["calls"] = _spared(state.calls, call, given, gate)
+            now = await gate()  # this approval has answered other questions of the message too
+            update["calls"] = [
+                c if c["id"] == call["id"] else released(c, now, [given]) for c in state.calls
+            ]
     return update
-
-
-async def _gate(state: CallState, runtime: Runtime[Context], parts: Parts) -> Gate:
-    scope = await scope_of(state, runtime, parts)
-    return await Gate.of(parts.toolbox, replace(scope, can_ask=True))  # somebody has answered
-
-
-def _spared(
-    calls: Sequence[PendingCall], approved: PendingCall, given: Grant, gate: Gate
-) -> list[PendingCall]:
-    """The calls of the message, without the questions that this approval has answered too."""
-    return [c if c["id"] == approved["id"] else released(c, gate, [given]) for c in calls]
