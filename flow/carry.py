@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from itertools import product
+from typing import Any, Final, cast
 
 from ..state.calls import call_id
-from ..state.canonical import canonical
+from ..state.canonical import canonical, shortened
 from ..state.flow import FlowStep, was_made
 from ..state.plan import free_id
 from .order import in_plan_order, prints
@@ -13,15 +14,11 @@ from .references import GLOBAL, references_in, renamed
 
 _SHOWN: Final = 200
 _BEFORE: Final = 40
-_TOLD: Final[dict[str, str]] = {
-    "tool": "tool",
-    "description": "description",
-    "arguments": "arguments",
+_CAME_OF: Final = ("result", "shape", "value", "stored", "evidence", "attempts", "seconds")
+_COMPARED: Final = {
+    **{key: key for key in ("tool", "description", "arguments")},
     "depends_on": "dependencies",
-    "optional": "optional",
-    "expect": "expect",
-    "retries": "retries",
-    "timeout": "timeout",
+    **{key: key for key in ("optional", "expect", "retries", "timeout")},
     "expected_output": "expected output",
 }
 
@@ -58,33 +55,51 @@ def adopt(
         reads: Names of the tools that change nothing.
         revision: Begins the journal's names of the calls of the plan before.
     """
-    if not old:
-        return [_begun(step, None, rounds.get(step["id"], 0)) for step in steps]
     ids = {step["id"] for step in steps}
-    done = [step for step in old if step["status"] == "completed"]
-    before = prints(old, old_variables)
-    now = prints(steps, variables, {s["id"]: before[s["id"]] for s in done if s["id"] not in ids})
-    called = [step for step in old if step["status"] == "completed" or was_made(step)]
-    pairs = _same_calls(steps, called, now, before)
-    elders = _same_calls(steps, old, now, before, found=pairs)
-    carried = _still_good(pairs, steps, reads)
-    homes = {step["id"]: name for name, step in carried.items()}
-    again = {step["id"] for step in pairs.values()}
-    again -= {root for step in steps for root in _roots(step)} - ids - homes.keys()
-    left_out = [step for step in called if step["id"] not in again]
-    homes |= _names_for(left_out, ids, taken={*ids, *rounds, *(step["id"] for step in called)})
-    names = {name: home for name, home in homes.items() if name not in {home, *ids}}
     earlier = {step["id"]: step for step in old}
+    called = {name: step for name, step in earlier.items() if _was_called(step)}
+    before = prints(old, old_variables)
+    gone = {name: before[name] for name in called if name not in ids}
+    now = prints(steps, variables, gone)
+    pairs = _same_calls(steps, old, now, before)
+    found = {name: step for name, step in pairs.items() if step["id"] in called}
+    carried = _still_good(found, steps, reads)
+    homes = {step["id"]: name for name, step in carried.items()}
+    again = {step["id"] for step in found.values()}
+    again -= {root for step in steps for root in _roots(step)} - ids - homes.keys()
+    left_out = [step for name, step in called.items() if name not in again]
+    homes |= _ids_for(left_out, ids, taken={*ids, *rounds, *called})
+    names = {name: home for name, home in homes.items() if name not in {home, *ids}}
     adopted = [_kept(step, homes, before[step["id"]], _claims(step, revision)) for step in left_out]
     for step in steps:
         name, fresh = step["id"], _renamed(step, names)
+        fresh["claims"] = _claims(pairs.get(name), revision)
+        fresh["rounds"] = max(rounds.get(name, 0), earlier.get(name, fresh)["rounds"])
         if name in carried:
-            fresh = _finished(fresh, carried[name], now[name], rounds.get(name, 0))
-        else:
-            same = now[name] == before.get(name)
-            fresh = _begun(fresh, earlier.get(name), rounds.get(name, 0), same=same)
-        adopted.append({**fresh, "claims": _claims(elders.get(name), revision)})
+            fresh = _finished(fresh, carried[name], now[name])
+        elif now[name] == before.get(name) and earlier[name]["status"] != "completed":
+            fresh |= _of(earlier[name], ("attempts", "seconds"))
+        adopted.append(fresh)
     return adopted
+
+
+def _ids_for(
+    steps: Sequence[FlowStep], wanted: Collection[str], *, taken: set[str]
+) -> dict[str, str]:
+    """The new id of each kept step by its old one: the same where the new plan does not want it."""
+    found: dict[str, str] = {}
+    for name in (step["id"] for step in steps):
+        found[name] = free_id(name, taken) if name in wanted else name
+        taken.add(found[name])
+    return found
+
+
+def _was_called(step: FlowStep) -> bool:
+    return step["status"] == "completed" or was_made(step)
+
+
+def _of(step: FlowStep, keys: Sequence[str]) -> FlowStep:
+    return cast("FlowStep", {key: step.get(key) for key in keys})
 
 
 def _claims(elder: FlowStep | None, revision: str) -> list[str]:
@@ -100,32 +115,24 @@ def call_name(revision: str, step: FlowStep, more: int = 1) -> str:
 
 
 def _still_good(
-    carried: dict[str, FlowStep], steps: Sequence[FlowStep], reads: Collection[str]
+    found: Mapping[str, FlowStep], steps: Sequence[FlowStep], reads: Collection[str]
 ) -> dict[str, FlowStep]:
     """The finished steps without those reads that had better be made again.
 
     Those are the ones that now come behind something still to be done, or have another check.
     """
     ids = {step["id"] for step in steps}
-    good = dict(carried)
+    good = dict(found)
     for step in in_plan_order(steps):
-        to_do = {name for name in step.get("depends_on") or [] if name in ids and name not in good}
-        other = step["id"] in good and step["expect"] not in (None, good[step["id"]].get("expect"))
-        if (to_do or other) and step["tool"] in reads:
-            good.pop(step["id"], None)
+        name = step["id"]
+        to_do = any(i in ids and i not in good for i in step["depends_on"] or [])
+        if step["tool"] in reads and name in good and (to_do or _other_check(step, good[name])):
+            del good[name]
     return good
 
 
-def _names_for(
-    steps: Sequence[FlowStep], wanted: Collection[str], *, taken: set[str]
-) -> dict[str, str]:
-    """The id of each kept step, by the one it had: its own where the new plan does not want it."""
-    names: dict[str, str] = {}
-    for step in steps:
-        name = step["id"]
-        names[name] = free_id(name, taken) if name in wanted else name
-        taken.add(names[name])
-    return names
+def _other_check(step: FlowStep, done: FlowStep) -> bool:
+    return step["expect"] not in (None, done["expect"])
 
 
 def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str, claims: list[str]) -> FlowStep:
@@ -133,7 +140,6 @@ def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str, claims: list[s
 
     One whose result failed its check did change the world: it is told, and found if planned again.
     """
-    before = [homes[name] for name in step.get("depends_on") or [] if name in homes]
     return {
         **step,
         "status": "skipped" if was_made(step) else step["status"],
@@ -141,50 +147,28 @@ def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str, claims: list[s
         "claims": claims,
         "id": homes[step["id"]],
         "arguments": renamed(step["arguments"], homes),
-        "depends_on": before,
+        "depends_on": [homes[name] for name in step["depends_on"] or [] if name in homes],
         "made_of": made_of,
     }
 
 
 def _renamed(step: FlowStep, names: Mapping[str, str]) -> FlowStep:
-    """A new step that may speak of finished ones by ids they no longer have."""
-    if not names:
-        return step
-    before = [names.get(name, name) for name in step.get("depends_on") or []]
-    return {
-        **step,
-        "arguments": renamed(step["arguments"], names),
-        "depends_on": list(dict.fromkeys(before)),
-    }
+    """A copy of a step that may speak of others by ids they no longer have."""
+    before = dict.fromkeys(names.get(name, name) for name in step["depends_on"] or [])
+    arguments = renamed(step["arguments"], names) if names else step["arguments"]
+    return {**step, "arguments": arguments, "depends_on": list(before)}
 
 
-def _finished(step: FlowStep, done: FlowStep, made_of: str, rounds: int) -> FlowStep:
+def _finished(step: FlowStep, done: FlowStep, made_of: str) -> FlowStep:
     """A new step with what a finished one left behind; another check is still to be made."""
-    other = step["expect"] not in (None, done.get("expect"))
+    open_ = was_made(done) or _other_check(step, done)
     return {
         **step,
-        "status": "pending" if was_made(done) or other else done["status"],
-        "result": done.get("result", ""),
-        "shape": done.get("shape", ""),
-        "value": done.get("value"),
-        "stored": done.get("stored", ""),
-        "evidence": done.get("evidence", []),
-        "attempts": done.get("attempts", 0),
-        "rounds": max(rounds, done.get("rounds", 0)),
-        "seconds": done.get("seconds", 0.0),
+        **_of(done, _CAME_OF),
+        "status": "pending" if open_ else done["status"],
+        "rounds": max(step["rounds"], done["rounds"]),
         "made_of": made_of,
     }
-
-
-def _begun(step: FlowStep, before: FlowStep | None, rounds: int, *, same: bool = False) -> FlowStep:
-    """A new step that counts on from the one that had its id."""
-    if not before:
-        return {**step, "rounds": rounds}
-    counted: FlowStep = {**step, "rounds": max(rounds, before.get("rounds", 0))}
-    if same and before["status"] != "completed":
-        counted["attempts"] = before.get("attempts", 0)
-        counted["seconds"] = before.get("seconds", 0.0)
-    return counted
 
 
 def _same_calls(
@@ -192,31 +176,27 @@ def _same_calls(
     old: Sequence[FlowStep],
     new_prints: Mapping[str, str],
     old_prints: Mapping[str, str],
-    *,
-    found: Mapping[str, FlowStep] | None = None,
 ) -> dict[str, FlowStep]:
-    """The old step that makes the same call, by the new one's id: one to one, by like ids first.
+    """The old step that makes the same call, by the new one's id: one to one.
 
-    Of two steps that make the same call, each must be made from the very results that the new
-    step refers to. Pairs that were found already stand.
+    Those that were called come first, then those with the same id. Of two steps that make the same
+    call, each must be made from the very results that the new step refers to.
     """
     roots = {step["id"]: _roots(step) for step in new}
-    left: dict[tuple[str, frozenset[str]], dict[str, FlowStep]] = defaultdict(dict)
     known = {step["id"] for step in old}
-    pairs = dict(found or {})
-    taken = {step["id"] for step in pairs.values()}
-    for step in (step for step in old if step["id"] not in taken):
+    left: dict[tuple[str, frozenset[str], bool], dict[str, FlowStep]] = defaultdict(dict)
+    for step in old:
         # A root that is gone, because a crash came before it was saved, is "" as well.
         came_from = frozenset(root if root in known else "" for root in _roots(step))
-        left[old_prints[step["id"]], came_from][step["id"]] = step
-    for alike in (True, False):
-        for step in in_plan_order(new):
-            name = step["id"]
+        left[old_prints[step["id"]], came_from, _was_called(step)][step["id"]] = step
+    pairs: dict[str, FlowStep] = {}
+    for called, alike in product((True, False), (True, False)):
+        for name in (step["id"] for step in in_plan_order(new)):
             # A step of the new plan that has no pair came from nowhere: from "".
             came_from = frozenset(
                 pairs[r]["id"] if r in pairs else r * (r not in roots) for r in roots[name]
             )
-            fitting = left.get((new_prints[name], came_from))
+            fitting = left.get((new_prints[name], came_from, called))
             if fitting and name not in pairs and (name in fitting or not alike):
                 pairs[name] = fitting.pop(name if alike else next(iter(fitting)))
     return pairs
@@ -226,14 +206,18 @@ def _roots(step: FlowStep) -> frozenset[str]:
     return frozenset(r.root for r in references_in(step["arguments"]) if r.root != GLOBAL)
 
 
+# For a human.
+
+
 def difference(old: Sequence[FlowStep], new: Sequence[FlowStep]) -> list[str]:
     """What a new plan adds, changes and leaves out, one line each, for a human.
 
     Steps are the same that make the same call, else that bear the same id. The order in which
     steps are listed is no difference.
     """
-    # By names, not values: this plan's variables need not be those of the other.
-    pairs = _same_calls(new, old, *(prints(_unmade(steps), None) for steps in (new, old)))
+    # By names, not values, and as planned: variables and made results need not be those of old.
+    bare: Any = [[{**step, "made_of": ""} for step in steps] for steps in (new, old)]
+    pairs = _same_calls(new, old, *(prints(steps, None) for steps in bare))
     paired = {step["id"] for step in pairs.values()}
     left = {step["id"]: step for step in old if step["id"] not in paired}
     for step in new:
@@ -247,11 +231,6 @@ def difference(old: Sequence[FlowStep], new: Sequence[FlowStep]) -> list[str]:
     return [*lines, *(f"- {_told(step)}" for step in left.values())]
 
 
-def _unmade(steps: Sequence[FlowStep]) -> Iterator[FlowStep]:
-    """The steps as they are planned, wherever their results come from."""
-    return ({**step, "made_of": ""} for step in steps)
-
-
 def _told(step: FlowStep) -> str:
     return f"{step['id']}: {step['tool']}" + (step["description"] and f" — {step['description']}")
 
@@ -260,43 +239,27 @@ def _changes(old: FlowStep, new: FlowStep, names: Mapping[str, str]) -> Iterator
     """One line for each field of a step that says something else now."""
     if old["id"] != new["id"]:
         yield f"~ {new['id']}: was {old['id']}"
-    before, now = _compared(_renamed(old, names)), _compared(new)
-    for key, told in _TOLD.items():
-        if _differ(before.get(key), now.get(key)):
-            yield f"~ {new['id']}: {told} {_both(*_parted(before.get(key), now.get(key)))}"
+    was: Any = _renamed(old, names)
+    both = [{**step, "depends_on": sorted(step["depends_on"] or [])} for step in (was, new)]
+    for key, told in _COMPARED.items():
+        before, now = (step.get(key) for step in both)
+        texts = [canonical(_other(before, now)), canonical(_other(now, before))]
+        if canonical(before) != canonical(now):  # as JSON: to Python, true and 1 are the same
+            alike = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), 0)
+            start = max(0, alike - _BEFORE)
+            yield f"~ {new['id']}: {told} {' → '.join(_cut(text, start) for text in texts)}"
 
 
-def _compared(step: FlowStep) -> dict[str, Any]:
-    return {**step, "depends_on": sorted(step.get("depends_on") or [])}
+def _other(one: Any, two: Any) -> Any:
+    """Of two objects only what the first holds otherwise than the second; anything else whole."""
+    if not (isinstance(one, dict) and isinstance(two, dict)):
+        return one
+    return {k: v for k, v in one.items() if k not in two or canonical(v) != canonical(two[k])}
 
 
-def _differ(old: Any, new: Any) -> bool:
-    # As JSON: to Python, true and 1 are the same.
-    return canonical(old) != canonical(new)
-
-
-def _parted(old: Any, new: Any) -> tuple[Any, Any]:
-    """Of two objects only the entries that differ; anything else whole."""
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        return old, new
-    same = {key for key in old.keys() & new.keys() if not _differ(old[key], new[key])}
-    return (
-        {key: value for key, value in old.items() if key not in same},
-        {key: value for key, value in new.items() if key not in same},
-    )
-
-
-def _both(old: Any, new: Any) -> str:
-    """Two values as short JSON, cut so that what differs is seen."""
-    texts = [canonical(old), canonical(new)]
-    alike = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), 0)
-    return " → ".join(_short(text, max(0, alike - _BEFORE)) for text in texts)
-
-
-def _short(text: str, start: int) -> str:
+def _cut(text: str, start: int) -> str:
+    """A text, cut so that what stands a little behind `start` is seen."""
     if len(text) <= _SHOWN:
         return text
     head = "…" * (start > 0)
-    tail = text[start:]
-    room = _SHOWN - len(head)
-    return head + (tail if len(tail) <= room else tail[: room - 1] + "…")
+    return head + shortened(text[start:], _SHOWN - len(head))

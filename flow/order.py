@@ -5,6 +5,8 @@ What is wrong with a plan is found in `checks`; `carry` puts a new one in place 
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, NamedTuple
 
 from ..state.canonical import hash_of
@@ -87,28 +89,25 @@ def _step(step: PlanStep, name: str, depends_on: list[str]) -> FlowStep:
 def in_plan_order(steps: Iterable[FlowStep]) -> list[FlowStep]:
     """The steps, each behind what it depends on, else in the order given; in O(n log n).
 
-    Unknown ids count for nothing. Steps in a circle, which no sound plan has, come last.
+    Unknown ids count for nothing. Steps in a circle come last: a finished step that a new plan
+    leaves out may depend on one that the new plan puts behind it.
     """
     given = list(steps)
     place = {step["id"]: n for n, step in enumerate(given)}
-    needs = [
-        {place[i] for i in s.get("depends_on") or [] if i in place} - {n}
-        for n, s in enumerate(given)
-    ]
-    followers: list[list[int]] = [[] for _ in given]
-    for n, before in enumerate(needs):
-        for other in before:
-            followers[other].append(n)
-    left = [len(before) for before in needs]
-    ready = [n for n, count in enumerate(left) if not count]
+    sorter = TopologicalSorter(
+        {n: [place[i] for i in s["depends_on"] or [] if i in place] for n, s in enumerate(given)}
+    )
+    with suppress(CycleError):
+        sorter.prepare()
+    ready: list[int] = []
     order: list[int] = []
-    while ready:
+    while sorter.is_active():
+        for n in sorter.get_ready():
+            heapq.heappush(ready, n)
         order.append(heapq.heappop(ready))
-        for n in followers[order[-1]]:
-            left[n] -= 1
-            if not left[n]:
-                heapq.heappush(ready, n)
-    return [given[n] for n in [*order, *(n for n, count in enumerate(left) if count)]]
+        sorter.done(order[-1])
+    left = set(range(len(given))).difference(order)
+    return [given[n] for n in [*order, *sorted(left)]]
 
 
 class _Symbol(dict[str, Any]):
