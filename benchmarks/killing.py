@@ -187,7 +187,7 @@ def _persons_answer(folder: Path, item: int) -> dict[str, Any]:
 
 def _claimed(folder: Path) -> int:
     """Calls that were begun and have no end in the journal."""
-    query = "SELECT count(*) FROM loopwright_intents WHERE state = 'claimed'"
+    query = "SELECT count(*) FROM loopwright_journal WHERE state = 'claimed'"
     try:
         with closing(sqlite3.connect(folder / "threads.db", timeout=10)) as database:
             return int(database.execute(query).fetchone()[0])

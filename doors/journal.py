@@ -22,67 +22,46 @@ BUSY_SECONDS: Final = 10.0
 _KEPT: Final = 10_000
 """Closed rows of a thread in memory; a process that lives long must not grow with every call."""
 
+# One table for all that is recorded, each kind in its own words: `intent`, `grant` (what a human
+# has allowed), `turn` (model calls that a turn has begun), `fence` (of no thread: a thread that is
+# forgotten must not start to count anew).
 _SCHEMA: Final = (
     """
-CREATE TABLE IF NOT EXISTS loopwright_intents (
+CREATE TABLE IF NOT EXISTS loopwright_journal (
     seq {number},
     thread TEXT NOT NULL,
+    kind TEXT NOT NULL,
     name TEXT NOT NULL,
     state TEXT NOT NULL,
     body TEXT NOT NULL,
-    UNIQUE (thread, name)
+    UNIQUE (thread, kind, name)
 )""",
-    "CREATE INDEX IF NOT EXISTS loopwright_intents_by_state ON loopwright_intents (thread, state)",
-    """
-CREATE TABLE IF NOT EXISTS loopwright_fences (
-    name TEXT PRIMARY KEY,
-    token BIGINT NOT NULL
-)""",
-    """
-CREATE TABLE IF NOT EXISTS loopwright_grants (
-    seq {number},
-    key TEXT NOT NULL UNIQUE,
-    thread TEXT NOT NULL,
-    body TEXT NOT NULL
-)""",
-    """
-CREATE TABLE IF NOT EXISTS loopwright_begun (
-    thread TEXT NOT NULL,
-    turn TEXT NOT NULL,
-    model_calls BIGINT NOT NULL,
-    PRIMARY KEY (thread, turn)
-)""",
+    "CREATE INDEX IF NOT EXISTS loopwright_journal_by_state"
+    " ON loopwright_journal (thread, kind, state)",
 )
-_OPEN: Final = (
-    "SELECT body FROM loopwright_intents WHERE thread = ? AND (state <> 'closed'{named})"
-    " ORDER BY seq"
+_FIND: Final = (
+    "SELECT body FROM loopwright_journal WHERE thread = ? AND kind = ?"
+    " AND (state <> 'closed'{named}) ORDER BY seq"
 )
 _SAVE: Final = (
-    "INSERT INTO loopwright_intents (thread, name, state, body) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (thread, name) DO UPDATE SET state = excluded.state, body = excluded.body"
+    "INSERT INTO loopwright_journal (thread, kind, name, state, body) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (thread, kind, name) DO UPDATE SET state = excluded.state, body = excluded.body"
 )
-_DROP: Final = "DELETE FROM loopwright_intents WHERE thread = ? AND name = ?"
-_PRUNE: Final = (
-    "DELETE FROM loopwright_intents WHERE thread = ? AND state = 'closed' AND seq <="
-    " (SELECT seq FROM loopwright_intents WHERE thread = ? AND state = 'closed'"
-    " ORDER BY seq DESC LIMIT 1 OFFSET ?)"
-)
-_FENCE: Final = "SELECT token FROM loopwright_fences WHERE name = ?"
-_RAISE: Final = (
-    "INSERT INTO loopwright_fences (name, token) VALUES (?, 1)"
-    " ON CONFLICT (name) DO UPDATE SET token = loopwright_fences.token + 1 RETURNING token"
-)
-_GRANT: Final = (
-    "INSERT INTO loopwright_grants (key, thread, body) VALUES (?, ?, ?)"
-    " ON CONFLICT (key) DO NOTHING"
-)
-_GRANTS: Final = "SELECT body FROM loopwright_grants WHERE thread = ? ORDER BY seq"
 _COUNT: Final = (
-    "INSERT INTO loopwright_begun (thread, turn, model_calls) VALUES (?, ?, ?)"
-    " ON CONFLICT (thread, turn) DO UPDATE"
-    " SET model_calls = loopwright_begun.model_calls + ? RETURNING model_calls"
+    "INSERT INTO loopwright_journal (thread, kind, name, state, body)"
+    " VALUES (?, ?, ?, '', ?) ON CONFLICT (thread, kind, name) DO UPDATE"
+    " SET body = CAST(CAST(loopwright_journal.body AS BIGINT) + ? AS TEXT) RETURNING body"
 )
-_OF_THREADS: Final = ("loopwright_intents", "loopwright_grants", "loopwright_begun")
+_TOKEN: Final = (
+    "SELECT body FROM loopwright_journal WHERE thread = '' AND kind = 'fence' AND name = ?"
+)
+_DROP: Final = "DELETE FROM loopwright_journal WHERE thread = ? AND kind = 'intent' AND name = ?"
+_PRUNE: Final = (
+    "DELETE FROM loopwright_journal WHERE thread = ? AND kind = 'intent' AND state = 'closed'"
+    " AND seq <= (SELECT seq FROM loopwright_journal WHERE thread = ? AND kind = 'intent'"
+    " AND state = 'closed' ORDER BY seq DESC LIMIT 1 OFFSET ?)"
+)
+_FORGET: Final = "DELETE FROM loopwright_journal WHERE thread = ? AND kind <> 'fence'"
 
 Execute = Callable[[str, Sequence[object]], list[Any]]
 
@@ -128,7 +107,7 @@ class SqlJournal:
     def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
         """See Journal."""
         with self._block() as execute:
-            return _open_rows(execute, thread, names)
+            return _rows(execute, thread, names)
 
     def transact(
         self,
@@ -142,10 +121,9 @@ class SqlJournal:
         with self._block(thread) as execute:
             if fence is not None:
                 _check_fence(execute, fence)
-            result, change = work(_open_rows(execute, thread, names))
+            result, change = work(_rows(execute, thread, names))
             for row in change.save:
-                body = json.dumps(storable_json(asdict(row)), ensure_ascii=False, default=str)
-                execute(_SAVE, [storable(thread), storable(row.name), row.state, body])
+                _save(execute, thread, "intent", row.name, asdict(row), state=row.state)
             for name in change.drop:
                 execute(_DROP, [storable(thread), storable(name)])
             if not self.durable:
@@ -154,31 +132,26 @@ class SqlJournal:
 
     def raise_fence(self, name: str) -> Fence:
         """See Journal."""
-        with self._block() as execute:
-            return Fence(name, int(execute(_RAISE, [storable(name)])[0]["token"]))
+        return Fence(name, self._count("", "fence", name, first=1, add=1))
 
     def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
         """See Journal."""
-        body = json.dumps(storable_json(dict(grant)), ensure_ascii=False)
         with self._block() as execute:
-            execute(_GRANT, [hash_of([thread, dict(grant)]), storable(thread), body])
+            _save(execute, thread, "grant", hash_of(dict(grant)), dict(grant))
 
     def grants(self, thread: str) -> list[dict[str, Any]]:
         """See Journal."""
         with self._block() as execute:
-            return [json.loads(row["body"]) for row in execute(_GRANTS, [storable(thread)])]
+            return _find(execute, thread, "grant")
 
     def model_calls(self, thread: str, turn: str, *, add: int = 0, at_least: int = 0) -> int:
         """See Journal."""
-        values = [storable(thread), storable(turn), at_least + add, add]
-        with self._block() as execute:
-            return int(execute(_COUNT, values)[0]["model_calls"])
+        return self._count(thread, "turn", turn, first=at_least + add, add=add)
 
     def forget(self, thread: str) -> None:
         """See Journal."""
         with self._block() as execute:
-            for table in _OF_THREADS:
-                execute(f"DELETE FROM {table} WHERE thread = ?", [storable(thread)])
+            execute(_FORGET, [storable(thread)])
 
     def close(self) -> None:
         """Close it when what is under way has ended; a second call does nothing."""
@@ -204,6 +177,11 @@ class SqlJournal:
                     patiently(lambda: _create(tables), tables.is_race)
                 self._tables = tables
             return self._tables
+
+    def _count(self, thread: str, kind: str, name: str, *, first: int, add: int) -> int:
+        with self._block() as execute:
+            found = execute(_COUNT, [storable(thread), kind, storable(name), str(first), add])
+            return int(found[0]["body"])
 
     @contextmanager
     def _block(self, thread: str | None = None) -> Iterator[Execute]:
@@ -282,16 +260,27 @@ def _create(tables: Tables) -> None:
             execute(statement.format(number=tables.number), [])
 
 
-def _open_rows(execute: Execute, thread: str, names: Collection[str]) -> list[Row]:
-    marks = ", ".join("?" * len(names))
-    sql = _OPEN.format(named=f" OR name IN ({marks})" if names else "")
-    found = execute(sql, [storable(thread), *map(storable, names)])
-    return [Row(**json.loads(row["body"])) for row in found]
+def _find(execute: Execute, thread: str, kind: str, names: Collection[str] = ()) -> list[Any]:
+    """What is on record, oldest first; of what is closed only what is named."""
+    named = f" OR name IN ({', '.join('?' * len(names))})" if names else ""
+    found = execute(_FIND.format(named=named), [storable(thread), kind, *map(storable, names)])
+    return [json.loads(row["body"]) for row in found]
+
+
+def _rows(execute: Execute, thread: str, names: Collection[str]) -> list[Row]:
+    return [Row(**body) for body in _find(execute, thread, "intent", names)]
+
+
+def _save(
+    execute: Execute, thread: str, kind: str, name: str, body: dict[str, Any], *, state: str = ""
+) -> None:
+    text = json.dumps(storable_json(body), ensure_ascii=False, default=str)
+    execute(_SAVE, [storable(thread), kind, storable(name), state, text])
 
 
 def _check_fence(execute: Execute, fence: Fence) -> None:
-    found = execute(_FENCE, [storable(fence.name)])
-    if not found or found[0]["token"] != fence.token:
+    found = execute(_TOKEN, [storable(fence.name)])
+    if not found or int(found[0]["body"]) != fence.token:
         msg = (
             f"Another run has locked the thread {fence.name!r} since this one began: it stops"
             " before it changes anything more. Resume the thread when that run has ended."

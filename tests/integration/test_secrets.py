@@ -151,8 +151,9 @@ def test_the_journal_of_writes_holds_no_headers_no_environment_and_no_filled_in_
         answer = {"type": "approve", "remember": "tool"}
         assert graph.invoke(Command(resume=answer), config)["outcome"]["status"] == "complete"
     with closing(sqlite3.connect(path)) as database:
-        bodies = database.execute("SELECT body FROM loopwright_intents ORDER BY seq").fetchall()
-        grants = database.execute("SELECT body FROM loopwright_grants").fetchall()
+        query = "SELECT body FROM loopwright_journal WHERE kind = ? ORDER BY seq"
+        bodies = database.execute(query, ["intent"]).fetchall()
+        grants = database.execute(query, ["grant"]).fetchall()
     rows = [json.loads(body) for (body,) in bodies]
     assert [(row["tool"], row["state"]) for row in rows] == [
         ("note", "finished"), ("told", "finished"), ("crash_once", "claimed"),

@@ -16,10 +16,12 @@ AT_MOST_3 = Context(max_model_calls=3)
 def begun(folder):
     with closing(sqlite3.connect(folder / "t.db", timeout=10)) as database:
         try:
-            rows = database.execute("SELECT model_calls FROM loopwright_begun").fetchall()
+            rows = database.execute(
+                "SELECT body FROM loopwright_journal WHERE kind = 'turn'"
+            ).fetchall()
         except sqlite3.OperationalError:  # nothing has been recorded yet
             return 0
-    return sum(count for (count,) in rows)
+    return sum(int(count) for (count,) in rows)
 
 
 def begin(folder, given):

@@ -252,7 +252,7 @@ async def test_what_others_have_under_way_or_elsewhere_stays_theirs():
 def until_counted(path, calls):
     deadline = time.monotonic() + PATIENCE
     with closing(sqlite3.connect(path)) as database:
-        count = "SELECT sum(model_calls) FROM loopwright_begun"
+        count = "SELECT sum(CAST(body AS INT)) FROM loopwright_journal WHERE kind = 'turn'"
         while database.execute(count).fetchone() != (calls,):
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -339,7 +339,7 @@ async def test_a_closed_or_broken_journal_says_so(url, tmp_path):
     with open_durability(url) as database:
         await begin(database.journal)
         other = sqlite3.connect(tmp_path / "threads.db")
-        other.execute("DROP TABLE loopwright_intents")
+        other.execute("DROP TABLE loopwright_journal")
         other.close()
         with pytest.raises(
             DatabaseError, match=r"threads\.db'.*no such table.*not made unrecorded"
