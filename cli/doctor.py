@@ -10,7 +10,7 @@ from ..calls.policy import Policy
 from ..calls.toolbox import Toolbox
 from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
-from ..graphs.served import default_mcp, default_policy
+from ..graphs.build import default_mcp, default_policy
 from ..models.choice import OFFLINE, Chosen, Models
 from ..state.context import Context
 from ..state.errors import SettingsError

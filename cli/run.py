@@ -15,8 +15,8 @@ from rich.console import Console
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
 from ..doors.head import Head
+from ..graphs.build import default_mcp, default_policy
 from ..graphs.registry import builder_of
-from ..graphs.served import default_mcp, default_policy
 from ..models.choice import Models
 from ..models.scripted import read_script
 from ..state.context import Context

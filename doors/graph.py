@@ -16,7 +16,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import wraps
 from inspect import iscoroutinefunction
@@ -34,7 +34,7 @@ from pydantic import ValidationError
 
 from ..state.context import OpenSession
 from ..state.errors import SettingsError, StateKeyError, ThreadNotFound
-from ..state.journal import Fence
+from ..state.journal import FENCE_KEY, Fence
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
 from . import langgraph_keys as keys
@@ -42,7 +42,7 @@ from .background import run_blocking, stream_blocking
 from .checks import address_answer, check_command, check_nodes, check_storable, in_words
 from .durability import lend, with_async, with_async_store
 from .head import CUT_OFF, Head, without_answered
-from .run import LockedBy, Run
+from .run import HELD_KEY, Held, LockedBy, Run
 
 Fenced = Callable[[str], Awaitable[Fence | None]]
 
@@ -186,12 +186,15 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             SettingsError: a wrong context, or `durability="exit"` where tools write.
         """
         async with (
-            self._door(input, config, options) as (run, over),
+            self._door(input, config, options) as (run, held),
             aclosing(cast("Any", super().astream(run.input, run.config, **run.options))) as chunks,
         ):
-            with over:
+            try:
                 async for chunk in chunks:
                     yield chunk
+            finally:
+                if held is not None:
+                    held.is_over()
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """The thread's state; see LangGraph."""
@@ -245,22 +248,23 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     @asynccontextmanager
     async def _door(
         self, input: Any, config: RunnableConfig | None, options: dict[str, Any]
-    ) -> AsyncIterator[tuple[Run, AbstractContextManager[None]]]:
+    ) -> AsyncIterator[tuple[Run, Held | None]]:
         """Everything around one run: what it needs is taken before and given back after it."""
         config = self._lent(config)
         configurable = self._configurable(config)
         run = Run(input, config, options, configurable, self._saver(configurable))
         async with run.hold(self.ours.locked_by) as held:
             if held is not None and self.ours.fenced is not None and self.ours.writes():
-                run = run.fenced(await self.ours.fenced(run.locked))
+                run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
             if run.nested:
                 await self._check_inner(run)
             else:
                 run = await self._let_in(run)
-            over = nullcontext() if held is None else held.until_over()
+            if held is not None:
+                run = run.telling(HELD_KEY, run.thread)
             async with run.session(self.ours.session) as told:
                 try:
-                    yield told if held is None else told.held(), over
+                    yield told, held
                 except ValidationError as error:
                     if words := in_words(error, thread=run.thread):
                         raise words from error

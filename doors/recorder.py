@@ -115,10 +115,8 @@ class Recorder:
         place: str,
         keeps: Callable[[Row], bool],
         nested: bool = True,
-        back: bool = False,
-        ended: bool = False,
-        told: bool = False,
         fence: Fence | None = None,
+        **how: bool,
     ) -> list[Row]:
         """See `state.journal.release`; waits until no call of a turn is under way, at most 5 s.
 
@@ -130,10 +128,8 @@ class Recorder:
             place: Of the graph; rows of other places are not touched.
             keeps: Whether a row stays with a living step.
             nested: Whether the graphs inside it belong to its place.
-            back: See there.
-            ended: See there.
-            told: See there.
             fence: Of the run.
+            how: `back`, `ended` and `told`; see there.
         """
         deadline = time.monotonic() + _LONGEST_REST
         # A copy each time: other threads add to it and take from it.
@@ -147,9 +143,7 @@ class Recorder:
             inside = nested and (not place or row.place.startswith(f"{place}|"))
             return row.name not in beside and (row.place == place or inside)
 
-        work = partial(
-            intents.release, keeps=keeps, within=within, back=back, ended=ended, told=told
-        )
+        work = partial(intents.release, keeps=keeps, within=within, **how)
         return await self._act(lambda journal: journal.transact(thread, work, fence=fence))
 
     async def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:

@@ -9,11 +9,10 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     asynccontextmanager,
-    contextmanager,
     nullcontext,
     suppress,
 )
@@ -27,13 +26,12 @@ from langgraph.types import Command, Interrupt
 
 from ..state.context import SESSION_KEY, OpenSession
 from ..state.errors import ThreadBusy
-from ..state.journal import FENCE_KEY, Fence
 from . import langgraph_keys as keys
 from .durability import Locks, Release, locks_of
 from .head import Head, inner_places, open_questions
 
-# Ours; LangGraph keeps what begins with two underscores out of a checkpoint's metadata.
-_HELD: Final = "__loopwright_held"
+HELD_KEY: Final = "__loopwright_held"
+"""Where graphs inside a run find its thread, which it holds; kept out of metadata as FENCE_KEY."""
 
 _CLEAN_UP: Final = 5.0
 """Seconds a run of this process gets that is over but still cleans up after itself."""
@@ -95,34 +93,23 @@ class Run:
     def hold(self, locked_by: LockedBy | None) -> "AbstractAsyncContextManager[Held | None]":
         """Keep other runs out of the thread, unless a run around this one does so.
 
-        A graph inside somebody else's graph, whose runs nobody keeps apart, holds its own part.
-
         Args:
             locked_by: gives what locks threads, if that is not where the run's are saved.
         """
         if self.saver is None or not self.thread:
             return nullcontext()
-        if self.nested and self.configurable.get(_HELD) == self.thread:
+        if self.nested and self.configurable.get(HELD_KEY) == self.thread:
             return nullcontext()
-        return thread_lock(locked_by or partial(locks_of, self.saver), self.thread, self._part)
+        return thread_lock(locked_by or partial(locks_of, self.saver), self.locked)
 
     @property
     def locked(self) -> str:
-        """What `hold` locks, as one name."""
-        return lock_name(self.thread, self._part)
+        """What `hold` locks: the thread.
 
-    @property
-    def _part(self) -> str:
-        """The checkpoint namespace of a graph that has only a part of the thread."""
-        return str(self.configurable.get("checkpoint_ns", "")) if self.nested else ""
-
-    def fenced(self, fence: Fence | None) -> "Run":
-        """The run, telling its nodes and the graphs inside it what its claims must show."""
-        return self._telling(FENCE_KEY, fence)
-
-    def held(self) -> "Run":
-        """The run, telling the graphs inside it that its thread is held."""
-        return self._telling(_HELD, self.thread)
+        A graph inside somebody else's graph, whose runs nobody keeps apart, has a part of it.
+        """
+        part = self.configurable.get("checkpoint_ns") if self.nested else None
+        return f"{self.thread}\n{part}" if part else self.thread
 
     @asynccontextmanager
     async def session(self, opened: OpenSession | None) -> AsyncIterator["Run"]:
@@ -132,9 +119,9 @@ class Run:
             return
         source = "startup" if await self.head() is None else "resume"
         async with opened(self.thread, source) as session:
-            yield self._telling(SESSION_KEY, session)
+            yield self.telling(SESSION_KEY, session)
 
-    def _telling(self, key: str, value: object) -> "Run":
+    def telling(self, key: str, value: object) -> "Run":
         """The run, telling its nodes and the graphs inside it what was settled at its door."""
         given = self.config or {}
         config = {**given, "configurable": {**given.get("configurable", {}), key: value}}
@@ -195,13 +182,9 @@ class Held:
         self._lost = weakref.finalize(self, _leave_lost, entry)
         self._lost.atexit = False  # the end of a process lets go by itself
 
-    @contextmanager
-    def until_over(self) -> Iterator[None]:
-        """A block after which the run is over, although it may still have to clean up."""
-        try:
-            yield
-        finally:
-            self._entry.over = True
+    def is_over(self) -> None:
+        """The run is over, although it may still have to clean up."""
+        self._entry.over = True
 
     def release(self) -> None:
         """Let go; a second call does nothing."""
@@ -219,26 +202,25 @@ def _leave_lost(entry: _Entry) -> None:
 
 
 @asynccontextmanager
-async def thread_lock(locked_by: LockedBy, thread: str, place: str = "") -> AsyncIterator[Held]:
+async def thread_lock(locked_by: LockedBy, name: str) -> AsyncIterator[Held]:
     """Hold a thread for the length of a block.
 
     Args:
         locked_by: Gives what locks it; called in a worker thread.
-        thread: The thread's id.
-        place: The checkpoint namespace of a graph that has only a part of the thread.
+        name: The thread's id, and in a second line what part of it, if it is only one.
 
     Raises:
         ThreadBusy: Another run holds it.
         DatabaseError: It cannot be locked here.
     """
     try:
-        held = await asyncio.to_thread(_take, locked_by, thread, place)
+        held = await asyncio.to_thread(_take, locked_by, name)
     except ThreadBusy:
         # Of this process it may be one that was left (`break` in `async for`): Python closes its
         # generator by a task of the loop, which has begun by now.
-        if not await asyncio.to_thread(_is_gone_soon, locked_by, thread, place):
+        if not await asyncio.to_thread(_is_gone_soon, locked_by, name):
             raise
-        held = await asyncio.to_thread(_take, locked_by, thread, place)
+        held = await asyncio.to_thread(_take, locked_by, name)
     try:
         yield held
     finally:
@@ -255,11 +237,11 @@ async def _let_go(held: Held) -> None:
         await asyncio.shield(releasing)
 
 
-def _take(locked_by: LockedBy, thread: str, place: str) -> Held:
-    locks, name = locked_by(), lock_name(thread, place)
+def _take(locked_by: LockedBy, name: str) -> Held:
+    locks = locked_by()
     entry = _Entry((locks.place, name))
     if _here.setdefault(entry.key, entry) is not entry:
-        raise _busy(thread, f"process {os.getpid()}")
+        raise _busy(name, f"process {os.getpid()}")
     taken: Release | str | None = ""
     try:
         taken = locks.take(name)
@@ -267,24 +249,19 @@ def _take(locked_by: LockedBy, thread: str, place: str) -> Held:
         if isinstance(taken, str):
             entry.leave()
     if isinstance(taken, str):
-        raise _busy(thread, taken)
+        raise _busy(name, taken)
     entry.unlock = taken
     return Held(entry)
 
 
-def lock_name(thread: str, place: str) -> str:
-    """What is locked, as one name: a thread, or the part of it that one of its graphs has."""
-    return f"{thread}\n{place}" if place else thread
-
-
-def _is_gone_soon(locked_by: LockedBy, thread: str, place: str) -> bool:
+def _is_gone_soon(locked_by: LockedBy, name: str) -> bool:
     """Whether the holder was a run of this process that is over, and has cleaned up in time."""
-    entry = _here.get((locked_by().place, lock_name(thread, place)))
+    entry = _here.get((locked_by().place, name))
     return entry is None or (entry.over and entry.gone.wait(_CLEAN_UP))
 
 
-def _busy(thread: str, holder: str) -> ThreadBusy:
-    who = f" ({holder})" if holder else ""
+def _busy(name: str, holder: str) -> ThreadBusy:
+    thread, who = name.partition("\n")[0], f" ({holder})" if holder else ""
     return ThreadBusy(
         f"Another run holds the thread {thread!r}{who}: wait until it has ended, or stop it,"
         " then try again."

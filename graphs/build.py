@@ -1,8 +1,12 @@
-"""The one signature of every `build_<name>()`, and what is made of it."""
+"""The one signature of every `build_<name>()`, and the parts made of it, or of the environment."""
 
 import difflib
 import inspect
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Final, TypeVar, get_type_hints
@@ -16,11 +20,11 @@ from typing_extensions import TypedDict, Unpack
 
 from ..calls.policy import PolicyLike
 from ..calls.toolbox import Toolbox
-from ..doors.durability import Durability
+from ..doors.durability import Durability, LateDatabase
 from ..doors.graph import LoopBuilder, LoopGraph
 from ..doors.recorder import Recorder
 from ..hooks.contract import Hook
-from ..hooks.registry import Hooks, sessions
+from ..hooks.registry import STARTED_IN, Hooks, sessions
 from ..models.choice import Models
 from ..nodes.parts import Parts
 from ..prompts.prompt import PromptManager
@@ -28,6 +32,8 @@ from ..state.context import Context
 from ..state.errors import SettingsError
 from ..state.journal import Journal
 from ..state.loop import LoopInput, LoopOutput
+from ..tools.catalog import Catalog
+from ..tools.python_tools import PythonTool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -163,3 +169,60 @@ def outer_builder(
     builder.session = sessions(parts.hooks)
     builder.fenced = parts.journal.fenced
     return builder
+
+
+def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
+    """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace.
+
+    What may run is by LOOPWRIGHT_POLICY; `tools` are those the graph itself brings.
+
+    The server saves the threads; journal and locks are where LOOPWRIGHT_DATABASE_URL says, else
+    in memory. A wrong variable fails each run with its sentence, not the import of the module.
+    """
+    try:
+        parts = assemble(
+            tools=tools,
+            mcp=default_mcp(os.environ),
+            policy=default_policy(os.environ),
+            name=name,
+        )
+    except SettingsError as error:
+        parts = Parts(toolbox=_UnusableToolbox(error), name=name)
+    url = os.environ.get("LOOPWRIGHT_DATABASE_URL")
+    if not url:
+        return parts
+    database = _database(url)
+    return replace(parts, journal=Recorder(late=database.journal), locked_by=database.locks)
+
+
+@cache
+def _database(url: str) -> LateDatabase:
+    """One for all graphs of the process."""
+    return LateDatabase(url)
+
+
+class _UnusableToolbox(Toolbox):
+    """Stands in where the environment's MCP configuration or policy cannot be read."""
+
+    def __init__(self, error: SettingsError) -> None:
+        super().__init__()
+        self._error = error
+
+    async def catalog(self, user_id: str | None = None) -> Catalog:  # noqa: ARG002 - Toolbox's signature
+        raise type(self._error)(str(self._error)) from self._error
+
+
+def default_mcp(environ: Mapping[str, str]) -> str | dict[str, Any]:
+    """The MCP configuration where none is given: LOOPWRIGHT_MCP, or the workspace server here."""
+    return environ.get("LOOPWRIGHT_MCP") or workspace_mcp(STARTED_IN or ".")
+
+
+def default_policy(environ: Mapping[str, str]) -> str | None:
+    """The policy where none is given: LOOPWRIGHT_POLICY, a word or a file, or none."""
+    return environ.get("LOOPWRIGHT_POLICY") or None
+
+
+def workspace_mcp(root: str) -> dict[str, Any]:
+    """An MCP configuration with the bundled workspace server on one folder."""
+    arguments = ["-m", "loopwright.servers.workspace", "--root", root]
+    return {"mcpServers": {"workspace": {"command": sys.executable, "args": arguments}}}

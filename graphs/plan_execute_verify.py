@@ -16,8 +16,7 @@ from ..nodes.plan.verifier import verifier
 from ..nodes.plan.work import work
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
-from .build import BuildOptions, build, documented, outer_builder
-from .served import served_parts
+from .build import BuildOptions, build, documented, outer_builder, served_parts
 from .task_execution import NAME as TASK_EXECUTION, task_builder
 
 NAME = "plan_execute_verify"

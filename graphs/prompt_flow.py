@@ -20,8 +20,7 @@ from ..state.context import Context
 from ..state.flow import FlowState, failed_steps
 from ..state.loop import LoopInput, LoopOutput
 from ..tools.python_tools import with_llm_call
-from .build import BuildOptions, build, documented, outer_builder
-from .served import served_parts
+from .build import BuildOptions, build, documented, outer_builder, served_parts
 
 NAME = "prompt_flow"
 

@@ -18,8 +18,7 @@ from ..nodes.react.turn import react_finish, react_intake
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from ..state.react import Observe, ReactState
-from .build import BuildOptions, build, documented, outer_builder
-from .served import served_parts
+from .build import BuildOptions, build, documented, outer_builder, served_parts
 
 NAME = "react"
 

@@ -16,7 +16,7 @@ from ..nodes.parts import Parts
 from ..nodes.plan.executor import ended_by_calls, executor
 from ..state.context import Context
 from ..state.loop import TaskInput, TaskState
-from .served import served_parts
+from .build import served_parts
 
 NAME = "task_execution"
 

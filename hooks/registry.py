@@ -47,7 +47,7 @@ def _current_folder() -> str:
 
 
 # Read once, at import: nobody may look at the file system on an event loop.
-_STARTED_IN: Final = _current_folder()
+STARTED_IN: Final = _current_folder()
 
 
 class Hooks:
@@ -119,7 +119,7 @@ def _common(event: str, thread: str) -> dict[str, Any]:
     return {
         "session_id": thread or str(config.get("configurable", {}).get("thread_id") or ""),
         "transcript_path": "",
-        "cwd": _STARTED_IN,
+        "cwd": STARTED_IN,
         "hook_event_name": event,
         "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }

@@ -307,7 +307,7 @@ async def seen_elsewhere(server: Any) -> dict[str, Any]:
 
 
 def saved(database):
-    """What a database holds: tables that are not empty, and of the journal the kinds of its rows."""
+    """Tables of a database that are not empty; of the journal the kinds of its rows."""
     with closing(sqlite3.connect(database)) as opened:
         tables = {name for (name,) in opened.execute(TABLES)} - {"store_migrations"}
         kinds = opened.execute("SELECT DISTINCT kind FROM loopwright_journal").fetchall()
@@ -321,7 +321,7 @@ import asyncio, pathlib, sys, time
 from blockbuster import BlockBuster, BlockingError
 from langgraph.types import Command
 from loopwright import build_plan_execute_verify, open_durability
-from loopwright.graphs.served import workspace_mcp
+from loopwright.graphs.build import workspace_mcp
 
 async def run(graph, given):
     async for _ in graph.astream(given, THREAD, stream_mode=["updates", "custom"]):

@@ -85,7 +85,7 @@ def test_the_command_and_the_bundled_server_start(python, environment, tmp_path)
 
 RUNS = """
 import loopwright
-from loopwright.graphs.served import workspace_mcp
+from loopwright.graphs.build import workspace_mcp
 graph = loopwright.build_plan_execute_verify(mcp=workspace_mcp("."))
 goal = "Read price.txt and tell me what the lamp costs"
 print(graph.invoke({"messages": [{"role": "user", "content": goal}]})["outcome"])

@@ -114,6 +114,9 @@ def test_a_secret_a_dying_server_prints_is_not_saved(tmp_path):
     assert not [text for text in saved_texts(url, path) if SECRET in text]
 
 
+OF_KIND = "SELECT body FROM loopwright_journal WHERE kind = ? ORDER BY seq"
+
+
 @pytest.mark.req("P-38")
 def test_the_journal_of_writes_holds_no_headers_no_environment_and_no_filled_in_names(
     tmp_path, monkeypatch
@@ -151,9 +154,8 @@ def test_the_journal_of_writes_holds_no_headers_no_environment_and_no_filled_in_
         answer = {"type": "approve", "remember": "tool"}
         assert graph.invoke(Command(resume=answer), config)["outcome"]["status"] == "complete"
     with closing(sqlite3.connect(path)) as database:
-        query = "SELECT body FROM loopwright_journal WHERE kind = ? ORDER BY seq"
-        bodies = database.execute(query, ["intent"]).fetchall()
-        grants = database.execute(query, ["grant"]).fetchall()
+        bodies = database.execute(OF_KIND, ["intent"]).fetchall()
+        grants = database.execute(OF_KIND, ["grant"]).fetchall()
     rows = [json.loads(body) for (body,) in bodies]
     assert [(row["tool"], row["state"]) for row in rows] == [
         ("note", "finished"), ("told", "finished"), ("crash_once", "claimed"),

@@ -49,7 +49,7 @@ def saver(request, database):
 
 
 def hold_of(saver, thread, place=""):
-    return thread_lock(partial(locks_of, saver), thread, place)
+    return thread_lock(partial(locks_of, saver), f"{thread}\n{place}" if place else thread)
 
 
 async def is_free(saver, thread="t"):
@@ -321,7 +321,7 @@ def test_what_is_dropped_without_being_left_lets_go(saver):
 
 
 async def _take_for_good(saver):
-    return await asyncio.to_thread(_take, partial(locks_of, saver), "t", "")
+    return await asyncio.to_thread(_take, partial(locks_of, saver), "t")
 
 
 async def test_a_graph_inside_one_of_ours_is_covered_by_it(saver):

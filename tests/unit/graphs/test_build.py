@@ -6,9 +6,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from loopwright import open_durability
 from loopwright.calls.policy import Policy, Rule
 from loopwright.doors.journal import MemoryJournal
-from loopwright.graphs.build import BuildOptions, assemble
+from loopwright.graphs.build import BuildOptions, assemble, served_parts
 from loopwright.graphs.registry import REGISTRY
-from loopwright.graphs.served import served_parts
 from loopwright.state.errors import SettingsError, ToolServerError
 
 

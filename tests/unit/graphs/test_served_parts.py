@@ -6,9 +6,8 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright.doors.journal import MemoryJournal
-from loopwright.graphs.build import assemble
+from loopwright.graphs.build import assemble, served_parts
 from loopwright.graphs.plan_execute_verify import plan_builder
-from loopwright.graphs.served import served_parts
 from loopwright.state.errors import DatabaseError
 
 
