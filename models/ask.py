@@ -322,9 +322,8 @@ def _repair(reading: Reading[Any], contract: type[Contract] | None) -> list[Base
     if len(quote) > _LONGEST_QUOTE:
         quote = f"{quote[:_LONGEST_QUOTE]}…"
     problems = "\n".join(f"- {problem}" for problem in reading.problems)
-    wanted = reading.wanted or (
-        say("wanted_contract", contract=contract.__name__) if contract else say("wanted_text")
-    )
+    kind = reading.wanted or ("wanted_contract" if contract else "wanted_text")
+    wanted = say(kind, contract=contract.__name__ if contract else "")
     request = say("answer_again", problems=problems, wanted=wanted)
     # Some providers refuse an empty message.
     return [AIMessage(quote or say("no_answer")), HumanMessage(request)]

@@ -6,7 +6,7 @@ Nothing a model writes makes any of this raise.
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
@@ -22,15 +22,18 @@ C = TypeVar("C", bound=Contract)
 Check = Callable[[C], list[str]]
 
 # How OpenAI, Anthropic, Gemini and Ollama say that a message stops before its end.
-_CUT: Final = frozenset(
-    {"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"}
-    | {"model_context_window_exceeded", "pause_turn"}
-)
-_FILTERED: Final = frozenset(
-    {"content_filter", "content_filtered", "safety", "recitation", "blocklist", "refusal"}
-    | {"prohibited_content", "spii", "guardrail_intervened"}
-)
-_BROKEN: Final = frozenset({"malformed_function_call", "error", "unexpected_tool_call"})
+# fmt: off
+_STOPPED: Final = {
+    "answer_cut": {"length", "max_tokens", "max_output_tokens", "model_length", "incomplete",
+                   "model_context_window_exceeded", "pause_turn"},
+    "answer_filtered": {"content_filter", "content_filtered", "safety", "recitation", "blocklist",
+                        "refusal", "prohibited_content", "spii", "guardrail_intervened"},
+    "answer_broken": {"malformed_function_call", "error", "unexpected_tool_call"},
+}
+# fmt: on
+_REASONS: Final = ("finish_reason", "stop_reason", "done_reason", "finishReason", "status")
+_SHOWN: Final = 12
+_LONGEST_INPUT: Final = 80
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Reading(Generic[C]):
     text: str = ""
     """What the model wrote as its answer; of a call of the contract, the arguments."""
     wanted: str = ""
-    """What to answer with instead, in words for the model; '' leaves it to the contract."""
+    """The sentence that says what to answer with instead; '' leaves it to the contract."""
 
 
 def read_answer(
@@ -65,52 +68,41 @@ def read_answer(
     Returns:
         The message without calls of the contract itself, and what was read of it.
     """
-    answer, rest = _split(message, contract.__name__ if contract else "")
-    problem = unusable(message)
-    text = message.text if answer is None else _as_text(answer)
-    if with_tools and (rest.tool_calls or rest.invalid_tool_calls):
-        return Reading(rest, complete=not problem, text=text)
-    if problem:
-        return Reading(_without_calls(rest), None, [problem], complete=False, text=text)
-    parsed, problems = _read(answer, text, contract, check)
-    if problems and rest.tool_calls:
-        problems = [*problems, say("no_tool_here_json" if contract else "no_tool_here_words")]
-    return Reading(_without_calls(rest), parsed, problems, text=text)
-
-
-def _read(
-    answer: object, text: str, contract: type[C] | None, check: Check[C] | None
-) -> tuple[C | None, list[str]]:
-    if contract is None:
-        return None, [] if text.strip() else [say("empty_answer")]
-    if isinstance(answer, dict):
-        return read_object(answer, contract, check)
-    return read_text(text, contract, check)
-
-
-def _as_text(answer: object) -> str:
-    return (
+    name = contract.__name__.lower() if contract else None
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    own = [call for call in calls if str(call["name"]).lower() == name]
+    rest, answer = _without(message, own), own[-1]["args"] if own else message.text
+    text = (
         answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
     )
-
-
-def _split(message: AIMessage, name: str) -> tuple[object, AIMessage]:
-    """The arguments of a call named like the contract, and the message without such calls."""
-    calls = [*message.tool_calls, *message.invalid_tool_calls]
-    own = [call for call in calls if name and str(call["name"]).lower() == name.lower()]
-    if not own:
-        return None, message
-    return own[-1]["args"], _without(message, own)
+    problem = unusable(message)
+    if with_tools and len(calls) > len(own):
+        return Reading(rest, complete=not problem, text=text)
+    rest = _without(rest, calls)
+    if problem:
+        return Reading(rest, None, [problem], complete=False, text=text)
+    if contract is None:
+        parsed, problems = None, [] if text.strip() else [say("empty_answer")]
+    elif isinstance(answer, dict):
+        parsed, problems = read_object(answer, contract, check)
+    else:
+        parsed, problems = read_text(text, contract, check)
+    if problems and len(calls) > len(own):
+        problems = [*problems, say("no_tool_here_json" if contract else "no_tool_here_words")]
+    return Reading(rest, parsed, problems, text=text)
 
 
 def _without(message: AIMessage, calls: Sequence[Any]) -> AIMessage:
     """The message without these of its calls; copies of them inside it go too."""
     if not calls:
         return message
-    ids = {call["id"] for call in calls}
-    content = message.content
+    ids, content = {call["id"] for call in calls if call["id"]}, message.content
     if isinstance(content, list):
-        content = [block for block in content if not _is_call(block, ids)]
+        content = [
+            block
+            for block in content
+            if isinstance(block, str) or ids.isdisjoint({block.get("id"), block.get("call_id")})
+        ]
     copies = ("tool_calls", "function_call", "parsed")
     extra = {k: v for k, v in message.additional_kwargs.items() if k not in copies}
     return message.model_copy(
@@ -123,49 +115,19 @@ def _without(message: AIMessage, calls: Sequence[Any]) -> AIMessage:
     )
 
 
-def _without_calls(message: AIMessage) -> AIMessage:
-    return _without(message, [*message.tool_calls, *message.invalid_tool_calls])
-
-
-def _is_call(block: object, ids: set[str | None]) -> bool:
-    if not isinstance(block, Mapping) or "type" not in block:
-        return False
-    kind = str(block["type"])
-    is_call = "tool_" in kind or "function_call" in kind
-    return is_call and (block.get("id") in ids or block.get("call_id") in ids)
-
-
 def unusable(message: AIMessage) -> str:
     """Why the message must not be trusted as a whole; empty where it may."""
-    refusal = message.additional_kwargs.get("refusal") or _refusal_block(message)
-    if refusal:
-        return say("model_refused", why=f"{refusal!s:.300}")
-    reasons = _finish_reasons(message)
-    if reasons & _CUT:
-        return say("answer_cut")
-    if reasons & _FILTERED:
-        return say("answer_filtered")
-    if reasons & _BROKEN:
-        return say("answer_broken")
-    return ""
-
-
-def _finish_reasons(message: AIMessage) -> set[str]:
-    metadata = message.response_metadata
-    names = ("finish_reason", "stop_reason", "done_reason", "finishReason", "status")
-    return {str(metadata[name]).lower().rsplit(".", 1)[-1] for name in names if metadata.get(name)}
-
-
-def _refusal_block(message: AIMessage) -> str:
     blocks = message.content if isinstance(message.content, list) else []
-    found = (block.get("refusal") for block in blocks if isinstance(block, dict))
-    return next((str(text) for text in found if text), "")
+    given = [message.additional_kwargs, *(block for block in blocks if isinstance(block, dict))]
+    if refusal := next((found for part in given if (found := part.get("refusal"))), None):
+        return say("model_refused", why=f"{refusal!s:.300}")
+    told = (str(message.response_metadata.get(name)).lower() for name in _REASONS)
+    reasons = {reason.rsplit(".", 1)[-1] for reason in told}
+    kind = next((kind for kind, known in _STOPPED.items() if reasons & known), None)
+    return say(kind) if kind else ""
 
 
 # A text or an object as a contract.
-
-_SHOWN: Final = 12
-_LONGEST_INPUT: Final = 80
 
 
 def parse_planner(text: str) -> PlannerResponse:
@@ -195,10 +157,10 @@ def read_text(
     text: str, contract: type[C], check: Check[C] | None = None
 ) -> tuple[C | None, list[str]]:
     """Read a contract out of a text: the contract, or None with the problems."""
-    found = extract(text, field_names(contract))
-    if found.value is None or found.problem:
-        return None, [found.problem]
-    return read_object(found.value, contract, check)
+    value, problem = extract(text, field_names(contract))
+    if value is None or problem:
+        return None, [problem]
+    return read_object(value, contract, check)
 
 
 def read_object(
@@ -233,18 +195,18 @@ def _in_words(error: ValidationError) -> list[str]:
         if f"invalid_{kind}" in SENTENCES[ENGLISH]:
             what = say(f"invalid_{kind}", **item.get("ctx", {}))
         if kind not in ("missing", "value_error"):
-            what = say(
-                "problem_not_this", problem=what, given=f"{item['input']!r:.{_LONGEST_INPUT}}"
-            )
+            given = f"{item['input']!r:.{_LONGEST_INPUT}}"
+            what = say("problem_not_this", problem=what, given=given)
         problems.append(say("problem_at", place=where, problem=what) if where else what)
     return problems
 
 
 # The JSON object in a text, whatever stands around it.
 
-_THOUGHT: Final = re.compile(
-    r"<(/?)(?:think|thinking|thought|reasoning|reflection)>", re.IGNORECASE
-)
+_THINK: Final = "(?:think|thinking|thought|reasoning|reflection)"
+_THINKING: Final = re.compile(rf"<{_THINK}>.*?(?:</{_THINK}>|\Z)", re.IGNORECASE | re.DOTALL)
+# Some servers drop the opening tag.
+_THOUGHT_UNTIL: Final = re.compile(rf"\A.*</{_THINK}>", re.IGNORECASE | re.DOTALL)
 _SIGNS: Final = re.compile(r'\\.|["{}]', re.DOTALL)
 # Longer answers are cut: a plan of a thousand steps has a third of it.
 _LONGEST: Final = 1_000_000
@@ -255,19 +217,12 @@ _MOST: Final = 20
 _MOST_UNCLOSED: Final = 4
 
 
-@dataclass(frozen=True)
-class Extracted:
-    """What was found in a text.
-
-    `value` is the object, None where there is none. `problem` says in words for the model why the
-    value is missing or must not be trusted; it is empty where the object was whole.
-    """
-
-    value: dict[str, Any] | None
-    problem: str = ""
+def spoken(text: str) -> str:
+    """The text without think blocks, in which models rehearse what they will say."""
+    return _THOUGHT_UNTIL.sub("", _THINKING.sub("", text))
 
 
-def extract(text: str, keys: Collection[str] = ()) -> Extracted:
+def extract(text: str, keys: Collection[str] = ()) -> tuple[dict[str, Any] | None, str]:
     """Find the JSON object in a model's answer.
 
     Think blocks, Markdown fences and prose are passed over; trailing commas, single quotes,
@@ -279,36 +234,23 @@ def extract(text: str, keys: Collection[str] = ()) -> Extracted:
         keys: The field names that the wanted object may have.
 
     Returns:
-        The object, or why there is none. A text that ends inside the object gives what could be
-        read of it together with a problem.
+        The object or None, and in words for the model why it is missing or must not be trusted:
+        of a text that ends inside the object it is what could be read of it. '' where it is whole.
     """
-    spoken = _without_thoughts(text[:_LONGEST])
-    found = [value for slice_ in _objects(spoken) if (value := _object_in(slice_)) is not None]
-    best = _best(found, keys)
-    opened = _opened(spoken)
+    text = text[:_LONGEST]
+    said = spoken(text) if _loads(text) is None else text
+    found = [value for slice_ in _objects(said) if (value := _object_in(slice_)) is not None]
+    unwrapped = [_unwrap(value, keys) for value in reversed(found)]
+    best = max(unwrapped, key=lambda value: _known(value, keys), default=None)
+    opened = _opened(said)
     if opened and (best is None or not _known(best, keys)):
         closed = _loads(opened + "}")  # forgetting the very last brace loses nothing
-        return Extracted(closed) if closed else Extracted(_object_in(opened), say("cut_json"))
-    if best is None:
-        return Extracted(None, _why_none(text, spoken))
-    return Extracted(best)
-
-
-def _without_thoughts(text: str) -> str:
-    if _loads(text) is not None:
-        return text
-    kept: list[str] = []
-    start, inside = 0, False
-    for tag in _THOUGHT.finditer(text):
-        if tag[1]:
-            if not inside:  # some servers drop the opening tag
-                kept.clear()
-            start, inside = tag.end(), False
-        elif not inside:
-            kept.append(text[start : tag.start()])
-            start, inside = tag.end(), True
-    never_closed = inside and any(part.strip() for part in kept)
-    return " ".join([*kept, "" if never_closed else text[start:]])
+        return (closed, "") if closed else (_object_in(opened), say("cut_json"))
+    if best is not None:
+        return best, ""
+    if not said.strip():
+        return None, say("only_thoughts" if text.strip() else "empty_json")
+    return None, say("a_list" if said.strip().startswith("[") else "no_json")
 
 
 def _objects(text: str) -> Iterator[str]:
@@ -340,6 +282,14 @@ def _balanced_end(text: str, start: int) -> int | None:
     return None
 
 
+def _opened(text: str) -> str:
+    """The end of the text from the first object on, if that is never closed; else nothing."""
+    start = text.find("{")
+    if start < 0 or _balanced_end(text, start) is not None:
+        return ""
+    return text[start:].rstrip().removesuffix("```").rstrip()
+
+
 def _object_in(slice_: str) -> dict[str, Any] | None:
     """Read one slice, strictly first, then with repairs."""
     value = _loads(slice_)
@@ -364,11 +314,6 @@ def _object(value: object) -> dict[str, Any] | None:
     return value if isinstance(value, dict) and value else None
 
 
-def _best(found: list[dict[str, Any]], keys: Collection[str]) -> dict[str, Any] | None:
-    unwrapped = [_unwrap(value, keys) for value in found]
-    return max(reversed(unwrapped), key=lambda value: _known(value, keys), default=None)
-
-
 def _known(value: dict[str, Any], keys: Collection[str]) -> int:
     return sum(1 for key in value if key in keys)
 
@@ -378,21 +323,3 @@ def _unwrap(value: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
     inner = [held for item in value.values() if (held := _object(item)) is not None]
     fullest = max(inner, key=lambda held: _known(held, keys), default=value)
     return fullest if _known(fullest, keys) > _known(value, keys) else value
-
-
-def _opened(text: str) -> str:
-    """The end of the text from the first object on, if that is never closed; else nothing."""
-    start = text.find("{")
-    if start < 0 or _balanced_end(text, start) is not None:
-        return ""
-    return text[start:].rstrip().removesuffix("```").rstrip()
-
-
-def _why_none(text: str, spoken: str) -> str:
-    if not text.strip():
-        return say("empty_json")
-    if not spoken.strip():
-        return say("only_thoughts")
-    if spoken.strip().startswith("["):
-        return say("a_list")
-    return say("no_json")

@@ -113,7 +113,7 @@ class ScriptedModel(BaseChatModel):
         bound = self.bind(response_format={"type": "json_schema", "json_schema": {"name": name}})
 
         def parse(raw: AIMessage) -> Any:
-            parsed = extract(raw.text).value
+            parsed, _ = extract(raw.text)
             return {"raw": raw, "parsed": parsed, "parsing_error": None} if include_raw else parsed
 
         return bound | RunnableLambda(parse)

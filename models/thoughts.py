@@ -13,7 +13,15 @@ from pydantic import ConfigDict, StrictBool
 
 from ..state.contracts import Contract, Text
 from ..state.told import say
-from .reading import Reading, extract, field_names, read_answer, read_object, unusable
+from .reading import (
+    Reading,
+    extract,
+    field_names,
+    read_answer,
+    read_object,
+    spoken,
+    unusable,
+)  # fmt: skip
 
 _NAME: Final = r"agent[\s_-]?meta(?!data|\]\()"
 # Brackets in the ways models write them: escaped, full-width, or as a special token, <|…|>.
@@ -32,8 +40,6 @@ _BARE: Final = re.compile(
 )
 # Tags within tags, peeled off layer by layer; who nests them deeper says nothing.
 _MOST_LAYERS: Final = 20
-_THINKING: Final = re.compile(r"<(think|thinking)>.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
-_THOUGHT_UNTIL: Final = re.compile(r"\A.*</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
 # A fence with something in it is read as a whole: what closes it opens none.
 _EMPTY_FENCE: Final = re.compile(r"```[ \t]*\w*\s*(?:```|\Z)|(?P<full>```.*?(?:```|\Z))", re.DOTALL)
 _CUT_TAG: Final = "<agent_meta"
@@ -56,19 +62,19 @@ def read_thought(message: AIMessage, *, must_answer: bool = False) -> Reading[Ag
         must_answer: No step is left, so a thought that wants one has a problem; its tag is
             told all the same.
     """
-    text, wanted = message.text, say("wanted_thought")
+    text = message.text
     shown = AIMessage(visible(text), usage_metadata=message.usage_metadata)
-    problem = unusable(message)
-    if problem:
-        return Reading(shown, None, [problem], complete=False, text=text, wanted=wanted)
+    reading: Reading[AgentMeta] = Reading(shown, text=text, wanted="wanted_thought")
+    if problem := unusable(message):
+        return replace(reading, problems=[problem], complete=False)
     parsed, problems = _meta(spoken(text))
     if not shown.text:
         problems = [*problems, say("tag_alone")]
     if problems:
-        return Reading(shown, None, problems, text=text, wanted=wanted)
+        return replace(reading, problems=problems)
     if must_answer and parsed is not None and parsed.should_continue:
-        return Reading(shown, parsed, [say("must_answer")], text=text, wanted=wanted)
-    return Reading(shown, parsed, text=text, wanted=wanted)
+        problems = [say("must_answer")]
+    return replace(reading, parsed=parsed, problems=problems)
 
 
 def read_words(
@@ -89,7 +95,7 @@ def read_words(
             problems = [say("empty_answer")]
         elif must_call and not problems:
             problems = [say("must_call")]
-    wanted = say("wanted_call") if must_call else say("wanted_text")
+    wanted = "wanted_call" if must_call else "wanted_text"
     return replace(reading, message=shown, problems=problems, wanted=wanted)
 
 
@@ -123,14 +129,10 @@ def visible(text: str) -> str:
     for _ in range(_MOST_LAYERS):  # taking one tag out may join the halves of another
         before = shown
         shown = _BARE.sub("", _CLOSING.sub("", _TAG.sub("", shown)))
-        shown = _EMPTY_FENCE.sub(_full_fence, _without_beginning(shown)).strip()
+        shown = _EMPTY_FENCE.sub(r"\g<full>", _without_beginning(shown)).strip()
         if shown == before:
             return shown
     return ""
-
-
-def _full_fence(found: re.Match[str]) -> str:
-    return found["full"] or ""
 
 
 def _without_beginning(text: str) -> str:
@@ -140,11 +142,6 @@ def _without_beginning(text: str) -> str:
         if stripped.lower().endswith(_CUT_TAG[:length]):
             return stripped[:-length]
     return text
-
-
-def spoken(text: str) -> str:
-    """The text without think blocks, in which models rehearse what they will say."""
-    return _THOUGHT_UNTIL.sub("", _THINKING.sub("", text))
 
 
 def _meta(text: str) -> tuple[AgentMeta | None, list[str]]:
@@ -157,18 +154,16 @@ def _meta(text: str) -> tuple[AgentMeta | None, list[str]]:
         return None, problems
     if any(other != parsed for other, _ in read):
         return None, [say("tag_twice")]
-    if _after(text, tags[-1]).strip(" \t\r\n`"):
+    last = tags[-1]
+    # Of a tag that is never closed, what stands behind its object.
+    after = text[last.end() :] if last["end"] else last["inside"].rpartition("}")[2]
+    if after.strip(" \t\r\n`"):
         return None, [say("tag_not_last")]
     return parsed, []
 
 
-def _after(text: str, tag: re.Match[str]) -> str:
-    """What stands behind a tag; of one that is never closed, what stands behind its object."""
-    return text[tag.end() :] if tag["end"] else tag["inside"].rpartition("}")[2]
-
-
 def _read(inside: str) -> tuple[AgentMeta | None, list[str]]:
-    found = extract(inside, field_names(AgentMeta))
-    if found.value is None or found.problem:
+    value, problem = extract(inside, field_names(AgentMeta))
+    if value is None or problem:
         return None, [say("tag_unreadable")]
-    return read_object(found.value, AgentMeta)
+    return read_object(value, AgentMeta)

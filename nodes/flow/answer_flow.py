@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -112,10 +113,7 @@ def read_cited(message: AIMessage, steps: Sequence[FlowStep]) -> Reading[Any]:
     """
     reading: Reading[Any] = read_words(message)
     problems = reading.problems or citation_problems(reading.message.text, steps)
-    wanted = say("wanted_cited")
-    return Reading(
-        reading.message, None, problems, reading.complete, text=reading.text, wanted=wanted
-    )
+    return replace(reading, parsed=None, problems=problems, wanted="wanted_cited")
 
 
 def citation_problems(text: str, steps: Sequence[FlowStep]) -> list[str]:

@@ -17,7 +17,7 @@ from ...calls.results import ResultStore, without_advice
 from ...flow.expectations import unexpected
 from ...flow.references import MissingValue, references_in, resolve
 from ...models.ask import Answer, ask
-from ...models.thoughts import spoken
+from ...models.reading import spoken
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, stopped_after, stopped_by
 from ...state.canonical import shortened
 from ...state.errors import LoopwrightError

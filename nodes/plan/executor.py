@@ -134,7 +134,7 @@ def _unbroken(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 def _said(message: AnyMessage) -> str:
     """The words of a report; the JSON around them is the same each time."""
-    summary = (extract(message.text).value or {}).get("summary")
+    summary = (extract(message.text)[0] or {}).get("summary")
     return summary if isinstance(summary, str) else message.text
 
 

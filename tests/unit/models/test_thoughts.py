@@ -70,7 +70,7 @@ def test_a_thought_that_breaks_the_form_is_none_and_says_why(text, problem):
     reading = read(text)
     assert reading.parsed is None
     assert problem in "; ".join(reading.problems)
-    assert "<agent_meta>" in reading.wanted
+    assert reading.wanted == "wanted_thought"
     assert reading.message.content in ("Hi", "")
 
 
