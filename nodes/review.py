@@ -1,0 +1,177 @@
+"""Questions about no call: a plan before it runs, and what a planner must be told.
+
+One interrupt each, and nothing before it.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite, interrupt
+from pydantic.alias_generators import to_snake
+
+from ..flow.carry import difference
+from ..models.reading import read_object
+from ..state.calls import rounds_named
+from ..state.canonical import shortened
+from ..state.context import Context, context_of
+from ..state.contracts import PlannerResponse
+from ..state.flow import ExecutionPlan, FlowState, FlowStep, FlowUpdate, PlanStep
+from ..state.loop import PlanState, PlanUpdate, changes
+from ..state.plan import Task, adopt_plan, find_problems, name_todos, task_view
+from ..state.questions import Answer, Words, question
+from ..state.told import say
+from ..turn.scope import scope_of, speak
+from .flow.plan_flow import adopted, finished, flaws_of, unfinished
+from .parts import Parts
+
+_SHOWN: Final = 200
+_OF_TASKS: Final = (
+    "id", "description", "priority", "acceptance_criteria", "inputs", "depends_on"
+)  # fmt: skip
+
+
+async def ask_user(state: PlanState) -> PlanUpdate:
+    """Wait for an answer; a refusal to answer ends the run as blocked."""
+    asked = " ".join(state.missing)
+    answer = interrupt(
+        question("ask_user", {"questions": state.missing}, asked, answers="respond"),
+        response_schema=Words,
+    )
+    if answer.type == "reject":
+        return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)
+    given = {"question": asked, "answer": answer.words}
+    return PlanUpdate(planning="again", missing=[], answers=[*state.answers, given])
+
+
+async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
+    """Approve runs it, an edit replaces it, words send it back to the planner.
+
+    So does an edit that cannot run: the planner mends it by the user's words.
+    """
+    lines = [f"{t['id']}. {t['description']}" for t in state.todos if t["status"] != "completed"]
+    shown = {"todos": [_given(task) for task in state.todos]}
+    text = "\n".join(["Run this plan?", *lines])
+    answer = interrupt(question("review_plan", shown, text), response_schema=Answer)
+    if answer.type == "approve":
+        return PlanUpdate(planning="ready")
+    speak(runtime, parts)
+    if answer.type != "edit":
+        return PlanUpdate(planning="again", improvements=[*state.improvements, _wish(answer)])
+    most = context_of(runtime).max_tasks
+    plan, problems = read_object(
+        _read(answer, "todos"),
+        PlannerResponse,
+        lambda plan: find_problems(name_todos(plan.todos), most),
+    )
+    if plan is None:
+        wish = say("unsound_edit", plan=answer.args, problems="; ".join(problems))
+        return PlanUpdate(planning="again", improvements=[*state.improvements, wish])
+    tasks = adopt_plan(name_todos(plan.todos), state.todos, rounds_named(state.evidence))
+    return PlanUpdate(planning="ready", todos=Overwrite(tasks))
+
+
+def _given(task: Task) -> dict[str, Any]:
+    return {key: value for key, value in task.items() if key in _OF_TASKS and value is not None}
+
+
+def _wish(answer: Answer) -> str:
+    """The words with which a plan goes back to the planner."""
+    return say("user_says", words=answer.message.strip() or say("plan_rejected"))
+
+
+def _read(answer: Answer, listed: str) -> dict[str, Any]:
+    """The edited plan; front ends that edit in text fields send what it lists as JSON text."""
+    args = answer.args or {}
+    try:
+        return {**args, listed: json.loads(args[listed])}
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return args
+
+
+async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
+    """Approve runs the plan, an edit replaces it, words send it back to the planner.
+
+    An edit that cannot run is asked about again, with all that is wrong with it.
+    """
+    changed = difference(state.reviewed, state.todos) if state.reviewed else []
+    shown, text = _shown(state, changed), _as_text(state, changed)
+    answer = interrupt(question("review_flow", shown, text), response_schema=Answer)
+    speak(runtime, parts)
+    if answer.type == "edit":
+        return changes(state, await _edited(_read(answer, "steps"), state, runtime, parts))
+    update = _seen(state.todos)
+    if answer.type != "approve":
+        wishes = [*state.improvements, _wish(answer)]
+        update |= FlowUpdate(planning="again", improvements=wishes)
+    return changes(state, update)
+
+
+def _seen(steps: Sequence[FlowStep]) -> FlowUpdate:
+    """Go on with a plan that was shown; its results can be long, and are kept with its steps."""
+    bare = FlowStep(result="", value=None, stored="", evidence=[])
+    shown: list[FlowStep] = [{**step, **bare} for step in steps]
+    return FlowUpdate(planning="ready", objection=[], reviewed=shown)
+
+
+async def _edited(
+    args: dict[str, Any], state: FlowState, runtime: Runtime[Context], parts: Parts
+) -> FlowUpdate:
+    """Take an edited plan if it is sound; else put the question again.
+
+    Variables and whatever else an edit leaves out stay as they are.
+    """
+    scope = await scope_of(state, runtime, parts)
+    catalog = await parts.toolbox.catalog(scope.user)
+    before = ExecutionPlan.model_validate(state.plan).model_dump(by_alias=True)
+    given = {to_snake(name) for name in args}  # in either spelling
+    left = {name: value for name, value in before.items() if to_snake(name) not in given}
+    plan, problems = read_object(
+        left | args, ExecutionPlan, lambda plan: flaws_of(plan, state, catalog, scope.context)
+    )
+    if plan is None:
+        return FlowUpdate(planning="review", objection=problems)
+    steps, update = adopted(plan, state, catalog)
+    scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
+    return update | _seen(steps)
+
+
+def as_planned(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:
+    """Steps in the spelling of ExecutionPlan, so that they can be sent back changed."""
+    return [
+        PlanStep.model_validate(step).model_dump(by_alias=True, exclude_defaults=True)
+        for step in steps
+    ]
+
+
+def _shown(state: FlowState, changed: Sequence[str]) -> dict[str, Any]:
+    """The plan as fields of the question; what is done cannot be edited, so it stands apart."""
+    shown = {
+        "goal": state.plan.get("goal") or state.request,
+        "steps": as_planned(unfinished(state.todos)),
+        "globalVariables": state.plan.get("global_variables"),
+        "leftOut": state.plan.get("left_out"),
+        "finished": [task_view(s, "id", "description", "tool") for s in finished(state.todos)],
+        "changes": list(changed),
+        "problems": state.objection,
+    }
+    always = ("goal", "steps")
+    return {key: value for key, value in shown.items() if value or key in always}
+
+
+def _as_text(state: FlowState, changed: Sequence[str]) -> str:
+    lists = {
+        "The plan as you edited it cannot run, so the one below still stands:": state.objection,
+        "Run this plan?": [_line(step) for step in unfinished(state.todos)],
+        "It leaves out:": state.plan.get("left_out", []),
+        "Changed since you saw it:": changed,
+    }
+    return "\n\n".join("\n".join([head, *lines]) for head, lines in lists.items() if lines)
+
+
+def _line(step: FlowStep) -> str:
+    short = shortened(json.dumps(step["arguments"], ensure_ascii=False), _SHOWN)
+    needs = ", ".join(step["depends_on"] or [])
+    after = f" (after {needs})" if needs else ""
+    return f"{step['id']}. {step['description']}: {step['tool']}({short}){after}"
