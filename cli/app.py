@@ -10,9 +10,8 @@ import typer
 from typer.core import TyperGroup
 
 from ..state.errors import SettingsError
-from .failures import Code, guarded
 from .settings import DEFAULT_GRAPH, Settings
-from .terminal import Output
+from .terminal import Code, Output, guarded
 
 # click's UsageError, which newer versions of typer carry inside themselves.
 _UsageError: type[Any] = typer.BadParameter.__bases__[0]
@@ -145,6 +144,6 @@ def graph(
 @_command("mcp", "policy", "model", "database")
 def doctor(settings: Settings, output: Output) -> int:
     """Say whether a run would work here: model, MCP servers, database, langgraph dev."""
-    from .doctor import examine  # noqa: PLC0415 - see the module
+    from .show import examine  # noqa: PLC0415 - see the module
 
     return examine(settings, output)

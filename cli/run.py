@@ -23,10 +23,9 @@ from ..state.context import Context
 from ..state.errors import AnswerRejected, SettingsError, ThreadNotFound
 from ..state.roles import roles_of
 from .approvals import Asker, Question, given_answers
-from .failures import Code, code_of
 from .progress import Event
 from .settings import DEFAULT_GRAPH, Settings, new_thread_id, read_goal, thread_named
-from .terminal import Output, signals_to
+from .terminal import Code, Output, code_of, signals_to
 from .view import LiveView, PlainView
 
 GRAPH_KEY: Final = "loopwright_graph"

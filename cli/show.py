@@ -1,18 +1,41 @@
-"""What there is to look at: `threads`, what is saved here; `graph`, how a graph is built."""
+"""What there is to look at: the threads saved here, a graph's drawing, and what would work here."""
 
+import asyncio
+import importlib.util
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..calls.policy import Policy
+from ..calls.toolbox import Toolbox
+from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
 from ..doors.head import ThreadSummary, list_threads
 from ..graphs.registry import drawn_graph
-from .failures import Code
-from .settings import Settings
-from .terminal import Output, clean, short
+from ..graphs.build import default_mcp, default_policy
+from ..models.choice import OFFLINE, Chosen, Models
+from ..state.context import Context
+from ..state.errors import SettingsError
+from ..state.roles import GRAPHS, roles_of
+from ..tools.catalog import CatalogTool
+from ..tools.mcp.config import read_servers
+from .settings import NO_MODEL, Settings
+from .terminal import Code, Output, clean, plural, short
+
+_MODEL_DEADLINE: Final = 30.0
+_WORKS, _WARNING, _BROKEN = "✓", "!", "✗"
+"""Marks of findings; only a broken part keeps a run from working."""
+_NOBODY_TO_ASK: Final = (
+    "Standard input is no terminal: what would be asked about is denied; --yes approves it."
+)
+
+Finding = tuple[str, str]
+"""A mark and a line."""
 
 
 def show_threads(settings: Settings, output: Output) -> int:
@@ -65,3 +88,110 @@ def _as_text(graph: Any) -> str:
         line = f"  {arrow} {names.get(edge.target, edge.target)}"
         blocks.setdefault(edge.source, [names.get(edge.source, edge.source)]).append(line)
     return "\n\n".join("\n".join(blocks[node]) for node in graph.nodes if node in blocks)
+
+
+def examine(settings: Settings, output: Output) -> int:
+    """Examine everything a run needs; 0 if one would work, 2 otherwise."""
+    broken = False
+    for title, findings in (
+        ("Model", _models(settings)),
+        ("MCP servers", _servers(settings, output)),
+        ("Database", _database(settings)),
+        ("langgraph dev", _dev_server()),
+    ):
+        output.line(title)
+        for mark, text in _to_the_end(findings):
+            broken = broken or mark == _BROKEN
+            output.line(f"  {mark} {text}")
+    output.line("A run would not work here." if broken else "A run would work here.")
+    return Code.USAGE if broken else Code.COMPLETE
+
+
+def _to_the_end(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Findings; a setting that cannot be used is the last of its part."""
+    try:
+        yield from findings
+    except SettingsError as error:
+        yield _BROKEN, str(error)
+
+
+def _models(settings: Settings) -> Iterator[Finding]:
+    models = Models(settings.model, environ=settings.environ)
+    found: dict[str, tuple[Chosen, dict[str, list[str]]]] = {}
+    for graph in GRAPHS:
+        for role in roles_of(graph):
+            chosen = models.choose(role, Context())
+            _, asks = found.setdefault(chosen.name, (chosen, {}))
+            asks.setdefault(graph, []).append(role)
+    for chosen, asks in found.values():
+        yield _asked(chosen, "; ".join(f"{graph}: {', '.join(asks[graph])}" for graph in asks))
+    if OFFLINE in found:
+        yield _WARNING, NO_MODEL
+
+
+def _asked(chosen: Chosen, roles: str) -> Finding:
+    """Ask the model one word: only an answer proves key, name and network."""
+    if chosen.name == OFFLINE:
+        return _WORKS, f"{OFFLINE} ({roles})"
+    try:
+        run_blocking(asyncio.wait_for(chosen.model.ainvoke("Say ok."), _MODEL_DEADLINE))
+    except TimeoutError:
+        why = f"no answer within {_MODEL_DEADLINE:g} s"
+    except Exception as error:  # noqa: BLE001 - every provider raises its own; all are told
+        why = f"{type(error).__name__}: {error}".rstrip(".")
+    else:
+        return _WORKS, f"{chosen.name} answers ({roles})"
+    advice = "check the model's name, the provider's API key, its base URL and the network."
+    return _BROKEN, short(f"{chosen.name} ({roles}): {why}", 300) + f"; {advice}"
+
+
+def _servers(settings: Settings, output: Output) -> Iterator[Finding]:
+    source = settings.mcp or default_mcp(settings.environ)
+    names = [config.name for config in read_servers(source, environ=settings.environ)]
+    toolbox = Toolbox(mcp=source, policy=settings.policy or default_policy(settings.environ))
+    try:
+        catalog = run_blocking(toolbox.catalog())
+    finally:
+        toolbox.close()
+    tools = [tool for tool in catalog.tools.values() if tool.server in names]
+    for name in names:
+        if mine := [tool for tool in tools if tool.server == name]:
+            yield _WORKS, f"{name}: {plural(len(mine), 'tool')}"
+        for tool in mine:
+            yield from ((" ", f"  {line}") for line in outlook(tool, toolbox.policy, Context()))
+    yield from ((_WARNING, short(warning, 400)) for warning in catalog.warnings)
+    if not names:
+        yield _WARNING, "No server is configured: the models have no tools."
+    elif not tools:
+        yield _BROKEN, "None of the servers offers a tool: start one, or mend the file."
+    if not output.reads:
+        yield _WARNING, _NOBODY_TO_ASK
+
+
+def outlook(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[str]:
+    """What happens to calls of a tool: a line for each case that policy tells apart."""
+    cases = policy.cases(tool, context)
+    for case in cases:
+        whose = [f"agent {case.agent}"] if case.agent is not None else []
+        fitting = [f"{path or 'all'} ~ {pattern}" for path, pattern in case.arguments.items()]
+        conditions = ", ".join([*whose, *fitting]) or ("otherwise" if len(cases) > 1 else "")
+        named = f"{tool.name} ({conditions})" if conditions else tool.name
+        decision = case.decision
+        expiry = f"; expires after {decision.expires_in:g} s" if decision.expires_in else ""
+        yield short(f"{decision.action} {named}: {decision.reason}{expiry}", 200)
+
+
+def _database(settings: Settings) -> Iterator[Finding]:
+    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+        count = sum(1 for _ in durability.thread_ids())
+        yield _WORKS, f"{durability.url}: {plural(count, 'thread')}"
+
+
+def _dev_server() -> Iterator[Finding]:
+    """The dev server is for LangGraph Studio; runs here do without it."""
+    if importlib.util.find_spec("langgraph_api") is None:
+        yield _WARNING, 'It is not installed: pip install "langgraph-cli[inmem]".'
+    elif not Path("langgraph.json").is_file():
+        yield _WARNING, "It is installed; start it in a folder with a langgraph.json."
+    else:
+        yield _WORKS, "Start it with: langgraph dev"

@@ -1,25 +1,62 @@
-"""The terminal under a run: its words made safe, its signals, its echo, the line that is typed."""
+"""Between the command and its process: safe words, signals, typed lines, exit codes, the log."""
 
 import json
+import logging
 import os
 import select
 import signal
 import sys
 import threading
+import traceback
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TextIO
+
+from ..state.errors import (
+    AnswerRejected,
+    ModelCallFailed,
+    SettingsError,
+    ThreadBusy,
+    ThreadError,
+)
 
 if sys.platform != "win32":
     import termios
 
+LOG_FILE: Final = Path(".loopwright") / "loopwright.log"
 _SPARE: Final = 20
-_KEPT: Final = frozenset("\n\t")
+_LONGEST_ERROR: Final = 1_000
 # Joiners belong to emoji and scripts; the other format characters can disguise what is shown.
-_JOINERS: Final = frozenset("\u200c\u200d")
+_HARMLESS: Final = frozenset("\n\t\u200c\u200d")
+
+log = logging.getLogger("loopwright")
+
+
+class Code(IntEnum):
+    """How the command ended: what a script learns without reading."""
+
+    COMPLETE = 0
+    USAGE = 2
+    """A wrong argument, setting, file or thread, or a thread in use; nothing was run."""
+    UNFINISHED = 3
+    """The run ended honestly without reaching the goal."""
+    FAILED = 4
+    WAITING = 5
+    """A human must answer first."""
+    PAUSED = 130
+    """Stopped by a signal; 128 + SIGINT, as shells have it."""
+
+
+def code_of(status: str) -> Code:
+    """The exit code that goes with an outcome's status."""
+    if status in ("partial", "blocked", "exhausted", "stuck", "cancelled"):
+        return Code.UNFINISHED
+    return Code.COMPLETE if status == "complete" else Code.FAILED
 
 
 @dataclass
@@ -39,8 +76,7 @@ class Output:
     def __post_init__(self) -> None:
         """Make sure that no character of an answer can end the command."""
         for stream in (sys.stdout, sys.stderr):
-            reconfigure = getattr(stream, "reconfigure", None)
-            if reconfigure is not None:
+            if reconfigure := getattr(stream, "reconfigure", None):
                 reconfigure(errors="replace")
 
     @property
@@ -83,13 +119,10 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 def clean(text: object) -> str:
     """Replace what could steer a terminal (escape codes, text direction) by a visible mark."""
-    return "".join(c if _is_harmless(c) else "\ufffd" for c in str(text).replace("\r\n", "\n"))
-
-
-def _is_harmless(character: str) -> bool:
-    if character in _KEPT or character in _JOINERS:
-        return True
-    return unicodedata.category(character) not in {"Cc", "Cf", "Cs"}
+    return "".join(
+        c if c in _HARMLESS or unicodedata.category(c) not in {"Cc", "Cf", "Cs"} else "\ufffd"
+        for c in str(text).replace("\r\n", "\n")
+    )
 
 
 def short(text: object, limit: int = 100) -> str:
@@ -140,17 +173,14 @@ def without_echo() -> Iterator[None]:
     if sys.platform == "win32" or not sys.stdin.isatty():
         yield
         return
-    before: list[Any] | None = None
-    with suppress(termios.error, OSError):
-        before, quiet = termios.tcgetattr(sys.stdin), termios.tcgetattr(sys.stdin)
-        quiet[3] &= ~termios.ECHO
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
+    before = termios.tcgetattr(sys.stdin)
+    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
     try:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
         yield
     finally:
-        with suppress(termios.error, OSError):
-            if before is not None:
-                termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)
+        with suppress(termios.error, OSError):  # the terminal may be gone
+            termios.tcsetattr(sys.stdin, termios.TCSAFLUSH, before)
 
 
 def typed_line() -> str:
@@ -184,3 +214,80 @@ def _wait_for_input() -> None:
         signal.set_wakeup_fd(before)
         os.close(told)
         os.close(tell)
+
+
+def guarded(output: Output, action: Callable[[], int]) -> int:
+    """Run a command's action; whatever it raises becomes a sentence and an exit code."""
+    _log_to_file()
+    try:
+        with signals_to(signal.default_int_handler):
+            return action()
+    except KeyboardInterrupt:
+        return _ended(output, Code.PAUSED)
+    except (SettingsError, ThreadError, AnswerRejected) as error:
+        if isinstance(error, ThreadBusy):  # it goes on as it is, in the run that holds it
+            output.resume = ""
+        return _ended(output, Code.USAGE, str(error))
+    except ModelCallFailed as error:
+        _record(error)
+        return _ended(output, Code.FAILED, str(error))
+    except Exception as error:  # noqa: BLE001 - the last line of defence of a process
+        _record(error)
+        told = f"{type(error).__name__}: {error}".rstrip(": .")
+        told += f". The details are in {LOG_FILE}; LOOPWRIGHT_DEBUG=1 shows them here."
+        return _ended(output, Code.FAILED, told)
+
+
+def _ended(output: Output, code: Code, error: str = "") -> Code:
+    """Say why the command ends before its end, and how the thread goes on if there is one."""
+    error = short(error, _LONGEST_ERROR)
+    if output.json:
+        status = {Code.PAUSED: "paused", Code.USAGE: "error"}.get(code, "failed")
+        why = {"error": error} if error else {}
+        where = {"thread": output.thread, "resume": output.resume}
+        output.result({"status": status} | why | (where if output.thread or not error else {}))
+    elif error:
+        output.error(error)
+        if output.resume:
+            output.error(f"the thread is saved; go on with: {output.resume}")
+    elif output.resume:
+        output.line(f"Paused. Nothing is lost; go on with: {output.resume}")
+    else:
+        output.error("stopped before anything was started.")
+    return code
+
+
+def _record(error: Exception) -> None:
+    log.error("the command failed", exc_info=error)
+    if os.environ.get("LOOPWRIGHT_DEBUG"):
+        traceback.print_exception(error, file=sys.stderr)
+
+
+class _LogFile(logging.FileHandler):
+    """A log file that comes into being with its first line, and never costs the run."""
+
+    def _open(self) -> Any:
+        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
+        return super()._open()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
+        """Stay silent: a full disk must not write over the view."""
+
+
+def _log_to_file() -> None:
+    """Send what libraries log and warn about to the file instead of the terminal."""
+    root = logging.getLogger()
+    if any(isinstance(handler, _LogFile) for handler in root.handlers):
+        return
+    try:
+        handler = _LogFile(LOG_FILE, delay=True, encoding="utf-8")
+    except OSError:  # the current folder is gone: there is nowhere to log to
+        return
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setLevel(logging.WARNING)
+    root.addHandler(handler)
+    logging.captureWarnings(capture=True)

@@ -22,7 +22,7 @@ from loopwright import (
     build_react,
 )
 from loopwright.cli import app
-from loopwright.cli.failures import Code, code_of
+from loopwright.cli.terminal import Code, code_of
 from loopwright.flow.expectations import flawed
 from loopwright.flow.order import steps_of
 from loopwright.flow.references import MissingValue, malformed_in, resolve

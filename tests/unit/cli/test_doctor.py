@@ -3,10 +3,9 @@ from typing import Any
 import pytest
 
 from loopwright.calls.policy import Policy
-from loopwright.cli.doctor import examine, outlook
-from loopwright.cli.failures import Code
 from loopwright.cli.settings import Settings
-from loopwright.cli.terminal import Output
+from loopwright.cli.show import examine, outlook
+from loopwright.cli.terminal import Code, Output
 from loopwright.state.context import Context
 from loopwright.tools.catalog import CatalogTool, flags
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from loopwright.cli.failures import Code, code_of
 from loopwright.cli.settings import NO_MODEL
-from loopwright.cli.terminal import Output
+from loopwright.cli.terminal import Code, Output, code_of
 from loopwright.cli.view import PlainView, closing_lines
 
 EVIDENCE: list[dict[str, Any]] = [

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.cli.failures import LOG_FILE, guarded
-from loopwright.cli.terminal import Output
+from loopwright.cli.terminal import LOG_FILE, Output, guarded
 from loopwright.state.errors import (
     AnswerRejected,
     ModelCallFailed,

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from loopwright.cli.failures import Code
 from loopwright.cli.run import graph_of, resume_thread, run_goal
 from loopwright.cli.settings import (
     DEFAULT_GRAPH,
@@ -16,7 +15,7 @@ from loopwright.cli.settings import (
     read_goal,
     thread_named,
 )
-from loopwright.cli.terminal import Output
+from loopwright.cli.terminal import Code, Output
 from loopwright.doors.durability import open_durability
 from loopwright.state.errors import SettingsError, ThreadNotFound
 
