@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -32,9 +32,7 @@ _HOW_UNCERTAIN: Final = {
     "reject": "reject to give up",
     "respond": "respond: its result, if it ran",
 }
-_LONGEST: Final = 2_000
-_SHOWN_LINES: Final = 20
-_SHOWN_COLUMNS: Final = 400
+_LONGEST, _SHOWN_LINES, _SHOWN_COLUMNS = 2_000, 20, 400
 
 _OPEN: Final = "[q]uit (the question stays open)"
 _WORDS: Final = "Type the answer; [q]uit leaves the question open"
@@ -67,31 +65,31 @@ Reply = dict[str, Any] | None
 """An answer; None where there is none."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Question:
     """One open question.
 
     Attributes:
         id: The interrupt's id.
+        value: The whole payload.
+        description: The question in words.
         kind: `call` may a tool be called; `uncertain` a call may have run already, nobody but a
             human knows; `review` of a plan; `user` asked by the model; `form` asked by a tool's
             server; `other` somebody else's.
         name: The tool, or what the question is called.
         args: The tool's arguments, or the plan.
-        description: The question in words.
         allowed: The kinds of answers it takes.
         expires_at: When an answer comes too late; None where it never does.
-        value: The whole payload.
     """
 
     id: str
+    value: Any
+    description: str
     kind: str = "other"
     name: str = ""
-    args: dict[str, Any]
-    description: str
+    args: dict[str, Any] = field(default_factory=dict)
     allowed: tuple[str, ...] = _ALL
     expires_at: datetime | None = None
-    value: Any
 
     @classmethod
     def of(cls, interrupt: Any) -> "Question":
@@ -99,21 +97,19 @@ class Question:
         value = interrupt.value if isinstance(interrupt.value, dict) else {}
         requests = value.get("action_requests")
         if not isinstance(requests, list) or not requests:
-            shown = as_json(interrupt.value)
-            return cls(id=interrupt.id, args={}, description=shown, value=interrupt.value)
+            return cls(interrupt.id, interrupt.value, as_json(interrupt.value))
         request, reviews = requests[0], value.get("review_configs") or [{}]
-        name = str(request.get("name", ""))
+        name, expires_at = str(request.get("name", "")), value.get("expires_at")
         kind = "call" if "tool_call_id" in request else _NAMES.get(name, "call")
-        kind = _TYPES.get(str(value.get("type")), kind)
         return cls(
-            id=interrupt.id,
-            kind=kind,
+            interrupt.id,
+            value,
+            str(request.get("description") or ""),
+            kind=_TYPES.get(str(value.get("type")), kind),
             name=name,
             args=dict(request.get("args") or {}),
-            description=str(request.get("description") or value.get("reason") or ""),
             allowed=tuple(reviews[0].get("allowed_decisions") or _ALL),
-            expires_at=_moment(value.get("expires_at")),
-            value=interrupt.value,
+            expires_at=datetime.fromisoformat(expires_at) if expires_at else None,
         )
 
     @property
@@ -160,15 +156,6 @@ class Question:
         return f"expires at {at}, in {left} s" if left > 0 else f"expired at {at}"
 
 
-def _moment(text: object) -> datetime | None:
-    """A time in ISO 8601; one without a zone is UTC, as all times in questions are."""
-    try:
-        found = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return found.replace(tzinfo=UTC) if found and found.tzinfo is None else found
-
-
 def given_answers(text: str, pending: Sequence[Question]) -> Any:
     """Answers by the ids of their questions, if the text is JSON of them; else one answer."""
     try:
@@ -199,7 +186,7 @@ class Asker:
                 return None
             if reply := self._reply(letter, rest, question):
                 return reply
-            self._say(_please(question))
+            self._say(question.menu)
 
     def _reply(self, letter: str, rest: str, question: Question) -> Reply:
         """The answer that a choice makes; None where it makes none yet."""
@@ -214,9 +201,7 @@ class Asker:
             case "g" | "d":
                 return {"type": "reject", "message": rest}
             case "i":
-                told = self._line(
-                    "What was its result? (the model is told; empty: it is not known)"
-                )
+                told = self._line("What was its result? (the model is told; empty: not known)")
                 return {"type": "respond", "message": told or "It ran; its result is not known."}
             case "e":
                 return self._edit(question)
@@ -248,9 +233,8 @@ class Asker:
                 # The user's own editor with the user's own words, as git and crontab run it.
                 subprocess.run([*shlex.split(editor), str(path)], check=True)
             except (OSError, ValueError, subprocess.CalledProcessError) as error:
-                return self._line(
-                    f"The editor {editor!r} failed: {error}. One line of JSON instead:"
-                )
+                failed = f"The editor {editor!r} failed: {error}."
+                return self._line(f"{failed} One line of JSON instead:")
             return path.read_text(encoding="utf-8")
 
     def _line(self, prompt: str) -> str:
@@ -266,13 +250,10 @@ def _choice(typed: str, question: Question) -> tuple[str, str]:
 
     A question about a call takes no such words: what stands behind the choice is its reason.
     """
-    known = _letters(question.menu)
-    if not question.is_call:
-        letter = known.get(typed.lower(), "")
-        return letter, "" if letter else typed
-    word, _, rest = typed.partition(" ")
-    letter = known.get(word.lower(), "")
-    return letter, rest.strip() if letter else ""
+    word, _, rest = typed.partition(" ") if question.is_call else (typed, "", "")
+    if letter := _letters(question.menu).get(word.lower()):
+        return letter, rest.strip()
+    return "", "" if question.is_call else typed
 
 
 def _letters(menu: str) -> dict[str, str]:
@@ -280,15 +261,6 @@ def _letters(menu: str) -> dict[str, str]:
     choices = re.findall(r"\[(\w)\](\w+)", menu)
     named = {letter + word: letter for letter, word in choices} | {key: key for key, _ in choices}
     return named | {alias: letter for alias, letter in _ALIASES.items() if letter in named}
-
-
-def _please(question: Question) -> str:
-    if question.kind == "review":
-        return question.menu
-    *others, last = dict.fromkeys(_letters(question.menu).values())
-    if question.is_call:
-        return f"Please type {', '.join(others)} or {last}."
-    return f"Please type something, or {last}."
 
 
 def _called(question: Question) -> Text:
@@ -307,10 +279,7 @@ def _called(question: Question) -> Text:
 
 
 def _asked(question: Question) -> RenderableType:
-    """A question in words; a plan in paragraphs of a heading and a list.
-
-    In a list long lines do not run into each other.
-    """
+    """A question in words; a plan as headings with lists, in which lines stay apart."""
     text = clean(question.description)
     if question.kind != "review":
         return Text(text)

@@ -1,5 +1,6 @@
 """What the events of a run say: a line each, and the board that a live view draws. No terminal."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -21,18 +22,13 @@ _WARNING_WIDTH: Final = 500
 Event = Mapping[str, Any]
 
 
-class _Fields(dict[str, Any]):
-    """An event's fields; one that is missing is 0, which fits a word and a number."""
-
-    def __missing__(self, key: str) -> int:
-        return 0
-
-
 def line_of(event: Event) -> str | None:
     """The line for an event; None for those that say nothing to a reader."""
     kind = str(event.get("type"))
     if kind in _WARNINGS:
         return short(f"warning: {_WARNINGS[kind](event)}", _WARNING_WIDTH)
+    if kind in _NOTES:
+        return short(f"{kind}: {_NOTES[kind](event)}", _WIDTH)
     line = _LINES[kind](event) if kind in _LINES else ""
     return short(line, _WIDTH) if line else None
 
@@ -45,7 +41,8 @@ def spend_text(spend: Mapping[str, Any]) -> str:
 
 
 def _says(template: str) -> Callable[[Event], str]:
-    return lambda event: template.format_map(_Fields(event))
+    """A sentence about an event; a field that is missing is 0, which fits a word and a number."""
+    return lambda event: template.format_map(defaultdict(int, event))
 
 
 def _listed(parts: Iterable[Any] | None, between: str = "; ") -> str:
@@ -53,7 +50,7 @@ def _listed(parts: Iterable[Any] | None, between: str = "; ") -> str:
 
 
 def _flaws(event: Event) -> str:
-    return f"flaws: round {event.get('round')}: {_listed(event.get('findings'))}"
+    return f"the plan could not run and is mended: {_listed(event.get('findings'))}"
 
 
 def _recovery(event: Event) -> str:
@@ -126,6 +123,8 @@ _WARNINGS: Final = {
     "fallback": _says("{model} ({role}) failed: {error}; asking {to} instead"),
     "budget": _says("{used:,.0f} of {of:,.0f} {limit} are used"),
 }
+_NOTES: Final = {"flaws": _flaws, "recovery": _recovery}
+"""What a plain view has under the name of the event, and a live one among the warnings."""
 _LINES: Final = {
     "task": _says("task {id} {status}: {description}"),
     "observation": _says("observation: {text}"),
@@ -135,8 +134,6 @@ _LINES: Final = {
     "plan": _plan,
     "prompt_flow_step_start": _step_start,
     "prompt_flow_step_result": _step_result,
-    "flaws": _flaws,
-    "recovery": lambda event: f"recovery: {_recovery(event)}",
     "tool_call": _call,
     "verdict": _verdict,
 }
@@ -185,19 +182,16 @@ class Board:
         act = getattr(self, f"_on_{kind}", None)
         if act is not None:
             act(event)
-        elif kind in _WARNINGS:
-            self._warn(_WARNINGS[kind](event))
+        elif told := _WARNINGS.get(kind) or _NOTES.get(kind):
+            sentence = short(told(event), 300)
+            if sentence not in self.warnings:
+                self.warnings.append(sentence)
 
     def _put(self, todos: Iterable[Any]) -> None:
         """Update tasks by id; unknown ids are new tasks."""
         for todo in todos:
             if isinstance(todo, Mapping) and "id" in todo:
                 self.tasks.setdefault(str(todo["id"]), {"status": "pending"}).update(todo)
-
-    def _warn(self, text: str) -> None:
-        sentence = short(text, 300)
-        if sentence not in self.warnings:
-            self.warnings.append(sentence)
 
     def _on_phase(self, event: Event) -> None:
         role = str(event.get("role", ""))
@@ -210,7 +204,6 @@ class Board:
         self._on_tasks(event)
 
     def _on_tasks(self, event: Event) -> None:
-        """Tasks as the state now has them."""
         self._put(event.get("todos") or ())
 
     def _on_task(self, event: Event) -> None:
@@ -218,17 +211,11 @@ class Board:
 
     def _on_prompt_flow_step_start(self, event: Event) -> None:
         self.phase = "working"
-        begun = {"id": event.get("step_id"), "status": "in_progress"}
-        self._put([begun | {"attempts": event.get("attempt")}])
+        attempts = event.get("attempt")
+        self._put([{"id": event.get("step_id"), "status": "in_progress", "attempts": attempts}])
 
     def _on_prompt_flow_step_result(self, event: Event) -> None:
         self._put([{**event, "id": event.get("step_id"), "feedback": event.get("output")}])
-
-    def _on_flaws(self, event: Event) -> None:
-        self._warn(f"the plan could not run and is mended: {_listed(event.get('findings'))}")
-
-    def _on_recovery(self, event: Event) -> None:
-        self._warn(_recovery(event))
 
     def _on_tool_call(self, event: Event) -> None:
         call, status = str(event.get("id")), str(event.get("status"))

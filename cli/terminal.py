@@ -166,10 +166,7 @@ def signals_to(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None
 
 @contextmanager
 def without_echo() -> Iterator[None]:
-    """Stop echoing what is typed: a `^C` at the end of a full line would shift the whole view.
-
-    What was typed meanwhile is dropped: it must not answer a question.
-    """
+    """Echo nothing, as a `^C` would shift the view, and drop it: it must not answer a question."""
     if sys.platform == "win32" or not sys.stdin.isatty():
         yield
         return
@@ -184,36 +181,20 @@ def without_echo() -> Iterator[None]:
 
 
 def typed_line() -> str:
-    """A line typed by the user; the end of the input counts as wanting to quit.
-
-    Ctrl-C ends the wait whenever it comes. `input` alone loses one that comes after the prompt
-    and before it reads: Python notes the signal, and then waits for a line all the same.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C.
-    """
+    """A line typed by the user; the end of the input counts as wanting to quit."""
     shown = sys.stdout if sys.stdout.isatty() else sys.stderr
     shown.write("> ")
     shown.flush()
-    main = threading.current_thread() is threading.main_thread()
-    if main and os.name == "posix" and sys.stdin.isatty():
-        _wait_for_input()
+    # A Ctrl-C between the prompt and the read is only noted, and the read waits for a line all
+    # the same: look up now and then, so that it ends the wait whenever it comes.
+    while os.name == "posix" and sys.stdin.isatty() and not _has_input():
+        pass
     line = sys.stdin.readline()
     return line.strip() if line else "q"
 
 
-def _wait_for_input() -> None:
-    """Return once something is typed; a signal writes to the pipe, so none can be missed."""
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    before = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-    try:
-        while sys.stdin not in select.select([sys.stdin, told], [], [])[0]:
-            os.read(told, 1024)
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(told)
-        os.close(tell)
+def _has_input() -> bool:
+    return bool(select.select([sys.stdin], [], [], 0.2)[0])
 
 
 def guarded(output: Output, action: Callable[[], int]) -> int:

@@ -327,7 +327,10 @@ def test_markup_and_escape_codes_in_a_plan_are_text():
         (ENDED, "step a completed (2 attempts, 1.2 s)"),
         (FAILED, "step b failed (1 attempt, 0.1 s): disk full"),
         (RECOVERY, "recovery: b failed, retry_step: it was busy"),
-        (FLAWS, "flaws: round 1: no tool 'x'; step 'a' depends on itself"),
+        (
+            FLAWS,
+            "flaws: the plan could not run and is mended: no tool 'x'; step 'a' depends on itself",
+        ),
         ({"type": "unheard"}, None),
     ],
 )
