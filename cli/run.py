@@ -56,9 +56,8 @@ def _session(
 ) -> Iterator["Session"]:
     """Everything a run needs, on a database that is closed once nothing uses it any more.
 
-    A run that was cut off may leave a write under way in a worker thread. SQLite crashes the
-    process if its connection is closed meanwhile, so that is left to the end of the process,
-    which waits for those threads first.
+    A run that was cut off may leave a write under way in a thread, and SQLite crashes if its
+    connection is closed meanwhile: the end of the process does it, which waits for threads first.
     """
     durability = open_durability(settings.database_url(DEFAULT_URL))
     try:
@@ -119,7 +118,6 @@ class Session:
     Attributes:
         asker: Who puts questions to the user; None where nobody can answer.
         yes: Approve every tool call that policy asks about; never one that may have run already.
-        metadata: Kept with the thread's checkpoints.
     """
 
     graph: Graph
@@ -210,12 +208,10 @@ class Session:
         """Tell each warning once: nodes keep in state what they may have told before."""
         if not isinstance(event, Mapping):
             return
-        if event.get("type") == "warning":
-            text = str(event.get("text", ""))
-            if text in self._warned:
-                return
-            self._warned.add(text)
-        self.view.event(event)
+        warning = str(event.get("text")) if event.get("type") == "warning" else ""
+        if warning not in self._warned:
+            self.view.event(event)
+        self._warned.update([warning] if warning else [])
 
     def _settle(self) -> int:
         """Answer what is asked until nothing is; then tell the end."""
@@ -245,8 +241,8 @@ class Session:
     def _tell_waiting(self, pending: Sequence[Question]) -> int:
         if self.output.json:
             asked = [{"id": question.id, "value": question.value} for question in pending]
-            told = {"status": "waiting", "thread": self.output.thread, "interrupts": asked}
-            self.output.result(told)
+            thread = self.output.thread
+            self.output.result({"status": "waiting", "thread": thread, "interrupts": asked})
             return Code.WAITING
         for question in pending:
             self.output.line(f"Waiting for an answer: {question.text()}")
@@ -255,12 +251,8 @@ class Session:
 
     def _tell_end(self) -> int:
         values = self._state().values
-        outcome = values.get("outcome")
-        if not outcome:
-            msg = f"The thread {self.thread!r} rests without an outcome"
-            raise RuntimeError(msg)
-        self.view.end(outcome, values.get("evidence") or ())
-        return code_of(outcome["status"])
+        self.view.end(values["outcome"], values.get("evidence") or ())
+        return code_of(values["outcome"]["status"])
 
 
 def _events_of(updates: Mapping[str, Any]) -> Iterator[Event]:

@@ -61,9 +61,8 @@ def _row(thread: ThreadSummary) -> tuple[str, str, str, str]:
 
 def _table(rows: list[tuple[str, str, str, str]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for title in ("thread", "last change", "status"):
-        table.add_column(title, no_wrap=True)
-    table.add_column("request", no_wrap=True, overflow="ellipsis", ratio=1)
+    for title, ratio in (("thread", None), ("last change", None), ("status", None), ("request", 1)):
+        table.add_column(title, no_wrap=True, overflow="ellipsis", ratio=ratio)
     for row in rows:
         table.add_row(*map(Text, row))
     return table
@@ -77,10 +76,7 @@ def show_graph(output: Output, name: str, *, ascii_: bool) -> int:
 
 
 def _as_text(graph: Any) -> str:
-    """One block a node: its name, then an arrow to each node that may follow.
-
-    A dotted arrow is one of several ways, chosen at run time.
-    """
+    """One block a node: its name, then an arrow to each that may follow; dotted: one of several."""
     names = {"__start__": "START", "__end__": "END"}
     blocks: dict[str, list[str]] = {}
     for edge in graph.edges:

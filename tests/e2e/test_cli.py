@@ -525,7 +525,7 @@ def test_an_approval_is_asked_and_given():
     terminal.type("f")
     terminal.wait_for('"hello"')
     terminal.type("what")
-    terminal.wait_for("Please type a, s, r, e, f or q.")
+    terminal.wait_for("[q]uit")
     terminal.type("a")
     assert terminal.end() == 0
     assert Path("out.txt").read_text() == "hello"
