@@ -16,8 +16,8 @@ from ..calls.toolbox import Toolbox
 from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
 from ..doors.head import ThreadSummary, list_threads
-from ..graphs.registry import drawn_graph
 from ..graphs.build import default_mcp, default_policy
+from ..graphs.registry import drawn_graph
 from ..models.choice import OFFLINE, Chosen, Models
 from ..state.context import Context
 from ..state.errors import SettingsError
