@@ -64,7 +64,7 @@ def address_answer(
         command: what the caller resumes with.
         pending: the open questions in task order.
         thread: the thread's id.
-        addressed: the run names an older checkpoint, where answered questions may be asked again.
+        addressed: the run names an older checkpoint, where answered questions are asked again.
     """
     if command.resume is None or (addressed and not pending):
         return command

@@ -57,7 +57,7 @@ class Locks(Protocol):
 class Database(Protocol):
     """An open database of one kind, proven to be writable.
 
-    Another kind is a module with such a class and its line in `_KINDS`.
+    Another kind is a module with such a class and its line in `_opened`.
     """
 
     @property
@@ -88,13 +88,6 @@ class Database(Protocol):
 
     def close(self) -> None:
         """Close it; a second call does nothing."""
-
-
-_KINDS: Final[Mapping[str, Callable[[str], Database]]] = {
-    r"sqlite:///.+": SqliteDatabase,
-    r"postgres(ql)?://.*": PostgresDatabase,
-}
-_FORMS: Final = "sqlite:///FILE, sqlite:////ABSOLUTE/FILE, sqlite:///:memory: or postgresql://…"
 
 
 class Durability(AbstractContextManager["Durability"]):
@@ -132,10 +125,18 @@ def open_durability(url: str = DEFAULT_URL) -> Durability:
     Raises:
         DatabaseError: it cannot be opened or written; says what, where and what to do.
     """
-    for form, kind in _KINDS.items():
-        if re.fullmatch(form, url):
-            return Durability(kind(url))
-    msg = f"Cannot open the database {without_password(url)!r}: give {_FORMS}."
+    return Durability(_opened(url))
+
+
+def _opened(url: str) -> Database:
+    if re.fullmatch(r"sqlite:///.+", url):
+        return SqliteDatabase(url)
+    if re.match(r"postgres(ql)?://", url):
+        return PostgresDatabase(url)
+    msg = (
+        f"Cannot open the database {without_password(url)!r}: give sqlite:///FILE,"
+        " sqlite:////ABSOLUTE/FILE, sqlite:///:memory: or postgresql://…."
+    )
     raise DatabaseError(msg)
 
 

@@ -82,7 +82,7 @@ class Head:
         """Names of the nodes the saved run would go to next, known to this graph or not."""
         checkpoint = self.saved.checkpoint
         stored, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
-        names = _sent_to(stored.get(TASKS))
+        names = _sent_to(stored.get(TASKS) or ())
         for channel in stored:
             if channel.startswith(keys.BRANCH):
                 name = _target(channel)
@@ -90,7 +90,10 @@ class Head:
                 if seen is None or versions[channel] > seen:  # type: ignore[operator] # one scheme per saver
                     names.add(name)
         for _, channel, value in self.writes:
-            names |= _written_to(channel, value)
+            if channel.startswith(keys.BRANCH):
+                names.add(_target(channel))
+            elif channel == TASKS:
+                names |= _sent_to([value])
         return names - {END}
 
     def missing(self, nodes: Container[str], channels: Container[str]) -> list[str]:
@@ -120,15 +123,8 @@ def _target(channel: str) -> str:
     return channel.split(":", 2)[2]
 
 
-def _sent_to(packets: object) -> set[str]:
-    known = packets if isinstance(packets, Iterable) else ()
-    return {packet.node for packet in known if isinstance(packet, Send)}
-
-
-def _written_to(channel: str, value: object) -> set[str]:
-    if channel.startswith(keys.BRANCH):
-        return {_target(channel)}
-    return _sent_to([value]) if channel == TASKS else set()
+def _sent_to(packets: Iterable[object]) -> set[str]:
+    return {packet.node for packet in packets if isinstance(packet, Send)}
 
 
 def inner_places(head: Head) -> dict[str, set[str]]:
@@ -148,9 +144,7 @@ def inner_places(head: Head) -> dict[str, set[str]]:
 def open_questions(head: Head, inner: Mapping[str, Head]) -> list[Interrupt]:
     """The questions that wait, without those whose answer an inner graph has taken.
 
-    Args:
-        head: The head of the thread.
-        inner: The heads of those namespaces of `inner_places` in which something is saved.
+    `inner` has the heads of those namespaces of `inner_places` in which something is saved.
     """
     waiting = []
     for question in head.interrupts():
@@ -179,12 +173,11 @@ class ThreadSummary:
     """One saved thread as a list shows it.
 
     Attributes:
-        thread_id: its id.
         updated: when its newest checkpoint was written, ISO 8601, UTC.
         next: the nodes of the step the thread stands at; empty where it ended.
         waiting: a question waits for a human.
-        status: the status of its last outcome, None while a turn is unfinished.
-        request: the text of the first human message that is still kept, '' without one.
+        status: of its last outcome, None while a turn is unfinished.
+        request: the first human message that is still kept, '' without one.
     """
 
     thread_id: str

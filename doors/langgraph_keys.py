@@ -41,11 +41,5 @@ THREADS_SQL: Final = "SELECT DISTINCT thread_id FROM checkpoints WHERE checkpoin
 
 
 def place_of_task(node: str, step: str, task: str) -> str:
-    """The checkpoint namespace of a graph that a `@task` runs inside a node.
-
-    Args:
-        node: The node's name.
-        step: The id of the node's task.
-        task: The id of the `@task`.
-    """
+    """The checkpoint namespace of a graph that a `@task` runs inside a node; by names and ids."""
     return f"{node}:{step}|task:{task}"

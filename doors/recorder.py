@@ -22,9 +22,6 @@ _LARGEST_RESULT: Final = 1_000_000
 _LONGEST_REST: Final = 5.0
 """Seconds; a tool that is cancelled gets two to stop, and then its end is written down."""
 
-_BETWEEN_LOOKS: Final = 0.05
-"""Seconds."""
-
 _TURNS_KNOWN: Final = 256
 """Turns whose counts are kept in memory, the newest."""
 
@@ -73,7 +70,7 @@ class Recorder:
     async def begin(
         self, thread: str, intent: Intent, word: Word | None = None, fence: Fence | None = None
     ) -> Verdict:
-        """See `state.journal.begin`. A cancelled caller leaves things as they were."""
+        """See `intents.begin`. A cancelled caller leaves things as they were."""
         undo: list[Change] = []
 
         def work(rows: Sequence[Row]) -> tuple[Verdict, Change]:
@@ -97,13 +94,13 @@ class Recorder:
         return [intents.begin(rows, intent)[0] for intent in calls]
 
     async def end(self, thread: str, row: Row, ending: End) -> None:
-        """See `state.journal.end`; of a result above 1 MB only texts and numbers are kept."""
+        """See `intents.end`; of a result above 1 MB only texts and numbers are kept."""
         kept = End(ending.how, None if ending.result is None else _body(ending.result))
         work = partial(intents.end, sent=row, ending=kept)
         await self._act(lambda journal: journal.transact(thread, work, names=[row.name]))
 
     async def give_up(self, thread: str, word: Word) -> None:
-        """See `state.journal.give_up`."""
+        """See `intents.give_up`."""
         work = partial(intents.give_up, word=word)
         await self._act(lambda journal: journal.transact(thread, work))
 
@@ -118,7 +115,7 @@ class Recorder:
         fence: Fence | None = None,
         **how: bool,
     ) -> list[Row]:
-        """See `state.journal.release`; waits until no call of a turn is under way, at most 5 s.
+        """See `intents.release`; waits until no call of the turn is under way, at most 5 s.
 
         One that goes on even then counts as begun, with an end that nobody knows.
 
@@ -129,21 +126,23 @@ class Recorder:
             keeps: Whether a row stays with a living step.
             nested: Whether the graphs inside it belong to its place.
             fence: Of the run.
-            how: `back`, `ended` and `told`; see there.
+            how: `back`, `ended` and `told`.
         """
         deadline = time.monotonic() + _LONGEST_REST
         # A copy each time: other threads add to it and take from it.
         while any(mark[:2] == (thread, turn) for mark in tuple(_under_way)):
             if time.monotonic() > deadline:
                 break
-            await asyncio.sleep(_BETWEEN_LOOKS)
+            await asyncio.sleep(0.05)
         beside = {name for at, other, name in tuple(_under_way) if at == thread and other != turn}
 
         def within(row: Row) -> bool:
             inside = nested and (not place or row.place.startswith(f"{place}|"))
             return row.name not in beside and (row.place == place or inside)
 
-        work = partial(intents.release, keeps=keeps, within=within, **how)
+        def work(rows: Sequence[Row]) -> tuple[list[Row], Change]:
+            return intents.release(rows, keeps=keeps, within=within, **how)
+
         return await self._act(lambda journal: journal.transact(thread, work, fence=fence))
 
     async def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
@@ -194,10 +193,7 @@ class Recorder:
     async def model_calls(self, thread: str, turn: str, *, at_least: int = 0) -> int:
         """How many model calls of a turn were begun; asks the journal once for each turn.
 
-        Args:
-            thread: The thread.
-            turn: The turn.
-            at_least: Calls that the state tells of, where no crash has been counted yet.
+        `at_least` is what the state tells, where no crash has been counted yet.
         """
         known = (thread, turn)
         if known not in self._begun:
@@ -218,9 +214,7 @@ class Recorder:
     ) -> T:
         """Work in a worker thread to its end, also where the caller is cancelled meanwhile.
 
-        Args:
-            work: What to do; `undo` takes it back for a caller who will not see its result.
-            undo: See `work`.
+        `undo` takes it back for a caller who will not see its result.
         """
         # Not a task: a loop that shuts down cancels those, and with them what is not begun yet.
         loop = asyncio.get_running_loop()

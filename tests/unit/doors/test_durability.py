@@ -10,11 +10,20 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
-from loopwright.doors.durability import DEFAULT_URL, ThreadedSaver, ThreadedStore, open_durability
+from loopwright.doors.durability import (
+    DEFAULT_URL,
+    Durability,
+    ThreadedSaver,
+    ThreadedStore,
+    open_durability,
+)
 from loopwright.doors.head import list_threads
-from loopwright.state.errors import DatabaseError, SettingsError
+from loopwright.doors.journal import MemoryJournal
+from loopwright.state.errors import DatabaseError, SettingsError, ThreadBusy
 from support.patience import PATIENCE
 from support.toy_graphs import asker, greeter, hello, on
 
@@ -232,6 +241,35 @@ def test_threads_are_listed_newest_first(database):
     assert (older.thread_id, older.request, older.status) == ("b", "may I?", None)
     assert (older.next, older.waiting) == (("ask",), True)
     assert newest.updated > older.updated
+
+
+class Elsewhere:
+    """A database of a third kind, in whose locks another process has every thread."""
+
+    url = "elsewhere://"
+
+    def __init__(self) -> None:
+        self.saver, self.store = InMemorySaver(), InMemoryStore()
+        self.journal, self.locks, self.place = MemoryJournal(), self, id(self)
+
+    def take(self, name: str) -> str:
+        return f"whoever has {name}"
+
+    def thread_ids(self) -> list[str]:
+        return list(self.saver.storage)
+
+    def close(self) -> None:
+        self.journal.close()
+
+
+@pytest.mark.req("P-34")
+def test_a_database_of_another_kind_locks_threads_its_own_way():
+    with Durability(Elsewhere()) as database:
+        graph = greeter().compile(database.checkpointer, store=database.store)
+        for saver in (graph.checkpointer, graph.checkpointer.with_allowlist([("x", "Y")])):
+            with pytest.raises(ThreadBusy, match=r"thread 't' \(whoever has t\)"):
+                greeter().compile(saver).invoke(hello(), on("t"))
+        assert list_threads(database) == []
 
 
 def test_long_threads_are_listed_with_their_first_request(database):
