@@ -1,4 +1,4 @@
-"""A human's word on a call: the question, what an answer means, and whether the call runs then."""
+"""A human's word on a call: what is asked, what an answer means, and whether the call runs then."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,38 @@ from typing import Any, Final, Literal, cast
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # stubs are a package of their own
 
 from ..state import questions
-from ..state.calls import GAVE_UP, ToolStatus
+from ..state.calls import GAVE_UP
 from ..state.canonical import hash_of
 from ..state.questions import Answer
 from ..state.told import say
 from ..tools.catalog import CatalogTool
-from ..turn.scope import RunScope
-from .call_records import PendingCall
+from .call_records import Answered, PendingCall, unrun
 from .gate import Gate, check_edit
 from .policy import NOT_INTERACTIVE
 from .reuse import asked_again
 from .toolbox import unknown_tool
 
+Calls = Sequence[Mapping[str, Any]]
+Decision = Mapping[str, Any]
+"""What a human has decided on a call: see `decided`."""
+Decisions = Mapping[str, Decision]
+"""By `decision_key`."""
+
+EXPIRED: Final = "expired"
+"""The decision on a call whose answer came too late."""
+
 _RUNS: Final = frozenset({"approve", "edit"})
+_SHOWN_ARGUMENTS: Final = 2_000
+_UNCERTAIN: Final = (
+    "The call of {name}{where} may have run already: {why}. Nobody knows whether it took effect, "
+    "so look for yourself before you answer: approve runs it again, respond says that it ran and "
+    "gives its result, reject gives it up."
+)
+_OTHER: Final = (
+    "The call of {name}{where} waits: {why}. Look for yourself before you answer: approve runs "
+    "this call, whatever became of that one; respond says that the earlier one ran and stands for "
+    "this one, and gives its result; reject gives both up."
+)
 
 
 def decision_key(call: Mapping[str, Any]) -> str:
@@ -29,25 +48,19 @@ def decision_key(call: Mapping[str, Any]) -> str:
     return str(call["id"]) + "?" * int(call.get("doubts", 0))
 
 
-def decision_on(
-    call: Mapping[str, Any], decisions: Mapping[str, Mapping[str, Any]]
-) -> Mapping[str, Any] | None:
+def decision_on(call: Mapping[str, Any], decisions: Decisions) -> Decision | None:
     """The human's answer on a call, if there is one and it was given for these arguments."""
     decision = decisions.get(decision_key(call))
     given_for = decision.get("arguments") if decision else None
     return None if given_for and given_for != hash_of(call.get("args")) else decision
 
 
-def undecided(
-    calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
-) -> list[PendingCall]:
+def undecided(calls: Calls, decisions: Decisions) -> list[PendingCall]:
     """The calls a human must still decide on, in the order of the message."""
     return [cast("PendingCall", call) for call in calls if _waits(call, decisions)]
 
 
-def runnable(
-    calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
-) -> list[PendingCall]:
+def runnable(calls: Calls, decisions: Decisions) -> list[PendingCall]:
     """The calls that may run or be answered now, in the order of the message.
 
     One that waits for a human holds back every write behind it, not the reads.
@@ -62,43 +75,22 @@ def runnable(
     return now
 
 
-def next_step(
-    calls: Sequence[Mapping[str, Any]], decisions: Mapping[str, Mapping[str, Any]]
-) -> Literal["call_tools", "approve", "done"]:
+def next_step(calls: Calls, decisions: Decisions) -> Literal["call_tools", "approve", "done"]:
     """Where a graph goes with these calls: what can go on comes before the next question."""
     if runnable(calls, decisions):
         return "call_tools"
     return "approve" if undecided(calls, decisions) else "done"
 
 
-def _waits(call: Mapping[str, Any], decisions: Mapping[str, Mapping[str, Any]]) -> bool:
+def _waits(call: Mapping[str, Any], decisions: Decisions) -> bool:
     return bool(call["action"] == "ask" and decision_on(call, decisions) is None)
 
 
-def _would_write(call: Mapping[str, Any], decisions: Mapping[str, Mapping[str, Any]]) -> bool:
+def _would_write(call: Mapping[str, Any], decisions: Decisions) -> bool:
     if call.get("read_only") or call["action"] not in ("allow", "ask"):
         return False
     decision = decision_on(call, decisions)
     return decision is None or decision.get("type") in _RUNS
-
-
-EXPIRED: Final = "expired"
-"""The decision on a call whose answer came too late."""
-
-
-_SHOWN_ARGUMENTS: Final = 2_000
-
-_UNCERTAIN: Final = (
-    "The call of {name}{where} may have run already: {why}. Nobody knows whether it took effect, "
-    "so look for yourself before you answer: approve runs it again, respond says that it ran and "
-    "gives its result, reject gives it up."
-)
-
-_OTHER: Final = (
-    "The call of {name}{where} waits: {why}. Look for yourself before you answer: approve runs "
-    "this call, whatever became of that one; respond says that the earlier one ran and stands for "
-    "this one, and gives its result; reject gives both up."
-)
 
 
 def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
@@ -110,7 +102,7 @@ def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
     """
     if call.get("form"):
         return _form(call, objection)
-    call_id, uncertain = call["call_id"], bool(call.get("uncertain"))
+    call_id, uncertain = call["call_id"], bool(call.get("doubt"))
     described = _in_doubt(call) if uncertain else _proposed(call)
     description = "\n\n".join(filter(None, [objection, described]))
     expires_at = call.get("expires_at")
@@ -137,7 +129,7 @@ def misplaced(call: Mapping[str, Any], answer: Answer) -> str:
         )
     if call.get("form"):
         return _filled(call["form"], answer.type, answer.args, answer.message)[1]
-    if answer.type == "edit" and call.get("uncertain"):
+    if answer.type == "edit" and call.get("doubt"):
         return "A call that may have run cannot be edited: approve, respond or reject."
     return ""
 
@@ -251,8 +243,9 @@ def _proposed(call: Mapping[str, Any]) -> str:
 
 
 def _in_doubt(call: Mapping[str, Any]) -> str:
-    text = _OTHER if call.get("other") else _UNCERTAIN
-    words = text.format(name=call["name"], where=_where(call), why=call["uncertain"])
+    doubt = call["doubt"]
+    text = _OTHER if doubt["other"] else _UNCERTAIN
+    words = text.format(name=call["name"], where=_where(call), why=doubt["why"])
     return f"{words}\n\n{_arguments(call)}"
 
 
@@ -277,133 +270,98 @@ class Ready:
     reply: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class Settled:
-    """A call that is answered without running; `args` are those of an edit that may not run."""
+async def settle(gate: Gate, call: PendingCall, decision: Decision | None) -> Ready | Answered:
+    """Say whether a call runs. Catalog and policy may have changed since it was planned.
 
-    status: ToolStatus
-    text: str
-    reason: str = ""
-    args: dict[str, Any] | None = None
-
-
-Step = Ready | Settled
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settling:
-    """Settles the calls of one message."""
-
-    scope: RunScope
-    gate: Gate
-
-    async def settle(self, call: PendingCall, decision: Mapping[str, Any] | None) -> Step:
-        """Say whether a call runs. Catalog and policy may have changed since it was planned.
-
-        Args:
-            call: The planned call.
-            decision: The human's answer, if there is one.
-        """
-        if call["action"] == "error":
-            return Settled("error", call["reason"])
-        if call["action"] == "deny":
-            return denied(call["reason"])
-        asked = call["action"] == "ask" and not call.get("form")
-        answered = _answered(call, decision or {}) if asked else None
+    Args:
+        gate: As it is by now.
+        call: The planned call.
+        decision: The human's answer, if there is one.
+    """
+    if call["action"] == "error":
+        return unrun(call["reason"], "error")
+    if call["action"] == "deny":
+        return denied(call["reason"])
+    asked, said = call["action"] == "ask", decision or {}
+    if asked and not call.get("form"):
+        answered = _answered(call, said)
         if answered is not None:
             return answered
-        tool = self.gate.catalog.find(call["name"], call["server"])
-        if tool is None:
-            return Settled("error", unknown_tool(call["name"], self.gate.catalog))
-        if call["action"] == "ask":
-            return await self._approved(call, tool, decision or {})
-        step = self._judged(self.gate, call, tool, call["args"])
-        return step if isinstance(step, Ready) else await self._granted(call, tool, step)
+    tool = gate.tool_of(call)
+    if tool is None:
+        return unrun(unknown_tool(call["name"], gate.catalog), "error")
+    if asked and said.get("type") == "edit" and not call.get("form"):
+        return await _edited(gate, call, tool, said)
+    if not asked and gate.judge(tool, call["args"])[1] in ("ask", "deny"):
+        # Perhaps it went without a question because the human had allowed it for the thread.
+        gate = replace(gate, grants=await gate.scope.journal.grants(gate.scope.thread))
+    step = _judged(gate, call, tool, call["args"], asked=asked)
+    return replace(step, reply=reply_to(call, said)) if isinstance(step, Ready) else step
 
-    async def settle_tail(self, call: PendingCall) -> Step:
-        """Say whether a call runs that one hook asks for: all the others may still block it."""
-        step = await self.settle(call, None)
-        if isinstance(step, Settled):
-            return step
-        blocked = await check_edit(step.tool, step.args, self.scope.hooks, emit=self.scope.emit)
-        return denied(blocked) if blocked else step
 
-    async def _granted(self, call: PendingCall, tool: CatalogTool, step: Settled) -> Step:
-        """A call that went without a question because the human had allowed it for the thread."""
-        if step not in (denied(say("unapproved")), denied(NOT_INTERACTIVE)):
-            return step
-        gate = replace(self.gate, grants=await self.scope.journal.grants(self.scope.thread))
-        return self._judged(gate, call, tool, call["args"])
-
-    async def _approved(
-        self, call: PendingCall, tool: CatalogTool, decision: Mapping[str, Any]
-    ) -> Step:
-        if decision.get("type") == "edit" and not call.get("form"):
-            return await self._edited(call, tool, decision)
-        step = self._judged(self.gate, call, tool, call["args"], asked=True)
-        if isinstance(step, Ready):
-            step = replace(step, reply=reply_to(call, decision))
+async def settle_tail(gate: Gate, call: PendingCall) -> Ready | Answered:
+    """Say whether a call runs that one hook asks for: all the others may still block it."""
+    step = await settle(gate, call, None)
+    if isinstance(step, Answered):
         return step
-
-    async def _edited(
-        self, call: PendingCall, tool: CatalogTool, decision: Mapping[str, Any]
-    ) -> Step:
-        if decision.get("name") not in (None, "", call["name"]):
-            return denied(say("edit_of_the_tool"))
-        args, again = asked_again(tool.schema, decision.get("args"))
-        step = self._judged(self.gate, call, tool, args, asked=True)
-        if isinstance(step, Settled):
-            return replace(step, args=args)
-        blocked = await check_edit(tool, step.args, self.scope.hooks, emit=self.scope.emit)
-        return replace(denied(blocked), args=step.args) if blocked else replace(step, again=again)
-
-    def _judged(
-        self,
-        gate: Gate,
-        call: PendingCall,
-        tool: CatalogTool,
-        args: object,
-        *,
-        asked: bool = False,
-    ) -> Step:
-        """A call with its final arguments; the policy may be stricter by now than when planned."""
-        fitted, action, reason = gate.judge(tool, args)
-        if action == "error":
-            return Settled("error", reason)
-        if action == "ask" and not asked:
-            return denied(say("unapproved"))
-        if action == "deny" and not (asked and reason == NOT_INTERACTIVE):  # somebody has answered
-            return denied(reason)
-        return Ready(tool, fitted, bool(call.get("again")))
+    blocked = await check_edit(gate.scope, step.tool, step.args)
+    return denied(blocked) if blocked else step
 
 
-def _answered(call: PendingCall, decision: Mapping[str, Any]) -> Settled | None:
+async def _edited(
+    gate: Gate, call: PendingCall, tool: CatalogTool, said: Decision
+) -> Ready | Answered:
+    if said.get("name") not in (None, "", call["name"]):
+        return denied(say("edit_of_the_tool"))
+    args, again = asked_again(tool.schema, said.get("args"))
+    step = _judged(gate, call, tool, args, asked=True)
+    if isinstance(step, Answered):
+        return step
+    blocked = await check_edit(gate.scope, tool, step.args)
+    return denied(blocked) if blocked else replace(step, again=again)
+
+
+def _judged(
+    gate: Gate, call: PendingCall, tool: CatalogTool, args: object, *, asked: bool
+) -> Ready | Answered:
+    """A call with its final arguments; the policy may be stricter by now than when planned."""
+    fitted, action, reason = gate.judge(tool, args)
+    if action == "error":
+        return unrun(reason, "error")
+    if action == "ask" and not asked:
+        return denied(say("unapproved"))
+    if action == "deny" and not (asked and reason == NOT_INTERACTIVE):  # somebody has answered
+        return denied(reason)
+    return Ready(tool, fitted, bool(call.get("again")))
+
+
+def _answered(call: PendingCall, said: Decision) -> Answered | None:
     """What a human's word alone makes of a call, whatever became of its tool; None if it runs."""
-    words = str(decision.get("message") or "").strip()
-    match decision.get("type"):
+    words = str(said.get("message") or "").strip()
+    match said.get("type"):
         case "approve":
             return None
-        case "edit" if not call.get("uncertain"):
+        case "edit" if not call.get("doubt"):
             return None
         case "respond":
-            return Settled("success", words or say("no_output"), "answered by the user")
-        case "reject" if call.get("uncertain"):
-            said = "user_gave_up_saying" if words else "user_gave_up"
-            told = say(said, words=words, advice=say("report_doubt"))
-            return Settled("cancelled", told, GAVE_UP)
+            return unrun(words or say("no_output"), "success", "answered by the user")
+        case "reject" if call.get("doubt"):
+            name = "user_gave_up_saying" if words else "user_gave_up"
+            told = say(name, words=words, advice=say("report_doubt"))
+            return unrun(told, "cancelled", GAVE_UP)
         case "reject":
-            said = "user_rejected_saying" if words else "user_rejected"
-            told = say(said, words=words, advice=say("do_without"))
-            return Settled("cancelled", told, "rejected")
-        case kind:
-            late = Settled("cancelled", say("expired", advice=say("send_anew")), EXPIRED)
-            return late if kind == EXPIRED else denied(say("unapproved"))
+            name = "user_rejected_saying" if words else "user_rejected"
+            return unrun(say(name, words=words, advice=say("do_without")), "cancelled", "rejected")
+        case "expired":
+            return unrun(say("expired", advice=say("send_anew")), "cancelled", "expired")
+        case _:
+            return denied(say("unapproved"))
 
 
-def denied(why: str) -> Settled:
+def denied(why: str) -> Answered:
     """The answer to a call that policy, a hook or the lack of a human forbids."""
-    code = NOT_INTERACTIVE if why == NOT_INTERACTIVE else "denied"
-    if why == NOT_INTERACTIVE:
+    nobody = why == NOT_INTERACTIVE
+    if nobody:
         why = say("nobody_to_approve", code=NOT_INTERACTIVE)
     text = say("refused_call", why=why.rstrip("."), advice=say("report_it"))
-    return Settled("cancelled", text, code)
+    return unrun(text, "cancelled", NOT_INTERACTIVE if nobody else "denied")

@@ -18,6 +18,27 @@ from .results import ToolResult
 Action = Literal["allow", "ask", "deny", "error"]
 """What happens to a call; policy decides between the first three."""
 
+Reason = Literal[
+    "", "denied", "rejected", "not_interactive", "expired", "gave_up", "uncertain",
+    "answered by the user", "repeated", "loop_detected",
+]  # fmt: skip
+"""Why a call ended as it did; "" where its status says it all."""
+
+_EVENT_TEXT: Final = 2_000
+_NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server"})
+
+
+class InDoubt(TypedDict):
+    """Which row of the journal a human is asked about: its key, how often it was sent, and why.
+
+    Where it is `other` than this call's own, it stands in the way of this one, which did not run.
+    """
+
+    why: str
+    key: str
+    sends: int
+    other: bool
+
 
 class PendingCall(TypedDict):
     """One call between planning and running; JSON only, so it can wait in the state.
@@ -25,13 +46,10 @@ class PendingCall(TypedDict):
     `id` is the evidence id `<task>.<round>.<index>`, `call_id` the provider's. `about` is what the
     tool says of itself, for whoever has to approve the call. `reason` says why the call is asked
     about or denied; for an `error` it is the answer for the model. `again` is set where the model
-    asks for a fresh result. Once it turns out that the call may have run before, `uncertain` says
-    why and `doubts` how often that was. `form` is what its server asks before it goes on. A
-    question is answered too late after `expires_at` (UTC).
+    asks for a fresh result. `form` is what its server asks before it goes on. A question is
+    answered too late after `expires_at` (UTC); `doubts` counts those put while the call ran.
     `intent` names the call in the journal, `before` are names under which earlier plans may have
-    made it. A human is asked about the row `doubted`: its key, and how often it was sent; `other`
-    where that is of another call, which stands in the way of this one. One that is `known`
-    was made before.
+    made it. One that is `known` was made before; one with a `doubt` may have been.
     `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
     seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
     it repeats.
@@ -52,30 +70,64 @@ class PendingCall(TypedDict):
     expires_at: NotRequired[str | None]
     intent: NotRequired[str]
     before: NotRequired[list[str]]
-    uncertain: NotRequired[str]
-    doubted: NotRequired[list[Any]]
-    other: NotRequired[bool]
     known: NotRequired[bool]
+    doubt: NotRequired[InDoubt | None]
     doubts: NotRequired[int]
-    form: NotRequired[dict[str, Any]]
+    form: NotRequired[dict[str, Any] | None]
     tail_of: NotRequired[str]
     deadline: NotRequired[float]
     tries: NotRequired[int]
 
 
-_EVENT_TEXT: Final = 2_000
+def changed(call: PendingCall, **changes: object) -> PendingCall:
+    """The call with some of its keys changed."""
+    return cast("PendingCall", {**call, **changes})
 
 
-_NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server"})
+def waiting(call: PendingCall, args: Mapping[str, Any], reason: str, **why: object) -> PendingCall:
+    """A call as it is left to a human once more; each question has a key of its own."""
+    return changed(
+        call, args=dict(args), reason=reason, action="ask", doubts=call.get("doubts", 0) + 1,
+        expires_at=None, status="awaiting_approval", **{"doubt": None, "form": None, **why},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answered:
+    """How a call ended, before it is written down.
+
+    `status` None means that the tool was called, or its answer is recorded: the result decides.
+    `args` are those that were sent, where they are not the call's.
+    """
+
+    result: ToolResult
+    status: ToolStatus | None = None
+    reason: Reason = ""
+    stored: str = ""
+    ran: bool = False
+    counts: bool = False
+    seconds: float = 0.0
+    reused_from: str = ""
+    same_as: str = ""
+    args: dict[str, Any] | None = None
+
+    @property
+    def end(self) -> ToolStatus:
+        """The state the call ends in."""
+        return self.status or ("error" if self.result.is_error else "success")
+
+
+def unrun(text: str, status: ToolStatus, reason: Reason = "") -> Answered:
+    """The answer to a call that does not run."""
+    return Answered(ToolResult(text, is_error=status != "success"), status, reason)
 
 
 class CallRecord(TypedDict):
     """One call as it ended. `result` is the text the model is shown, `message` carries it.
 
-    `reason` says why a call was cancelled: `denied` by policy or a hook, `rejected` by the user,
-    `not_interactive`, `expired`, `gave_up` or `uncertain`; an `error` that may have taken effect
-    is `uncertain` too. `ran` is whether the tool was called now, `counts` whether this turn pays
-    for it: a call that a crash cut off from its count does not run again, but is paid for.
+    `reason` says why a call was cancelled; an `error` that may have taken effect is `uncertain`.
+    `ran` is whether the tool was called now, `counts` whether this turn pays for it: a call that
+    a crash cut off from its count does not run again, but is paid for.
     """
 
     id: str
@@ -85,7 +137,7 @@ class CallRecord(TypedDict):
     server: str | None
     arguments: dict[str, Any]
     status: ToolStatus
-    reason: str
+    reason: Reason
     result: str
     seconds: float
     ran: bool
@@ -108,38 +160,13 @@ class Pass:
     waiting: list[PendingCall]
 
 
-@dataclass(frozen=True)
-class Answered:
-    """How a call ended, before it is written down.
-
-    `status` None means that the tool was called, or its answer is recorded: the result decides.
-    `args` are those that were sent, where they are not the call's.
-    """
-
-    result: ToolResult
-    status: ToolStatus | None = None
-    reason: str = ""
-    stored: str = ""
-    ran: bool = False
-    counts: bool = False
-    seconds: float = 0.0
-    reused_from: str = ""
-    same_as: str = ""
-    args: dict[str, Any] | None = None
-
-    @property
-    def end(self) -> ToolStatus:
-        """The state the call ends in."""
-        return self.status or ("error" if self.result.is_error else "success")
-
-
 class CallStatus:
     """The states one call goes through; each step is checked and told as an event.
 
     `returned` once the tool has given its result, which hooks may still look at.
     """
 
-    def __init__(self, call: Mapping[str, Any], emit: Emit, status: ToolStatus) -> None:
+    def __init__(self, call: PendingCall, emit: Emit, status: ToolStatus = "validating") -> None:
         """Go on from a state that was told before."""
         self.status = status
         self.returned = False
@@ -169,6 +196,24 @@ class CallStatus:
         """Begin to execute, with the arguments that are final now."""
         self._about["arguments"] = dict(args)
         self.to("executing")
+
+
+async def left_waiting(scope: RunScope, call: PendingCall, status: CallStatus) -> None:
+    """Tell that a call waits for a human, by its event and to `Notification` hooks."""
+    doubt, reason, asked = call.get("doubt"), "", "needs an approval"
+    if doubt:
+        reason = "waiting" if doubt["other"] else UNCERTAIN
+        asked = "waits" if doubt["other"] else "may have run already"
+    elif call.get("form"):
+        reason = call["reason"]
+    status.to("awaiting_approval", **({"reason": reason} if reason else {}))
+    if "Notification" not in scope.hooks.events:
+        return
+    await scope.hooks.fire(
+        "Notification", emit=scope.emit, thread=scope.thread, notification_type="ToolPermission",
+        message=f"The call of {call['name']} {asked}: {call['reason']}",
+        details={"id": call["id"], "tool_name": call["name"], "tool_input": call["args"]},
+    )  # fmt: skip
 
 
 def ended(
@@ -224,24 +269,3 @@ def as_evidence(record: CallRecord) -> Evidence:
     if record["reason"] == UNCERTAIN and record["server"]:
         kept["server"] = record["server"]
     return cast("Evidence", kept)
-
-
-def waiting(call: PendingCall, args: dict[str, Any], why: Mapping[str, Any]) -> PendingCall:
-    """A call as it is left to a human once more; each question has a key of its own."""
-    asked: Any = {
-        **call, **why, "args": args, "action": "ask", "doubts": call.get("doubts", 0) + 1,
-        "expires_at": None, "status": "awaiting_approval",
-    }  # fmt: skip
-    return cast("PendingCall", asked)
-
-
-async def tell_waiting(scope: RunScope, call: PendingCall) -> None:
-    """Let `Notification` hooks know that a call waits for a human."""
-    if "Notification" not in scope.hooks.events:
-        return
-    asked = "may have run already" if call.get("uncertain") else "needs an approval"
-    await scope.hooks.fire(
-        "Notification", emit=scope.emit, thread=scope.thread, notification_type="ToolPermission",
-        message=f"The call of {call['name']} {asked}: {call['reason']}",
-        details={"id": call["id"], "tool_name": call["name"], "tool_input": call["args"]},
-    )  # fmt: skip

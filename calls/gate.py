@@ -6,26 +6,27 @@ import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AIMessageChunk
 
 from ..hooks.contract import Verdict
-from ..hooks.registry import Hooks
 from ..state.calls import HOOK_STOP, call_id, stopped_by
-from ..state.canonical import storable_json
-from ..state.context import Context, Emit
+from ..state.canonical import shortened, storable_json
+from ..state.context import Context
 from ..state.told import say
 from ..tools.arguments import check_arguments
 from ..tools.catalog import Catalog, CatalogTool
 from ..turn.scope import RunScope
-from .call_records import Action, CallStatus, PendingCall, tell_waiting, waiting
+from .call_records import Action, CallStatus, PendingCall, changed, left_waiting, waiting
 from .journal import Book, Doubt, Found, Recorded
-from .policy import GRANTED, NOT_INTERACTIVE, Policy, is_granted
+from .policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, is_granted
 from .reuse import asked_again
 from .toolbox import Toolbox, unknown_tool
 
 _SHOWN_DESCRIPTION: Final = 300
+_ASKED: Final = "a hook wants a human to decide"
+_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 @dataclass(frozen=True)
@@ -35,24 +36,23 @@ class Gate:
     Attributes:
         catalog: What can be called.
         policy: What may be called.
-        context: The run's settings.
-        can_ask: Whether a question can be put and the run resumed with its answer.
-        agent: The graph or sub-agent that wants the calls.
+        scope: The run that wants the calls.
         grants: What a human has allowed for the thread.
     """
 
     catalog: Catalog
     policy: Policy
-    context: Context
-    can_ask: bool
-    agent: str = ""
+    scope: RunScope
     grants: Collection[Mapping[str, Any]] = ()
 
     @classmethod
     async def of(cls, toolbox: Toolbox, scope: RunScope) -> "Gate":
         """What judges the calls of a run."""
-        catalog = await toolbox.catalog(scope.user)
-        return cls(catalog, toolbox.policy, scope.context, scope.can_ask, agent=scope.agent)
+        return cls(await toolbox.catalog(scope.user), toolbox.policy, scope)
+
+    def tool_of(self, call: PendingCall) -> CatalogTool | None:
+        """The tool of a call, if it is still there."""
+        return self.catalog.find(call["name"], call["server"])
 
     def judge(self, tool: CatalogTool, args: object) -> tuple[dict[str, Any], Action, str]:
         """Check the arguments of a call and ask the policy about it.
@@ -64,11 +64,16 @@ class Gate:
         if problem:
             return fitted, "error", say("not_run", why=problem)
         fitted = {name: value for name, value in fitted.items() if name not in tool.hidden}
-        decision = self.policy.decide(
-            tool, fitted, context=self.context, can_ask=self.can_ask, agent=self.agent,
+        decision = self.decide(tool, fitted)
+        return fitted, decision.action, decision.reason
+
+    def decide(self, tool: CatalogTool, args: Mapping[str, Any]) -> Decision:
+        """What the policy says of a call with checked arguments."""
+        scope = self.scope
+        return self.policy.decide(
+            tool, args, context=scope.context, can_ask=scope.can_ask, agent=scope.agent,
             grants=self.grants,
         )  # fmt: skip
-        return fitted, decision.action, decision.reason
 
 
 async def open_calls(
@@ -99,31 +104,29 @@ async def open_calls(
     gate = await Gate.of(toolbox, scope)
     planned = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
     if "BeforeTool" in scope.hooks.events:
-        planned = await before_tools(planned, gate, scope.hooks, emit=scope.emit)
+        planned = await before_tools(planned, gate)
     for call in planned:
         call["intent"] = f"{names}.{call['id']}" if names else call["intent"]
         call["before"] = list(before)
-    planned = await _looked_up(scope, gate, planned)
+    planned = await _looked_up(gate, planned)
     asked = any(_wants_approval(call) for call in planned)
     grants = await scope.journal.grants(scope.thread) if asked else []
-    opened: list[PendingCall] = []
-    for call in planned:
-        settled = released(call, gate, grants)
-        status = CallStatus(settled, scope.emit, "validating")
-        status.tell()
-        if settled["action"] == "allow":
-            status.to("scheduled")
-        elif settled["action"] == "ask":
-            settled["expires_at"] = None if _in_doubt(call) else _end_of_question(settled, gate)
-            status.to("awaiting_approval", **({"reason": "uncertain"} if _in_doubt(call) else {}))
-            await tell_waiting(scope, settled)
-        opened.append({**settled, "status": status.status})
-    return opened
+    return [await _opened(gate, released(call, gate, grants)) for call in planned]
 
 
-async def _looked_up(
-    scope: RunScope, gate: Gate, calls: Sequence[PendingCall]
-) -> list[PendingCall]:
+async def _opened(gate: Gate, call: PendingCall) -> PendingCall:
+    """Tell where a call stands, and begin to wait for a human where it must."""
+    status = CallStatus(call, gate.scope.emit)
+    status.tell()
+    if call["action"] == "allow":
+        status.to("scheduled")
+    elif call["action"] == "ask":
+        call["expires_at"] = None if call.get("doubt") else _end_of_question(call, gate)
+        await left_waiting(gate.scope, call, status)
+    return changed(call, status=status.status)
+
+
+async def _looked_up(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCall]:
     """The calls, those without an approval of their own of which the journal knows something.
 
     What was made asks nobody. What may have been made is one question, for the approval as well.
@@ -131,34 +134,28 @@ async def _looked_up(
     writes = [call for call in calls if _wants_approval(call) and not call["read_only"]]
     if not writes:
         return list(calls)
-    book = Book(scope)
-    tools = [gate.catalog.find(call["name"], call["server"]) for call in writes]
-    intents = [book.intent(c, t, c["args"]) for c, t in zip(writes, tools, strict=True)]
+    book = Book(gate.scope)
+    intents = [book.intent(call, gate.tool_of(call), call["args"]) for call in writes]
     found = dict(zip((c["id"] for c in writes), await book.look(intents), strict=True))
-    return [_known(scope, call, found.get(call["id"])) for call in calls]
+    return [_known(gate, call, found.get(call["id"])) for call in calls]
 
 
-def _known(scope: RunScope, call: PendingCall, found: Found | None) -> PendingCall:
+def _known(gate: Gate, call: PendingCall, found: Found | None) -> PendingCall:
     if isinstance(found, Recorded):
-        told = {"action": "allow", "reason": "it was made before", "known": True}
-        return cast("PendingCall", {**call, **told})
-    if isinstance(found, Doubt) and scope.can_ask:
-        return waiting(call, found.arguments(call["args"]), found.told())
+        return changed(call, action="allow", reason="it was made before", known=True)
+    if isinstance(found, Doubt) and gate.scope.can_ask:
+        return waiting(call, found.arguments(call["args"]), found.reason, doubt=found.told)
     return call
-
-
-def _in_doubt(call: PendingCall) -> bool:
-    return bool(call.get("uncertain"))
 
 
 def released(call: PendingCall, gate: Gate, grants: Collection[Mapping[str, Any]]) -> PendingCall:
     """The call, without its question if the human has allowed calls like it for the thread."""
-    tool = gate.catalog.find(call["name"], call["server"])
-    if not _wants_approval(call) or call.get("uncertain") or tool is None:
-        return cast("PendingCall", {**call})
+    tool = gate.tool_of(call)
+    if tool is None or not _wants_approval(call) or call.get("doubt"):
+        return call
     if not any(is_granted(one, tool, call["args"]) for one in grants):
-        return cast("PendingCall", {**call})
-    return cast("PendingCall", {**call, "action": "allow", "reason": GRANTED})
+        return call
+    return changed(call, action="allow", reason=GRANTED)
 
 
 def _wants_approval(call: PendingCall) -> bool:
@@ -170,14 +167,12 @@ def _wants_approval(call: PendingCall) -> bool:
 
 def _end_of_question(call: PendingCall, gate: Gate) -> str | None:
     """When the question about a call ends, as ISO 8601; None where it never does."""
-    tool = gate.catalog.find(call["name"], call["server"])
+    tool = gate.tool_of(call)
     if tool is None:
         return None
-    decision = gate.policy.decide(
-        tool, call["args"], context=gate.context, can_ask=gate.can_ask, agent=gate.agent
-    )
     # A hook may ask about a call that policy allows.
-    seconds = decision.expires_in or gate.context.question_expires_in
+    expires_in = gate.decide(tool, call["args"]).expires_in
+    seconds = expires_in or gate.scope.context.question_expires_in
     if seconds is None:
         return None
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
@@ -241,7 +236,7 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     base = {
         "name": name,
         "server": tool.server if tool else None,
-        "about": _shortened(tool.description) if tool else "",
+        "about": shortened(tool.description, _SHOWN_DESCRIPTION) if tool else "",
         "args": storable_json(args) if isinstance(args, dict) else {},
         "action": "error",
         "reason": problem,
@@ -257,17 +252,10 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     return base | {"args": fitted, "action": action, "reason": reason}
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _SHOWN_DESCRIPTION else text[: _SHOWN_DESCRIPTION - 1] + "…"
-
-
 def deadline_of(call: Mapping[str, Any], tool: CatalogTool, context: Context) -> float:
     """Seconds a call may take: those of its tool, or fewer where its plan says so."""
     allowed = tool.timeout or context.tool_deadline
     return min(allowed, call.get("deadline") or allowed)
-
-
-_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 def calls_of(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
@@ -325,72 +313,62 @@ def _no_object(text: str) -> str:
     return "" if isinstance(value, dict) else say("it_is_a", kind=type(value).__name__)
 
 
-_ASKED: Final = "a hook wants a human to decide"
-
-
-async def before_tools(
-    planned: Sequence[PendingCall], gate: Gate, hooks: Hooks, *, emit: Emit | None = None
-) -> list[PendingCall]:
+async def before_tools(planned: Sequence[PendingCall], gate: Gate) -> list[PendingCall]:
     """Let the BeforeTool hooks speak of each call whose arguments are sound.
 
     A call is denied where a hook blocks, asked about where one asks, and judged anew where one
     changed its arguments. If a hook ended the run, no call of the message may run, and each says
     why under `HOOK_STOP`.
     """
-    calls = [await _before_tool(call, gate, hooks, emit) for call in planned]
+    calls = [await _before_tool(call, gate) for call in planned]
     if not (stop := stopped_by(calls)):
         return calls
     denied: dict[str, Any] = {"action": "deny", "reason": stop, HOOK_STOP: stop}
-    return [call if call["action"] == "error" else _with(call, denied) for call in calls]
+    return [call if call["action"] == "error" else changed(call, **denied) for call in calls]
 
 
-def _with(call: PendingCall, changed: Mapping[str, Any]) -> PendingCall:
-    return cast("PendingCall", {**call, **changed})
-
-
-async def _before_tool(
-    call: PendingCall, gate: Gate, hooks: Hooks, emit: Emit | None
-) -> PendingCall:
-    tool = gate.catalog.find(call["name"], call["server"])
+async def _before_tool(call: PendingCall, gate: Gate) -> PendingCall:
+    tool = gate.tool_of(call)
     if call["action"] == "error" or tool is None:
         return call
-    verdict = await hooks.fire("BeforeTool", emit=emit, **_about(tool, call["args"]))
+    verdict = await _asked_of_hooks(gate.scope, tool, call["args"])
     if verdict.stop is not None:
-        return _with(call, {HOOK_STOP: verdict.stop})
+        return changed(call, **{HOOK_STOP: verdict.stop})
     if verdict.tool_input is not None and verdict.tool_input != call["args"]:
         fitted, action, reason = gate.judge(tool, verdict.tool_input)
         reason = say("hook_changed_arguments", why=reason) if action == "error" else reason
-        call = _with(call, {"args": fitted, "action": action, "reason": reason})
+        call = changed(call, args=fitted, action=action, reason=reason)
     if call["action"] in ("error", "deny"):
         return call
     if verdict.blocked:
-        return _with(call, {"action": "deny", "reason": verdict.reason})
-    return _asking(call, verdict, gate) if verdict.ask else call
-
-
-def _asking(call: PendingCall, verdict: Verdict, gate: Gate) -> PendingCall:
-    if not gate.can_ask:
-        return _with(call, {"action": "deny", "reason": NOT_INTERACTIVE})
+        return changed(call, action="deny", reason=verdict.reason)
+    if not verdict.ask:
+        return call
+    if not gate.scope.can_ask:
+        return changed(call, action="deny", reason=NOT_INTERACTIVE)
     before = call["reason"] if call["action"] == "ask" else ""
     reason = "; ".join(filter(None, [before, verdict.reason or _ASKED]))
-    return _with(call, {"action": "ask", "reason": reason})
+    return changed(call, action="ask", reason=reason)
 
 
-async def check_edit(
-    tool: CatalogTool, args: Mapping[str, Any], hooks: Hooks, *, emit: Emit | None = None
-) -> str:
+async def check_edit(scope: RunScope, tool: CatalogTool, args: Mapping[str, Any]) -> str:
     """Why arguments a human or a hook gave a call may not run after all; "" where they may.
 
     The call is decided on, so hooks can only block here. One that wants other arguments blocks
     too: what runs is what was decided on, or nothing.
     """
-    verdict = await hooks.fire("BeforeTool", emit=emit, **_about(tool, args))
+    verdict = await _asked_of_hooks(scope, tool, args)
     if not verdict.refused and verdict.tool_input not in (None, dict(args)):
         return say("another_hook_would_change")
     return verdict.refused
 
 
-def _about(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
+async def _asked_of_hooks(scope: RunScope, tool: CatalogTool, args: Mapping[str, Any]) -> Verdict:
+    return await scope.hooks.fire("BeforeTool", emit=scope.emit, **told_hooks(tool, args))
+
+
+def told_hooks(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
+    """What hooks are told of a call."""
     about: dict[str, Any] = {"tool_name": tool.name, "tool_input": dict(args)}
     if tool.server is not None:
         about["mcp_context"] = {"server_name": tool.server, "tool_name": tool.original}

@@ -13,7 +13,7 @@ from ..state.journal import End, Intent, Row, Verdict, Word
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
-from .call_records import PendingCall
+from .call_records import InDoubt, PendingCall
 from .results import ToolResult
 
 
@@ -26,15 +26,16 @@ class Doubt:
     other: bool = False
     """It is another write of the tool that may have, and that stands in the way of this one."""
 
-    def told(self) -> dict[str, Any]:
-        """What a pending call says of it, for whoever is asked."""
-        return {
-            "reason": "it may have run already",
-            "form": {},
-            "uncertain": self.why,
-            "doubted": [self.row.key, self.row.sends],
-            "other": self.other,
-        }
+    @property
+    def told(self) -> InDoubt:
+        """What a pending call says of it."""
+        return InDoubt(why=self.why, key=self.row.key, sends=self.row.sends, other=self.other)
+
+    @property
+    def reason(self) -> str:
+        """Why the call is asked about."""
+        whose = "another call of its tool" if self.other else "it"
+        return f"{whose} may have run already"
 
     def arguments(self, planned: dict[str, Any]) -> dict[str, Any]:
         """The arguments to show: as they were sent, but for a call that another one holds up."""
@@ -126,7 +127,8 @@ class Book:
 
 def word_of(call: PendingCall) -> Word | None:
     """What a human was asked about, if this call was in doubt."""
-    return Word(*call["doubted"]) if call.get("doubted") else None
+    doubt = call.get("doubt")
+    return Word(doubt["key"], doubt["sends"]) if doubt else None
 
 
 def _found(verdict: Verdict) -> Found:

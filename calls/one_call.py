@@ -17,14 +17,14 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.store.base import BaseStore
 
 from ..hooks.contract import Verdict
-from ..hooks.registry import Hooks
 from ..state.calls import HOOK_STOP
-from ..state.context import Context, Emit
+from ..state.context import Context
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import run_tool
-from .gate import _about
+from ..turn.scope import RunScope
+from .gate import told_hooks
 from .results import ToolResult, failure, from_exception, normalise
 
 log = logging.getLogger(__name__)
@@ -245,14 +245,12 @@ _RESPONSE_KEYS: Final = frozenset(
 
 
 async def after_tool(
+    scope: RunScope,
     tool: CatalogTool,
     args: Mapping[str, Any],
     result: ToolResult,
-    hooks: Hooks,
-    *,
-    emit: Emit | None = None,
-    tail: TailCall | None = None,
-    original: str = "",
+    tail: TailCall | None,
+    original: str,
 ) -> ToolResult:
     """What the model gets to see of a result, by the AfterTool hooks.
 
@@ -260,18 +258,17 @@ async def after_tool(
     where one ends the run.
 
     Args:
+        scope: The run and its hooks.
         tool: What ran.
         args: The arguments it ran with.
         result: What it gave back.
-        hooks: The graph's hooks.
-        emit: Takes their events.
         tail: Makes another call, where that may be made; its result takes the place of this one.
         original: The tool the model called, where this one ran as its tail.
     """
-    fields = _about(tool, args) | {"tool_response": _response(result)}
+    fields = told_hooks(tool, args) | {"tool_response": _response(result)}
     if original:
         fields["original_request_name"] = original
-    verdict = await hooks.fire("AfterTool", emit=emit, **fields)
+    verdict = await scope.hooks.fire("AfterTool", emit=scope.emit, **fields)
     shown, wanted = _replaced(result, verdict), verdict.tail_call
     if wanted and not verdict.blocked:
         if tail is not None:

@@ -1,7 +1,7 @@
 """The one path by which a tool call runs, from planned calls to their tool messages.
 
 settle (the human's answer, policy again) → loop guard → reuse → allowance → journal claim → call
-with deadline → hooks → size cap → journal end → record. `plan_calls` is what comes before it.
+with deadline → hooks → size cap → journal end → record. `open_calls` is what comes before it.
 """
 
 import time
@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from langgraph.errors import GraphBubbleUp
 
-from ..state.calls import GAVE_UP, Evidence
+from ..state.calls import GAVE_UP, UNCERTAIN, Evidence
 from ..state.canonical import canonical
 from ..state.journal import Intent, Row
 from ..state.repetition import repeats
@@ -20,20 +20,23 @@ from ..state.told import say
 from ..tools.catalog import READER
 from ..tools.mcp.call import Asked
 from ..turn.scope import RunScope
-from .approval import Ready, Settled, Settling, Step, decision_on, runnable
+from .approval import Decisions, Ready, decision_on, runnable, settle, settle_tail
 from .call_records import (
     Answered,
     CallRecord,
     CallStatus,
     Pass,
     PendingCall,
+    changed,
     ended,
-    tell_waiting,
+    left_waiting,
+    unrun,
     waiting,
 )
 from .gate import Gate, deadline_of
 from .journal import Book, Doubt, Recorded
-from .one_call import Ended, TailCall, after_tool, call_python, in_order, run_once
+from .one_call import TailCall, after_tool, call_python, in_order, run_once
+from .policy import NOT_INTERACTIVE
 from .results import ResultStore, ToolResult, failure
 from .reuse import Memory
 from .toolbox import Toolbox
@@ -50,7 +53,7 @@ async def run_calls(
     toolbox: Toolbox,
     calls: Sequence[Mapping[str, Any]],
     *,
-    decisions: Mapping[str, Mapping[str, Any]] | None = None,
+    decisions: Decisions | None = None,
     history: Sequence[Evidence] = (),
     plain: bool = False,
 ) -> Pass:
@@ -79,11 +82,10 @@ async def run_calls(
     """
     planned = [cast("PendingCall", call) for call in calls]
     decided, now = decisions or {}, runnable(planned, decisions or {})
-    # What policy asks about by now was approved, or is refused as such: see `Settling`.
-    gate = await Gate.of(toolbox, replace(scope, can_ask=True))
     run = _Run(
         scope=scope,
-        settling=Settling(scope=scope, gate=gate),
+        # What policy asks about by now was approved, or is refused as such: see `settle`.
+        gate=await Gate.of(toolbox, replace(scope, can_ask=True)),
         book=Book(scope),
         toolbox=toolbox,
         memory=toolbox.memory(scope.thread, scope.turn),
@@ -91,24 +93,15 @@ async def run_calls(
         history=_before(history, planned),
         plain=plain,
     )
-    pairs = [(c, await run.settling.settle(c, decision_on(c, decided))) for c in now]
-    ends = await in_order([(_is_write(step), partial(run.take, c, step)) for c, step in pairs])
+    steps = [(call, await settle(run.gate, call, decision_on(call, decided))) for call in now]
+    ends = await in_order([(_is_write(step), partial(run.take, c, step)) for c, step in steps])
     if run.wrote and scope.durable and not scope.journal.durable:
         scope.notes.append(NOT_RECORDED)
-    return _passed(planned, dict(zip((c["id"] for c in now), ends, strict=True)))
-
-
-@dataclass(frozen=True)
-class _Waiting:
-    """A call that is not answered in this pass."""
-
-    call: PendingCall
-
-
-def _passed(planned: Sequence[PendingCall], ends: Mapping[str, CallRecord | _Waiting]) -> Pass:
-    reached = [(call, ends.get(call["id"], _Waiting(call))) for call in planned]
-    records = [end for _, end in reached if not isinstance(end, _Waiting)]
-    return Pass(records, [end.call for _, end in reached if isinstance(end, _Waiting)])
+    records = {record["id"]: record for record in ends if record is not None}
+    return Pass(
+        [records[call["id"]] for call in planned if call["id"] in records],
+        [run.asked.get(c["id"], c) for c in planned if c["id"] not in records],
+    )
 
 
 def _before(history: Sequence[Evidence], calls: Sequence[PendingCall]) -> list[Evidence]:
@@ -117,68 +110,74 @@ def _before(history: Sequence[Evidence], calls: Sequence[PendingCall]) -> list[E
     return [record for record in history if record["id"].rpartition(".")[0] != message]
 
 
-def _is_write(step: Step) -> bool:
+def _is_write(step: Ready | Answered) -> bool:
     return isinstance(step, Ready) and not step.tool.read_only
-
-
-def _may_have_run(call: PendingCall) -> bool:
-    """Whether a call that is refused now may have been begun in a run that did not end."""
-    return call["action"] in ("allow", "ask") and not call["read_only"]
 
 
 @dataclass(kw_only=True)
 class _Run:
-    """What the calls of one pass share. `held` once one of them must wait for a human."""
+    """What the calls of one pass share; `asked` has those that a human must decide on first."""
 
     scope: RunScope
-    settling: Settling
+    gate: Gate
     book: Book
     toolbox: Toolbox
     memory: Memory
     results: ResultStore
     history: list[Evidence]
     plain: bool
-    held: bool = field(default=False, init=False)
-    wrote: bool = field(default=False, init=False)
+    asked: dict[str, PendingCall] = field(default_factory=dict)
+    wrote: bool = False
 
-    async def take(self, call: PendingCall, step: Step) -> CallRecord | _Waiting:
-        """Take one call to its end, or to where it must wait."""
+    async def take(self, call: PendingCall, step: Ready | Answered) -> CallRecord | None:
+        """Take one call to its end; None where it must wait."""
         status = CallStatus(call, self.scope.emit, call.get("status", "validating"))
-        if isinstance(step, Settled):
-            return await self._answered(call, step, status)
-        if self.held and not step.tool.read_only:
-            return _Waiting(call)
-        if status.status != "scheduled":
-            status.to("scheduled")
-        try:
-            answer = await self._once_allowed(call, step, status)
-        except Asked as asked:
-            why = {"reason": "its server asks", "form": asked.form, "uncertain": "", "doubted": []}
-            return await self._wait(call, step.args, status, why)
-        if isinstance(answer, Doubt):
-            return await self._in_doubt(call, step.args, answer, status)
-        return ended(call, step.args, answer, status)
+        args = call["args"]
+        if isinstance(step, Answered):
+            answer = await self._unrun(call, step)
+        elif self.asked and not step.tool.read_only:
+            return None
+        else:
+            args = step.args
+            if status.status != "scheduled":
+                status.to("scheduled")
+            try:
+                answer = await self._once_allowed(call, step, status)
+            except Asked as asked:
+                await self._wait(call, args, status, "its server asks", form=asked.form)
+                return None
+        if not isinstance(answer, Doubt):
+            return ended(call, args, answer, status)
+        args = answer.arguments(args)
+        if not self.scope.can_ask:
+            return ended(call, args, _unasked(answer), status)
+        await self._wait(call, args, status, answer.reason, doubt=answer.told)
+        return None
 
-    async def _answered(
-        self, call: PendingCall, step: Settled, status: CallStatus
-    ) -> CallRecord | _Waiting:
-        args, result = step.args or call["args"], ToolResult(step.text, is_error=True)
+    async def _wait(
+        self,
+        call: PendingCall,
+        args: dict[str, Any],
+        status: CallStatus,
+        reason: str,
+        **why: object,
+    ) -> None:
+        """Leave a call to a human."""
+        self.asked[call["id"]] = asking = waiting(call, args, reason, **why)
+        await left_waiting(self.scope, asking, status)
+
+    async def _unrun(self, call: PendingCall, step: Answered) -> Answered | Doubt:
+        """The answer to a call that does not run, by what the journal knows of it."""
         if step.status == "success":
-            result = replace(result, is_error=False)
-            await self.book.ran(call, self._intent(call, args), result)
+            await self.book.ran(call, self._intent(call, call["args"]), step.result)
         elif step.reason == GAVE_UP:
             await self.book.give_up(call)
-        elif _may_have_run(call):
-            past = await self._past(call, args, step.text)
-            if isinstance(past, Doubt):
-                return await self._in_doubt(call, args, past, status)
-            if past is not None:
-                return ended(call, args, past, status)
-        return ended(call, call["args"], Answered(result, step.status, step.reason), status)
+        elif call["action"] in ("allow", "ask") and not call["read_only"]:
+            return await self._past(call, call["args"], step.result.text) or step
+        return step
 
     def _intent(self, call: PendingCall, args: dict[str, Any]) -> Intent:
-        tool = self.settling.gate.catalog.find(call["name"], call["server"])
-        return self.book.intent(call, tool, args)
+        return self.book.intent(call, self.gate.tool_of(call), args)
 
     async def _past(
         self, call: PendingCall, args: dict[str, Any], bar: str
@@ -192,11 +191,11 @@ class _Run:
             return self._known(found)
         if not isinstance(found, Doubt) or found.other:
             return None
-        if not call.get("uncertain"):
+        if not call.get("doubt"):
             return found
         # A human had it run again, which cannot be done: to ask once more would bring no more.
         told = say("doubted_and_barred", why=found.why, bar=bar, advice=say("report_doubt"))
-        return Answered(ToolResult(told, is_error=True), "cancelled", "uncertain")
+        return unrun(told, "cancelled", UNCERTAIN)
 
     def _known(self, found: Recorded) -> Answered:
         """The answer of a write that was made before, by this call or for another one."""
@@ -209,38 +208,16 @@ class _Run:
             args=found.arguments,
         )  # fmt: skip
 
-    async def _in_doubt(
-        self, call: PendingCall, args: dict[str, Any], doubt: Doubt, status: CallStatus
-    ) -> CallRecord | _Waiting:
-        """A call that may have been made: a human decides, or nobody repeats it."""
-        args = doubt.arguments(args)
-        if not self.scope.can_ask:
-            text = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
-            refused = Answered(ToolResult(text, is_error=True), "cancelled", "uncertain")
-            return ended(call, args, refused, status)
-        return await self._wait(call, args, status, doubt.told())
-
-    async def _wait(
-        self, call: PendingCall, args: dict[str, Any], status: CallStatus, why: Mapping[str, Any]
-    ) -> _Waiting:
-        """Leave a call to a human; each question has a key of its own."""
-        self.held = True
-        status.to("awaiting_approval", reason="uncertain" if why["uncertain"] else why["reason"])
-        asked = waiting(call, args, why)
-        await tell_waiting(self.scope, asked)
-        return _Waiting(asked)
-
     async def _once_allowed(
         self, call: PendingCall, ready: Ready, status: CallStatus
     ) -> Answered | Doubt:
         """Answer a call that goes round in circles or is known, make every other."""
-        exempt = ready.tool.polls or call.get("uncertain") or call.get("form")
+        exempt = ready.tool.polls or call.get("doubt") or call.get("form")
         circle = None if exempt else repeats(
             self.history, call["name"], ready.args, again=ready.again, content=self._content
         )  # fmt: skip
         if circle is not None:
-            told = ToolResult(circle.text, is_error=True)
-            return Answered(told, "error", circle.reason, same_as=circle.same_as)
+            return replace(unrun(circle.text, "error", circle.reason), same_as=circle.same_as)
         async with self.memory.use(
             ready.tool,
             ready.args,
@@ -255,21 +232,21 @@ class _Run:
             answer = await self._paid(call, ready, status)
             if isinstance(answer, Answered):
                 use.keep(call["id"], answer.result, answer.stored)
-                if answer.reason == "uncertain":
+                if answer.reason == UNCERTAIN:
                     use.unsettled()
             return answer
 
     def _content(self, name: str, arguments: Mapping[str, Any]) -> str:
-        tool = self.settling.gate.catalog.find(name)
+        tool = self.gate.catalog.find(name)
         return tool.content(arguments) if tool else canonical(arguments)
 
     async def _paid(self, call: PendingCall, ready: Ready, status: CallStatus) -> Answered | Doubt:
-        if not self.scope.budget.reserve_tool_call():
-            told = say("calls_spent", advice=say("answer_with_it"))
-            spent = Answered(ToolResult(told, is_error=True), "error")
+        # One whose server asked has paid already.
+        if not (call.get("form") or self.scope.budget.reserve_tool_call()):
+            spent = unrun(say("calls_spent", advice=say("answer_with_it")), "error")
             if ready.tool.read_only:
                 return spent
-            return await self._past(call, ready.args, told) or spent
+            return await self._past(call, ready.args, spent.result.text) or spent
         if ready.tool.read_only:
             return await self._made(call, ready, status, self._intent(call, ready.args).key)
         return await self._written(call, ready, status)
@@ -296,7 +273,7 @@ class _Run:
                 if not status.returned:
                     await self.book.pause(row)
                 raise  # whatever else cuts it off, the call may have taken effect: it stays claimed
-            ambiguous = answer.reason == "uncertain"
+            ambiguous = answer.reason == UNCERTAIN
             await self.book.end(row, answer.result, answer.stored, ambiguous=ambiguous)
             return answer
 
@@ -313,16 +290,16 @@ class _Run:
         began, tool, cap = time.monotonic(), ready.tool, self.scope.context.result_cap
         deadline = deadline_of(call, tool, self.scope.context)
         if tool is READER:
-            made, stored = await run_once(tool, self.results.read(ready.args, cap), deadline), ""
+            made = await run_once(tool, self.results.read(ready.args, cap), deadline)
+            result, stored = made.result, ""
         else:
             made = await run_once(tool, self._sent(call, ready, key), deadline)
             status.returned = True
-            result = await self._hooked(call, ready, made)
+            result = await self._hooked(call, ready, made.result)
             result, stored = await self.results.shorten(result, cap)
-            made = replace(made, result=result)
         return Answered(
-            made.result,
-            reason="uncertain" if made.ambiguous else "",
+            result,
+            reason=UNCERTAIN if made.ambiguous else "",
             stored=stored,
             ran=True,
             counts=True,
@@ -331,46 +308,42 @@ class _Run:
         )
 
     async def _sent(self, call: PendingCall, ready: Ready, key: str) -> Any:
-        tool = ready.tool
+        tool, scope = ready.tool, self.scope
         about = {
-            "loopwright/thread": self.scope.thread,
+            "loopwright/thread": scope.thread,
             "loopwright/task": call["task"],
             "loopwright/call": call["id"],
             "loopwright/idempotency_key": key,
         }
         if tool.tool is None:
             return await self.toolbox.call_server(
-                tool, ready.args, user_id=self.scope.user, meta=about, emit=self.scope.emit,
-                turn=self.scope.turn, can_ask=self.scope.can_ask and not call.get("tail_of"),
-                reply=ready.reply,
+                tool, ready.args, user_id=scope.user, meta=about, emit=scope.emit, turn=scope.turn,
+                can_ask=scope.can_ask and not call.get("tail_of"), reply=ready.reply,
             )  # fmt: skip
         told = {"type": "tool_output", "id": call["id"], "task": call["task"], "tool": call["name"]}
         return await call_python(
-            tool, ready.args, call_id=call["call_id"], about=about, context=self.scope.context,
-            store=self.scope.store, write=lambda value: self.scope.emit({**told, "value": value}),
+            tool, ready.args, call_id=call["call_id"], about=about, context=scope.context,
+            store=scope.store, write=lambda value: scope.emit({**told, "value": value}),
         )  # fmt: skip
 
-    async def _hooked(self, call: PendingCall, ready: Ready, made: Ended) -> ToolResult:
+    async def _hooked(self, call: PendingCall, ready: Ready, result: ToolResult) -> ToolResult:
         if "AfterTool" not in self.scope.hooks.events:
-            return made.result
+            return result
         original = call.get("tail_of", "")
         tail: TailCall | None = None if original else partial(self._tail, call)
-        return await after_tool(
-            ready.tool, ready.args, made.result, self.scope.hooks, emit=self.scope.emit, tail=tail,
-            original=original,
-        )  # fmt: skip
+        return await after_tool(self.scope, ready.tool, ready.args, result, tail, original)
 
     async def _tail(self, call: PendingCall, name: str, args: dict[str, Any]) -> ToolResult:
         """The call a hook wants right after another one, if policy allows it without a question."""
-        tool = self.settling.gate.catalog.find(name)
-        tail = cast("PendingCall", {
-            **call, "id": f"{call['id']}.tail", "name": name, "args": args, "action": "allow",
-            "server": tool.server if tool else None, "uncertain": "", "doubted": [],
-            "tail_of": call["name"], "intent": f"{call.get('intent')}.tail", "before": [],
-        })  # fmt: skip
-        step = await self.settling.settle_tail(tail)
-        if isinstance(step, Settled):
-            return failure(say("tail_refused", tool=name, why=step.text))
+        tool = self.gate.catalog.find(name)
+        tail = changed(
+            call, id=f"{call['id']}.tail", name=name, args=args, action="allow",
+            server=tool.server if tool else None, doubt=None, tail_of=call["name"],
+            intent=f"{call.get('intent')}.tail", before=[],
+        )  # fmt: skip
+        step = await settle_tail(self.gate, tail)
+        if isinstance(step, Answered):
+            return failure(say("tail_refused", tool=name, why=step.result.text))
         if not step.tool.read_only:
             self.memory.written(step.tool.server)
         status = CallStatus(tail, self.scope.emit, "scheduled")
@@ -379,3 +352,12 @@ class _Run:
             return failure(say("tail_in_doubt", tool=name, why=answer.why))
         ended(tail, step.args, answer, status)
         return answer.result
+
+
+def _unasked(doubt: Doubt) -> Answered:
+    """The answer to a call that is in doubt, or that another one's doubt holds up: nobody asks."""
+    if doubt.other:
+        told = say("held_by_doubt", why=doubt.why, advice=say("report_it"))
+        return unrun(told, "cancelled", NOT_INTERACTIVE)
+    told = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
+    return unrun(told, "cancelled", UNCERTAIN)

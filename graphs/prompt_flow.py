@@ -66,7 +66,7 @@ def route_after_run(
     """
     if state.halt:
         return "answer_flow" if state.halt != "DENIED" and _has_results(state) else "finish"
-    in_doubt = any(call.get("uncertain") for call in undecided(state.calls, state.decisions))
+    in_doubt = any(call.get("doubt") for call in undecided(state.calls, state.decisions))
     if failed_steps(state.todos) and not in_doubt:  # another plan would know nothing of a doubt
         return "recover"
     step = next_step(state.calls, state.decisions)

@@ -46,7 +46,7 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
         return ApproveUpdate(objections={key: objection})
     decision = decided(call, answer, datetime.now(UTC))
     update = ApproveUpdate(decisions={key: decision})
-    if decision["type"] == "approve" and not (call.get("uncertain") or call.get("form")):
+    if decision["type"] == "approve" and not (call.get("doubt") or call.get("form")):
         given = grant(call["name"], call["server"], call["args"], answer.remember)
         if given is not None:
             await scope.journal.grant(scope.thread, given)

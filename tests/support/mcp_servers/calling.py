@@ -17,11 +17,8 @@ async def run(box, *calls, deadline=PATIENCE, user=None, **more) -> Any:
     message = AIMessage(
         "", tool_calls=[{"name": n, "args": a, "id": f"c{i}"} for i, (n, a) in enumerate(calls)]
     )
-    planned = plan_calls(
-        message, task="1", round_=1,
-        gate=Gate(await box.catalog(user), box.policy, context, can_ask=False),
-    )  # fmt: skip
     scope = scope_with(context, thread="t", user=user, can_ask=False, **more)
+    planned = plan_calls(message, task="1", round_=1, gate=await Gate.of(box, scope))
     return (await run_calls(scope, box, planned)).records
 
 

@@ -174,6 +174,29 @@ async def test_with_nobody_to_ask_a_call_in_doubt_is_cancelled(journal):
     assert world.done == ["write 1"]
 
 
+@pytest.mark.req("P-06")
+async def test_a_write_that_waits_for_another_ones_doubt_is_told_as_not_run(journal):
+    world = World()
+    box = world.box()
+    await cut_off(world, box, await planned(box, ("write", {"n": 1})), journal)
+    await journal.release("t", turn="turn 1", place="", keeps=lambda _: False)
+    other = await planned(box, ("write", {"n": 2}), round_=2)
+    events: list[dict[str, Any]] = []
+    (record,) = (await go(box, other, journal, can_ask=False)).records
+    assert (record["status"], record["reason"]) == ("cancelled", "not_interactive")
+    assert "write was called with {'n': 1}" in record["result"]
+    assert "may have taken effect" not in record["result"]
+    (left,) = (await go(box, other, journal, emit=events.append)).waiting
+    assert left["doubt"]["other"]
+    assert left["args"] == {"n": 2}
+    assert left["reason"] == "another call of its tool may have run already"
+    assert [event.get("reason") for event in events][-1] == "waiting"
+    again = {decision_key(left): {"type": "approve"}}
+    (record,) = (await go(box, [left], journal, decisions=again)).records
+    assert record["result"] == "wrote 2"
+    assert world.done == ["write 1", "write 2"]
+
+
 @pytest.mark.req("P-17", "S1-34")
 async def test_the_guard_answers_the_third_identical_call_with_what_is_known(journal):
     world = World()

@@ -8,11 +8,11 @@ from langchain_core.tools import InjectedToolArg, tool
 from loopwright.calls.approval import question, undecided
 from loopwright.calls.gate import Gate, plan_calls, settle_ids
 from loopwright.calls.policy import Policy
-from loopwright.state.context import Context
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
 from loopwright.tools.mcp.servers import Listing
 from loopwright.tools.python_tools import read_tools
+from support.scope import scope_with
 
 
 def add(a: int, b: int = 2) -> int:
@@ -30,10 +30,9 @@ CATALOG = build_catalog(read_tools([add]), [Listing(ServerConfig(name="disk"), (
 
 def plan(message, **more) -> Any:
     complete = more.pop("complete", True)
-    how: dict[str, Any] = {
-        "catalog": CATALOG, "policy": Policy(), "context": Context(), "can_ask": True,
-    }  # fmt: skip
-    return plan_calls(message, task="2", round_=3, gate=Gate(**(how | more)), complete=complete)
+    catalog = more.pop("catalog", CATALOG)
+    gate = Gate(catalog, Policy(), scope_with(**more))
+    return plan_calls(message, task="2", round_=3, gate=gate, complete=complete)
 
 
 def calling(*calls) -> Any:

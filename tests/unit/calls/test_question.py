@@ -14,7 +14,11 @@ CALL: dict[str, Any] = {
     "about": "Pay somebody.", "args": {"amount": 3}, "action": "ask", "reason": "a write",
     "read_only": False,
 }  # fmt: skip
-IN_DOUBT = {**CALL, "uncertain": "it was begun at noon", "doubts": 1}
+IN_DOUBT = {
+    **CALL,
+    "doubt": {"why": "it was begun at noon", "key": "k", "sends": 1, "other": False},
+    "doubts": 1,
+}
 
 
 def answer(value) -> Any:

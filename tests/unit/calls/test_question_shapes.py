@@ -8,7 +8,11 @@ CALL = {
     "about": "Save a text.", "args": {"text": "a"}, "action": "ask", "reason": "it writes",
     "read_only": False,
 }  # fmt: skip
-DOUBTED = {**CALL, "uncertain": "the process ended while it ran", "doubts": 1}
+DOUBTED = {
+    **CALL,
+    "doubt": {"why": "the process ended while it ran", "key": "k", "sends": 1, "other": False},
+    "doubts": 1,
+}
 LATE = {**CALL, "expires_at": "2026-01-01T00:00:00+00:00"}
 
 

@@ -31,7 +31,8 @@ def planned(random, index):
         "read_only": random.random() < 0.5,
     }
     doubts = random.choice([None, 0, 1])
-    return call if doubts is None else call | {"uncertain": "why" * doubts, "doubts": doubts}
+    doubt = {"why": "why", "key": "k", "sends": 1, "other": False} if doubts else None
+    return call if doubts is None else call | {"doubt": doubt, "doubts": doubts}
 
 
 def any_state(random):

@@ -7,7 +7,6 @@ from langchain_mcp_adapters.tools import load_mcp_tools
 from loopwright.calls.gate import Gate, plan_calls
 from loopwright.calls.path import run_calls
 from loopwright.calls.toolbox import Toolbox
-from loopwright.state.context import Context
 from support.mcp_servers import stdio
 from support.scope import scope_with
 
@@ -22,7 +21,7 @@ async def test_tools_of_langchains_adapters_keep_their_hints_and_their_results()
         calls = [("search", {"query": "lamp"}), ("failing", {})]
         message = AIMessage("", tool_calls=[{"name": n, "args": a, "id": n} for n, a in calls])
         planned = plan_calls(
-            message, task="1", round_=1, gate=Gate(catalog, box.policy, Context(), can_ask=True),
+            message, task="1", round_=1, gate=Gate(catalog, box.policy, scope_with()),
         )  # fmt: skip
         found, failed = (await run_calls(scope_with(), box, planned)).records
     assert (found["status"], found["result"]) == ("success", "desk:lamp")
