@@ -84,19 +84,18 @@ class Root:
 
     def parts(self, path: str) -> Parts:
         """Split a path into the names below the root that it stands for."""
-        if "\0" in path:
-            message = "A path cannot contain a NUL character."
-            raise Refused(message)
         try:
-            os.fsencode(path)
+            named = b"\0" not in os.fsencode(path)
         except UnicodeEncodeError:
+            named = False
+        if not named:
             message = f"'{shown(path)}' is not a valid file name."
-            raise Refused(message) from None
+            raise Refused(message)
         clean = os.path.normpath(self._relative(path))
-        if clean == ".." or clean.startswith("../"):
+        parts = () if clean == "." else tuple(clean.split("/"))
+        if ".." in parts:
             message = f"'{shown(path)}' leads out of the workspace."
             raise Refused(message)
-        parts = () if clean == "." else tuple(clean.split("/"))
         if len(parts) > DEEPEST:
             message = f"'{shown(path)}' is nested deeper than {DEEPEST} folders."
             raise Refused(message)
@@ -185,8 +184,8 @@ class Root:
             os.close(current)
 
     def _scan(self, parts: Parts) -> list[Entry]:
+        entries = []
         with self._folder(parts) as folder, _spoken(parts), os.scandir(folder) as found:
-            entries = []
             for item in found:
                 with suppress(FileNotFoundError):  # it may vanish while the folder is read
                     status = item.stat(follow_symlinks=False)

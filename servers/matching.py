@@ -26,12 +26,9 @@ def find(
 
     Args:
         texts: Paths as shown, and what is in the files.
-        pattern: A regular expression.
+        pattern: A regular expression; refused if it does not compile or takes over `SECONDS`.
         match_case: Whether upper and lower case are different.
         limit: The most lines.
-
-    Raises:
-        Refused: it does not compile, or the search took longer than `SECONDS`.
     """
     try:
         wanted = regex.compile(pattern, 0 if match_case else regex.IGNORECASE)

@@ -40,15 +40,11 @@ SEARCHED_BYTES = 16_777_216
 MOST_MATCHES = 500
 _QUERY_CHARACTERS = 1_000
 
-_READS = ToolAnnotations(
-    readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=False
-)
-_REPLACES = ToolAnnotations(
-    readOnlyHint=False, destructiveHint=True, idempotentHint=True, openWorldHint=False
-)
 _ADDS = ToolAnnotations(
     readOnlyHint=False, destructiveHint=False, idempotentHint=False, openWorldHint=False
 )
+_READS = _ADDS.model_copy(update={"readOnlyHint": True, "idempotentHint": True})
+_REPLACES = _ADDS.model_copy(update={"destructiveHint": True, "idempotentHint": True})
 
 _Path = Annotated[str, Field(description="Path relative to the workspace")]
 _Glob = Annotated[str, Field(description="Only names like this, e.g. *.md or src/**/*.py")]
@@ -174,13 +170,11 @@ class _WorkspaceServer(FastMCP[None]):
 
     async def _check_names(self, name: str, arguments: dict[str, Any]) -> None:
         # Unknown ones would be dropped silently, and the call would do something else than asked.
-        for tool in await self.list_tools():
-            known = tool.inputSchema["properties"]
-            unknown = sorted(arguments.keys() - known.keys()) if tool.name == name else []
-            if unknown:
-                given = shown(", ".join(unknown))
-                message = f"{name} has no argument {given}; it takes {', '.join(known)}."
-                raise ToolError(message)
+        known = {tool.name: tool.inputSchema["properties"] for tool in await self.list_tools()}
+        if unknown := sorted(arguments.keys() - known.get(name, arguments).keys()):
+            given = shown(", ".join(unknown))
+            message = f"{name} has no argument {given}; it takes {', '.join(known[name])}."
+            raise ToolError(message)
 
 
 @dataclass
@@ -217,15 +211,10 @@ class _Sweep:
     def _entries(self) -> Iterator[Entry]:
         first = self.root.entry(self.start)
         if first.kind == "file":
-            yield first
-            return
-        walk = self.root.walk(self.start, recursive=True)
-        for count, entry in enumerate(walk):
-            if count >= WALKED_ENTRIES:
-                self.cut = True
-                return
-            if entry.kind == "file" and _fits(entry.parts, self.start, self.glob):
-                yield entry
+            return iter([first])
+        walked = list(islice(self.root.walk(self.start, recursive=True), WALKED_ENTRIES + 1))
+        self.cut = len(walked) > WALKED_ENTRIES
+        return (e for e in walked if e.kind == "file" and _fits(e.parts, self.start, self.glob))
 
     def _data(self, entry: Entry) -> bytes | None:
         try:
@@ -300,15 +289,14 @@ def _listed(entry: Entry) -> str:
     path = shown("/".join(entry.parts))
     if entry.kind == "folder":
         return f"{path}/ (folder)"
-    return (
-        f"{path} ({entry.kind}, {f'{entry.size} bytes' if entry.kind == 'file' else 'not opened'})"
-    )
+    size = f"{entry.size} bytes" if entry.kind == "file" else "not opened"
+    return f"{path} ({entry.kind}, {size})"
 
 
 def _paging_note(offset: int, count: int, total: int) -> str:
-    note = f"[entries {offset + 1}-{offset + count} of {total}"
     more = offset + count
-    return note + (f"; go on with offset={more} or narrow it by glob]" if more < total else "]")
+    how = f"; go on with offset={more} or narrow it by glob" if more < total else ""
+    return f"[entries {offset + 1}-{more} of {total}{how}]"
 
 
 def _sentence(error: ToolError) -> str:
@@ -316,9 +304,7 @@ def _sentence(error: ToolError) -> str:
     if isinstance(cause, Refused):
         return str(cause)
     if isinstance(cause, ValidationError):
-        problems = (
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in cause.errors()
-        )
+        problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in cause.errors()]
         return f"The arguments do not fit: {'; '.join(problems)}."
     return str(error)
 
