@@ -163,7 +163,7 @@ class _Caller:
             return replace(request, limit=budget.exhausted or "model_calls")
         chosen = self.chosen
         if request.model not in ("", chosen.name):
-            chosen = await asyncio.to_thread(self.models.named, request.model, chosen.tier)
+            chosen = await asyncio.to_thread(self.models.ready, request.model, chosen.tier)
         if request.settings:
             chosen = as_configured(chosen, request.settings)
         chosen, message = await self._call(chosen, request)

@@ -41,6 +41,8 @@ PROVIDERS: Final = frozenset({
 # fmt: on
 
 Model = str | BaseChatModel
+_ALL: Final = ""
+"""Where models are named by role and tier: the one for everything."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +54,6 @@ class Chosen:
     model: BaseChatModel
     fallbacks: tuple["Chosen", ...] = ()
     quirks: Quirks = field(default_factory=Quirks, compare=False, repr=False)
-
-
-@dataclass(frozen=True)
-class _Source:
-    """One place that may name models: for everything, or by role and tier."""
-
-    every: Model | None = None
-    named: Mapping[str, Model] = field(default_factory=dict)
-
-    def find(self, role: str, tier: Tier, *, raised: bool) -> tuple[Model, bool] | None:
-        """The model for a role and whether it was found by its tier; a raised tier goes first."""
-        for key in (tier, role) if raised else (role, tier):
-            if key in self.named:
-                return self.named[key], key == tier
-        return None if self.every is None else (self.every, False)
 
 
 class Models:
@@ -93,10 +80,9 @@ class Models:
         Raises:
             ModelUnavailable: If `model` is nothing of that, or has a key that is no role or tier.
         """
-        self._given = _source_of(model)
+        self._given = _by_name(model)
         self._environ = os.environ if environ is None else environ
-        self._built: dict[str, tuple[BaseChatModel, Quirks]] = {}
-        self._quirks: dict[int, Quirks] = {}
+        self._built: dict[str | int, tuple[BaseChatModel, Quirks]] = {}
         self._lock = threading.Lock()
 
     def choose(self, role: str, context: Context, *, bump: int = 0) -> Chosen:
@@ -115,7 +101,7 @@ class Models:
             ModelUnavailable: If the model or a fallback cannot be built; says why and what to do.
         """
         (model, tier), *spare = self._wanted(role, context, bump)
-        return self._chosen(model, tier, tuple(self._chosen(*one) for one in spare))
+        return self.ready(model, tier, tuple(self.ready(*one) for one in spare))
 
     def at_hand(self, role: str, context: Context, *, bump: int = 0) -> Chosen | None:
         """What `choose` would give, where nothing has to be built for it; building may block."""
@@ -124,65 +110,47 @@ class Models:
             return None
         return self.choose(role, context, bump=bump)
 
-    def _wanted(self, role: str, context: Context, bump: int) -> list[tuple[Model, Tier]]:
-        """The model for a role, then its fallbacks."""
-        usual = context.tiers.get(role) or (ROLES[role].tier if role in ROLES else "balanced")
-        tier = TIERS[min(TIERS.index(usual) + max(bump, 0), len(TIERS) - 1)]
-        for source in self._sources(context):
-            found = source.find(role, tier, raised=tier != usual)
-            if found:
-                spare = self._spare(role, tier, source if found[1] else _Source(), context)
-                return [(found[0], tier), *spare]
-        return [(OFFLINE, tier)]
-
-    def named(self, name: str, tier: Tier) -> Chosen:
-        """The model of this name, without fallbacks.
+    def ready(self, model: Model, tier: Tier, fallbacks: tuple[Chosen, ...] = ()) -> Chosen:
+        """A model, built unless it has been.
 
         Raises:
             ModelUnavailable: If it cannot be built; says why and what to do.
         """
-        return self._chosen(name, tier)
+        key, name = (model, model) if isinstance(model, str) else (id(model), name_of(model))
+        with self._lock:
+            if key not in self._built:
+                built = self._build(model) if isinstance(model, str) else model
+                self._built[key] = built, Quirks()
+            return Chosen(name, tier, self._built[key][0], fallbacks, self._built[key][1])
 
-    def _sources(self, context: Context) -> Iterator[_Source]:
+    def _wanted(self, role: str, context: Context, bump: int) -> list[tuple[Model, Tier]]:
+        """The model for a role, then its fallbacks."""
+        usual = context.tiers.get(role) or (ROLES[role].tier if role in ROLES else "balanced")
+        tier = TIERS[min(TIERS.index(usual) + max(bump, 0), len(TIERS) - 1)]
+        # A raised tier goes before the role.
+        keys = (role, tier, _ALL) if tier == usual else (tier, role, _ALL)
+        for models in self._sources(context):
+            if found := [key for key in keys if key in models]:
+                others = models if found[0] == tier else {}
+                return [(models[found[0]], tier), *_spare(role, tier, others, context)]
+        return [(OFFLINE, tier)]
+
+    def _sources(self, context: Context) -> Iterator[Mapping[str, Model]]:
         yield self._given
-        yield _Source(context.model, context.models)
-        yield self._from_environment()
-
-    def _from_environment(self) -> _Source:
+        yield {**context.models, **_by_name(context.model)}
         if name := self._environ.get("LOOPWRIGHT_MODEL"):
-            return _Source(every=name)
-        if self._base_url():
+            yield {_ALL: name}
+        elif self._base_url():
             msg = (
                 "OPENAI_BASE_URL is set but no model is named: set LOOPWRIGHT_MODEL to a model "
                 "that server offers, such as qwen3:8b, or unset OPENAI_BASE_URL."
             )
             raise ModelUnavailable(msg)
-        return _Source(named=OPENAI_TIERS if self._environ.get("OPENAI_API_KEY") else {})
+        elif self._environ.get("OPENAI_API_KEY"):
+            yield OPENAI_TIERS
 
     def _base_url(self) -> str | None:
         return self._environ.get("OPENAI_BASE_URL") or self._environ.get("OPENAI_API_BASE") or None
-
-    def _spare(
-        self, role: str, tier: Tier, source: _Source, context: Context
-    ) -> Iterator[tuple[Model, Tier]]:
-        if context.fallback_models:
-            yield from ((name, tier) for name in context.fallback_models)
-            return
-        place = TIERS.index(tier)
-        weaker = () if role == "verifier" else reversed(TIERS[:place])
-        for other in (*TIERS[place + 1 :], *weaker):
-            if other in source.named and source.named[other] != source.named[tier]:
-                yield source.named[other], other
-
-    def _chosen(self, model: Model, tier: Tier, fallbacks: tuple[Chosen, ...] = ()) -> Chosen:
-        if isinstance(model, BaseChatModel):
-            with self._lock:
-                quirks = self._quirks.setdefault(id(model), Quirks())
-            return Chosen(name_of(model), tier, model, fallbacks, quirks)
-        with self._lock:
-            if model not in self._built:
-                self._built[model] = (self._build(model), Quirks())
-            return Chosen(model, tier, self._built[model][0], fallbacks, self._built[model][1])
 
     def _build(self, name: str) -> BaseChatModel:
         if name == OFFLINE:
@@ -192,16 +160,16 @@ class Models:
         # Both cost a second of import, and only a run that asks a real model needs them.
         from langchain.chat_models import init_chat_model  # noqa: PLC0415 - heavy
 
-        options = self._options(name)
         try:
-            built: BaseChatModel = init_chat_model(name, **options)
-        except ImportError as error:
-            raise ModelUnavailable(_why(name, error, "install the package it names")) from error
+            built: BaseChatModel = init_chat_model(name, **self._options(name))
         except Exception as error:
             # Constructors raise whatever they like: openai's errors, pydantic's, KeyError.
-            raise ModelUnavailable(
-                _why(name, error, "use provider:name and set the provider's API key")
-            ) from error
+            advice = "use provider:name and set the provider's API key"
+            if isinstance(error, ImportError):
+                advice = "install the package it names"
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            msg = f"The model {name!r} cannot be used: {reason.rstrip('.')}; {advice}."
+            raise ModelUnavailable(msg) from error
         return built
 
     def _options(self, name: str) -> dict[str, Any]:
@@ -229,30 +197,35 @@ def name_of(model: BaseChatModel) -> str:
     return named if isinstance(named, str) else model._llm_type
 
 
-def _source_of(model: Model | Mapping[str, Model] | None) -> _Source:
+def _spare(
+    role: str, tier: Tier, models: Mapping[str, Model], context: Context
+) -> Iterator[tuple[Model, Tier]]:
+    """The fallbacks: as the run's settings say, else other tiers; stronger ones first."""
+    place = TIERS.index(tier)
+    weaker = () if role == "verifier" else reversed(TIERS[:place])
+    if context.fallback_models:
+        yield from ((name, tier) for name in context.fallback_models)
+        return
+    for other in (*TIERS[place + 1 :], *weaker):
+        if other in models and models[other] != models[tier]:
+            yield models[other], other
+
+
+def _by_name(model: Model | Mapping[str, Model] | None) -> Mapping[str, Model]:
+    """Models by role and tier, as they are given."""
     if model is None:
-        return _Source()
-    if not isinstance(model, Mapping):
-        _must_be_model(model, "model")
-        return _Source(every=model)
+        return {}
+    given = dict(model) if isinstance(model, Mapping) else {_ALL: model}
     known = {*ROLES, *TIERS}
-    if unknown := sorted(set(model) - known):
+    if isinstance(model, Mapping) and (unknown := sorted(set(model) - known)):
         msg = f"model has unknown keys {unknown}; known are {sorted(known)}."
         raise ModelUnavailable(msg)
-    for key, value in model.items():
-        _must_be_model(value, f"model[{key!r}]")
-    return _Source(named=dict(model))
-
-
-def _must_be_model(value: object, where: str) -> None:
-    if not isinstance(value, BaseChatModel) and not (isinstance(value, str) and value.strip()):
-        msg = (
-            f"{where} must be a provider:name string or a chat model, not {value!r:.80}: "
-            "give it a name such as 'openai:gpt-5.4-mini', or a LangChain chat model."
-        )
-        raise ModelUnavailable(msg)
-
-
-def _why(name: str, error: Exception, advice: str) -> str:
-    reason = " ".join(str(error).split())[:300] or type(error).__name__
-    return f"The model {name!r} cannot be used: {reason.rstrip('.')}; {advice}."
+    for key, value in given.items():
+        if not isinstance(value, BaseChatModel) and not (isinstance(value, str) and value.strip()):
+            msg = (
+                f"model{f'[{key!r}]' if key else ''} must be a provider:name string or a chat "
+                f"model, not {value!r:.80}: "
+                "give it a name such as 'openai:gpt-5.4-mini', or a LangChain chat model."
+            )
+            raise ModelUnavailable(msg)
+    return given
