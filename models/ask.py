@@ -5,10 +5,9 @@ the prompt alone; with tools by the prompt, for tools and a forced schema exclud
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
@@ -53,23 +52,15 @@ _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Semaphore
 
 
 @dataclass(frozen=True)
-class Answer(Generic[C]):
-    """What came of asking a model."""
+class Answer(Reading[C]):
+    """What came of asking a model: the last message as it was read, and what it cost."""
 
-    message: AIMessage
-    """The last message, without calls of the contract itself."""
-    parsed: C | None = None
-    """The contract; None with tool calls, without a contract, or after three bad answers."""
-    problems: list[str] = field(default_factory=list)
-    """Why the answer is of no use; empty where it is fine."""
     model: str = ""
     """Name of the model that answered."""
     asks: int = 0
     """How often it was asked; a hook's own answer costs no ask."""
     spend: Spend = field(default_factory=Spend)
     """What all asks of this call used."""
-    complete: bool = True
-    """False where the message was cut or filtered: its tool calls must not run."""
     refused: Limit | Literal["hook"] | None = None
     """What kept it from being asked, or its answer from being used: a limit, or a hook."""
 
@@ -129,9 +120,7 @@ async def ask(
             reading = read_answer(request.answer, contract, check, with_tools=bool(request.tools))
         if scope.hooks.events:
             reading = restrained(reading, request)
-        answer = Answer(
-            reading.message, reading.parsed, reading.problems, complete=reading.complete
-        )
+        answer = Answer(**vars(reading))
         if not answer.problems:
             break
         extra = _repair(reading, contract)
@@ -224,7 +213,8 @@ class _Caller:
             spells_out = quirks.spells_out and not tools
             messages = spelled_out(request.messages) if spells_out else request.messages
             try:
-                message = _message(await asked.ainvoke(messages, config))
+                given = await asked.ainvoke(messages, config)
+                message: AIMessage = given["raw"] if isinstance(given, dict) else given
             except Exception as error:
                 if (broken := broken_answer(error)) is not None:
                     return broken
@@ -299,13 +289,6 @@ def _prepared(
     return plain
 
 
-def _message(answer: object) -> AIMessage:
-    raw = answer.get("raw") if isinstance(answer, dict) else answer
-    if isinstance(raw, AIMessage):
-        return raw
-    return AIMessage(raw if isinstance(raw, str) else json.dumps(raw, default=str))
-
-
 def _refused(answer: Answer[C], request: Request) -> Answer[C]:
     """The answer where no (further) ask is allowed, or a hook keeps what came of it."""
     problem = say("hook_refused", why=request.refused)
@@ -313,7 +296,7 @@ def _refused(answer: Answer[C], request: Request) -> Answer[C]:
         problem = say("no_call_left", limit=request.limit)
     problems = [*answer.problems, problem]
     refused = request.limit or "hook"
-    return Answer(AIMessage(""), None, problems, complete=answer.complete, refused=refused)
+    return replace(answer, message=AIMessage(""), parsed=None, problems=problems, refused=refused)
 
 
 def _repair(reading: Reading[Any], contract: type[Contract] | None) -> list[BaseMessage]:

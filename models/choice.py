@@ -201,11 +201,11 @@ def _spare(
     role: str, tier: Tier, models: Mapping[str, Model], context: Context
 ) -> Iterator[tuple[Model, Tier]]:
     """The fallbacks: as the run's settings say, else other tiers; stronger ones first."""
-    place = TIERS.index(tier)
-    weaker = () if role == "verifier" else reversed(TIERS[:place])
     if context.fallback_models:
         yield from ((name, tier) for name in context.fallback_models)
         return
+    place = TIERS.index(tier)
+    weaker = () if role == "verifier" else reversed(TIERS[:place])
     for other in (*TIERS[place + 1 :], *weaker):
         if other in models and models[other] != models[tier]:
             yield models[other], other
@@ -216,9 +216,8 @@ def _by_name(model: Model | Mapping[str, Model] | None) -> Mapping[str, Model]:
     if model is None:
         return {}
     given = dict(model) if isinstance(model, Mapping) else {_ALL: model}
-    known = {*ROLES, *TIERS}
-    if isinstance(model, Mapping) and (unknown := sorted(set(model) - known)):
-        msg = f"model has unknown keys {unknown}; known are {sorted(known)}."
+    if isinstance(model, Mapping) and (unknown := sorted({*model} - {*ROLES, *TIERS})):
+        msg = f"model has unknown keys {unknown}; known are {sorted({*ROLES, *TIERS})}."
         raise ModelUnavailable(msg)
     for key, value in given.items():
         if not isinstance(value, BaseChatModel) and not (isinstance(value, str) and value.strip()):

@@ -146,7 +146,8 @@ def _changed(request: Request, verdict: Verdict, shown: list[dict[str, Any]]) ->
         settings = dict(given.get("config") or {})
     except _UNREADABLE as error:
         # Sending the request as it was could send what the hook meant to take out.
-        return replace(request, refused=_unreadable("request", error))
+        told = say("hook_unreadable_request", error=type(error).__name__)
+        return replace(request, refused=told)
     changed = replace(request, model=str(given.get("model") or ""), settings=settings)
     return _answered(changed, verdict)
 
@@ -176,17 +177,12 @@ def _answered(request: Request, verdict: Verdict) -> Request:
     if isinstance(given, str):
         return replace(request, answer=AIMessage(given))
     try:
-        known: dict[str, Any] = {
-            key: given[key] for key in ("content", "tool_calls") if key in given
-        }
+        known: dict[str, Any] = {k: given[k] for k in ("content", "tool_calls") if k in given}
         message = _read({"content": "", **known, "role": "assistant"})
     except _UNREADABLE as error:
-        return replace(request, answer=None, refused=_unreadable("answer", error))
+        told = say("hook_unreadable_answer", error=type(error).__name__)
+        return replace(request, answer=None, refused=told)
     return replace(request, answer=message if isinstance(message, AIMessage) else None)
-
-
-def _unreadable(what: str, error: Exception) -> str:
-    return say(f"hook_unreadable_{what}", error=type(error).__name__)
 
 
 def _chosen_tools(request: Request, config: ToolConfig) -> Request:

@@ -41,9 +41,13 @@ class Reading(Generic[C]):
     """A message, read."""
 
     message: AIMessage
+    """Without calls of the contract itself, and of tools that were not offered."""
     parsed: C | None = None
+    """The contract; None with tool calls, without a contract, or where it cannot be read."""
     problems: list[str] = field(default_factory=list)
+    """Why the answer is of no use; empty where it is fine."""
     complete: bool = True
+    """False where the message was cut or filtered: its tool calls must not run."""
     text: str = ""
     """What the model wrote as its answer; of a call of the contract, the arguments."""
     wanted: str = ""
