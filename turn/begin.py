@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.types import Overwrite
 
-from ..hooks.contract import NOTHING
 from ..state.calls import UNCERTAIN, Evidence, merge_records
 from ..state.flow import FlowState
 from ..state.journal import Row
@@ -61,10 +60,7 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], *, asks: bool) 
     if not asks:
         return fresh | adopted | _halted("MISSING_INFORMATION", EMPTY_REQUEST)
     scope.journal.own_turn(scope.thread, fresh["turn_id"])
-    verdict = NOTHING
-    if "BeforeAgent" in scope.hooks.events:
-        request = with_request(state).request
-        verdict = await scope.hooks.fire("BeforeAgent", emit=scope.emit, prompt=request)
+    verdict = await scope.fire("BeforeAgent", prompt=with_request(state).request)
     warnings = Overwrite(list(dict.fromkeys([*scope.session.warnings, *scope.notes])))
     if verdict.blocked:  # the prompt goes, and what was adopted for it
         dropped = _dropped(state, adopted.get("messages", []))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage
 
-from ..hooks.contract import NOTHING, Verdict
+from ..hooks.contract import Verdict
 from ..state.calls import Evidence
 from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
@@ -121,7 +121,10 @@ async def end_turn(
     resume = how_to_resume(scope, state.request_id, facts.kept)
     sum_up = partial(outcome_of, spend=state.spend, allowance=state.allowance, resume=resume)
     outcome, update = sum_up(facts), LoopUpdate(warnings=scope.notes)
-    verdict = await _judged(scope, state, outcome)
+    verdict = await scope.fire(
+        "AfterAgent", prompt=state.request, prompt_response=outcome["answer"],
+        stop_hook_active=state.stop_hook_active,
+    )  # fmt: skip
     if verdict.blocked:
         why = say("rejected_by_a_hook", why=verdict.reason)
         ended_well = facts.end[1] == "GOAL" and bool(facts.answer)
@@ -145,16 +148,6 @@ async def _with_doubts(scope: RunScope, facts: Facts) -> Facts:
     left = [row for row in rows if row.turn != scope.turn or not facts.tasks]
     uncertain, doubts = ([uncertain_call(row) for row in some] for some in (rows, left))
     return replace(facts, uncertain=uncertain, doubts=doubts)
-
-
-async def _judged(scope: RunScope, state: LoopState, outcome: Outcome) -> Verdict:
-    """What the AfterAgent hooks say of the answer."""
-    if "AfterAgent" not in scope.hooks.events:
-        return NOTHING
-    return await scope.hooks.fire(
-        "AfterAgent", emit=scope.emit, prompt=state.request, prompt_response=outcome["answer"],
-        stop_hook_active=state.stop_hook_active,
-    )  # fmt: skip
 
 
 def _again(state: LoopState, verdict: Verdict, why: str) -> LoopUpdate:

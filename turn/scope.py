@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -19,10 +19,13 @@ from langgraph.store.memory import InMemoryStore
 from ..doors.durability import ThreadedSaver
 from ..doors.langgraph_keys import SAVER
 from ..doors.recorder import Recorder
+from ..hooks.contract import NOTHING, HookEvent, Verdict
 from ..hooks.registry import Hooks
 from ..prompts.prompt import PromptManager, sections
+from ..state.calls import CallState
 from ..state.context import SESSION_KEY, Context, Emit, Session, context_of
 from ..state.journal import FENCE_KEY, Fence, Row
+from ..state.loop import LoopState
 from ..state.outcome import Spend, add_spend
 from ..state.told import LANGUAGE
 from .budget import Budget
@@ -126,19 +129,15 @@ class RunScope:
         notes: list[str] = []
         return replace(self, notes=notes, emit=partial(_noted, self.emit, notes))
 
-    async def notify(self, kind: str, message: str, details: dict[str, Any]) -> None:
-        """Tell the Notification hooks that a question is about to be put.
+    async def fire(self, event: HookEvent, **fields: Any) -> Verdict:
+        """Run an event's hooks and merge what they say; where there are none, nothing is paid."""
+        if event not in self.hooks.events:
+            return NOTHING
+        return await self.hooks.fire(event, emit=self.emit, **fields)
 
-        Args:
-            kind: UserQuestion or PlanReview.
-            message: The question in words.
-            details: It as data.
-        """
-        if "Notification" in self.hooks.events:
-            await self.hooks.fire(
-                "Notification", emit=self.emit, notification_type=kind, message=message,
-                details=details,
-            )  # fmt: skip
+    async def notify(self, kind: str, message: str, details: dict[str, Any]) -> None:
+        """Tell hooks that a question is about to be put: of which kind, in words, and as data."""
+        await self.fire("Notification", notification_type=kind, message=message, details=details)
 
     def hook_notes(self, context: Sequence[str]) -> str:
         """What hooks add to each prompt: the turn's own, and what the start of this run brought.
@@ -146,15 +145,6 @@ class RunScope:
         A run that resumes a turn has a SessionStart of its own.
         """
         return "\n\n".join(dict.fromkeys(filter(None, [*context, self.session.context])))
-
-
-class _State(Protocol):
-    """A state that says what its turn has used."""
-
-    @property
-    def spend(self) -> Spend: ...
-    @property
-    def turn_id(self) -> str: ...
 
 
 _OUTER: ContextVar[RunScope | None] = ContextVar("loopwright_outer_scope", default=None)
@@ -173,7 +163,9 @@ def around(scope: RunScope) -> Iterator[None]:
         _OUTER.reset(token)
 
 
-async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) -> RunScope:
+async def scope_of(
+    state: LoopState | CallState, runtime: Runtime[Context], parts: GraphParts
+) -> RunScope:
     """What surrounds the running node.
 
     Args:
@@ -224,7 +216,9 @@ def speak(runtime: Runtime[Context], parts: GraphParts) -> None:
     LANGUAGE.set(context_of(runtime).language or parts.prompts.language)
 
 
-async def _budget_for(context: Context, state: _State, journal: Recorder, thread: str) -> Budget:
+async def _budget_for(
+    context: Context, state: LoopState | CallState, journal: Recorder, thread: str
+) -> Budget:
     """A budget begun from what state says was spent, and calls that a crash kept from the state."""
     turn = state.turn_id
     if not (journal.durable and thread and turn):

@@ -117,7 +117,8 @@ def ends_recorded(world):
             return []
         graph = build_plan_execute_verify(model="offline", durability=durability)
         todos = graph.get_state(THREAD).values.get("todos", [])
-    now = [v["description"] for _, c, v in saved.pending_writes if c == "__return__"]
+    names = {todo["id"]: todo["description"] for todo in todos}
+    now = [names[v["task"]["id"]] for _, c, v in saved.pending_writes if c == "__return__"]
     return [*now, *(t["description"] for t in todos if t["status"] == "completed")]
 
 
