@@ -1,6 +1,6 @@
 """Run the calls of one model turn along the one path every call takes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -8,7 +8,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from ..calls.approval import decision_key
-from ..calls.call_records import Pass, as_evidence
+from ..calls.call_records import Pass, PendingCall, as_evidence
 from ..calls.path import run_calls
 from ..state.calls import UNCERTAIN, CallState, Evidence, left_in_doubt, stopped_after
 from ..state.context import Context
@@ -71,19 +71,13 @@ def _cannot_go_on(scope: RunScope, changed: CallsUpdate) -> tuple[str, str] | No
 
 
 def _changed(state: CallState, done: Pass) -> CallsUpdate:
-    """Answers are used up with their calls: an approval is good for one call only."""
     cancelled = [r["reason"] for r in done.records if r["status"] == "cancelled"]
     before = state.denied if _goes_on(state) else ""
-    open_keys = {decision_key(call) for call in done.waiting}
-    update = CallsUpdate(
+    update = _still_open(state, done.waiting) | CallsUpdate(
         messages=[record["message"] for record in done.records],
-        calls=[*done.waiting],
         evidence=[as_evidence(record) for record in done.records],
         denied=cancelled[-1] if cancelled else before,
     )
-    if state.decisions or state.objections:  # every key written is a row in the database
-        update["decisions"] = Overwrite(_kept(state.decisions, open_keys))
-        update["objections"] = Overwrite(_kept(state.objections, open_keys))
     if strikes_of(done.records) > state.strikes:
         update["strikes"] = strikes_of(done.records)
     return update
@@ -95,5 +89,10 @@ def _goes_on(state: CallState) -> bool:
     return bool(state.calls) and str(state.calls[0]["id"]).rpartition(".")[0] == newest
 
 
-def _kept(said: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
-    return {key: value for key, value in said.items() if key in keys}
+def _still_open(state: CallState, waiting: Sequence[PendingCall]) -> CallsUpdate:
+    """The calls that wait, and the answers to them: an approval is good for one call only."""
+    keys, update = {decision_key(call) for call in waiting}, CallsUpdate(calls=[*waiting])
+    if state.decisions or state.objections:  # every key written is a row in the database
+        update["decisions"] = Overwrite({k: v for k, v in state.decisions.items() if k in keys})
+        update["objections"] = Overwrite({k: v for k, v in state.objections.items() if k in keys})
+    return update

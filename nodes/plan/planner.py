@@ -21,8 +21,22 @@ SHOWN = ("id", "description", "status", "result", "feedback")
 async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Ask for a plan and decide what follows: plan again, ask the user, review, work or stop."""
     scope = await scope_of(state, runtime, parts)
-    if not state.request.strip():
-        return await _noticed(scope, _nothing_asked(scope))
+    if state.request.strip():
+        update = await _planned(scope, state, parts)
+    elif scope.can_ask:
+        update = PlanUpdate(planning="ask", missing=["What do you want done?"])
+    else:
+        update = PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", missing=[EMPTY_REQUEST])
+    missing, plan = update.get("missing", []), update.get("todos")
+    if update.get("planning") == "ask":
+        await scope.notify("UserQuestion", " ".join(missing), {"questions": missing})
+    elif update.get("planning") == "review" and isinstance(plan, Overwrite):
+        await scope.notify("PlanReview", "The plan waits for a review.", {"todos": plan.value})
+    return changes(state, update | PlanUpdate(warnings=scope.notes))
+
+
+async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdate:
+    """Ask for a plan."""
     round_ = state.planning_rounds + 1
     scope.emit({"type": "phase", "role": "planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
@@ -44,32 +58,15 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
     update = _decide(scope, state, answer)
     if isinstance(plan := update.get("todos"), Overwrite):
         scope.emit({"type": "plan", "round": round_, "todos": plan.value})
-    scope.notes.extend([*catalog.warnings, *_notes(answer)])
-    update = await _noticed(scope, update | PlanUpdate(spend=scope.used(answer.spend)))
-    return changes(state, update)
-
-
-async def _noticed(scope: RunScope, update: PlanUpdate) -> PlanUpdate:
-    """Let hooks know of a question to the user before it is put."""
-    missing, plan = update.get("missing", []), update.get("todos")
-    if update.get("planning") == "ask":
-        await scope.notify("UserQuestion", " ".join(missing), {"questions": missing})
-    elif update.get("planning") == "review" and isinstance(plan, Overwrite):
-        await scope.notify("PlanReview", "The plan waits for a review.", {"todos": plan.value})
-    return update | PlanUpdate(warnings=scope.notes)
-
-
-def _nothing_asked(scope: RunScope) -> PlanUpdate:
-    if scope.can_ask:
-        return PlanUpdate(planning="ask", missing=["What do you want done?"])
-    return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", missing=[EMPTY_REQUEST])
+    scope.notes.extend(catalog.warnings)
+    if answer.parsed is None and not answer.refused:
+        why = "; ".join(answer.problems)
+        scope.notes.append(f"The planner gave no sound plan ({why}): one task instead.")
+    return update | PlanUpdate(spend=scope.used(answer.spend))
 
 
 def _decide(scope: RunScope, state: PlanState, answer: Answer[PlannerResponse]) -> PlanUpdate:
-    update = PlanUpdate(
-        planning_rounds=state.planning_rounds + 1,
-        missing=[],
-    )
+    update = PlanUpdate(planning_rounds=state.planning_rounds + 1, missing=[])
     if answer.refused:
         return update | PlanUpdate(planning="blocked", halt=limit_reason(answer.refused))
     plan = answer.parsed
@@ -78,12 +75,6 @@ def _decide(scope: RunScope, state: PlanState, answer: Answer[PlannerResponse]) 
     if plan.needs_more_planning:
         return update | _more_planning(scope, state, plan)
     return update | _ready(scope, state, name_todos(plan.todos))
-
-
-def _notes(answer: Answer[PlannerResponse]) -> list[str]:
-    if answer.parsed is not None or answer.refused:
-        return []
-    return [f"The planner gave no sound plan ({'; '.join(answer.problems)}): one task instead."]
 
 
 def _more_planning(scope: RunScope, state: PlanState, plan: PlannerResponse) -> PlanUpdate:

@@ -5,7 +5,6 @@ from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
 from ...state.calls import (
-    Evidence,
     admissible,
     by_citation,
     check_verdict,
@@ -16,6 +15,7 @@ from ...state.context import Context
 from ...state.contracts import VerifierResponse
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.messages import signature
+from ...state.outcome import Reason
 from ...state.plan import Task, merge_tasks, task_view
 from ...state.told import say
 from ...turn.budget import limit_reason
@@ -24,6 +24,7 @@ from ...turn.scope import scope_of
 from ..parts import Parts
 
 JUDGED = ("id", "description", "acceptance_criteria", "status", "result", "feedback")
+CITED = ("id", "task", "tool", "arguments", "status", "result")
 
 
 async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
@@ -37,7 +38,10 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         "request": state.request,
         "conversation": state.conversation,
         "tasks": [task_view(t, *JUDGED) for t in state.todos],
-        "evidence": [_shown(record) for record in admissible(state.evidence, state.todos)],
+        "evidence": [
+            {key: record.get(key) for key in CITED}
+            for record in admissible(state.evidence, state.todos)
+        ],
         "additional_context": scope.hook_notes(state.hook_context),
     }
     answer = await ask(
@@ -54,11 +58,6 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
     return changes(state, update)
 
 
-def _shown(record: Evidence) -> dict[str, object]:
-    keys = ("id", "task", "tool", "arguments", "status", "result")
-    return {key: record.get(key) for key in keys}
-
-
 def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context) -> PlanUpdate:
     verdict = answer.parsed or rejected_verdict(answer.problems)
     blockers = sorted(_blockers(state, verdict))
@@ -71,32 +70,25 @@ def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context
         todos=judged,
     )
     if verdict.passed:
-        return update | PlanUpdate(messages=[_final(state, verdict.summary)])
+        # The same id if the turn is taken up again.
+        about = {"id": answer_id(state), "additional_kwargs": signature("verifier")}
+        return update | PlanUpdate(messages=[AIMessage(verdict.summary, **about)])
     if state.halt:
         return update
-    if answer.refused:
-        return update | PlanUpdate(halt=limit_reason(answer.refused), should_continue=False)
-    tasks = merge_tasks(state.todos, [judged])
-    return update | _another_cycle(state, tasks, blockers, context)
+    halt = limit_reason(answer.refused) if answer.refused else None
+    halt = halt or _no_help(state, merge_tasks(state.todos, [judged]), blockers, context)
+    return update | PlanUpdate(halt=halt, should_continue=halt is None)
 
 
-def _final(state: PlanState, answer: str) -> AIMessage:
-    """The answer as the conversation keeps it; the same id if the turn is taken up again."""
-    return AIMessage(answer, id=answer_id(state), additional_kwargs=signature("verifier"))
-
-
-def _another_cycle(
+def _no_help(
     state: PlanState, tasks: list[Task], blockers: list[str], context: Context
-) -> PlanUpdate:
-    """Stop where another cycle cannot help: permission, no progress, no cycles left."""
-    refused = denial(tasks)
-    if refused:
-        return PlanUpdate(halt=refused, should_continue=False)
+) -> Reason | None:
+    """Why another cycle cannot help, if it cannot: permission, no progress, no cycles left."""
+    if refused := denial(tasks):
+        return refused
     if blockers and blockers == state.blockers:
-        return PlanUpdate(halt="SAME_BLOCKERS", should_continue=False)
-    if state.cycles + 1 >= context.max_verify_cycles:
-        return PlanUpdate(halt="MAX_ROUNDS", should_continue=False)
-    return PlanUpdate(should_continue=True)
+        return "SAME_BLOCKERS"
+    return "MAX_ROUNDS" if state.cycles + 1 >= context.max_verify_cycles else None
 
 
 def _blockers(state: PlanState, verdict: VerifierResponse) -> set[str]:

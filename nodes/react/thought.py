@@ -37,18 +37,21 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
         read=partial(read_thought, must_answer=halt is not None),
         most_asks=1 if scope.budget.exhausted else MOST_ASKS,
     )  # fmt: skip
-    update = _last(answer, halt) if halt else _next(answer)
+    update = _next(answer, halt)
     if update.get("should_continue", True):
         update |= _repeated(state, answer.message.text, scope.emit)
-    if _kept(answer, halt):
+    more = answer.parsed is not None and answer.parsed.should_continue
+    if answer.message.text and not (halt and more):  # a last thought asks for no further step
         ends = not update.get("should_continue", True)
         marks = {ENDS: ends, REPEATS: "strikes" in update}
         update["messages"] = [own(answer.message, state, "thought", **marks)]
+    if not (halt or answer.refused or answer.parsed):
+        scope.notes.append(NO_FLAG)
     update |= ReactUpdate(
         phase="thought",
         iteration=iteration,
         spend=scope.used(answer.spend),
-        warnings=[*catalog.warnings, *scope.notes, *_notes(answer, halt)],
+        warnings=[*catalog.warnings, *scope.notes],
     )
     return changes(state, update)
 
@@ -59,15 +62,6 @@ def _limit(scope: RunScope, state: ReactState) -> Reason | None:
         scope.budget.last_turn()
         return limit_reason(spent)
     return "MAX_TURNS" if state.iteration >= scope.context.max_iterations else None
-
-
-def _wants_more(answer: Answer[AgentMeta]) -> bool:
-    return answer.parsed is not None and answer.parsed.should_continue
-
-
-def _kept(answer: Answer[AgentMeta], halt: Reason | None) -> bool:
-    """Whether the text belongs into the history; a last thought of a further step does not."""
-    return bool(answer.message.text) and not (halt and _wants_more(answer))
 
 
 def _repeated(state: ReactState, text: str, emit: Emit) -> ReactUpdate:
@@ -83,17 +77,12 @@ def _repeated(state: ReactState, text: str, emit: Emit) -> ReactUpdate:
     return ReactUpdate(strikes=strikes, halt="LOOP_DETECTED", unmet=[why])
 
 
-def _notes(answer: Answer[AgentMeta], halt: Reason | None) -> list[str]:
-    return [] if halt or answer.refused or answer.parsed is not None else [NO_FLAG]
-
-
-def _last(answer: Answer[AgentMeta], halt: Reason) -> ReactUpdate:
-    unmet = [f"Not done: {answer.message.text}"] if _wants_more(answer) else []
-    return ReactUpdate(halt=halt, should_continue=False, demanded=False, unmet=unmet)
-
-
-def _next(answer: Answer[AgentMeta]) -> ReactUpdate:
+def _next(answer: Answer[AgentMeta], halt: Reason | None) -> ReactUpdate:
     """Go on to the action, or end with the text; a flag that cannot be read asks for nothing."""
+    if halt:
+        more = answer.parsed is not None and answer.parsed.should_continue
+        unmet = [f"Not done: {answer.message.text}"] if more else []
+        return ReactUpdate(halt=halt, should_continue=False, demanded=False, unmet=unmet)
     if answer.refused:
         halt, why = limit_reason(answer.refused), answer.problems[-1:]
         return ReactUpdate(halt=halt, should_continue=False, unmet=why)
