@@ -10,7 +10,7 @@ from ..state.canonical import canonical, shortened
 from ..state.flow import FlowStep, was_made
 from ..state.plan import free_id
 from .order import in_plan_order, prints
-from .references import GLOBAL, references_in, renamed
+from .references import renamed, roots_in
 
 _SHOWN: Final = 200
 _BEFORE: Final = 40
@@ -66,7 +66,7 @@ def adopt(
     carried = _still_good(found, steps, reads)
     homes = {step["id"]: name for name, step in carried.items()}
     again = {step["id"] for step in found.values()}
-    again -= {root for step in steps for root in _roots(step)} - ids - homes.keys()
+    again -= {root for step in steps for root in roots_in(step["arguments"])} - ids - homes.keys()
     left_out = [step for name, step in called.items() if name not in again]
     homes |= _ids_for(left_out, ids, taken={*ids, *rounds, *called})
     names = {name: home for name, home in homes.items() if name not in {home, *ids}}
@@ -182,12 +182,12 @@ def _same_calls(
     Those that were called come first, then those with the same id. Of two steps that make the same
     call, each must be made from the very results that the new step refers to.
     """
-    roots = {step["id"]: _roots(step) for step in new}
+    roots = {step["id"]: roots_in(step["arguments"]) for step in new}
     known = {step["id"] for step in old}
     left: dict[tuple[str, frozenset[str], bool], dict[str, FlowStep]] = defaultdict(dict)
     for step in old:
         # A root that is gone, because a crash came before it was saved, is "" as well.
-        came_from = frozenset(root if root in known else "" for root in _roots(step))
+        came_from = frozenset(r if r in known else "" for r in roots_in(step["arguments"]))
         left[old_prints[step["id"]], came_from, _was_called(step)][step["id"]] = step
     pairs: dict[str, FlowStep] = {}
     for called, alike in product((True, False), (True, False)):
@@ -200,10 +200,6 @@ def _same_calls(
             if fitting and name not in pairs and (name in fitting or not alike):
                 pairs[name] = fitting.pop(name if alike else next(iter(fitting)))
     return pairs
-
-
-def _roots(step: FlowStep) -> frozenset[str]:
-    return frozenset(r.root for r in references_in(step["arguments"]) if r.root != GLOBAL)
 
 
 # For a human.

@@ -9,14 +9,13 @@ from contextlib import suppress
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..state.canonical import shortened
 from ..state.flow import ExecutionPlan, FlowStep, PlanStep, value_of
 from ..state.told import say
 from ..tools.catalog import Catalog, CatalogTool
 from .expectations import flawed
-from .order import Links, links_of
 from .references import (
     GLOBAL,
     MissingValue,
@@ -49,50 +48,48 @@ def plan_flaws(
         kept: Finished steps that it may refer to although it does not hold them.
         limit: How many steps it may have.
     """
-    found = flaws(plan, kept=[step["id"] for step in kept], limit=limit)
-    return [*found, *_against_tools(plan, catalog, kept)]
-
-
-def flaws(plan: ExecutionPlan, *, kept: Collection[str], limit: int) -> list[str]:
-    """Every structural flaw of a plan, one sentence each; empty where it is sound.
-
-    Args:
-        plan: As the model gave it.
-        kept: Ids of finished steps that it may name although it does not hold them.
-        limit: How many steps it may have.
-    """
-    steps, variables = links_of(plan), plan.global_variables
-    known = list(dict.fromkeys([*(step.id for step in steps if step.id), *kept]))
-    ids = frozenset(known)
+    steps = [_Step(n, step, references_in(step.arguments)) for n, step in enumerate(plan.steps)]
+    ids = [*(step.id for step in steps if step.id), *(step["id"] for step in kept)]
+    known = dict.fromkeys(ids)
     unknown = _unknown_roots(steps, known)
-    found = [] if plan.steps else [say("no_steps")]
+    found = [] if steps else [say("no_steps")]
     if len(steps) > limit:
         found.append(say("too_many_steps", count=len(steps), limit=limit))
     found += _odd_ids(steps)
-    for step, planned in zip(steps, plan.steps, strict=True):
-        if not planned.tool.strip():
-            found.append(say("step_names_no_tool", step=_name(step)))
-        found += _odd_dependencies(step, known, ids)
-        found += _odd_references(step, unknown, variables)
-        found += [
-            say("step_has", step=_name(step), problem=what)
-            for what in _malformed(step, planned, ids)
-        ]
+    for step in steps:
+        if not step.planned.tool:
+            found.append(say("step_names_no_tool", step=step.name))
+        found += _odd_dependencies(step, known)
+        found += _odd_references(step, unknown, plan.global_variables)
+        found += [say("step_has", step=step.name, problem=what) for what in _malformed(step, known)]
     found += [
         say("variable_holds_reference", name=repr(name), reference=references[0])
-        for name, value in variables.items()
+        for name, value in plan.global_variables.items()
         if (references := references_in(value))  # values of variables are not expanded
     ]
-    return [*found, *_circle(steps)]
+    return [*found, *_circle(steps), *_against_tools(plan, steps, catalog, kept)]
 
 
-def _name(step: Links) -> str:
-    if step.id:
-        return say("step_named", step=repr(step.id))
-    return say("step_numbered", number=step.place + 1)
+class _Step(NamedTuple):
+    """A step as planned, its index in the plan, and the references in its arguments in order."""
+
+    place: int
+    planned: PlanStep
+    references: list[Reference]
+
+    @property
+    def id(self) -> str:
+        return self.planned.id
+
+    @property
+    def name(self) -> str:
+        """As it is called in a finding."""
+        if self.id:
+            return say("step_named", step=repr(self.id))
+        return say("step_numbered", number=self.place + 1)
 
 
-def _odd_ids(steps: Sequence[Links]) -> Iterator[str]:
+def _odd_ids(steps: Sequence[_Step]) -> Iterator[str]:
     for name, times in Counter(step.id for step in steps if step.id).items():
         if times > 1:
             yield say("id_used_often", id=repr(name), times=times)
@@ -104,25 +101,27 @@ def _odd_ids(steps: Sequence[Links]) -> Iterator[str]:
         elif odd := _ODD.search(name):
             kind = "id_holds_space" if odd[0].isspace() else "id_holds"
             yield say(kind, id=repr(name), sign=repr(odd[0]))
-    yield from (say("step_without_id", step=_name(step)) for step in steps if not step.id)
+    yield from (say("step_without_id", step=step.name) for step in steps if not step.id)
 
 
-def _odd_dependencies(step: Links, known: Sequence[str], ids: Collection[str]) -> Iterator[str]:
+def _odd_dependencies(step: _Step, known: Collection[str]) -> Iterator[str]:
     """Dependencies on the step itself, and on steps that nobody knows."""
-    if step.id and step.id in step.named:
-        yield say("depends_on_itself", step=_name(step))
-    if unknown := [name for name in step.named if name not in ids and name != step.id]:
+    if step.id and step.id in step.planned.dependencies:
+        yield say("depends_on_itself", step=step.name)
+    if unknown := [
+        name for name in step.planned.dependencies if name not in known and name != step.id
+    ]:
         some, told = f"[{listed(unknown)}]", f"[{listed(known)}]"
-        yield say("depends_on_unknown", step=_name(step), unknown=some, known=told)
+        yield say("depends_on_unknown", step=step.name, unknown=some, known=told)
 
 
-def _unknown_roots(steps: Sequence[Links], known: Sequence[str]) -> dict[str, tuple[str, str]]:
+def _unknown_roots(steps: Sequence[_Step], known: Collection[str]) -> dict[str, tuple[str, str]]:
     """What to say of each root that is no step: the sentence, and the ids that may be meant."""
-    ids = {*known, GLOBAL}
-    roots = dict.fromkeys(r.root for step in steps for r in step.references if r.root not in ids)
+    read = dict.fromkeys(reference.root for step in steps for reference in step.references)
+    roots = [root for root in read if root not in known and root != GLOBAL]
     hinted = max(1, _COMPARED // max(1, len(known)))
     found = dict.fromkeys(roots, ("refers_to_nothing", ""))
-    for root in list(roots)[:hinted]:
+    for root in roots[:hinted]:
         near = difflib.get_close_matches(root, known, n=1, cutoff=0.5)
         kind = "refers_to_nothing_near" if near else "refers_to_nothing_known"
         found[root] = (kind, repr(near[0]) if near else f"[{listed(known)}]")
@@ -130,19 +129,19 @@ def _unknown_roots(steps: Sequence[Links], known: Sequence[str]) -> dict[str, tu
 
 
 def _odd_references(
-    step: Links, unknown: Mapping[str, tuple[str, str]], variables: Mapping[str, Any]
+    step: _Step, unknown: Mapping[str, tuple[str, str]], variables: Mapping[str, Any]
 ) -> Iterator[str]:
     """References to nothing: an unknown step, the step itself, no variable of the plan."""
     for reference in dict.fromkeys(step.references):
         if reference.root == GLOBAL:
             if missing := _missing(reference, {}, variables):
-                yield say("step_has", step=_name(step), problem=missing)
+                yield say("step_has", step=step.name, problem=missing)
         elif reference.root == step.id:
-            yield say("refers_to_itself", step=_name(step), reference=reference)
+            yield say("refers_to_itself", step=step.name, reference=reference)
         elif reference.root in unknown:
             kind, ids = unknown[reference.root]
             named = repr(reference.root)
-            yield say(kind, step=_name(step), reference=reference, named=named, near=ids, known=ids)
+            yield say(kind, step=step.name, reference=reference, named=named, near=ids, known=ids)
 
 
 def _missing(reference: Reference, results: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
@@ -154,18 +153,18 @@ def _missing(reference: Reference, results: Mapping[str, Any], variables: Mappin
     return ""
 
 
-def _malformed(step: Links, planned: PlanStep, ids: Collection[str]) -> list[str]:
+def _malformed(step: _Step, known: Collection[str]) -> list[str]:
     """What looks like a reference and is none, and references in names of fields."""
     # Whatever is malformed takes a '{{' of its own: where references account for all of them, a
     # second reading, the dearest part of a check, would find nothing.
-    if json.dumps(planned.arguments).count("{{") == len(step.references):
+    if json.dumps(step.planned.arguments).count("{{") == len(step.references):
         return []
     odd = [
         say("name_holds_reference", name=repr(shortened(name)))
-        for name in _field_names(planned.arguments)
-        if any(r.root in ids or r.root == GLOBAL for r in references_in(name))
+        for name in _field_names(step.planned.arguments)
+        if any(r.root in known or r.root == GLOBAL for r in references_in(name))
     ]
-    return [*malformed_in(planned.arguments), *odd]
+    return [*malformed_in(step.planned.arguments), *odd]
 
 
 def _field_names(value: Any) -> Iterator[str]:
@@ -176,11 +175,11 @@ def _field_names(value: Any) -> Iterator[str]:
         yield from _field_names(item)
 
 
-def _circle(steps: Sequence[Links]) -> list[str]:
+def _circle(steps: Sequence[_Step]) -> list[str]:
     """One circle of steps that wait for each other, if there is any."""
     by_id = {step.id: step for step in reversed(steps) if step.id}
     waits = {
-        name: [other for other in step.waits_for() if other in by_id and other != name]
+        name: [i for i in _waits_for(step) if i in by_id and i != name]
         for name, step in reversed(by_id.items())
     }
     try:
@@ -192,9 +191,14 @@ def _circle(steps: Sequence[Links]) -> list[str]:
     return []
 
 
-def _looks_ahead(step: Links, other: Links) -> str:
+def _waits_for(step: _Step) -> list[str]:
+    roots = (reference.root for reference in step.references)
+    return list(dict.fromkeys([*step.planned.dependencies, *roots]))
+
+
+def _looks_ahead(step: _Step, other: _Step) -> str:
     """Says so where a step waits only because it refers to one that stands behind it."""
-    if other.id in step.named or other.place < step.place:
+    if other.id in step.planned.dependencies or other.place < step.place:
         return ""
     reference = next(r for r in step.references if r.root == other.id)
     return say("looks_ahead", step=repr(step.id), reference=reference, other=repr(other.id))
@@ -204,17 +208,17 @@ def _looks_ahead(step: Links, other: Links) -> str:
 
 
 def _against_tools(
-    plan: ExecutionPlan, catalog: Catalog, kept: Sequence[FlowStep]
+    plan: ExecutionPlan, steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep]
 ) -> Iterator[str]:
     """What is wrong with each step, besides the shape of the plan."""
     find = cache(catalog.find)
     unreadable = cache(_reader(plan, find, kept))
     unknown: dict[str, str] = {}
-    for step, links in zip(plan.steps, links_of(plan), strict=True):
+    for step in steps:
         found: list[str] = []
-        name = step.tool.strip()
+        name = step.planned.tool
         if tool := find(name):
-            args = _with_variables(step.arguments, links.references, plan.global_variables)
+            args = _with_variables(step, plan.global_variables)
             found += [
                 say("arguments_of_step", tool=repr(tool.name), problem=problem)
                 for problem in open_problems(tool.schema, args)
@@ -223,14 +227,12 @@ def _against_tools(
             if name not in unknown:
                 unknown[name] = _unknown_tool(name, catalog, hint=len(unknown) < _NAMED)
             found.append(unknown[name])
-        found += [unreadable(reference) for reference in dict.fromkeys(links.references)]
-        found.append(flawed(step.expect))
-        yield from (say("step_has", step=_name(links), problem=what) for what in found if what)
+        found += [unreadable(reference) for reference in dict.fromkeys(step.references)]
+        found.append(flawed(step.planned.expect))
+        yield from (say("step_has", step=step.name, problem=what) for what in found if what)
 
 
-def _with_variables(
-    args: dict[str, Any], references: Sequence[Reference], variables: Mapping[str, Any]
-) -> Any:
+def _with_variables(step: _Step, variables: Mapping[str, Any]) -> Any:
     """Arguments in which each text that is one variable is its value: that is known already."""
 
     def of_text(text: str) -> Any:
@@ -239,7 +241,8 @@ def _with_variables(
                 return meaning_of(reference, {}, variables)
         return text
 
-    return mapped(args, of_text) if any(r.root == GLOBAL for r in references) else args
+    args = step.planned.arguments
+    return mapped(args, of_text) if any(r.root == GLOBAL for r in step.references) else args
 
 
 def _unknown_tool(name: str, catalog: Catalog, *, hint: bool) -> str:
@@ -254,7 +257,7 @@ def _reader(
     plan: ExecutionPlan, find: Callable[[str], CatalogTool | None], kept: Sequence[FlowStep]
 ) -> Callable[[Reference], str]:
     """Says why a reference to a field can have no value; '' where it may have one."""
-    tool_of = {step.id.strip(): step.tool.strip() for step in plan.steps}
+    tool_of = {step.id: step.tool for step in plan.steps}
     # What is stored is not at hand: its references are read when the step runs.
     results = {step["id"]: value_of(step) for step in kept if step.get("shape") != "stored"}
 

@@ -7,49 +7,15 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ..state.canonical import hash_of
 from ..state.flow import ExecutionPlan, FlowStep, PlanStep
 from ..state.plan import new_task
-from .references import GLOBAL, MissingValue, Reference, references_in, resolve
+from .references import GLOBAL, MissingValue, references_in, resolve, roots_in
 
 # No text that is kept holds NUL: a plan cannot spell what stands for a reference.
 _MARK: Final = "\0"
-
-
-class Links(NamedTuple):
-    """What a planned step says of others.
-
-    Attributes:
-        id: Its id without white space around it.
-        place: Its index in the plan.
-        named: The dependencies it names, each once.
-        references: Those in its arguments, in order.
-    """
-
-    id: str
-    place: int
-    named: list[str]
-    references: list[Reference]
-
-    def waits_for(self) -> list[str]:
-        """The dependencies it names, then what it refers to, each once."""
-        roots = (r.root for r in self.references if r.root != GLOBAL)
-        return list(dict.fromkeys([*self.named, *roots]))
-
-
-def links_of(plan: ExecutionPlan) -> list[Links]:
-    """What each step of a plan says of others; an empty dependency is none."""
-    return [
-        Links(
-            step.id.strip(),
-            place,
-            list(dict.fromkeys(name.strip() for name in step.dependencies if name.strip())),
-            references_in(step.arguments),
-        )
-        for place, step in enumerate(plan.steps)
-    ]
 
 
 def steps_of(plan: ExecutionPlan) -> list[FlowStep]:
@@ -57,18 +23,15 @@ def steps_of(plan: ExecutionPlan) -> list[FlowStep]:
 
     A step depends on what it names, and on the steps of this plan that it refers to.
     """
-    links = links_of(plan)
-    ids = {link.id for link in links}
-    return [
-        _step(step, link.id, [i for i in link.waits_for() if i in ids or i in link.named])
-        for step, link in zip(plan.steps, links, strict=True)
-    ]
+    ids = {step.id for step in plan.steps}
+    return [_step(step, [i for i in roots_in(step.arguments) if i in ids]) for step in plan.steps]
 
 
-def _step(step: PlanStep, name: str, depends_on: list[str]) -> FlowStep:
+def _step(step: PlanStep, refers_to: list[str]) -> FlowStep:
+    depends_on = list(dict.fromkeys([*step.dependencies, *refers_to]))
     return {
-        **new_task(name, step.description, depends_on),
-        "tool": step.tool.strip(),
+        **new_task(step.id, step.description, depends_on),
+        "tool": step.tool,
         "arguments": step.arguments,
         "changes": True,
         "optional": step.optional,
@@ -164,5 +127,5 @@ def fingerprint(steps: Sequence[FlowStep], variables: Mapping[str, Any]) -> str:
 
 def _follows(step: FlowStep, known: Mapping[str, str]) -> list[str]:
     """The prints of what a step comes after without referring to it."""
-    roots = {reference.root for reference in references_in(step["arguments"])}
+    roots = roots_in(step["arguments"])
     return sorted(known.get(i, i) for i in step.get("depends_on") or [] if i not in roots)

@@ -163,6 +163,11 @@ def references_in(value: Any) -> list[Reference]:
     return [p.means for p in _pieces_in(value) if isinstance(p.means, Reference)]
 
 
+def roots_in(value: Any) -> list[str]:
+    """Ids of the steps that the texts of a JSON value refer to, each once."""
+    return list(dict.fromkeys(r.root for r in references_in(value) if r.root != GLOBAL))
+
+
 def malformed_in(value: Any) -> list[str]:
     """What looks like a reference and is none: one sentence each, none twice."""
     told = [p.means.why for p in _pieces_in(value) if isinstance(p.means, Flaw)]
@@ -230,7 +235,8 @@ def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]
     def of_text(text: str) -> Any:
         if OPEN not in text:
             return text
-        values = [_meaning(piece.means, results, variables) for piece in pieces(text)]
+        means = (piece.means for piece in pieces(text))
+        values = [m if isinstance(m, str) else meaning_of(m, results, variables) for m in means]
         return mapped(values[0], str) if is_whole(text) else "".join(map(_as_text, values))
 
     references = references_in(value)
@@ -244,9 +250,11 @@ def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]
 
 
 def meaning_of(
-    reference: Reference, results: Mapping[str, Any], variables: Mapping[str, Any]
+    reference: Reference | Flaw, results: Mapping[str, Any], variables: Mapping[str, Any]
 ) -> Any:
     """What one reference stands for, as it is there; see `resolve`."""
+    if isinstance(reference, Flaw):
+        raise MissingValue(reference.why)
     root, path, _ = reference
     if root == GLOBAL:
         return _followed(reference, dict(variables))
@@ -260,14 +268,6 @@ def meaning_of(
     else:
         means_all = path in _ALL_OF_OTHER
     return result if means_all else _followed(reference, result)
-
-
-def _meaning(
-    means: Reference | Flaw | str, results: Mapping[str, Any], variables: Mapping[str, Any]
-) -> Any:
-    if isinstance(means, Flaw):
-        raise MissingValue(means.why)
-    return meaning_of(means, results, variables) if isinstance(means, Reference) else means
 
 
 def _as_text(value: Any) -> str:

@@ -259,9 +259,9 @@ def _followed(node: Any, root: Schema) -> dict[str, Any]:
 
 
 def _no_field(reference: Reference, name: str, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(names), n=3)
+    near, joint = difflib.get_close_matches(name, list(names), n=3), say("or")
     return say(
         "field_missing_near" if near else "field_missing_known",
         reference=reference, step=repr(reference.root), field=repr(name),
-        near=f" {say('or')} ".join(map(repr, near)), known=listed(names),
+        near=f" {joint} ".join(map(repr, near)), known=listed(names),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 from typing_extensions import TypedDict
 
 from .calls import CallState, Evidence
@@ -32,20 +32,23 @@ def _mapping(value: object) -> object:
     return {} if value is None else storable_json(value)
 
 
-def _count(value: object) -> object:
-    """What a plan says of itself is no reason to refuse it: no number counts as none given."""
-    return value if isinstance(value, int) else None
+def _names(given: list[str]) -> list[str]:
+    """Each name once, without white space around it; an empty one is none."""
+    return list(dict.fromkeys(name.strip() for name in given if name.strip()))
 
 
 Json = Annotated[dict[str, Any], BeforeValidator(_mapping)]
+Stripped = AfterValidator(str.strip)
 
 
 class PlanStep(Contract):
     """One step of a plan: one call of one tool."""
 
-    id: Id = Field(description="Short unique id without spaces and dots, such as 's1'.")
+    id: Annotated[Id, Stripped] = Field(
+        description="Short unique id without spaces and dots, such as 's1'."
+    )
     description: Text = Field(default="", description="What the step is for, in a few words.")
-    tool: Text = Field(
+    tool: Annotated[Text, Stripped] = Field(
         validation_alias=AliasChoices("tool", "toolName", "tool_name"),
         description="Name of one of the listed tools.",
     )
@@ -54,7 +57,7 @@ class PlanStep(Contract):
         validation_alias=AliasChoices("arguments", "params", "parameters", "args", "input"),
         description="Arguments by the tool's schema; {{step.field}} stands for an earlier result.",
     )
-    dependencies: Texts = Field(
+    dependencies: Annotated[Texts, AfterValidator(_names)] = Field(
         default_factory=list,
         validation_alias=AliasChoices("dependencies", "dependsOn", "depends_on"),
         description="Ids of steps that must be done before; those it refers to need not be named.",
@@ -79,11 +82,13 @@ class PlanStep(Contract):
 
 
 class PlanMetadata(Contract):
-    """What a plan says of itself."""
+    """What a plan says of itself; no reason to refuse it, whatever it is."""
 
     created_by: Text = ""
     created_time: Text = ""
-    estimated_steps: Annotated[int | None, BeforeValidator(_count)] = None
+    estimated_steps: Annotated[
+        int | None, BeforeValidator(lambda v: v if isinstance(v, int) else None)
+    ] = None
     complexity: Text = ""
 
 
@@ -281,8 +286,3 @@ def value_of(step: FlowStep) -> Any:
     if shape == "value":
         return step.get("value")
     return json.loads(step["result"]) if shape == "json" else step.get("result", "")
-
-
-def step_of(step: FlowStep, *keys: str) -> dict[str, Any]:
-    """These fields of a step, in this order, without empty ones."""
-    return {key: value for key in keys if (value := step.get(key)) not in (None, "", [], {}, False)}

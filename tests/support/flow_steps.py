@@ -1,12 +1,16 @@
 """Plans of tool calls and their steps as state keeps them: by hand, and any acyclic ones."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from hypothesis import strategies as st
 
+from loopwright.flow.checks import plan_flaws
 from loopwright.flow.order import steps_of
 from loopwright.state.flow import ExecutionPlan, FlowStep
+from loopwright.tools.catalog import build_catalog
+from loopwright.tools.mcp.config import ServerConfig
+from loopwright.tools.mcp.servers import Listing
 from support.flows import step
 
 EVERY_FIELD: dict[str, Any] = {
@@ -35,6 +39,14 @@ def call(name: str, *needs: str, tool: str = "get", **more: Any) -> dict[str, An
 
 def plan(*planned: Mapping[str, Any], **variables: Any) -> ExecutionPlan:
     return ExecutionPlan.model_validate({"steps": planned, "globalVariables": variables})
+
+
+def flaws(given: ExecutionPlan, *, kept: Iterable[str] = (), limit: int) -> list[str]:
+    """What is wrong with a plan, were there tools of all its names that take anything."""
+    tools = tuple({"name": name} for name in {step.tool for step in given.steps} - {""})
+    catalog = build_catalog([], [Listing(ServerConfig(name="all"), tools, "")])
+    done: Any = [{"id": name, "shape": "stored"} for name in kept]
+    return plan_flaws(given, catalog, kept=done, limit=limit)
 
 
 def steps(*planned: Mapping[str, Any], done: Mapping[str, Any] | None = None) -> list[FlowStep]:

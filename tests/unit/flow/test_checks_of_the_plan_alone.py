@@ -1,8 +1,7 @@
 import pytest
 from hypothesis import given
 
-from loopwright.flow.checks import flaws
-from support.flow_steps import acyclic, call, plan
+from support.flow_steps import acyclic, call, flaws, plan
 
 
 def found(*steps, kept=(), limit=40, **variables):

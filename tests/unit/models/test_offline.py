@@ -12,7 +12,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import tool
 
 from loopwright import Context, PromptManager, prompts as prompt_room
-from loopwright.flow.checks import flaws
 from loopwright.graphs.registry import REGISTRY, builder_of
 from loopwright.models.offline.answers import NO_MODEL, picked
 from loopwright.models.offline.clauses import clauses, values
@@ -24,6 +23,7 @@ from loopwright.models.offline.tasks import judge, plan
 from loopwright.state.contracts import PlannerResponse, VerifierResponse
 from loopwright.state.flow import ExecutionPlan
 from loopwright.state.roles import ROLE_METADATA, ROLES
+from support.flow_steps import flaws
 
 NOTES = "# Notes\nThe returns policy is owned by Maria Schmidt.\nShips on Monday."
 
