@@ -26,6 +26,7 @@ from .references import (
     mapped,
     meaning_of,
     references_in,
+    roots_in,
 )
 from .signatures import missing_field, open_problems
 
@@ -192,8 +193,7 @@ def _circle(steps: Sequence[_Step]) -> list[str]:
 
 
 def _waits_for(step: _Step) -> list[str]:
-    roots = (reference.root for reference in step.references)
-    return list(dict.fromkeys([*step.planned.dependencies, *roots]))
+    return list(dict.fromkeys([*step.planned.dependencies, *roots_in(step.planned.arguments)]))
 
 
 def _looks_ahead(step: _Step, other: _Step) -> str:
