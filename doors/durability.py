@@ -8,7 +8,6 @@ belong to the loop it was opened on.
 import asyncio
 import copy
 import re
-import threading
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import wraps
@@ -99,8 +98,6 @@ class Durability(AbstractContextManager["Durability"]):
         store: keeps what outlives a thread; usable like the checkpointer.
         journal: records tool calls.
         locks: keep the runs of a thread apart.
-        thread_ids: gives every saved thread.
-        close: closes it; a second call does nothing.
     """
 
     def __init__(self, database: Database) -> None:
@@ -138,39 +135,6 @@ def _opened(url: str) -> Database:
         " sqlite:////ABSOLUTE/FILE, sqlite:///:memory: or postgresql://…."
     )
     raise DatabaseError(msg)
-
-
-class LateDatabase:
-    """A database for journal and locks where somebody else saves the threads.
-
-    Opened with the first use, in the worker thread of whoever uses it; a URL that cannot be opened
-    raises DatabaseError each time.
-    """
-
-    def __init__(self, url: str) -> None:
-        """Remember the URL."""
-        self._url = url
-        self._opened: Durability | None = None
-        self._lock = threading.Lock()
-
-    def journal(self) -> Journal:
-        """Where calls are recorded."""
-        return self._open().journal
-
-    def locks(self) -> Locks:
-        """What keeps the runs of a thread apart."""
-        return self._open().locks
-
-    def close(self) -> None:
-        """Close what was opened."""
-        if self._opened is not None:
-            self._opened.close()
-
-    def _open(self) -> Durability:
-        with self._lock:
-            if self._opened is None:
-                self._opened = open_durability(self._url)
-            return self._opened
 
 
 class _InProcess:

@@ -4,6 +4,7 @@ import difflib
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -20,7 +21,7 @@ from typing_extensions import TypedDict, Unpack
 
 from ..calls.policy import PolicyLike
 from ..calls.toolbox import Toolbox
-from ..doors.durability import Durability, LateDatabase
+from ..doors.durability import Durability, open_durability
 from ..doors.graph import LoopBuilder, LoopGraph
 from ..doors.recorder import Recorder
 from ..hooks.contract import Hook
@@ -191,14 +192,21 @@ def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
     url = os.environ.get("LOOPWRIGHT_DATABASE_URL")
     if not url:
         return parts
-    database = _database(url)
-    return replace(parts, journal=Recorder(late=database.journal), locked_by=database.locks)
+    return replace(
+        parts,
+        journal=Recorder(late=lambda: _database(url).journal),
+        locked_by=lambda: _database(url).locks,
+    )
 
 
-@cache
-def _database(url: str) -> LateDatabase:
-    """One for all graphs of the process."""
-    return LateDatabase(url)
+def _database(url: str) -> Durability:
+    """One for all graphs of the process, opened by the first run, in a worker thread."""
+    with _opening:
+        return _opened(url)
+
+
+_opened = cache(open_durability)
+_opening = threading.Lock()
 
 
 class _UnusableToolbox(Toolbox):

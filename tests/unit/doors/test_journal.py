@@ -9,12 +9,12 @@ import sys
 import threading
 import time
 from contextlib import closing
-from functools import partial
+from functools import cache, partial
 
 import pytest
 from blockbuster import blockbuster_ctx
 
-from loopwright.doors.durability import LateDatabase, open_durability
+from loopwright.doors.durability import open_durability
 from loopwright.doors.journal import MemoryJournal
 from loopwright.doors.recorder import Recorder
 from loopwright.doors.run import thread_lock
@@ -312,18 +312,17 @@ def test_two_processes_share_a_hundred_calls(url):
 
 
 def test_processes_may_open_a_new_database_at_once(tmp_path):
-    journals = [LateDatabase(f"sqlite:///{tmp_path}/new.db") for _ in range(6)]
     found = []
-    threads = [
-        threading.Thread(target=lambda j=j: found.append(asyncio.run(begin(j.journal()))))
-        for j in journals
-    ]
+
+    def run():
+        with open_durability(f"sqlite:///{tmp_path}/new.db") as database:
+            found.append(asyncio.run(begin(database.journal)))
+
+    threads = [threading.Thread(target=run) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for opened in journals:
-        opened.close()
     assert [verdict.say for verdict in found].count("send") == 1
 
 
@@ -350,19 +349,17 @@ async def test_a_closed_or_broken_journal_says_so(url, tmp_path):
 
 
 async def test_a_late_database_is_opened_by_its_first_use(tmp_path):
-    late = LateDatabase(f"sqlite:///{tmp_path}/late.db")
-    assert list(tmp_path.iterdir()) == []
-    recorder = Recorder(late=late.journal)
+    late = cache(partial(open_durability, f"sqlite:///{tmp_path}/late.db"))
+    recorder = Recorder(late=lambda: late().journal)
     assert recorder.durable
     assert list(tmp_path.iterdir()) == []
     assert (await recorder.begin("t", intent())).say == "send"
-    assert await asyncio.to_thread(late.locks) is late.locks()
     assert (tmp_path / "late.db").is_file()
-    late.close()
-    wrong = LateDatabase("mysql://x/y")
+    late().close()
+    wrong = Recorder(late=lambda: open_durability("mysql://x/y").journal)
     for _ in range(2):
         with pytest.raises(DatabaseError, match="sqlite:///FILE"):
-            await Recorder(late=wrong.journal).begin("t", intent())
+            await wrong.begin("t", intent())
 
 
 @pytest.mark.postgres
@@ -395,12 +392,12 @@ async def test_postgres_keeps_the_same_journal():
 
 
 async def test_the_event_loop_is_never_blocked(tmp_path):
-    late = LateDatabase(f"sqlite:///{tmp_path}/late.db")
+    late = cache(partial(open_durability, f"sqlite:///{tmp_path}/late.db"))
     with blockbuster_ctx("loopwright"):
-        for recorder in (Recorder(late=late.journal), Recorder()):
+        for recorder in (Recorder(late=lambda: late().journal), Recorder()):
             _, row = await recorder.begin("t", intent())
             await recorder.end("t", row, End("finished", {"text": "paid"}))
             assert len(await recorder.rows("t")) == 1
-        async with thread_lock(late.locks, "t"):
+        async with thread_lock(lambda: late().locks, "t"):
             pass
-    await asyncio.to_thread(late.close)
+    await asyncio.to_thread(late().close)
