@@ -56,14 +56,16 @@ def _own(table: Table, intent: Intent) -> Row | None:
 def _like(table: Table, intent: Intent) -> Row | None:
     """A spare row with the same content; rather one that has finished, which asks nobody.
 
-    What another graph of the thread has finished is its own: this one was asked for it as well.
+    Of those in doubt rather one of this turn: while that is open, a word about an older one would
+    let the write of this request go out twice (I1). What another graph of the thread has finished
+    is its own: this one was asked for it as well.
     """
     like = [
         row
         for row in _spare(table)
         if row.content == intent.content and (row.in_doubt or row.place == intent.place)
     ]
-    return min(like, key=lambda row: row.in_doubt, default=None)
+    return min(like, key=lambda row: (row.in_doubt, row.turn != intent.turn), default=None)
 
 
 def _other_doubt(table: Table, intent: Intent) -> Row | None:

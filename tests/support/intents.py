@@ -118,7 +118,7 @@ class Bounds:
     """What a history may hold: at most so many plans in each of its turns; `tricks` are ends."""
 
     plans_offered: tuple[tuple[Write, ...], ...]
-    plans: tuple[int, ...] = (2, 1)
+    plans: tuple[int, ...] = (2, 2)
     tricks: tuple[str, ...] = ("unknown",)
     repeatable: tuple[str, ...] = ()
     hooked: bool = False
@@ -551,21 +551,59 @@ def _with(pairs: tuple[tuple[str, Any], ...], key: str, value: Any) -> Any:
 
 
 def canonical(state: State, rows: list[Row]) -> Any:
-    """The state and the rows as one value; sends count only against the word that names them."""
-    asked = {state.question.key: state.question.sends} if state.question else {}
-    for process in (state.process, state.old):
-        if process is not None and process.row is not None:
-            asked[process.row.key] = process.row.sends
+    """The state and its rows as one value, equal for all that can only go on alike.
+
+    A name counts while a step of the plan bears it; the other rows are numbered in their order.
+    Sends count against the word or the process that names the row. What is closed and borne by no
+    step can only be counted: its content, and how often it took effect.
+    """
+    borne, lineages = _borne(state)
+    question, processes = state.question, (state.process, state.old)
+    asked = {question.key: question.sends} if question else {}
+    asked |= {p.row.key: p.row.sends for p in processes if p is not None and p.row is not None}
+    effects, made, unknown = dict(state.effects), dict(state.made_in), dict(state.unknown)
+    numbers: dict[str, int] = {}
+
+    def called(name: str) -> Any:
+        return name if name in borne else numbers.setdefault(name, len(numbers))
+
+    def known(key: str) -> tuple[Any, ...]:
+        return (
+            numbers.setdefault(key, len(numbers)), effects.get(key), made.get(key),
+            key in state.doubted, key in state.settled, key in unknown,
+        )  # fmt: skip
+
     told = [
-        (r.name, r.key, r.content, r.state, r.spare, r.paused, bool(r.result),
-         r.sends - asked[r.key] if r.key in asked else 0)
+        (called(r.name), *known(r.key), r.content, r.state, r.spare, r.paused, bool(r.result),
+         r.sends - asked.get(r.key, r.sends))
         for r in rows
-        if r.state != "closed" or r.name.startswith(f"{state.turn}.")
+        if r.name in borne or r.state != "closed"
     ]  # fmt: skip
     plain = [
-        p and (p.at, p.step, p.row and p.row.name, p.heard, p.token == state.token)
-        for p in (state.process, state.old)
+        p and (p.at, p.step, p.heard, p.token == state.token, p.row and p.row.content,
+               p.row and called(p.row.name), p.row and known(p.row.key))
+        for p in processes
+    ]  # fmt: skip
+    doubt = question and (
+        question.step, question.value, question.say, question.answer, called(question.asked),
+        *known(question.key),
+    )  # fmt: skip
+    left = {r.key: r.content for r in rows if r.turn == str(state.turn) and r.key not in numbers}
+    gone = [(left[k], n) for k, n in state.effects if k in left and k not in state.settled]
+    lost = [tool for key, tool in state.unknown if key not in numbers]
+    sent = tuple(pair for pair in state.sent if pair[0] in lineages)
+    bare = state._replace(
+        process=None, old=None, question=None, token=0, effects=(), made_in=(), sent=sent,
+        doubted=frozenset(), settled=frozenset(), unknown=(),
+    )  # fmt: skip
+    return bare, doubt, tuple(plain), tuple(told), tuple(sorted(gone)), tuple(sorted(lost))
+
+
+def _borne(state: State) -> tuple[set[str], set[str]]:
+    """The names under which steps of the plan were or will be sent, and the first one of each."""
+    names = dict(state.before)
+    chains = [
+        (*names.get(write.id, ()), f"{state.turn}.{state.revision}.{write.id}")
+        for write in state.plan
     ]
-    question = state.question and state.question._replace(sends=0)
-    bare = state._replace(process=None, old=None, question=None, token=0)
-    return bare, question, tuple(plain), tuple(told)
+    return {name for chain in chains for name in chain}, {chain[0] for chain in chains}
