@@ -20,11 +20,10 @@ from mcp import types
 from mcp.client.sse import sse_client
 from mcp.shared.exceptions import McpError
 
-from . import http
 from .call import Asked, Lost, ServerCall, ServerUnavailable
 from .config import ServerConfig
-from .stdio import last_line, process
 from .talk import LOST, Failure, Parked, Session, Talks
+from .transports import authentication, connected, explain, last_line, process
 
 log = logging.getLogger(__name__)
 
@@ -105,9 +104,9 @@ class Connection:
             if config.transport == "stdio":
                 streams = process(config, self._stderr, self._over.set)
             elif config.transport == "sse":
-                streams = sse_client(config.url, **http.authentication(config, user_id))
+                streams = sse_client(config.url, **authentication(config, user_id))
             else:
-                streams = http.connected(config, user_id, self._doubt)
+                streams = connected(config, user_id, self._doubt)
             read, write = await stack.enter_async_context(streams)
             session = Session(
                 read, write, elicitation_callback=self._talks.elicited,
@@ -317,4 +316,4 @@ def _explain(error: BaseException, config: ServerConfig) -> str:
         return f"the command {config.command!r} may not be executed"
     if _is_closed(error):
         return "it closed the connection"
-    return error.error.message if isinstance(error, McpError) else http.explain(error, config)
+    return error.error.message if isinstance(error, McpError) else explain(error, config)

@@ -1,0 +1,390 @@
+"""What carries the messages of a session: a child process, or streamable HTTP.
+
+Both stand where the MCP package has its own. Its stdio client does not notice a server that dies
+while a process it has started keeps the pipe open, and leaves such processes behind. Its HTTP
+client ends the whole session where one request meets a dead server or a status such as 502, and
+lets a call wait for ever whose answer breaks off in the middle. Here such a request is answered by
+ourselves, with a word on whether the server may have seen it.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import json
+import logging
+import math
+import os
+import shutil
+import signal
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+import anyio
+import httpx
+from anyio.abc import ObjectSendStream
+from mcp import types
+from mcp.client.stdio import get_default_environment
+from mcp.client.streamable_http import RequestContext, StreamableHTTPTransport
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
+from pydantic import ValidationError
+
+from .config import Headers, ServerConfig
+from .talk import failed
+
+log = logging.getLogger(__name__)
+
+_TAIL: Final = 2_000
+_LONGEST_LINE: Final = 256 * 1024 * 1024
+_LAST_OUTPUT: Final = 0.2
+_PATIENCE: Final = 2.0
+"""Seconds a server gets to end by itself, and again after SIGTERM; the MCP specification asks for
+this order and names no time, 2 s is what its Python client gives."""
+
+_ORPHANS_PATIENCE: Final = 0.5
+_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
+_GARBLED: Final = "its answer was no valid JSON-RPC message"
+
+
+def last_line(stderr: bytearray) -> str:
+    """What a process wrote last; "" where it wrote nothing."""
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip()[:300] if lines else ""
+
+
+class _Process(asyncio.SubprocessProtocol):
+    """Takes what the process writes, line by line, and notices its end."""
+
+    def __init__(self, into: Any, stderr: bytearray, ended: Callable[[], None]) -> None:
+        self.exited = asyncio.Event()
+        self.closed = asyncio.Event()
+        self._into = into
+        self._stderr = stderr
+        self._ended = ended
+        self._line = bytearray()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 1:
+            self._written(data)
+        else:
+            self._stderr += data
+            del self._stderr[:-_TAIL]
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        if fd == 1:
+            self.end()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        # A process that the server has started may hold the pipe open for ever.
+        asyncio.get_running_loop().call_later(_LAST_OUTPUT, self.end)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        self.closed.set()
+
+    def end(self) -> None:
+        """Tell the session that nothing comes any more."""
+        self._into.close()
+        self._ended()
+
+    def _written(self, data: bytes) -> None:
+        self._line += data
+        if b"\n" in data:
+            *lines, self._line = self._line.split(b"\n")
+            for line in filter(bytes.strip, map(bytes, lines)):
+                self._read(line)
+        if len(self._line) > _LONGEST_LINE:
+            self._stderr += b"\na line of its output was longer than 256 MB\n"
+            self._line.clear()
+            self.end()
+
+    def _read(self, line: bytes) -> None:
+        message: SessionMessage | None
+        try:
+            message = SessionMessage(types.JSONRPCMessage.model_validate_json(line))
+        except ValidationError:
+            log.debug("not a message of an MCP server: %.200r", line)
+            message = _meant_as_answer(line)
+        if message is not None:
+            with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                self._into.send_nowait(message)
+
+
+def _meant_as_answer(line: bytes) -> SessionMessage | None:
+    """What to answer in place of an unreadable answer, which would be waited for."""
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(said, dict) and isinstance(said.get("id"), int | str) and "method" not in said:
+        return failed(said["id"], _GARBLED, sent=True)
+    return None
+
+
+class _Stdin(ObjectSendStream[SessionMessage]):
+    """Where the session puts its messages; it looks like the stream that a session expects."""
+
+    def __init__(self, pipe: asyncio.WriteTransport) -> None:
+        self._pipe = pipe
+        self._closed = False
+
+    async def send(self, item: SessionMessage) -> None:
+        """Write a message; an error means that the server has read nothing of it."""
+        line = item.message.model_dump_json(by_alias=True, exclude_none=True)
+        if self._closed or self._pipe.is_closing():
+            raise anyio.ClosedResourceError
+        self._pipe.write(line.encode() + b"\n")
+        if self._pipe.is_closing():  # the write is tried at once, so a broken pipe shows here
+            raise anyio.BrokenResourceError
+
+    async def aclose(self) -> None:
+        """Take no more messages; the pipe is closed by who opened it."""
+        self._closed = True
+
+
+@contextlib.asynccontextmanager
+async def process(
+    config: ServerConfig, stderr: bytearray, ended: Callable[[], None]
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Run the server's process; nothing it has started is left when the context ends.
+
+    `stderr` takes the last words of the process, kept for messages and never on the terminal;
+    `ended` is called when it is gone or has closed its output.
+
+    Yields:
+        The streams of a session: one to read from, one to write to.
+    """
+    command = config.command
+    if os.name == "nt":  # only a shell finds npx.cmd under the name npx
+        found: str | None = await asyncio.to_thread(lambda: shutil.which(config.command))
+        command = found or command
+    # Unbounded: a server that asks more than it reads must not block our reading.
+    into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+    with into, messages:
+        transport, protocol = await asyncio.get_running_loop().subprocess_exec(
+            lambda: _Process(into, stderr, ended),
+            command,
+            *config.args,
+            env={**get_default_environment(), **config.env},
+            cwd=config.cwd,
+            start_new_session=True,
+        )
+        stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+        try:
+            yield messages, _Stdin(stdin)
+        finally:
+            await _stop(transport, protocol, stdin)
+
+
+async def _stop(
+    transport: asyncio.SubprocessTransport, protocol: _Process, stdin: asyncio.WriteTransport
+) -> None:
+    """End the server as the specification asks (close stdin, SIGTERM, SIGKILL), with its group."""
+    group = transport.get_pid()
+    try:
+        stdin.close()
+        with anyio.move_on_after(_PATIENCE):
+            await protocol.exited.wait()
+        patience = _ORPHANS_PATIENCE if protocol.exited.is_set() else _PATIENCE
+        _signal(group, signal.SIGTERM)
+        for _ in range(10):
+            if not _signal(group, 0):
+                break
+            await asyncio.sleep(patience / 10)
+    finally:
+        _signal(group, _KILL)
+        transport.close()
+    with anyio.move_on_after(_PATIENCE):
+        await protocol.closed.wait()
+
+
+def _signal(group: int, number: int) -> bool:
+    """Signal a process group; says whether it still has members."""
+    if not hasattr(os, "killpg"):  # where there are no groups, closing the transport ends the one
+        return False
+    try:
+        os.killpg(group, number)
+    except OSError:
+        return False
+    return True
+
+
+_TIMEOUT: Final = 30.0
+_FAREWELL: Final = 2.0
+"""Seconds a server gets to take a notification or the end of the session."""
+
+_GRACE: Final = 1.0
+"""Seconds a server gets to answer a withdrawn request before its connection is freed."""
+
+_BROKE_OFF: Final = "its answer broke off or was no valid message"
+_UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+_theirs = logging.getLogger("mcp.client.streamable_http")
+if _theirs.level == logging.NOTSET:  # what goes wrong there is said by the call it befalls
+    _theirs.setLevel(logging.CRITICAL)
+
+
+@dataclass
+class UserHeaders(httpx.Auth):
+    """Asks the embedding program for the headers of a user, for every request anew."""
+
+    headers: Headers
+    user_id: str | None
+
+    async def async_auth_flow(
+        self, request: httpx.Request
+    ) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        """Send with fresh headers; on 401 ask for them once more."""
+        for _ in range(2):
+            request.headers.update(await self._ask())
+            response = yield request
+            if response.status_code != httpx.codes.UNAUTHORIZED:
+                return
+
+    async def _ask(self) -> Mapping[str, str]:
+        # In a thread: a sync callable may read a file or a vault.
+        found = await asyncio.to_thread(self.headers, self.user_id)
+        given = await found if inspect.isawaitable(found) else found
+        return {str(name): str(value) for name, value in (given or {}).items()}
+
+
+def authentication(config: ServerConfig, user_id: str | None) -> dict[str, Any]:
+    """The headers of a server as arguments of an HTTP client."""
+    asked = config.user_headers
+    return {"headers": config.headers, "auth": UserHeaders(asked, user_id) if asked else None}
+
+
+class Transport(StreamableHTTPTransport):
+    """Sends the messages of one session and answers those that get no other answer."""
+
+    def __init__(self, config: ServerConfig, doubt: Callable[[], None]) -> None:
+        """Send nothing yet; `doubt` is called when the server's own messages are heard no more."""
+        super().__init__(config.url)
+        self._config = config
+        self._doubt = doubt
+        self._listened = False
+        self._work: dict[types.RequestId, anyio.CancelScope] = {}
+
+    async def note(self, response: httpx.Response) -> None:
+        """Take note that the server has a stream for messages of its own."""
+        self._listened |= response.request.method == "GET" and response.is_success
+
+    async def handle_get_stream(self, client: httpx.AsyncClient, read_stream_writer: Any) -> None:
+        """Hear the server's own messages until that is no longer possible."""
+        await super().handle_get_stream(client, read_stream_writer)
+        if self._listened:
+            self._doubt()
+
+    async def terminate_session(self, client: httpx.AsyncClient) -> None:
+        """Say that the session ends. A frozen server must not hold that up."""
+        with anyio.move_on_after(_FAREWELL):
+            await super().terminate_session(client)
+
+    async def _handle_post_request(self, ctx: RequestContext) -> None:
+        request = ctx.session_message.message.root
+        if isinstance(request, types.JSONRPCRequest):
+            await self._ask(request.id, ctx)
+            return
+        # It needs no answer, and a frozen server must not hold up what comes behind it.
+        with contextlib.suppress(Exception), anyio.move_on_after(_FAREWELL):
+            await super()._handle_post_request(ctx)
+        if isinstance(request, types.JSONRPCNotification):
+            self._free(request)
+
+    def _free(self, notice: types.JSONRPCNotification) -> None:
+        """Where a request was withdrawn, free its connection if the server does not end it."""
+        withdrawn = self._work.get((notice.params or {}).get("requestId", ""))
+        if notice.method == "notifications/cancelled" and withdrawn is not None:
+            asyncio.get_running_loop().call_later(_GRACE, withdrawn.cancel)
+
+    async def _ask(self, name: types.RequestId, ctx: RequestContext) -> None:
+        heard = _Heard(name, ctx.read_stream_writer)
+        instead = failed(name, _BROKE_OFF, sent=True)
+        with anyio.CancelScope() as scope:
+            self._work[name] = scope
+            try:
+                inner = replace(ctx, read_stream_writer=cast("Any", heard))
+                await super()._handle_post_request(inner)
+            except Exception as error:  # noqa: BLE001 - the program's header callable may raise anything
+                instead = self._failed(name, error)
+            finally:
+                del self._work[name]
+        if not heard.answer and not scope.cancelled_caught:
+            await ctx.read_stream_writer.send(instead)
+
+    async def _send_session_terminated_error(
+        self, read_stream_writer: Any, request_id: types.RequestId
+    ) -> None:
+        """The answer to a 404: the server has forgotten the session."""
+        why = f"{_address(self._config)} answered {httpx.codes.NOT_FOUND}"
+        await read_stream_writer.send(failed(request_id, why, sent=False, forgotten=True))
+
+    def _failed(self, name: types.RequestId, error: Exception) -> SessionMessage:
+        """A 4xx says that the request was not carried out; behind a 5xx it may have been."""
+        why, forgotten = explain(error, self._config), False
+        sent = isinstance(error, httpx.HTTPError) and not isinstance(error, _UNSENT)
+        if isinstance(error, httpx.HTTPStatusError):
+            sent = error.response.is_server_error
+            # Many servers say 400 where the specification wants 404 for a session unknown to them.
+            forgotten = error.response.status_code == httpx.codes.BAD_REQUEST
+        return failed(name, why, sent=sent, forgotten=forgotten)
+
+
+@dataclass
+class _Heard:
+    """Hands on what comes on the stream of one request, but for what cannot be read."""
+
+    request: types.RequestId
+    into: Any
+    answer: bool = False
+
+    async def send(self, message: SessionMessage | Exception) -> None:
+        if isinstance(message, Exception):
+            return
+        said = message.message.root
+        if isinstance(said, types.JSONRPCRequest):
+            message.metadata = ServerMessageMetadata(related_request_id=self.request)
+        if isinstance(said, types.JSONRPCResponse | types.JSONRPCError):
+            self.answer |= str(said.id) == str(self.request)  # some servers answer 7 with "7"
+        await self.into.send(message)
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    config: ServerConfig, user_id: str | None, doubt: Callable[[], None]
+) -> AsyncIterator[tuple[Any, Any]]:
+    """The streams of a session: one to read from, one to write to; for `doubt` see `Transport`."""
+    transport = Transport(config, doubt)
+    # No read timeout: a call has its own deadline, and a stream may rightly be silent for long.
+    timeout, hooks = httpx.Timeout(_TIMEOUT, read=None), {"response": [transport.note]}
+    client = await asyncio.to_thread(
+        httpx.AsyncClient, **authentication(config, user_id), timeout=timeout, event_hooks=hooks
+    )
+    into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    out, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    async with client, anyio.create_task_group() as tasks, into, out:
+
+        def listen() -> None:
+            tasks.start_soon(transport.handle_get_stream, client, into)
+
+        tasks.start_soon(transport.post_writer, client, outgoing, into, out, listen, tasks)
+        try:
+            yield messages, out
+        finally:
+            await transport.terminate_session(client)
+            tasks.cancel_scope.cancel()
+
+
+def explain(error: BaseException, config: ServerConfig) -> str:
+    """Why a server cannot be reached over HTTP; never a header or a query."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"{_address(config)} answered {error.response.status_code}"
+    if isinstance(error, httpx.TransportError):
+        return f"{_address(config)} is not reachable ({type(error).__name__})"
+    return f"{type(error).__name__}: {error}"
+
+
+def _address(config: ServerConfig) -> str:
+    """Where a server is, without what may be secret."""
+    url = httpx.URL(config.url)
+    return str(url.copy_with(query=None, userinfo=b"", fragment=None))
