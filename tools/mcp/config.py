@@ -102,11 +102,6 @@ class ServerConfig(BaseModel):
     problem: str = ""
     secrets: tuple[str, ...] = Field(default=(), repr=False)
 
-    @property
-    def per_user(self) -> bool:
-        """Whether each user needs a session of their own."""
-        return self.user_headers is not None
-
     def masked(self, text: str) -> str:
         """A text of the server without the secrets it was given: it may go into the state."""
         named = (value for name, value in self.env.items() if _SECRET.search(name))

@@ -7,9 +7,8 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +24,6 @@ log = logging.getLogger(__name__)
 RETRY_AFTER: Final = 30.0
 """Seconds after which a server that failed is tried again behind the scenes."""
 
-_KEPT: Final = 256
 _MAYBE: Final = "the call may or may not have taken effect"
 _AWAY: Final = (
     "MCP server {name!r} has gone away: {why}. Calls of its tools fail until it is back; start it "
@@ -50,66 +48,68 @@ class _Place:
     """One server, for everybody or, where headers are callable, for one user.
 
     Attributes:
-        listing: What it offered last; None before it was asked.
-        stale: Whether it may offer something else by now.
+        listing: What it offered last; an equal one is the same object, and so the catalog.
         failed: When it failed last, by the monotonic clock; None if the last listing is good.
     """
 
-    def __init__(
-        self, config: ServerConfig, user_id: str | None, moved: Callable[[], None], parked: "Parked"
-    ) -> None:
-        """Start nothing yet; `moved` is called when the listing is or may be another one."""
+    def __init__(self, config: ServerConfig, user_id: str | None, parked: "Parked") -> None:
+        """Start nothing yet."""
         self.config = config
-        self.listing: Listing | None = None
-        self.stale = False
+        self.listing = Listing(config)
         self.failed: float | None = None
         self._user_id = user_id
-        self._moved = moved
         self._parked = parked
+        self._changes = 1
+        self._listed = 0
         self._connection: Connection | None = None
         self._opened_before = False
         self._lock = asyncio.Lock()
         self._retry: asyncio.Task[None] | None = None
         self._leaving: set[asyncio.Task[None]] = set()
 
+    @property
+    def stale(self) -> bool:
+        """Whether it was never asked, or may offer something else by now."""
+        return self._listed != self._changes
+
+    def _change(self) -> None:
+        """Have the tools listed again at the next request for them."""
+        self._changes += 1
+
     async def load(self) -> None:
         """List the tools; a server that was there keeps its tools: it may be back by the call."""
-        self.stale = False
+        seen = self._changes
         try:
-            found, self.failed = Listing(self.config, await self._tools()), None
-        except ServerUnavailable as error:
-            found = self._without(str(error))
+            if self.config.problem:
+                raise ServerUnavailable(self.config.problem)  # noqa: TRY301 - told like the others
+            async with self._in_time():
+                connection = await self._usable()
+                seen = self._changes
+                found, self.failed = Listing(self.config, await connection.tools()), None
         except Exception as error:
             log.debug("MCP server %s", self.config.name, exc_info=error)
-            found = self._without(f"{type(error).__name__}: {error}"[:300])
-        if found != self.listing:  # an equal one stays, and with it the catalog
+            known = isinstance(error, ServerUnavailable)
+            found = self._without(str(error) if known else f"{type(error).__name__}: {error}"[:300])
+        self._listed = seen
+        if found != self.listing:
             self.listing = found
-            self._moved()
 
     def _without(self, why: str) -> Listing:
         self.failed = time.monotonic()
-        known = self.listing.tools if self.listing is not None else ()
-        words = (_AWAY if known else _LEFT_OUT).format(
-            name=self.config.name, why=self.config.masked(why)
-        )
-        return Listing(self.config, known, words)
+        words = _AWAY if self.listing.tools else _LEFT_OUT
+        said = words.format(name=self.config.name, why=self.config.masked(why))
+        return Listing(self.config, self.listing.tools, said)
 
-    def retry_at(self, wait: float) -> float:
-        """When a failed server is worth another try; never where its entry is wrong."""
+    def retry_due(self, wait: float) -> bool:
+        """Whether a failed server is worth another try; never where its entry is wrong."""
         if self.failed is None or self.config.problem:
-            return math.inf
-        return self.failed + wait
+            return False
+        return time.monotonic() >= self.failed + wait
 
     def retry(self) -> None:
         """Try a failed server again behind the scenes."""
         if self._retry is None or self._retry.done():
             self._retry = asyncio.create_task(self.load(), context=contextvars.Context())
-
-    async def _tools(self) -> tuple[dict[str, Any], ...]:
-        if self.config.problem:
-            raise ServerUnavailable(self.config.problem)
-        async with self._in_time():
-            return await (await self._usable()).tools()
 
     @contextlib.asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
@@ -150,10 +150,10 @@ class _Place:
     async def _try(self, call: ServerCall) -> Any:
         async with self._in_time():
             connection = await self._usable()
-        if self.stale or self.listing is None:
+        if self.stale:
             await self.load()
-        known = self.listing
-        if known and not known.warning and call.name not in (t.get("name") for t in known.tools):
+        offered = (tool.get("name") for tool in self.listing.tools)
+        if not self.listing.warning and call.name not in offered:
             raise ToolGone(call.name)
         return await connection.call(call)
 
@@ -164,28 +164,19 @@ class _Place:
             if held is not None and await held.usable():
                 return held
             self.discard()
-            connection = await self._open()
+            kind = await asyncio.to_thread(_connection_class)
+            opened = self._connection = kind(
+                self.config, self._user_id, changed=self._change, parked=self._parked
+            )
+            try:
+                await opened.opened()
+            except BaseException:
+                self.discard()
+                raise
             if self._opened_before:  # another process, perhaps of another version
                 self._change()
             self._opened_before = True
-            return connection
-
-    async def _open(self) -> "Connection":
-        kind = await asyncio.to_thread(_connection_class)
-        connection = self._connection = kind(
-            self.config, self._user_id, changed=self._change, parked=self._parked
-        )
-        try:
-            await connection.opened()
-        except BaseException:
-            self.discard()
-            raise
-        return connection
-
-    def _change(self) -> None:
-        """Have the tools listed again at the next request for them."""
-        self.stale = True
-        self._moved()
+            return opened
 
     @property
     def is_open(self) -> bool:
@@ -207,7 +198,8 @@ class _Place:
         if self._retry is not None:
             self._retry.cancel()
         self.discard()
-        self.listing, self.stale, self.failed = None, False, None
+        self.listing, self.failed = Listing(self.config), None
+        self._change()
 
     async def gone(self) -> None:
         """Wait until the processes of ended sessions are gone."""
@@ -234,12 +226,13 @@ class Servers:
         self._retry_after = retry_after
         self._configs = {config.name: config for config in configs}
         self._places: dict[tuple[str, str | None], _Place] = {}
-        self._held: dict[str | None, tuple[tuple[Listing, ...], float]] = {}
 
     def held(self, user_id: str | None) -> tuple[Listing, ...] | None:
         """What `listings` would answer at once, from any thread; None where it has work to do."""
-        listings, until = self._held.get(user_id, ((), -math.inf))
-        return listings if time.monotonic() < until else None
+        keys = (self._key(config, user_id) for config in self._configs.values())
+        places = [self._places.get(key) for key in keys]
+        known = [p for p in places if p and not p.stale and not p.retry_due(self._retry_after)]
+        return tuple(place.listing for place in known) if len(known) == len(places) else None
 
     async def listings(self, user_id: str | None) -> tuple[Listing, ...]:
         """What every server offers this user; none may take longer than its time to start.
@@ -248,28 +241,24 @@ class Servers:
         one that has restarted or changed its tools is asked again at once.
         """
         places = [self._place(name, user_id) for name in self._configs]
-        fresh = [place for place in places if place.listing is None or place.stale]
-        await asyncio.gather(*(place.load() for place in fresh))
+        await asyncio.gather(*(place.load() for place in places if place.stale))
         for place in places:
-            if time.monotonic() >= place.retry_at(self._retry_after):
+            if place.retry_due(self._retry_after):
                 place.retry()
-        found = tuple(place.listing or Listing(place.config) for place in places)
-        if not any(place.stale for place in places):
-            if len(self._held) > _KEPT:
-                self._held.clear()
-            until = min((p.retry_at(self._retry_after) for p in places), default=math.inf)
-            self._held[user_id] = (found, until)
-        return found
+        return tuple(place.listing for place in places)
 
     async def call(self, server: str, call: ServerCall) -> Any:
         """Call a tool of one server, see `_Place.call`."""
         return await self._place(server, call.user_id).call(call)
 
+    def _key(self, config: ServerConfig, user_id: str | None) -> tuple[str, str | None]:
+        return config.name, user_id if config.user_headers else None
+
     def _place(self, name: str, user_id: str | None) -> _Place:
         config = self._configs[name]
-        key = (name, user_id if config.per_user else None)
+        key = self._key(config, user_id)
         if key not in self._places:
-            self._places[key] = _Place(config, key[1], self._held.clear, self.parked)
+            self._places[key] = _Place(config, key[1], self.parked)
         if not self._places[key].is_open:  # one is about to be opened
             for place in self._places.values():
                 place.discard(if_idle=True)
@@ -279,7 +268,6 @@ class Servers:
         """End everything without waiting."""
         for place in self._places.values():
             place.give_up()
-        self._held.clear()
 
     async def close(self) -> None:
         """End everything and wait for it; the next request opens it again."""

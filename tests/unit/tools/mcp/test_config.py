@@ -98,7 +98,7 @@ def test_a_variable_that_is_not_set_is_the_servers_problem(entry, place):
 
 def test_callable_headers_are_for_each_user():
     config = one({"url": "http://x", "headers": lambda user: {"A": user}})
-    assert config.per_user
+    assert config.user_headers is not None
     assert one({"command": "a", "alwaysAllow": ["x"]}).approves("x")
     assert one({"command": "a", "autoApprove": True}).approves("anything")
 
