@@ -47,7 +47,7 @@ def call(number, name, arguments) -> Any:
     """The result of a call, or None where there is none."""
     if name.startswith("die"):
         die(name, arguments)
-    if name == "note":
+    if name in ("note", "hold"):
         with Path(arguments["path"]).open("a") as notes:
             notes.write("noted\n")
     if name == "refuse":

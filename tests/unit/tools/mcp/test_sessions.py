@@ -128,10 +128,10 @@ async def test_a_server_that_dies_under_a_call(mortal, tmp_path):
     assert await text(mortal, "echo", n=1) == "1"
 
 
-async def test_calls_under_way_fail_at_once_when_the_server_dies(mortal):
-    pid = await text(mortal, "pid")
-    waiting = asyncio.create_task(run(mortal, ("hold", {})))
-    await text(mortal, "echo", n=1)  # so the call before it has arrived
+async def test_calls_under_way_fail_at_once_when_the_server_dies(mortal, tmp_path):
+    pid, arrived = await text(mortal, "pid"), tmp_path / "arrived"
+    waiting = asyncio.create_task(run(mortal, ("hold", {"path": str(arrived)})))
+    assert await soon(arrived.exists)
     os.kill(int(pid), signal.SIGKILL)
     (record,) = await asyncio.wait_for(waiting, PATIENCE)
     assert record["status"] == "error"

@@ -90,6 +90,15 @@ async def test_a_human_answers_and_the_same_call_goes_on(tmp_path, entry, answer
     assert path.read_text().count("asked") == 1
 
 
+async def test_a_call_that_waits_for_an_answer_is_paid_once(tmp_path):
+    path, tight = tmp_path / "signed", Context(max_tool_calls=1)
+    graph = signing(path, stdio("desk"), checkpointer=InMemorySaver())
+    await graph.ainvoke(said(), THREAD, context=tight)
+    result = await graph.ainvoke(Command(resume="respond: Ada"), THREAD, context=tight)
+    assert said_by(result) == ["signed by Ada"]
+    assert result["outcome"]["spend"]["tool_calls"] == 1
+
+
 async def test_an_answer_that_does_not_fit_the_form_is_asked_for_again(tmp_path):
     graph = signing(tmp_path / "signed", stdio("desk"), checkpointer=InMemorySaver())
     await graph.ainvoke(said(), THREAD)
