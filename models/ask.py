@@ -23,20 +23,10 @@ from ..state.roles import ROLE_METADATA
 from ..state.told import say
 from ..turn.budget import Limit, tokens_of
 from ..turn.scope import RunScope
+from . import refusals
 from .choice import Chosen, Models
 from .model_hooks import Request, after_model, as_configured, before_model, restrained
 from .reading import Reading, read_answer
-from .refusals import (
-    DeadlinePassed,
-    Quirks,
-    broken_answer,
-    delay_before,
-    describe,
-    is_stale,
-    sentence,
-    spelled_out,
-    without,
-)  # fmt: skip
 
 C = TypeVar("C", bound=Contract)
 
@@ -171,7 +161,7 @@ class _Caller:
             except Exception as error:
                 # Providers' errors share no base class: whatever it is, the next may do better.
                 more = attempt <= self.scope.context.model_retries
-                if more and (delay := delay_before(attempt, error)) is not None:
+                if more and (delay := refusals.delay_before(attempt, error)) is not None:
                     told: dict[str, Any] = {"type": "retry", "attempt": attempt}
                     self._emit(told | {"delay": round(delay, 2)}, chosen, error)
                     attempt += 1
@@ -180,7 +170,9 @@ class _Caller:
                     chosen, attempt, delay = spare.pop(0), 1, 0.0
                 else:
                     self._add(model_spend(self.role, first, 0, 0))
-                    raise ModelCallFailed(sentence(self.role, chosen.name, error)) from error
+                    raise ModelCallFailed(
+                        refusals.sentence(self.role, chosen.name, error)
+                    ) from error
             else:
                 self.answered, self.asks = chosen.name, self.asks + 1
                 tokens = tokens_of(request.messages, message)
@@ -200,7 +192,7 @@ class _Caller:
                 if not deadline.expired():
                     raise
                 msg = f"no answer within {context.model_deadline:g} s"
-                raise DeadlinePassed(msg) from error
+                raise refusals.DeadlinePassed(msg) from error
 
     async def _once(self, chosen: Chosen, request: Request) -> AIMessage:
         """Ask without what the model refuses, again at once where it turns out to refuse more."""
@@ -211,18 +203,18 @@ class _Caller:
             asked = _prepared(chosen.model, quirks, tools, self.contract)
             known, left = replace(quirks, dropped=set(quirks.dropped)), left - 1
             spells_out = quirks.spells_out and not tools
-            messages = spelled_out(request.messages) if spells_out else request.messages
+            messages = refusals.spelled_out(request.messages) if spells_out else request.messages
             try:
                 given = await asked.ainvoke(messages, config)
                 message: AIMessage = given["raw"] if isinstance(given, dict) else given
             except Exception as error:
-                if (broken := broken_answer(error)) is not None:
+                if (broken := refusals.broken_answer(error)) is not None:
                     return broken
                 # A parallel call may have learnt the same in the meantime.
                 learnt = known != quirks or quirks.learn(
                     error, chosen.model, messages, tools=bool(tools), contract=bool(self.contract)
                 )
-                if not left or not (learnt or is_stale(error)):
+                if not left or not (learnt or refusals.is_stale(error)):
                     raise
             else:
                 if took_tools and not quirks.takes_tools:
@@ -240,7 +232,7 @@ class _Caller:
         self._emit({"type": "fallback", "to": following.name}, chosen, error)
 
     def _emit(self, event: dict[str, Any], chosen: Chosen, error: Exception) -> None:
-        about = {"role": self.role, "model": chosen.name, "error": describe(error)}
+        about = {"role": self.role, "model": chosen.name, "error": refusals.describe(error)}
         self.scope.emit(event | about)
 
     def _add(self, spend: Spend) -> None:
@@ -261,12 +253,12 @@ class _Caller:
 
 def _prepared(
     model: BaseChatModel,
-    quirks: Quirks,
+    quirks: refusals.Quirks,
     tools: Sequence[dict[str, Any]],
     contract: type[Contract] | None,
 ) -> Runnable[Any, Any]:
     """The model with the tools or the contract, in the best way it is not known to refuse."""
-    plain = without(model, quirks.dropped) if quirks.dropped else model
+    plain = refusals.without(model, quirks.dropped) if quirks.dropped else model
     if tools and quirks.takes_tools:
         try:
             return plain.bind_tools(list(tools))

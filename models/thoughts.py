@@ -13,15 +13,7 @@ from pydantic import ConfigDict, StrictBool
 
 from ..state.contracts import Contract, Text
 from ..state.told import say
-from .reading import (
-    Reading,
-    extract,
-    field_names,
-    read_answer,
-    read_object,
-    spoken,
-    unusable,
-)  # fmt: skip
+from .reading import Reading, extract, field_names, read_answer, read_object, spoken, unusable
 
 _NAME: Final = r"agent[\s_-]?meta(?!data|\]\()"
 # Brackets in the ways models write them: escaped, full-width, or as a special token, <|…|>.
