@@ -13,11 +13,9 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ...prompts.prompt import read_json, read_section
 from ...state.roles import ROLE_METADATA
-from .answers import NO_ANSWER
-from .flow import answered, plan_steps, read_from, recover
 from .matching import Match, read_tools
 from .react import act, calls_of, observe, think
-from .tasks import judge, next_step, plan
+from .tasks import NO_ANSWER, answered, judge, next_step, plan, plan_steps, read_from, recover
 
 
 class OfflineModel(BaseChatModel):

@@ -12,10 +12,8 @@ from typing import Final
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from .answers import answer, failed
-from .clauses import clauses
-from .matching import Match, Tool
-from .tasks import Call, Step, next_step, settled
+from .matching import Match, Tool, clauses
+from .tasks import Call, Step, answer, failed, next_step, settled
 
 _SIGNED: Final = "agent_type"
 _SHOWN: Final = 200

@@ -1,14 +1,70 @@
-"""The offline model as planner, executor and verifier: a task for each clause of the goal. Pure."""
+"""The offline model as planner, executor, verifier and in prompt_flow: a task a clause. Pure.
+
+Of single tool calls, what changes something keeps its place among the other steps; what only looks
+runs side by side.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...state.canonical import beginning_of
-from .answers import NO_MODEL, answer, failed, picked, speaks_of
-from .clauses import clauses, is_question, words
-from .matching import Match, Tool, match
+from .matching import READ, Match, Tool, clauses, is_question, match, read_tools, wanted, words
+
+NO_MODEL: Final = "No language model is configured"
+NO_ANSWER: Final = (
+    f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a "
+    "model such as 'openai:gpt-5.4-mini', and ask again."
+)
+_ENOUGH: Final = 0.6  # of a question's words must be spoken of for it to count as answered
+_SHOWN: Final = 2_000  # characters of a result that an answer shows
+_READS_AS_ERROR: Final = re.compile(r"\s*(?:error|failed|failure|exception)\b", re.IGNORECASE)
+
+
+def failed(status: object, result: str) -> bool:
+    """Whether a call brought nothing, be it that only its text says so."""
+    return status != "success" or bool(_READS_AS_ERROR.match(result))
+
+
+def speaks_of(question: str, told: Sequence[str]) -> bool:
+    """Whether some texts speak of what is asked."""
+    asked, said = wanted(question), {word for text in told for word in words(text)}
+    return sum(word in said for word in asked) >= _ENOUGH * len(asked)
+
+
+def picked(question: str, texts: Sequence[str]) -> str:
+    """The sentences and lines that answer a question; '' where none speaks of enough of it."""
+    asked = set(wanted(question))
+    parts = [part.strip() for t in texts for part in re.split(r"\n|(?<=[.!?])\s+", t[:READ])]
+    shares = {part: len(asked.intersection(words(part))) for part in parts if part}
+    best = max(shares.values(), default=0)
+    if not asked or best < _ENOUGH * len(asked):
+        return ""
+    return "\n".join([part[:600] for part, share in shares.items() if share == best][:3])
+
+
+def answer(parts: Sequence[tuple[str, str, Sequence[str]]], not_done: Sequence[str]) -> str:
+    """The answer to a goal from (asked, result, proofs) of each part, questions first."""
+    ordered = sorted(parts, key=lambda part: not is_question(part[0]))
+    told = [_part(*part) for part in ordered]
+    if not_done:
+        told.append("Not done:\n" + "\n".join(f"- {text[:700]}" for text in not_done))
+    return "\n\n".join([*told, f"_{NO_MODEL}; results are shown as the tools gave them._"])
+
+
+def _part(asked: str, result: str, proofs: Sequence[str]) -> str:
+    cited = "".join(f" [{proof}]" for proof in proofs)
+    return f"**{asked[:300]}**{cited}\n\n{_block(beginning_of(result.strip() or 'Done.', _SHOWN))}"
+
+
+def _block(text: str) -> str:
+    """Several lines, and a line with brackets, as code: nothing in it is a list or a citation."""
+    if "\n" in text:
+        fence = "```" if "```" not in text else "~~~~"
+        return f"{fence}\n{text}\n{fence}"
+    return f"`{text}`" if "[" in text and "`" not in text else text
+
 
 Record = Mapping[str, Any]
 Records = Sequence[Record]
@@ -126,3 +182,115 @@ def _proof(task: Record, good: Records) -> list[str]:
     said = " ".join(own[-1]["result"].split("\n")[0].split())
     sources = [e["id"] for e in good if e["tool"] and said in " ".join(e["result"].split())]
     return [*sources, own[-1]["id"]] if sources else []
+
+
+Texts = Sequence[str]
+# Where single tool calls are planned.
+
+_LANGUAGE: Final = "llm_call"
+
+
+def plan_steps(
+    request: str, tools: Records, steps: Records, failures: Records, wishes: Texts, most: int
+) -> dict[str, Any]:
+    """Answer as ExecutionPlan, after a plan before with these steps, failures and wishes."""
+    draft = _Draft(tools, steps, failures, most)
+    # A failure says by itself what is to mend.
+    for number, clause in enumerate(parts_of(request, () if failures else wishes), start=1):
+        draft.add(f"s{number}", clause)
+    if not draft.steps:  # a plan must have one; there is no model to take it
+        prompt = {"prompt": _literal(request[:4_000]) or "Nothing was asked."}
+        draft.take("s1", request, _LANGUAGE, prompt)
+    goal = f"{NO_MODEL}: a step for each part of the goal that a tool's words match."
+    return {"goal": goal, "steps": draft.steps, "leftOut": draft.left}
+
+
+@dataclass
+class _Draft:
+    """A plan in the making."""
+
+    specs: Records
+    before: Records
+    failures: Records
+    most: int
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    changing: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.change = {spec["name"]: spec["changes"] for spec in self.specs}
+        self.tools = [tool for tool in read_tools(self.specs) if tool.name != _LANGUAGE]
+        done = [step for step in self.before if step["status"] == "completed"]
+        self.results = [str(step.get("result", "")) for step in done]
+        self.made = {(s["id"], s["tool"]): s["arguments"] for s in done if s.get("arguments")}
+
+    def add(self, name: str, clause: str) -> None:
+        """Plan the calls of one clause, or say why there are none."""
+        newest = [f"{_reference(step)}\n" for step in self.steps[-1:]]
+        found = match(clause, self.tools, [*self.results, *newest])
+        asks = is_question(clause) and _LANGUAGE in self.change
+        why = self._against(found)
+        if why and not (asks and self.steps and not found.tool):
+            self.left.append(f'"{clause[:300]}": {why}')
+            return
+        for number, call in enumerate(found.calls, start=1):
+            own = name if number == 1 else f"{name}_{number}"
+            given = {k: v if [v] == newest else _literal(v) for k, v in call.items()}
+            made = self.made.get((own, found.tool), given)  # it stays the same call
+            self.take(own, clause, found.tool, made)
+        if asks and not speaks_of(clause, [*found.told, *map(str, found.calls)]):
+            # A question for the results there will be; without its answer they are still of use.
+            results = "\n\n".join(map(_reference, self.steps))
+            prompt = {"prompt": f"{_literal(clause)}\n\n{results}"}
+            self.take(f"{name}_answer" if found.tool else name, clause, _LANGUAGE, prompt)
+            self.steps[-1]["optional"] = True
+
+    def _against(self, found: Match) -> str:
+        """What speaks against planning the calls of a clause; '' where nothing does."""
+        if not found.tool:
+            return found.why
+        if len(self.steps) + len(found.calls) > self.most:
+            return "the plan has no room for more steps"
+        if self.left and self.change[found.tool]:  # back it up, then delete it
+            return "it would change something, and a part before it cannot be done"
+        same = (f for f in self.failures if f["tool"] == found.tool)
+        errors = [f["error"] for f in same if f["arguments"] in found.calls]
+        return f"it failed before: {errors[0][:300]}" if errors else ""
+
+    def take(self, name: str, clause: str, tool: str, arguments: dict[str, Any]) -> None:
+        """Add a step that waits for what must be done before."""
+        changes = self.change.get(tool, False)
+        waits = [step["id"] for step in self.steps] if changes else self.changing[-1:]
+        about = {"id": name, "description": clause[:300], "tool": tool, "arguments": arguments}
+        self.steps.append({**about, "dependencies": waits})
+        self.changing += [name] if changes else []
+
+
+def _reference(step: Record) -> str:
+    return f"{{{{{step['id']}}}}}"
+
+
+def _literal(value: Any) -> Any:
+    """A value of the goal as a plan spells it: braces in it are no reference."""
+    return value.replace("{{", r"\{{") if isinstance(value, str) else value
+
+
+def recover(failures: Records, left: Record, steps: Records) -> dict[str, str]:
+    """Answer as RecoveryDecision: another plan where there are results to make it from."""
+    told = "; ".join(failure["error"][:200] for failure in failures[:3])
+    if left.get("replan_from_failure") and any(s["status"] == "completed" for s in steps):
+        reason = f"With the results there are it goes another way, or is left out: {told}"
+        return {"strategy": "replan_from_failure", "reason": reason}
+    return {"strategy": "give_up", "reason": f"{NO_MODEL} that could think of another way: {told}"}
+
+
+def answered(steps: Records, unmet: Texts) -> str:
+    """The answer: what each step gave, with its citation, and what is not done."""
+    done = [s for s in steps if s["status"] == "completed" and "result" in s]
+    return answer([(s.get("description", ""), s["result"], [s["id"]]) for s in done], unmet)
+
+
+def read_from(prompt: str) -> str:
+    """The answer to a question that stands before some texts; '' where they do not hold it."""
+    question, _, text = prompt.partition("\n\n")
+    return picked(question, [text]) if is_question(question) else ""

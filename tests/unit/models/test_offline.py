@@ -13,13 +13,10 @@ from langchain_core.tools import tool
 
 from loopwright import Context, PromptManager, prompts as prompt_room
 from loopwright.graphs.registry import REGISTRY, builder_of
-from loopwright.models.offline.answers import NO_MODEL, picked
-from loopwright.models.offline.clauses import clauses, values
-from loopwright.models.offline.flow import plan_steps
-from loopwright.models.offline.matching import fill, match, read_tools
+from loopwright.models.offline.matching import clauses, fill, match, read_tools, values
 from loopwright.models.offline.model import OfflineModel
 from loopwright.models.offline.react import act, observe, think
-from loopwright.models.offline.tasks import judge, plan
+from loopwright.models.offline.tasks import NO_MODEL, judge, picked, plan, plan_steps
 from loopwright.state.contracts import PlannerResponse, VerifierResponse
 from loopwright.state.flow import ExecutionPlan
 from loopwright.state.roles import ROLE_METADATA, ROLES
