@@ -15,6 +15,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -105,8 +106,7 @@ class Comparison:
     """One comparison of a condition.
 
     Attributes:
-        text: As written.
-        path: The part that is compared, as written.
+        text, path: It, and the part that is compared, as written.
         references: What the path may mean, the likelier first; references to the step `result`.
         measured: Its length is compared, not the part itself.
         word: The operator, or `is empty` and the like.
@@ -218,24 +218,15 @@ def _wanted(text: str, word: str, given: str) -> tuple[Any, str | None]:
 
 def unmet(comparison: Comparison, result: Any) -> str:
     """Why a comparison does not hold for a result, in one sentence; '' where it does."""
-    try:
-        value = _part(comparison.references, result)
-    except MissingValue:
+    for reference in comparison.references:
+        with suppress(MissingValue):
+            why = _why_not(comparison, resolve(reference, {_ROOT: result}, {}))
+            break
+    else:
         if comparison.word == "is missing":
             return ""
         why = say("result_has_no", path=comparison.path, result=_shown(result))
-    else:
-        why = _why_not(comparison, value)
     return say("result_does_not_meet", condition=repr(comparison.text), why=why) if why else ""
-
-
-def _part(references: tuple[str, ...], result: Any) -> Any:
-    try:
-        return resolve(references[0], {_ROOT: result}, {})
-    except MissingValue:
-        if not references[1:]:
-            raise
-        return _part(references[1:], result)
 
 
 def _why_not(comparison: Comparison, value: Any) -> str:
@@ -249,20 +240,10 @@ def _why_not(comparison: Comparison, value: Any) -> str:
 
 
 def _is_equal(value: Any, comparison: Comparison) -> bool:
-    if isinstance(value, str) and value.strip() == comparison.bare:
-        return True
-    return _same(value, comparison.wanted)
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Equality as JSON has it: `true` is not 1, but 1.0 is."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    return bool(one == other)
+    if isinstance(value, str):
+        return comparison.wanted == value or comparison.bare == value.strip()
+    # As JSON has it: `true` is not 1, but 1.0 is.
+    return bool(_Validator({"const": comparison.wanted}).is_valid(value))
 
 
 def _contains(value: Any, comparison: Comparison) -> bool:
@@ -275,9 +256,7 @@ def _contains(value: Any, comparison: Comparison) -> bool:
 
 
 def _is_empty(value: Any, _: Comparison) -> bool:
-    if isinstance(value, str):
-        return not value.strip()
-    return value is None or (isinstance(value, list | dict) and not value)
+    return (value.strip() if isinstance(value, str) else value) in ("", None, [], {})
 
 
 def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Comparison], bool]:
