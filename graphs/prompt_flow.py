@@ -40,20 +40,16 @@ def route_after_plan(state: FlowState) -> Literal["check_flow", "finish"]:
 def route_after_check(
     state: FlowState,
 ) -> Literal["plan_flow", "review_flow", "run_flow", "finish"]:
-    """Run a sound plan, perhaps after a review; have an unsound one repaired while that may be."""
+    """Run a sound plan, perhaps after a review; have an unsound one repaired while that may be.
+
+    After a review follow the user, who may want another plan, or look at an edited one again.
+    """
     routes: dict[str, Literal["plan_flow", "review_flow", "run_flow", "finish"]] = {
         "again": "plan_flow",
         "review": "review_flow",
         "ready": "run_flow",
     }
     return "finish" if state.halt else routes.get(state.planning, "finish")
-
-
-def route_after_review(
-    state: FlowState,
-) -> Literal["plan_flow", "review_flow", "run_flow", "finish"]:
-    """Follow the user: run the plan, look at it again, or have another one made."""
-    return route_after_check(state)
 
 
 def route_after_run(
@@ -70,14 +66,11 @@ def route_after_run(
     if failed_steps(state.todos) and not in_doubt:  # another plan would know nothing of a doubt
         return "recover"
     step = next_step(state.calls, state.decisions)
-    if step == "done" and not _left(state):
+    # A crash may have come before steps began that nothing keeps from running.
+    left = any(one["status"] == "pending" for one in state.todos)
+    if step == "done" and not left:
         return "answer_flow" if _has_results(state) else "finish"
     return "approve" if step == "approve" else "run_flow"
-
-
-def _left(state: FlowState) -> bool:
-    """Whether steps are open that nothing keeps from running: a crash came before they began."""
-    return any(step["status"] == "pending" for step in state.todos)
 
 
 def _has_results(state: FlowState) -> bool:
@@ -122,7 +115,7 @@ def flow_builder(parts: Parts) -> LoopBuilder[FlowState, Context, LoopInput, Loo
     builder.add_conditional_edges("intake", route_after_intake)
     builder.add_conditional_edges("plan_flow", route_after_plan)
     builder.add_conditional_edges("check_flow", route_after_check)
-    builder.add_conditional_edges("review_flow", route_after_review)
+    builder.add_conditional_edges("review_flow", route_after_check)
     builder.add_conditional_edges("run_flow", route_after_run)
     builder.add_conditional_edges("approve", route_after_approve)
     builder.add_conditional_edges("recover", route_after_recover)

@@ -105,15 +105,10 @@ _A_NUMBER: Final = re.compile(r"\d{1,3}")
 
 
 def read_cited(message: AIMessage, steps: Sequence[FlowStep]) -> Reading[Any]:
-    """Read an answer that must rest on completed steps.
-
-    Args:
-        message: As the provider gave it.
-        steps: The plan as it ended.
-    """
+    """Read an answer that must rest on completed steps of the plan as it ended."""
     reading: Reading[Any] = read_words(message)
     problems = reading.problems or citation_problems(reading.message.text, steps)
-    return replace(reading, parsed=None, problems=problems, wanted="wanted_cited")
+    return replace(reading, problems=problems, wanted="wanted_cited")
 
 
 def citation_problems(text: str, steps: Sequence[FlowStep]) -> list[str]:

@@ -193,14 +193,7 @@ def _dispensable(step: FlowStep) -> bool:
 async def flow_run_of(
     scope: RunScope, state: FlowState, parts: Parts, *, open_: Sequence[PendingCall]
 ) -> FlowRun:
-    """One pass over a plan, with what its steps reach of what the graph was built with.
-
-    Args:
-        scope: The run.
-        state: Before the pass.
-        parts: The graph's tools and models.
-        open_: The calls that a human must still decide on.
-    """
+    """One pass over a plan; `open_` are the calls that a human must still decide on."""
     store = scope.store or parts.toolbox.spare_store(scope.thread)
     asked = {call["id"] for call in open_}
     needed = {name for step in state.todos for name in step.get("depends_on") or []}

@@ -38,7 +38,7 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "intake": prompt_flow.route_after_intake,
         "plan_flow": prompt_flow.route_after_plan,
         "check_flow": prompt_flow.route_after_check,
-        "review_flow": prompt_flow.route_after_review,
+        "review_flow": prompt_flow.route_after_check,
         "run_flow": prompt_flow.route_after_run,
         "approve": prompt_flow.route_after_approve,
         "recover": prompt_flow.route_after_recover,

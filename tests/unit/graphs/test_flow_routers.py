@@ -14,7 +14,6 @@ from loopwright.graphs.prompt_flow import (
     route_after_intake,
     route_after_plan,
     route_after_recover,
-    route_after_review,
     route_after_run,
 )
 from loopwright.state.flow import FlowState, failed_steps
@@ -24,7 +23,6 @@ ROUTERS = (
     route_after_intake,
     route_after_plan,
     route_after_check,
-    route_after_review,
     route_after_run,
     route_after_approve,
     route_after_recover,
@@ -96,7 +94,7 @@ def test_every_way_a_router_names_is_a_node():
 @given(fields, halts)
 def test_a_halted_turn_goes_to_its_end(written, halt):
     state = FlowState(**written, halt=halt)
-    for router in (route_after_intake, route_after_plan, route_after_check, route_after_review):
+    for router in (route_after_intake, route_after_plan, route_after_check):
         assert router(state) == "finish"
     assert route_after_recover(state) == "finish"
     assert route_after_run(state) in ("answer_flow", "finish")
@@ -122,7 +120,7 @@ def test_no_failure_and_no_open_question_is_passed_by(written):
 )
 def test_only_a_plan_that_is_ready_runs(planning, way):
     state = FlowState(planning=planning)
-    assert route_after_check(state) == route_after_review(state) == way
+    assert route_after_check(state) == way
 
 
 @pytest.mark.req("S2-28")
