@@ -1,7 +1,6 @@
 """Plan flow and check flow: a plan of tool calls is asked for, and taken if it is sound."""
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -13,7 +12,6 @@ from ...flow.checks import plan_flaws
 from ...flow.order import fingerprint, steps_of
 from ...flow.signatures import capabilities
 from ...models.ask import Answer, ask
-from ...models.reading import Reading, read_answer
 from ...state.calls import rounds_named
 from ...state.canonical import (
     beginning_of,
@@ -73,18 +71,17 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
         "improvements": state.improvements,
         "additional_context": scope.hook_notes(state.hook_context),
     }
-    said: list[str] = []
     answer = await ask(
         scope, parts.models, "flow_planner",
         [*scope.opening("flow_planner", data), *_repairs(state.drafts)],
-        contract=ExecutionPlan, read=partial(_read, said), most_asks=1,
+        contract=ExecutionPlan, most_asks=1,
     )  # fmt: skip
     warnings = [*catalog.warnings, *scope.notes]
     update = FlowUpdate(spend=scope.used(answer.spend), warnings=warnings)
     if answer.refused:
         update |= FlowUpdate(halt=limit_reason(answer.refused), unmet=answer.problems[-1:])
     else:
-        update["drafts"] = [*state.drafts, _draft(answer, "".join(said))]
+        update["drafts"] = [*state.drafts, _draft(answer)]
     return changes(state, update)
 
 
@@ -99,17 +96,11 @@ def _repairs(drafts: Sequence[Draft]) -> list[BaseMessage]:
     return talk
 
 
-def _read(said: list[str], message: AIMessage) -> Reading[ExecutionPlan]:
-    """Read the plan, and note the words it was written in: the next ask begins with them."""
-    reading = read_answer(message, ExecutionPlan)
-    said.append(reading.text)
-    return reading
-
-
-def _draft(answer: Answer[ExecutionPlan], text: str) -> Draft:
+def _draft(answer: Answer[ExecutionPlan]) -> Draft:
+    """The answer with the words it was written in: the next ask begins with them."""
     plan = answer.parsed
     return Draft(
-        text=storable(text[:_LONGEST_QUOTE]),
+        text=storable(answer.text[:_LONGEST_QUOTE]),
         plan=None if plan is None else storable_json(plan.model_dump()),
         findings=[storable(problem) for problem in answer.problems],
     )
