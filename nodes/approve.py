@@ -3,31 +3,21 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
-from typing_extensions import TypedDict
 
 from ..calls.approval import decided, decision_key, misplaced, objection_to, question, undecided
 from ..calls.gate import Gate, released
 from ..calls.policy import grant
-from ..state.calls import CallState
+from ..state.calls import CallState, CallsUpdate
 from ..state.context import Context
 from ..state.questions import Answer
 from ..turn.scope import scope_of
 from .parts import Parts
 
 
-class ApproveUpdate(TypedDict, total=False):
-    """What an answer changes."""
-
-    calls: list[Any]
-    decisions: dict[str, dict[str, Any]]
-    objections: dict[str, str]
-
-
-async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) -> ApproveUpdate:
+async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) -> CallsUpdate:
     """Put the first undecided call to the human and keep the answer under its key.
 
     An answer to another question, or an edit that cannot run, is no decision: the call stays
@@ -43,9 +33,9 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
     if not objection and answer.type == "edit" and not call.get("form"):
         objection = objection_to(call, answer.name, answer.args, await gate())
     if objection:
-        return ApproveUpdate(objections={key: objection})
+        return CallsUpdate(objections={key: objection})
     decision = decided(call, answer, datetime.now(UTC))
-    update = ApproveUpdate(decisions={key: decision})
+    update = CallsUpdate(decisions={key: decision})
     if decision["type"] == "approve" and not (call.get("doubt") or call.get("form")):
         given = grant(call["name"], call["server"], call["args"], answer.remember)
         if given is not None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.channels.delta import DeltaChannel
+from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from .contracts import VerifierResponse
@@ -247,6 +248,17 @@ class CallState(ABC):
     @abstractmethod
     def path(self) -> str:
         """Whose calls these are."""
+
+
+class CallsUpdate(TypedDict, total=False):
+    """What a node may change of a `CallState`, beside what every node of its graph may."""
+
+    calls: list[Any]
+    decisions: dict[str, dict[str, Any]] | Overwrite
+    objections: dict[str, str] | Overwrite
+    evidence: list[Any] | Overwrite
+    denied: str
+    strikes: int
 
 
 def stopped_by(calls: Sequence[Mapping[str, Any]]) -> str:

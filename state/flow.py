@@ -10,7 +10,7 @@ from langgraph.types import Overwrite
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from .calls import CallState, Evidence
+from .calls import CallState, CallsUpdate
 from .canonical import storable_json
 from .contracts import Contract, Id, Text, Texts, listed
 from .loop import LoopState, LoopUpdate
@@ -242,15 +242,10 @@ class FlowState(CallState, LoopState):
         return PATH
 
 
-class FlowUpdate(LoopUpdate, total=False):
+class FlowUpdate(LoopUpdate, CallsUpdate, total=False):
     """What a node of prompt_flow may change."""
 
     todos: list[FlowStep] | Overwrite
-    calls: list[Any]
-    decisions: dict[str, dict[str, Any]] | Overwrite
-    objections: dict[str, str] | Overwrite
-    evidence: list[Evidence] | Overwrite
-    denied: str
     plan: dict[str, Any]
     planning: FlowPlanning
     drafts: list[Draft]

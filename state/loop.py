@@ -9,7 +9,7 @@ from langgraph.graph.ui import AnyUIMessage, ui_message_reducer
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .calls import CallState, Evidence, Records, join_texts
+from .calls import CallState, CallsUpdate, Evidence, Records, join_texts
 from .messages import Messages, conversation_of, request_text
 from .outcome import Outcome, Reason, Spend, add_spend
 from .plan import Task, merge_tasks
@@ -208,21 +208,15 @@ class TaskState(CallState, TaskInput):
         return self.task["id"]
 
 
-class TaskUpdate(TypedDict, total=False):
+class TaskUpdate(CallsUpdate, total=False):
     """What a node of the executor graph may change."""
 
     messages: Any
     round: int
-    calls: list[Any]
-    decisions: dict[str, dict[str, Any]] | Overwrite
-    objections: dict[str, str] | Overwrite
-    evidence: list[Any]
-    strikes: int
     status: str
     result: str
     feedback: str
     wishes: dict[str, str]
-    denied: str
     warnings: list[str]
     spend: Spend
 

@@ -1,12 +1,9 @@
 """State of the ReAct loop: thought → action → observation, over one shared history of messages."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from langgraph.types import Overwrite
-
-from .calls import CallState, Evidence
+from .calls import CallState, CallsUpdate
 from .loop import LoopState, LoopUpdate
 
 ENDS: Final = "ends"
@@ -43,15 +40,9 @@ class ReactState(CallState, LoopState):
         return PATH
 
 
-class ReactUpdate(LoopUpdate, total=False):
+class ReactUpdate(LoopUpdate, CallsUpdate, total=False):
     """What a node of the loop may change."""
 
-    calls: list[Any]
-    decisions: dict[str, dict[str, Any]] | Overwrite
-    objections: dict[str, str] | Overwrite
-    evidence: Sequence[Evidence] | Overwrite
-    denied: str
-    strikes: int
     phase: Phase
     iteration: int
     observe: Observe

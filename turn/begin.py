@@ -114,11 +114,7 @@ def newest_prompt(messages: Sequence[AnyMessage], request: str = "") -> AnyMessa
     """The message that holds the request of a turn that begins.
 
     The newest human message that came since the graph spoke last; where none came, the request
-    stays: human messages that nodes added on the way are no requests.
-
-    Args:
-        messages: The thread's.
-        request: Id of the message that held the request before.
+    stays (`request` is its id): human messages that nodes added on the way are no requests.
     """
     came = list(takewhile(lambda m: "agent_type" not in m.additional_kwargs, reversed(messages)))
     newest: AnyMessage | None = next((m for m in came if m.type == "human"), None)

@@ -199,14 +199,7 @@ def denial(tasks: Sequence[Task]) -> Reason | None:
 def outcome_of(
     facts: Facts, *, spend: Spend, allowance: int, resume: dict[str, Any] | None
 ) -> Outcome:
-    """The outcome of a turn.
-
-    Args:
-        facts: What the graph knows of it.
-        spend: What it used.
-        allowance: How often its request was given its limits.
-        resume: What a turn that is not complete says about going on.
-    """
+    """The outcome of a turn; `allowance` says how often its request was given its limits."""
     (status, reason), unmet = facts.end, unmet_of(facts)
     answer = facts.answer or known_answer(facts.results, unmet)
     return Outcome(

@@ -166,13 +166,10 @@ def around(scope: RunScope) -> Iterator[None]:
 async def scope_of(
     state: LoopState | CallState, runtime: Runtime[Context], parts: GraphParts
 ) -> RunScope:
-    """What surrounds the running node.
+    """What surrounds the running node, whose state says what was used.
 
-    Args:
-        state: The node's; says what was used. Inside a task that is the task's own part, which a
-            resume continues and the surrounding run has not heard of.
-        runtime: Holds the settings, the store and the stream.
-        parts: The graph's journal, hooks, prompts and name.
+    Inside a task that is the task's own part, which a resume continues and the surrounding run
+    has not heard of.
     """
     context, configurable = context_of(runtime), get_config()["configurable"]
     speak(runtime, parts)
