@@ -140,10 +140,15 @@ _LINES: Final = {
 
 
 class Step(NamedTuple):
-    """One call, or something observed, in words."""
+    """One call, or (without a status) something observed, in words."""
 
     text: str
     status: str = ""
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is a call that has not ended."""
+        return bool(self.status) and self.status not in _CALL_ENDED
 
 
 @dataclass
@@ -153,13 +158,11 @@ class Board:
     Attributes:
         tasks: Tasks, or steps of a plan of tool calls, by id: the fields of the latest events, and
             `asks` while a human must allow a call.
-        calls: Calls under way by id.
-        steps: In a graph without tasks, the calls that ended and (`status` "") what was observed.
+        steps: Calls, and what was observed, by id; the latest stands last.
     """
 
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
-    calls: dict[str, Step] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: dict[str, Step] = field(default_factory=dict)
     phase: str = "starting"
     spend: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SPENT, 0))
     warnings: list[str] = field(default_factory=list)
@@ -170,9 +173,8 @@ class Board:
         if values.get("outcome"):
             return
         self._put(values.get("todos") or ())
-        if not self.tasks:
-            made = values.get("evidence") or ()
-            self.steps = [Step(_called(record), str(record.get("status"))) for record in made]
+        for record in values.get("evidence") or ():
+            self.steps[record["id"]] = Step(_called(record), str(record.get("status")))
         for key in _SPENT:
             self.spend[key] += int((values.get("spend") or {}).get(key, 0))
 
@@ -221,17 +223,13 @@ class Board:
         call, status = str(event.get("id")), str(event.get("status"))
         if (task := self.tasks.get(str(event.get("task")))) is not None:
             task["asks"] = status == "awaiting_approval"
-        step = Step(_called(event), status)
-        if status not in _CALL_ENDED:
-            self.calls[call] = step
-            return
-        before = self.calls.pop(call, None)
-        self.spend["tool_calls"] += before is not None and before.status == "executing"
-        if not self.tasks:
-            self.steps.append(step)
+        before = self.steps.pop(call, None)
+        self.steps[call] = Step(_called(event), status)
+        ran = before is not None and before.status == "executing"
+        self.spend["tool_calls"] += ran and status in _CALL_ENDED
 
     def _on_observation(self, event: Event) -> None:
-        self.steps.append(Step(short(event.get("text", ""), 300)))
+        self.steps[f"observation {len(self.steps)}"] = Step(short(event.get("text", ""), 300))
 
     def _on_model(self, event: Event) -> None:
         self.spend["model_calls"] += int(event.get("asks", 1))
@@ -240,4 +238,3 @@ class Board:
 
     def _on_outcome(self, event: Event) -> None:
         self.phase = str(event.get("status"))
-        self.calls = {}

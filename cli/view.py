@@ -131,11 +131,11 @@ def draw(board: Board, seconds: float, spinner: RenderableType, rows: int = 1_00
     """The whole view, with at most `rows` rows of tasks or steps."""
     head = Table.grid(padding=(0, 1))
     head.add_row(spinner, Text(board.phase, style="bold"), Text(f"{seconds:.0f} s", style="dim"))
-    calls = list(board.calls.values())
+    calls = [step for step in board.steps.values() if step.runs]
     return Group(
         *_work_rows(board, rows),
         head,
-        *map(_call_row, calls[:_SHOWN_CALLS]),
+        *map(_step_row, calls[:_SHOWN_CALLS]),
         *_cut(len(calls) - _SHOWN_CALLS, "more"),
         _row(spend_text(board.spend), style="dim"),
         *(_row(f"! {text}", style="yellow") for text in board.warnings[-_SHOWN_WARNINGS:]),
@@ -147,19 +147,14 @@ def _row(text: str, style: str) -> Text:
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
-def _call_row(call: Step) -> Text:
-    icon, style = _ICONS.get(call.status, _ICONS["executing"])
-    return _row(f"  {icon} {call.text}", style)
-
-
 def _work_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
     """The tasks or steps under their percentage; a long list is cut to where the work is.
 
     In a graph without any, the latest calls and what was seen in them.
     """
     if not board.tasks:
-        left = len(board.steps) - rows
-        return [*_cut(left, "above"), *map(_step_row, board.steps[-rows:])]
+        ended = [step for step in board.steps.values() if not step.runs]
+        return [*_cut(len(ended) - rows, "above"), *map(_step_row, ended[-rows:])]
     tasks = list(board.tasks.values())
     done = sum(task["status"] in FINISHED for task in tasks)
     noun = "step" if any(task.get("tool") for task in tasks) else "task"
@@ -183,9 +178,9 @@ def _cut(count: int, where: str) -> list[Text]:
 
 
 def _step_row(step: Step) -> Text:
-    icon, style = _ICONS.get(step.status, (" ", ""))
-    row = Text(f"  {icon} ", style=style, no_wrap=True, overflow="ellipsis")
-    return row.append(step.text, style="" if step.status else "dim")
+    icon, style = _ICONS.get(step.status, _ICONS["executing"]) if step.status else (" ", "dim")
+    ended = step.status and not step.runs
+    return _row(f"  {icon} ", style).append(step.text, "" if ended else style)
 
 
 def _task_cells(board: Board, name: str, task: Mapping[str, Any]) -> list[Text]:
