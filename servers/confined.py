@@ -10,9 +10,9 @@ import os
 import secrets
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Literal, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 Kind = Literal["file", "folder", "link", "special"]
 Written = Literal["created", "replaced", "unchanged"]
@@ -26,18 +26,12 @@ DEEPEST = 64
 
 _SHOWN_CHARACTERS = 120
 _REASONS = {
-    errno.EACCES: "is not accessible to this server",
-    errno.EPERM: "is not accessible to this server",
     errno.EEXIST: "was just made by another program; read it before writing",
-    errno.EISDIR: "is a folder",
     errno.ELOOP: "is or passes through a link, and links are not followed",
-    errno.EMFILE: "cannot be opened now because too many files are open; try again",
-    errno.ENAMETOOLONG: "is too long a name",
     errno.ENOENT: "does not exist; list_files shows what there is",
-    errno.ENOSPC: "cannot be written because the disk is full",
     errno.ENOTDIR: "does not exist, because a part of it is not a folder",
-    errno.EROFS: "cannot be written because the disk is read-only",
 }
+"""What the system says no with, where its own words would not help."""
 
 
 class Refused(Exception):
@@ -124,11 +118,9 @@ class Root:
 
     def read(self, parts: Parts, limit: int) -> Content:
         """Read a regular file, at most `limit` bytes of it; never waits on a pipe or device."""
-        with self._folder(parts[:-1]) as parent, _spoken(parts):
-            descriptor = _open_regular(parent, parts, os.O_RDONLY)
-            with open(descriptor, "rb") as file:
-                size = os.fstat(descriptor).st_size
-                return Content(file.read(limit), size)
+        with self._folder(parts[:-1]) as parent, _opened(parent, parts, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return Content(file.read(limit), size)
 
     def write(self, parts: Parts, data: bytes, *, overwrite: bool) -> Written:
         """Give a file this content in one step: a reader sees the old or the new, never a part."""
@@ -140,7 +132,7 @@ class Root:
             try:
                 if before is None:
                     # Claims the name, so that a file another process made meanwhile survives.
-                    os.close(_create(parent, parts[-1]))
+                    open(parts[-1], "xb", opener=_opener(parent)).close()
                 os.replace(temporary, parts[-1], src_dir_fd=parent, dst_dir_fd=parent)
             except OSError:
                 os.unlink(temporary, dir_fd=parent)
@@ -149,15 +141,11 @@ class Root:
 
     def append(self, parts: Parts, data: bytes) -> int:
         """Add to the end of a file, made if missing; gives the new size in bytes."""
-        with self.writing, self._folder(parts[:-1], create=True) as parent, _spoken(parts):
-            if _existing(parent, parts) is None:
-                with suppress(FileExistsError):
-                    os.close(_create(parent, parts[-1]))
-            descriptor = _open_regular(parent, parts, os.O_WRONLY | os.O_APPEND)
-            with open(descriptor, "ab") as file:
-                file.write(data)
-                file.flush()
-                return os.fstat(descriptor).st_size
+        folder = self._folder(parts[:-1], create=True)
+        with self.writing, folder as parent, _opened(parent, parts, "ab") as file:
+            file.write(data)
+            file.flush()
+            return os.fstat(file.fileno()).st_size
 
     def _relative(self, path: str) -> str:
         if not path.startswith("/"):
@@ -243,32 +231,31 @@ def _descend(parent: int, parts: Parts, name: str, *, create: bool) -> int:
         raise
 
 
-def _open_regular(parent: int, parts: Parts, flags: int) -> int:
-    _status(parent, parts)
-    # The name may mean something else by now: O_NONBLOCK keeps a pipe from blocking the open.
-    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-    descriptor = os.open(parts[-1], flags, dir_fd=parent)
-    try:
-        _require_file(parts, os.fstat(descriptor))
-    except Refused:
-        os.close(descriptor)
-        raise
-    return descriptor
+@contextmanager
+def _opened(parent: int, parts: Parts, mode: str) -> Iterator[IO[bytes]]:
+    with _spoken(parts):
+        _existing(parent, parts)
+        with open(parts[-1], mode, opener=_opener(parent)) as file:
+            _require_file(parts, os.fstat(file.fileno()))  # the name may mean another by now
+            yield file
 
 
-def _status(parent: int, parts: Parts) -> os.stat_result:
-    """The status of a regular file; whatever else stands there is refused."""
-    if not parts:
-        raise _wrong_kind((), "folder", wanted="file")
-    status = os.lstat(parts[-1], dir_fd=parent)
-    _require_file(parts, status)
-    return status
+def _opener(parent: int) -> Callable[[str, int], int]:
+    """Opens names in a folder, but through no link; O_NONBLOCK keeps a pipe from blocking it."""
+    always = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    return lambda name, flags: os.open(name, flags | always, 0o666, dir_fd=parent)
 
 
 def _existing(parent: int, parts: Parts) -> os.stat_result | None:
-    with suppress(FileNotFoundError):
-        return _status(parent, parts)
-    return None
+    """The status of a regular file, if it is there; whatever else stands there is refused."""
+    if not parts:
+        raise _wrong_kind((), "folder", wanted="file")
+    try:
+        status = os.lstat(parts[-1], dir_fd=parent)
+    except FileNotFoundError:
+        return None
+    _require_file(parts, status)
+    return status
 
 
 def _require_file(parts: Parts, status: os.stat_result) -> None:
@@ -287,22 +274,16 @@ def _wrong_kind(parts: Parts, kind: Kind, *, wanted: Kind) -> Refused:
     return Refused(f"'{shown('/'.join(parts) or '.')}' {explained[kind]}.")
 
 
-def _create(parent: int, name: str) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(name, flags, 0o666, dir_fd=parent)
-
-
 def _write_temporary(parent: int, data: bytes, before: os.stat_result | None) -> str:
     name = f".{secrets.token_hex(8)}.tmp"
-    descriptor = _create(parent, name)
-    try:
-        with open(descriptor, "wb") as file:
+    with open(name, "xb", opener=_opener(parent)) as file:
+        try:
             file.write(data)
             file.flush()
             if before is not None:
-                os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
-            os.fsync(descriptor)
-    except OSError:
-        os.unlink(name, dir_fd=parent)
-        raise
+                os.fchmod(file.fileno(), stat.S_IMODE(before.st_mode))
+            os.fsync(file.fileno())
+        except OSError:
+            os.unlink(name, dir_fd=parent)
+            raise
     return name
