@@ -33,13 +33,13 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
 from ..state.context import OpenSession
-from ..state.errors import SettingsError, StateKeyError, ThreadNotFound
+from ..state.errors import SettingsError, StateKeyError, ThreadIncompatible, ThreadNotFound
 from ..state.journal import FENCE_KEY, Fence
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
-from .checks import address_answer, check_command, check_nodes, check_storable, in_words
+from .checks import address_answer, check_command, in_words
 from .durability import lend, with_async, with_async_store
 from .head import CUT_OFF, Head, without_answered
 from .run import HELD_KEY, Held, LockedBy, Run
@@ -202,11 +202,10 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """The thread's state; see LangGraph. Questions that were answered are left out."""
-        config = self._lent(config)
-        state = await super().aget_state(config, subgraphs=subgraphs)
-        configurable = self._configurable(config)
-        run = Run(None, config, {}, configurable, self._saver(configurable))
-        if not state.interrupts or run.nested or run.addressed or configurable.get("checkpoint_ns"):
+        run = self._run(None, config, {})
+        state = await super().aget_state(run.config, subgraphs=subgraphs)
+        inner = run.nested or run.configurable.get("checkpoint_ns")
+        if not state.interrupts or inner or run.addressed:
             return state
         head = await run.head()
         return state if head is None else without_answered(state, await run.questions(head))
@@ -221,12 +220,14 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         """Write into the thread's state; see LangGraph."""
         return run_blocking(self.abulk_update_state(self._lent(config), supersteps))
 
-    def _saver(self, configurable: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
-        """The saver a run will use: a parent's before the own one, none where switched off."""
-        if self.checkpointer is False:
-            return None
+    def _run(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Run:
+        """A run as it is asked for, with its saver: a parent's before the own one, or none."""
+        config = self._lent(config)
+        configurable = self._configurable(config)
         saver = configurable.get(keys.SAVER, self.checkpointer)
-        return saver if isinstance(saver, BaseCheckpointSaver) else None
+        if self.checkpointer is False or not isinstance(saver, BaseCheckpointSaver):
+            saver = None
+        return Run(input, config, options, configurable, saver)
 
     def _configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:
         """What a run will see as `configurable`, by LangGraph's rules.
@@ -250,18 +251,16 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         self, input: Any, config: RunnableConfig | None, options: dict[str, Any]
     ) -> AsyncIterator[tuple[Run, Held | None]]:
         """Everything around one run: what it needs is taken before and given back after it."""
-        config = self._lent(config)
-        configurable = self._configurable(config)
-        run = Run(input, config, options, configurable, self._saver(configurable))
+        run = self._run(input, config, options)
         async with run.hold(self.ours.locked_by) as held:
-            if held is not None and self.ours.fenced is not None and self.ours.writes():
-                run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
+            if held is not None:
+                run = run.telling(HELD_KEY, run.thread)
+                if self.ours.fenced is not None and self.ours.writes():
+                    run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
             if run.nested:
                 await self._check_inner(run)
             else:
                 run = await self._let_in(run)
-            if held is not None:
-                run = run.telling(HELD_KEY, run.thread)
             async with run.session(self.ours.session) as told:
                 try:
                     yield told, held
@@ -298,7 +297,14 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         return replace(run, input=await self._input(run, head))
 
     def _check_nodes(self, run: Run, head: Head) -> None:
-        check_nodes(head, self.nodes, self.channels, thread=run.thread, graph=self.name)
+        if missing := head.missing(self.nodes, self.channels):
+            names = ", ".join(repr(name) for name in missing)
+            msg = (
+                f"Thread {run.thread!r} waits at {names}, which the graph {self.name!r} does not"
+                " have: another version or another graph saved it. Continue it with that one, or"
+                " start a new thread."
+            )
+            raise ThreadIncompatible(msg)
 
     def _durable(self, options: dict[str, Any]) -> dict[str, Any]:
         if not self.ours.writes():
@@ -354,11 +360,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             if run.repeats(head):
                 # Its answer is in the checkpoint; it must not go to the question after that.
                 return None
-            if run.saver is not None:
-                check_storable(run.input, run.saver.serde, thread=run.thread)
-            return address_answer(
-                run.input, await run.questions(head), thread=run.thread, addressed=run.addressed
-            )
+            return address_answer(run, run.input, await run.questions(head))
         if run.input is None and head.status in RESUMABLE and not run.addressed:
             state = await self.aget_state(run.where())
             # An ended thread has no task to go on with: a turn without a new message is one.

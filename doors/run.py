@@ -18,7 +18,7 @@ from contextlib import (
 )
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -45,7 +45,7 @@ class Run:
     """One run as asked for, or as the doors let it through."""
 
     input: Any
-    config: RunnableConfig | None
+    config: RunnableConfig
     options: dict[str, Any]
     configurable: Mapping[str, Any]
     saver: BaseCheckpointSaver[Any] | None
@@ -74,7 +74,7 @@ class Run:
 
     def repeats(self, head: Head) -> bool:
         """Whether a server calls again, after a crash, the run that saved this checkpoint."""
-        given = {**self.configurable, **(self.config or {}).get("metadata", {})}.get("run_id")
+        given = {**self.configurable, **self.config.get("metadata", {})}.get("run_id")
         return given is not None and str(given) == str(head.saved.metadata.get("run_id"))
 
     def where(self, inner: str = "") -> RunnableConfig:
@@ -123,9 +123,8 @@ class Run:
 
     def telling(self, key: str, value: object) -> "Run":
         """The run, telling its nodes and the graphs inside it what was settled at its door."""
-        given = self.config or {}
-        config = {**given, "configurable": {**given.get("configurable", {}), key: value}}
-        return replace(self, config=cast("RunnableConfig", config))
+        configurable = {**self.config.get("configurable", {}), key: value}
+        return replace(self, config={**self.config, "configurable": configurable})
 
     async def head(self) -> Head | None:
         """The checkpoint the run starts from, if there is one."""
