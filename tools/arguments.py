@@ -8,7 +8,7 @@ import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of 
 
 from ..state.canonical import DEEPEST, storable_json
 from ..state.told import say
-from .schemas import Schema, allowed
+from .schemas import Schema
 
 _SHOWN_SCHEMA: Final = 1_500
 _SHOWN_PROBLEM: Final = 300
@@ -19,14 +19,10 @@ _Validator: Final = jsonschema.Draft202012Validator
 
 
 def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
-    """Bring a model's arguments into shape and check them. Pure.
+    """Bring a model's arguments into the shape of the sanitised schema it was shown. Pure.
 
     Nulls for optional arguments are dropped, and JSON written as a string where no string is
     wanted (`"5"`, `"[1, 2]"`) is read: both lose nothing and are common.
-
-    Args:
-        schema: The sanitised schema the model was shown.
-        args: What it sent.
 
     Returns:
         The arguments to run with, and what is wrong with them in words for the model, or "".
@@ -88,6 +84,14 @@ def _fit_object(value: dict[str, Any], schema: Schema, *, told: bool) -> dict[st
     if told:
         given = {n: f["default"] for n, f in properties.items() if "default" in f} | given
     return {name: fit(item, properties.get(name), told=told) for name, item in given.items()}
+
+
+def allowed(schema: Schema) -> set[str]:
+    """The types a sanitised schema allows; empty where it does not say."""
+    if "anyOf" not in schema:
+        return {schema["type"]} if "type" in schema else set()
+    branches = [allowed(branch) for branch in schema["anyOf"]]
+    return set.union(*branches) if all(branches) else set()
 
 
 def _read(text: str, kinds: set[str]) -> Any:

@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,10 +14,10 @@ from langchain_core.tools import BaseTool
 
 from ..state.canonical import canonical
 from ..state.roles import ROLES
-from .arguments import fit
+from .arguments import allowed, fit
 from .mcp.config import ServerConfig
 from .mcp.servers import Listing
-from .schemas import Schema, one_line, read_output, sanitise, unwrapped
+from .schemas import Schema, is_json, names_types, one_line, sanitise
 
 READ_RESULT: Final = "read_result"
 
@@ -197,7 +198,7 @@ def _from_server(config: ServerConfig, original: str, raw: Mapping[str, Any]) ->
         original=original,
         auto_approve=config.approves(original),
         timeout=config.timeout,
-        output=unwrapped(read_output(raw.get("outputSchema"))),
+        output=_unwrapped(read_output(raw.get("outputSchema"))),
         **flags(raw.get("annotations")),
     )
 
@@ -238,6 +239,31 @@ def _places(declared: object) -> list[Mapping[str, Any]]:
         return []
     nested = (_places(declared.get(key)) for key in ("annotations", "mcp", "tool"))
     return [declared, *chain.from_iterable(nested)]
+
+
+def read_output(declared: object) -> Schema | None:
+    """The schema a tool declares for its result; None for one that nobody could read."""
+    if not isinstance(declared, Mapping) or not is_json(declared):
+        return None
+    schema: Schema = json.loads(json.dumps(declared))
+    has_fields = isinstance(schema.get("properties", {}), dict)
+    return schema if schema and has_fields and names_types(schema) else None
+
+
+def _unwrapped(schema: Schema | None) -> Schema | None:
+    """The schema of an MCP result without the wrapper that `results.normalise` takes off.
+
+    None where a result may come with it or without.
+    """
+    if schema is None or set(schema.get("properties", ())) != {"result"}:
+        return schema
+    inner = schema["properties"]["result"]
+    named = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    clean = sanitise({**named, "properties": {"result": inner}, "required": ["result"]})
+    kinds = allowed(clean["properties"].get("result", {}))
+    if kinds == {"object"}:
+        return schema
+    return {**named, **inner} if kinds and "object" not in kinds else None
 
 
 def _prefixed(tool: CatalogTool) -> str:

@@ -19,8 +19,8 @@ from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
 
 from ..state.errors import SettingsError
-from .catalog import MAX_NAME, RESERVED, CatalogTool, flags
-from .schemas import one_line, read_output, sanitise
+from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, read_output
+from .schemas import one_line, sanitise
 
 PythonTool = BaseTool | Callable[..., Any]
 

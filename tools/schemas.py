@@ -35,13 +35,9 @@ _HINTS: Final = {"format": "Format", "pattern": "Pattern", "examples": "Examples
 
 
 def sanitise(schema: object) -> Schema:
-    """Rewrite a tool's input schema; the given one is not changed.
+    """A tool's input schema with the root `{"type": "object", "properties": …}`.
 
-    Args:
-        schema: What the tool declares; what is no object schema means "no known arguments".
-
-    Returns:
-        A JSON schema whose root is `{"type": "object", "properties": …}`.
+    The given one is not changed; what is no object schema means "no known arguments".
     """
     root = schema if isinstance(schema, Mapping) else {}
     clean = _Rewriter(root).rewrite(root, 0)
@@ -53,40 +49,6 @@ def sanitise(schema: object) -> Schema:
     for key in ("enum", "default", "items"):
         clean.pop(key, None)
     return clean
-
-
-def allowed(schema: Schema) -> set[str]:
-    """The types a sanitised schema allows; empty where it does not say."""
-    if "anyOf" not in schema:
-        return {schema["type"]} if "type" in schema else set()
-    branches = [allowed(branch) for branch in schema["anyOf"]]
-    return set.union(*branches) if all(branches) else set()
-
-
-def read_output(declared: object) -> Schema | None:
-    """The schema a tool declares for its result; None for one that nobody could read."""
-    if not isinstance(declared, Mapping) or not _is_json(declared):
-        return None
-    schema: Schema = json.loads(json.dumps(declared))
-    is_sound = isinstance(schema.get("properties", {}), dict)
-    return schema if schema and is_sound and ("type" not in schema or _kinds(schema)) else None
-
-
-def unwrapped(schema: Schema | None) -> Schema | None:
-    """The schema of an MCP result without the wrapper that `results.normalise` takes off.
-
-    None where a result may come with it or without.
-    """
-    if schema is None or set(schema.get("properties", ())) != {"result"}:
-        return schema
-    inner = schema["properties"]["result"]
-    kinds = allowed(_Rewriter(schema).rewrite(inner, 0))
-    if kinds == {"object"}:
-        return schema
-    if not kinds or "object" in kinds:
-        return None
-    named = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    return {**named, **inner}
 
 
 def one_line(text: object, limit: int = MAX_DESCRIPTION) -> str:
@@ -216,6 +178,11 @@ def _kinds(schema: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(known))
 
 
+def names_types(schema: Schema) -> bool:
+    """Whether a schema says no type, or one there is."""
+    return "type" not in schema or bool(_kinds(schema))
+
+
 _OUTER: Final = frozenset(
     {"type", "nullable", "description", "default", "enum", "const", "anyOf", "oneOf", "allOf"}
     | {"format", "pattern", "examples", "title"}
@@ -224,7 +191,7 @@ _OUTER: Final = frozenset(
 
 def _add_values(clean: Schema, schema: Mapping[str, Any]) -> None:
     choices = [schema["const"]] if "const" in schema else _listed(schema.get("enum"))
-    choices = [c for i, c in enumerate(choices) if c not in choices[:i] and _is_json(c)]
+    choices = [c for i, c in enumerate(choices) if c not in choices[:i] and is_json(c)]
     if choices:
         clean["enum"] = choices
         kinds = {_kind(choice) for choice in choices}
@@ -233,7 +200,7 @@ def _add_values(clean: Schema, schema: Mapping[str, Any]) -> None:
         elif clean.get("type") not in (None, *kinds):
             del clean["type"]
         clean.pop("anyOf", None)
-    if schema.get("default") is not None and _is_json(schema["default"]):
+    if schema.get("default") is not None and is_json(schema["default"]):
         clean["default"] = schema["default"]
 
 
@@ -244,7 +211,8 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), "object")
 
 
-def _is_json(value: object) -> bool:
+def is_json(value: object) -> bool:
+    """Whether a value can be written as JSON that everybody reads."""
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
