@@ -6,7 +6,7 @@ Nothing a model writes makes any of this raise.
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
@@ -241,12 +241,15 @@ def extract(text: str, keys: Collection[str] = ()) -> tuple[dict[str, Any] | Non
         The object or None, and in words for the model why it is missing or must not be trusted:
         of a text that ends inside the object it is what could be read of it. '' where it is whole.
     """
-    text = text[:_LONGEST]
-    said = spoken(text) if _loads(text) is None else text
-    found = [value for slice_ in _objects(said) if (value := _object_in(slice_)) is not None]
+    text = said = text[:_LONGEST]
+    opened, whole = "", _loads(text)
+    found = [] if whole is None else [whole]
+    if whole is None:
+        said = spoken(text)
+        slices, opened = _objects(said)
+        found = [value for slice_ in slices if (value := _object_in(slice_)) is not None]
     unwrapped = [_unwrap(value, keys) for value in reversed(found)]
     best = max(unwrapped, key=lambda value: _known(value, keys), default=None)
-    opened = _opened(said)
     if opened and (best is None or not _known(best, keys)):
         closed = _loads(opened + "}")  # forgetting the very last brace loses nothing
         return (closed, "") if closed else (_object_in(opened), say("cut_json"))
@@ -257,19 +260,21 @@ def extract(text: str, keys: Collection[str] = ()) -> tuple[dict[str, Any] | Non
     return None, say("a_list" if said.strip().startswith("[") else "no_json")
 
 
-def _objects(text: str) -> Iterator[str]:
-    """The outermost balanced `{…}` slices, and a whole text that is a quoted JSON string."""
-    if text.strip().startswith('"{'):
-        yield text.strip()
-    start, closed, unclosed = text.find("{"), 0, 0
-    while start >= 0 and closed < _MOST and unclosed < _MOST_UNCLOSED:
+def _objects(text: str) -> tuple[list[str], str]:
+    """The outermost balanced `{…}` slices; and all from the first brace on, if it never closes."""
+    found: list[str] = []
+    first = start = text.find("{")
+    opened, unclosed = "", 0
+    while start >= 0 and len(found) < _MOST and unclosed < _MOST_UNCLOSED:
         end = _balanced_end(text, start)
-        if end is None:
-            unclosed += 1
+        if end is not None:
+            found.append(text[start:end])
         else:
-            closed += 1
-            yield text[start:end]
+            unclosed += 1
+            if start == first:
+                opened = text[start:].rstrip().removesuffix("```").rstrip()
         start = text.find("{", end or start + 1)
+    return found, opened
 
 
 def _balanced_end(text: str, start: int) -> int | None:
@@ -284,14 +289,6 @@ def _balanced_end(text: str, start: int) -> int | None:
             if depth == 0:
                 return match.end()
     return None
-
-
-def _opened(text: str) -> str:
-    """The end of the text from the first object on, if that is never closed; else nothing."""
-    start = text.find("{")
-    if start < 0 or _balanced_end(text, start) is not None:
-        return ""
-    return text[start:].rstrip().removesuffix("```").rstrip()
 
 
 def _object_in(slice_: str) -> dict[str, Any] | None:
