@@ -9,28 +9,35 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
-from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
+from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
-from langgraph.store.base import BaseStore
 
 from ..hooks.contract import Verdict
 from ..state.calls import HOOK_STOP
-from ..state.context import Context
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import run_tool
 from ..turn.scope import RunScope
+from .call_records import PendingCall
 from .gate import told_hooks
 from .results import ToolResult, failure, from_exception, normalise
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+TailCall = Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
+"""Makes another call, of this name and these arguments."""
 
 _RUNTIME_MODULE: Final = "langgraph.prebuilt.tool_node"
+_GRACE: Final = 2.0
+"""Seconds a cancelled piece of work gets to clean up before it is left behind."""
+_RESPONSE_KEYS: Final = frozenset(
+    {"llmContent", "llm_content", "returnDisplay", "return_display", "error"}
+)
 
 
 @dataclass(frozen=True)
@@ -102,42 +109,35 @@ def _is_read_timeout(error: Exception) -> bool:
 
 
 async def call_python(
+    scope: RunScope,
     tool: CatalogTool,
     args: Mapping[str, Any],
-    *,
-    call_id: str,
+    call: PendingCall,
     about: Mapping[str, str],
-    context: Context,
-    store: BaseStore | None,
-    write: Callable[[Any], None],
 ) -> Any:
     """Call a tool of the embedding program.
 
     Args:
+        scope: The run; a `ToolRuntime` has its settings, store and stream.
         tool: The tool.
         args: Its arguments.
-        call_id: The provider's id of the call.
+        call: The call it answers.
         about: What the tool may know of the call, as metadata of its `RunnableConfig`.
-        context: The run's settings.
-        store: The run's store.
-        write: The stream writer of its `ToolRuntime`.
     """
+
+    def write(value: Any) -> None:
+        told = {"id": call["id"], "task": call["task"], "tool": call["name"], "value": value}
+        scope.emit({"type": "tool_output", **told})
+
     config = merge_configs(ensure_config(), {"metadata": dict(about)})
-    given = dict(args)
+    given, id_ = dict(args), call["call_id"]
     for name in _runtime_arguments(tool):
         given[name] = sys.modules[_RUNTIME_MODULE].ToolRuntime(
-            state={}, context=context, config=config, stream_writer=write, tool_call_id=call_id,
-            store=store,
+            state={}, context=scope.context, config=config, stream_writer=write, tool_call_id=id_,
+            store=scope.store,
         )  # fmt: skip
-    request = {"type": "tool_call", "name": tool.original, "args": given, "id": call_id}
-    return await _invoked(tool, request, config)
-
-
-async def _invoked(tool: CatalogTool, request: Mapping[str, Any], config: RunnableConfig) -> Any:
-    if tool.tool is None:
-        msg = f"{tool.name} is no tool of the program"
-        raise TypeError(msg)
-    return await run_tool(tool.tool, request, config)
+    request = {"type": "tool_call", "name": tool.original, "args": given, "id": id_}
+    return await run_tool(cast("BaseTool", tool.tool), request, config)
 
 
 def _runtime_arguments(tool: CatalogTool) -> list[str]:
@@ -146,23 +146,13 @@ def _runtime_arguments(tool: CatalogTool) -> list[str]:
     fields = getattr(getattr(tool.tool, "args_schema", None), "model_fields", {})
     if module is None or not tool.hidden:
         return []
-    return [
-        name
-        for name in tool.hidden
-        if name in fields and _is_a(fields[name].annotation, module.ToolRuntime)
-    ]
+    kind = module.ToolRuntime
+    return [n for n in tool.hidden if n in fields and _is_a(fields[n].annotation, kind)]
 
 
 def _is_a(annotation: Any, kind: type) -> bool:
     origin = getattr(annotation, "__origin__", annotation)
     return isinstance(origin, type) and issubclass(origin, kind)
-
-
-T = TypeVar("T")
-
-
-_GRACE: Final = 2.0
-"""Seconds a cancelled piece of work gets to clean up before it is left behind."""
 
 
 async def staying(work: Coroutine[Any, Any, T]) -> T:
@@ -234,14 +224,6 @@ async def side_by_side(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         if not task.cancelled():
             task.exception()
     return [task.result() for task in tasks]
-
-
-TailCall = Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
-
-
-_RESPONSE_KEYS: Final = frozenset(
-    {"llmContent", "llm_content", "returnDisplay", "return_display", "error"}
-)
 
 
 async def after_tool(

@@ -320,11 +320,7 @@ class _Run:
                 tool, ready.args, user_id=scope.user, meta=about, emit=scope.emit, turn=scope.turn,
                 can_ask=scope.can_ask and not call.get("tail_of"), reply=ready.reply,
             )  # fmt: skip
-        told = {"type": "tool_output", "id": call["id"], "task": call["task"], "tool": call["name"]}
-        return await call_python(
-            tool, ready.args, call_id=call["call_id"], about=about, context=scope.context,
-            store=scope.store, write=lambda value: scope.emit({**told, "value": value}),
-        )  # fmt: skip
+        return await call_python(scope, tool, ready.args, call, about)
 
     async def _hooked(self, call: PendingCall, ready: Ready, result: ToolResult) -> ToolResult:
         if "AfterTool" not in self.scope.hooks.events:

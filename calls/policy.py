@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 from typing_extensions import TypedDict
 
@@ -88,14 +88,11 @@ def found(pattern: str, args: Mapping[str, Any], path: str) -> bool:
 
 Action = Literal["allow", "ask", "deny"]
 
-
 NOT_INTERACTIVE: Final = "not_interactive"
 """The reason of a call that would be asked about, where nobody can answer."""
 
-
 GRANTED: Final = "allowed for this session"
 """The reason of a call that needs no question, because the user has said so before."""
-
 
 _STRICTNESS: Final = ("allow", "ask", "deny")
 
@@ -291,24 +288,23 @@ class Policy:
     ) -> Decision:
         if _is_built_in(tool):
             return _BUILT_IN
-        for rule in self.rules:
-            if rule.fits(tool, args, agent):
-                return _ruled(rule, context)
-        return self._otherwise(tool, context)
+        rule = next((rule for rule in self.rules if rule.fits(tool, args, agent)), None)
+        return _ruled(rule, context) if rule else self._otherwise(tool, context)
 
     def _otherwise(self, tool: CatalogTool, context: Context) -> Decision:
         """The decision on calls no rule speaks of."""
         decision = self._unruled(tool)
         word = context.policy
-        if word != "default" and (_stricter(word, decision) or not self.given):
-            decision = Decision(_action(word), say("policy_of_this_run", word=word))
+        order = _STRICTNESS.index
+        if word != "default" and (not self.given or order(word) > order(decision.action)):
+            decision = Decision(word, say("policy_of_this_run", word=word))
         return _expiring(decision, context.question_expires_in)
 
     def _unruled(self, tool: CatalogTool) -> Decision:
         if tool.auto_approve:
             return Decision("allow", "autoApprove in the MCP configuration")
         if self.default in _STRICTNESS:
-            return Decision(_action(self.default), say("policy_of_the_program", word=self.default))
+            return Decision(self.default, say("policy_of_the_program", word=self.default))
         return _by_nature(tool)
 
 
@@ -325,10 +321,6 @@ def _expiring(decision: Decision, seconds: float | None) -> Decision:
     return replace(decision, expires_in=seconds) if decision.action == "ask" else decision
 
 
-def _stricter(word: str, decision: Decision) -> bool:
-    return _STRICTNESS.index(word) > _STRICTNESS.index(decision.action)
-
-
 def _by_nature(tool: CatalogTool) -> Decision:
     """What a tool's own words mean where nobody else has spoken.
 
@@ -343,15 +335,11 @@ def _by_nature(tool: CatalogTool) -> Decision:
     return Decision("ask", "the tool does not declare itself read-only")
 
 
-def _action(word: str) -> Action:
-    return next(action for action in get_args(Action) if action == word)
-
-
 def _word(value: object) -> PolicyWord:
     if value not in get_args(PolicyWord):
         msg = f"A policy's default is one of {', '.join(get_args(PolicyWord))}, not {value!r}."
         raise SettingsError(msg)
-    return next(word for word in get_args(PolicyWord) if word == value)
+    return cast("PolicyWord", value)
 
 
 def _rule(value: object) -> Rule:

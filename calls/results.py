@@ -60,7 +60,7 @@ def normalise(raw: object) -> ToolResult:
     """Read whatever a tool returned: a message, an MCP answer, blocks, a text or any value."""
     if isinstance(raw, ToolResult):
         return raw
-    if isinstance(raw, Command) or _has_commands(raw):
+    if any(isinstance(item, Command) for item in (raw if isinstance(raw, list) else [raw])):
         return failure(say("tool_gave_a_command"))
     if isinstance(raw, ToolMessage):
         return _from_message(raw)
@@ -69,7 +69,7 @@ def normalise(raw: object) -> ToolResult:
     if isinstance(raw, list) and raw and all(_is_block(block) for block in raw):
         return _from_blocks(raw, None, is_error=False)
     data = to_json(raw)
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    text = data if isinstance(data, str) else _json(data)
     return ToolResult(storable(text), None if isinstance(data, str) else data)
 
 
@@ -123,12 +123,9 @@ def _from_message(message: ToolMessage) -> ToolResult:
 def _from_answer(answer: Mapping[str, Any]) -> ToolResult:
     data = answer.get("structuredContent")
     is_error = answer.get("isError") is True
-    if (
-        isinstance(data, Mapping)
-        and set(data) == {"result"}
-        and not isinstance(data["result"], dict)
-    ):
-        data = data["result"]  # the wrapper that servers put around values that are no objects
+    inner = data.get("result", {}) if isinstance(data, Mapping) and len(data) == 1 else {}
+    if not isinstance(inner, dict):
+        data = inner  # the wrapper that servers put around values that are no objects
     result = _from_blocks(answer["content"], data, is_error=is_error)
     if is_error and result.text == say("no_output"):
         return failure(say("tool_failed_silently"))
@@ -145,22 +142,13 @@ def _is_block(value: object) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("type"), str)
 
 
-def _has_commands(raw: object) -> bool:
-    return isinstance(raw, list) and any(isinstance(item, Command) for item in raw)
-
-
 def _from_blocks(blocks: Iterable[Any], data: Any, *, is_error: bool) -> ToolResult:
-    texts: list[str] = []
     media: list[Media] = []
     links: list[dict[str, Any]] = []
-    for block in blocks:
-        shown = _shown(block, media, links)
-        if shown:
-            texts.append(shown)
-    text = "\n".join(texts)
+    text = "\n".join(filter(None, [_shown(block, media, links) for block in blocks]))
     plain = to_json(data) if data is not None else _parsed(text)
     if data is not None and not _covers(text, plain):
-        text = "\n".join(filter(None, [text, json.dumps(plain, ensure_ascii=False)]))
+        text = "\n".join(filter(None, [text, _json(plain)]))
     artifact = {"links": links} if links else {}
     return ToolResult(storable(text) or say("no_output"), plain, is_error, artifact, tuple(media))
 
@@ -169,7 +157,7 @@ def _shown(block: Any, media: list[Media], links: list[dict[str, Any]]) -> str:
     """The words for one block; what is no text is put aside."""
     if isinstance(block, str):
         return block
-    kind = block.get("type") if isinstance(block, Mapping) else None
+    kind = block.get("type")
     if kind == "text":
         return str(block.get("text") or "")
     if kind == "resource_link":
@@ -181,7 +169,8 @@ def _shown(block: Any, media: list[Media], links: list[dict[str, Any]]) -> str:
         return _resource(block["resource"], media)
     found = _media(block, kind)
     if found is None:
-        return json.dumps(to_json(_without_id(block)), ensure_ascii=False)
+        # Random ids make equal results look different.
+        return _json(to_json({k: v for k, v in block.items() if k != "id"}))
     media.append(found)
     return _placeholder(found)
 
@@ -218,11 +207,6 @@ def _placeholder(media: Media) -> str:
     return say("media_kept", kind=media.kind, type=media.mime_type, size=size, id=media.id)
 
 
-def _without_id(block: Any) -> Any:
-    """Random ids make equal results look different."""
-    return {k: v for k, v in block.items() if k != "id"} if isinstance(block, Mapping) else block
-
-
 def _parsed(text: str) -> Any:
     if not text.lstrip().startswith(("{", "[")):
         return None
@@ -238,7 +222,7 @@ def _covers(text: str, data: Any) -> bool:
         return False
     leaves = list(itertools.islice(_leaves(data), _LEAVES + 1))
     if len(leaves) > _LEAVES:
-        return len(text) * 2 >= len(json.dumps(data, ensure_ascii=False))
+        return len(text) * 2 >= len(_json(data))
     lowered = text.lower()
     return all(leaf.lower() in lowered for leaf in leaves)
 
@@ -249,6 +233,10 @@ def _leaves(data: Any) -> Iterable[str]:
             yield from _leaves(item)
     elif data is not None:
         yield data if isinstance(data, str) else json.dumps(data)
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False)
 
 
 def digest(text: str) -> str:
@@ -292,11 +280,13 @@ class ResultStore:
             What to show, and the id under which the whole text can be read ("" where all is shown).
         """
         for media in result.media:
-            await self._keep(media.id, _as_value(media))
+            value = {"type": media.kind, "mime_type": media.mime_type, "base64": media.base64}
+            await self._keep(media.id, value)
         listed = [{"id": m.id, "type": m.kind, "mime_type": m.mime_type} for m in result.media]
         artifact = {**result.artifact, **({"media": listed} if listed else {})}
         if weigh(result.text) <= cap:
-            data = result.data if _size(result.data) <= cap else None
+            fits = result.data is None or len(_json(result.data)) <= cap
+            data = result.data if fits else None
             return ToolResult(result.text, data, result.is_error, artifact), ""
         key = digest(result.text)
         kept = await self._keep(key, {"text": result.text})
@@ -323,7 +313,11 @@ class ResultStore:
             told = say("result_too_short", id=repr(key), length=len(text), offset=offset)
             return failure(told)
         end = offset + _fitting(text[offset : offset + cap], cap - _NOTE)
-        return ToolResult(f"{text[offset:end]}\n{_position(key, offset, end, len(text))}")
+        told = say(
+            "end_of_result" if end >= len(text) else "part_of_result",
+            start=offset, end=end, total=len(text), reader=READ_RESULT, id=repr(key),
+        )  # fmt: skip
+        return ToolResult(f"{text[offset:end]}\n{told}")
 
     async def _keep(self, key: str, value: dict[str, Any]) -> bool:
         try:
@@ -333,19 +327,6 @@ class ResultStore:
             log.info("A long tool result could not be stored: %s", error)
             return False
         return True
-
-
-def _as_value(media: Media) -> dict[str, Any]:
-    return {"type": media.kind, "mime_type": media.mime_type, "base64": media.base64}
-
-
-def _size(data: Any) -> int:
-    return len(json.dumps(data, ensure_ascii=False)) if data is not None else 0
-
-
-def _position(key: str, start: int, end: int, total: int) -> str:
-    name = "end_of_result" if end >= total else "part_of_result"
-    return say(name, start=start, end=end, total=total, reader=READ_RESULT, id=repr(key))
 
 
 def _shortened(text: str, cap: int, key: str) -> str:

@@ -1,26 +1,14 @@
 """Answers that are still good: an identical read of the same user turn is answered from memory.
 
-The call path uses it in two places. Before the arguments of a call are checked, `asked_again`
-takes out what the model added to ask for a fresh result. Around the call itself:
-
-    memory = toolbox.memory(thread_id, turn)
-    async with memory.use(tool, args, context=context, user_id=user_id, again=again) as use:
-        if use.known is not None:
-            result = use.known.reused()     # no call; the record's `reused_from` is use.known.id
-        else:
-            result = ...                    # claim, call, normalise, cap, as always
-            use.keep(evidence_id, result, stored)
-
-Every call goes through `use`, writes too: they end what is known about their server. A write that
-answered but may still be going on calls `use.unsettled()`; one that raises is taken for such a one.
+Every call goes through `Memory.use`, writes too: they end what is known about their server.
+Before its arguments are checked, `asked_again` takes out what asks for a fresh result.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from ..state.context import Context
@@ -29,14 +17,10 @@ from ..tools.catalog import CatalogTool
 from .results import ToolResult
 
 REFRESH: Final = "refresh"
-
-
 RETRY_REASON: Final = "retry_reason"
-
 
 _MOST: Final = 200
 """Results kept for one user turn; the oldest go first."""
-
 
 _Key = tuple[str | None, str, str | None]
 
@@ -69,12 +53,14 @@ def reusable(tool: CatalogTool, context: Context) -> bool:
 
 @dataclass(frozen=True)
 class Known:
-    """A result that was given before: under which evidence id, and how many seconds ago."""
+    """A result that was given before: under which evidence id, and when."""
 
     id: str
     result: ToolResult
     stored: str
-    age: float
+    at: float
+    age: float = 0.0
+    """In seconds, when it was found again."""
 
     def reused(self) -> ToolResult:
         """The result, its first line saying that it is reused and how to ask again."""
@@ -86,11 +72,15 @@ class Known:
 
 @dataclass
 class Use:
-    """One call's way through the memory: what is known, and where to put what it gives."""
+    """One call's way through the memory: what is known, and what its own result changes."""
 
+    memory: "Memory"
+    server: str | None
     known: Known | None = None
-    _put: Callable[[str, ToolResult, str], None] | None = None
-    _doubt: Callable[[], None] | None = None
+    key: _Key | None = None
+    """Under which its result may be kept."""
+    writes: int = 0
+    """How often its server had been written to when it began."""
 
     def keep(self, id_: str, result: ToolResult, stored: str = "") -> None:
         """Remember what the call gave, as it is shown; errors are never remembered.
@@ -100,21 +90,13 @@ class Use:
             result: The result after the size cap.
             stored: Where the whole of a shortened result is kept.
         """
-        if self._put is not None and not result.is_error:
-            self._put(id_, result, stored)
+        if self.key is not None and not self.known and not result.is_error:
+            self.memory.keep(self.key, self.writes, id_, result, stored)
 
     def unsettled(self) -> None:
         """Say that a write may still be going on: what its server says is not kept this turn."""
-        if self._doubt is not None:
-            self._doubt()
-
-
-@dataclass
-class _Entry:
-    id: str
-    result: ToolResult
-    stored: str
-    at: float
+        if self.key is None:
+            self.memory.unsettled.add(self.server)
 
 
 class Memory:
@@ -126,10 +108,11 @@ class Memory:
         Args:
             clock: Seconds that only go forward.
         """
+        self.unsettled: set[str | None] = set()
+        """Servers through which a write may still be going on."""
         self._clock = clock
-        self._entries: dict[_Key, _Entry] = {}
+        self._entries: dict[_Key, Known] = {}
         self._writes: dict[str | None, int] = {}
-        self._unsettled: set[str | None] = set()
         self._running: dict[tuple[asyncio.AbstractEventLoop, _Key], asyncio.Event] = {}
 
     @asynccontextmanager
@@ -145,7 +128,8 @@ class Memory:
         """Go through the memory with a call; to be held until its result is kept.
 
         An identical call that runs now is waited for. A call that is no read, and may not be
-        reused like one, makes everything its server said out of date, before and after it.
+        reused like one, makes everything its server said out of date, before and after it; one
+        that raises may still be going on.
 
         Args:
             tool: What is called.
@@ -154,20 +138,23 @@ class Memory:
             user_id: For whom; users never see each other's results.
             again: The model asks for a fresh result.
         """
-        if not reusable(tool, context):
-            with self._invalid(tool):
-                yield Use(_doubt=partial(self._unsettled.add, tool.server))
-            return
-        key = (tool.server, tool.content(dict(args)), user_id)
-        async with self._after_twin(key, again=again):
-            known = None if again else self._find(key, context.dedupe_seconds)
-            writes = self._writes.get(tool.server, 0)
-
-            def put(id_: str, result: ToolResult, stored: str) -> None:
-                if self._writes.get(tool.server, 0) == writes:  # else a write came between
-                    self._keep(key, _Entry(id_, result, stored, self._clock()))
-
-            yield Use(known, None if known else put)
+        server = tool.server
+        if reusable(tool, context):
+            key = (server, tool.content(dict(args)), user_id)
+            async with self._after_twin(key, again=again):
+                known = None if again else self._find(key, context.dedupe_seconds)
+                yield Use(self, server, known, key, self._writes.get(server, 0))
+        elif tool.read_only:
+            yield Use(self, server)
+        else:
+            self.written(server)
+            try:
+                yield Use(self, server)
+            except BaseException:
+                self.unsettled.add(server)
+                raise
+            finally:
+                self.written(server)
 
     def written(self, server: str | None) -> None:
         """Forget what a server said: something was written through it. Python tools are one."""
@@ -175,35 +162,21 @@ class Memory:
         for key in [key for key in self._entries if key[0] == server]:
             self._entries.pop(key, None)
 
-    @contextmanager
-    def _invalid(self, tool: CatalogTool) -> Iterator[None]:
-        """Around a call: if it may write, nothing may be reused before it, and after it neither."""
-        if tool.read_only:
-            yield
+    def keep(self, key: _Key, writes: int, id_: str, result: ToolResult, stored: str) -> None:
+        """Remember a result, unless something was written through its server meanwhile."""
+        if self._writes.get(key[0], 0) != writes or key[0] in self.unsettled:
             return
-        self.written(tool.server)
-        try:
-            yield
-        except BaseException:
-            self._unsettled.add(tool.server)
-            raise
-        finally:
-            self.written(tool.server)
+        self._entries.pop(key, None)
+        self._entries[key] = Known(id_, result, stored, self._clock())
+        for oldest in list(self._entries)[:-_MOST]:
+            self._entries.pop(oldest, None)
 
     def _find(self, key: _Key, most: float) -> Known | None:
         entry = self._entries.get(key)
         if entry is None:
             return None
         age = self._clock() - entry.at
-        return Known(entry.id, entry.result, entry.stored, age) if age <= most else None
-
-    def _keep(self, key: _Key, entry: _Entry) -> None:
-        if key[0] in self._unsettled:
-            return
-        self._entries.pop(key, None)
-        self._entries[key] = entry
-        for oldest in list(self._entries)[:-_MOST]:
-            self._entries.pop(oldest, None)
+        return replace(entry, age=age) if age <= most else None
 
     @asynccontextmanager
     async def _after_twin(self, key: _Key, *, again: bool) -> AsyncIterator[None]:
