@@ -18,8 +18,8 @@ from ..state.told import say
 from ..tools.arguments import check_arguments
 from ..tools.catalog import Catalog, CatalogTool
 from ..turn.scope import RunScope
-from .call_records import Action, CallStatus, PendingCall, changed, left_waiting, waiting
-from .journal import Book, Doubt, Found, Recorded
+from .call_records import Action, Answered, CallStatus, PendingCall, changed, left_waiting, waiting
+from .journal import Book, Doubt, Found
 from .policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, is_granted
 from .reuse import asked_again
 from .toolbox import Toolbox, unknown_tool
@@ -141,7 +141,7 @@ async def _looked_up(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCa
 
 
 def _known(gate: Gate, call: PendingCall, found: Found | None) -> PendingCall:
-    if isinstance(found, Recorded):
+    if isinstance(found, Answered):
         return changed(call, action="allow", reason="it was made before", known=True)
     if isinstance(found, Doubt) and gate.scope.can_ask:
         return waiting(call, found.arguments(call["args"]), found.reason, doubt=found.told)

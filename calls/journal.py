@@ -13,7 +13,7 @@ from ..state.journal import End, Intent, Row, Verdict, Word
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
-from .call_records import InDoubt, PendingCall
+from .call_records import Answered, InDoubt, PendingCall
 from .results import ToolResult
 
 
@@ -42,17 +42,7 @@ class Doubt:
         return planned if self.other else dict(self.row.arguments)
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """The result of a call that was made before: for another call, its `source`, or a dead run."""
-
-    result: ToolResult
-    stored: str
-    arguments: dict[str, Any]
-    source: str
-
-
-Found = Row | Recorded | Doubt
+Found = Row | Answered | Doubt
 """The row of a call that is to be made now, or what is known of it."""
 
 
@@ -152,7 +142,8 @@ def _why(row: Row) -> str:
     return say("begun_and_not_answered", since=since, result=said)
 
 
-def _recorded(row: Row) -> Recorded:
+def _recorded(row: Row) -> Answered:
+    """The answer of a call that was made before: for another call, its source, or a dead run."""
     found = row.result or {}
     result = ToolResult(
         text=str(found.get("text", "")),
@@ -160,7 +151,10 @@ def _recorded(row: Row) -> Recorded:
         is_error=bool(found.get("is_error")),
         artifact=found.get("artifact") or {},
     )
-    return Recorded(result, str(found.get("stored", "")), dict(row.arguments), row.source)
+    return Answered(
+        result, stored=str(found.get("stored", "")), counts=not row.source,
+        reused_from=row.source, args=dict(row.arguments),
+    )  # fmt: skip
 
 
 def _as_json(result: ToolResult, stored: str) -> dict[str, Any]:

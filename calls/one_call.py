@@ -8,7 +8,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
 from langchain_core.runnables.config import ensure_config, merge_configs
@@ -16,13 +16,13 @@ from langchain_core.tools import BaseTool
 from langgraph.errors import GraphBubbleUp
 
 from ..hooks.contract import Verdict
-from ..state.calls import HOOK_STOP
+from ..state.calls import HOOK_STOP, UNCERTAIN
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import run_tool
 from ..turn.scope import RunScope
-from .call_records import PendingCall
+from .call_records import Answered, PendingCall, Reason
 from .gate import told_hooks
 from .results import ToolResult, failure, from_exception, normalise
 
@@ -40,19 +40,11 @@ _RESPONSE_KEYS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Ended:
-    """What a call gave; `ambiguous` where it may have taken effect without an answer."""
-
-    result: ToolResult
-    ambiguous: bool = False
-
-
-async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: float) -> Ended:
+async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: float) -> Answered:
     """Do the work within the deadline; whatever goes wrong becomes a result.
 
     Args:
-        tool: What is called; the result of a write says where it may have taken effect.
+        tool: What is called; a write that may have taken effect ends `uncertain`, and says so.
         work: The call.
         deadline: Seconds; after them the work is cancelled, and left behind if it will not end.
 
@@ -69,24 +61,24 @@ async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: 
         return _doubtful(tool, failure(say("cancelled_within", tool=tool.name)))
     error = task.exception()
     if error is None:
-        return Ended(normalise(task.result()))
+        return _ran(normalise(task.result()))
     if isinstance(error, GraphBubbleUp | asyncio.CancelledError | KeyboardInterrupt):
         raise error
     log.info("tool %s failed", tool.name, exc_info=error)
-    result = _failed(tool, error)
-    return _doubtful(tool, result) if _is_ambiguous(error) else Ended(result)
-
-
-def _doubtful(tool: CatalogTool, result: ToolResult) -> Ended:
-    if tool.read_only:
-        return Ended(result)
-    return Ended(replace(result, text=say("may_have_worked", text=result.text)), ambiguous=True)
-
-
-def _failed(tool: CatalogTool, error: BaseException) -> ToolResult:
+    result = from_exception(tool.name, error)
     if isinstance(error, ServerUnavailable):
-        return failure(say("server_unavailable", server=repr(tool.server), why=error))
-    return from_exception(tool.name, error)
+        result = failure(say("server_unavailable", server=repr(tool.server), why=error))
+    return _doubtful(tool, result) if _is_ambiguous(error) else _ran(result)
+
+
+def _ran(result: ToolResult, reason: Reason = "") -> Answered:
+    return Answered(result, reason=reason, ran=True, counts=True)
+
+
+def _doubtful(tool: CatalogTool, result: ToolResult) -> Answered:
+    if tool.read_only:
+        return _ran(result)
+    return _ran(replace(result, text=say("may_have_worked", text=result.text)), UNCERTAIN)
 
 
 def _is_ambiguous(error: BaseException) -> bool:

@@ -34,7 +34,7 @@ from .call_records import (
     waiting,
 )
 from .gate import Gate, deadline_of
-from .journal import Book, Doubt, Recorded
+from .journal import Book, Doubt
 from .one_call import TailCall, after_tool, call_python, in_order, run_once
 from .policy import NOT_INTERACTIVE
 from .results import ResultStore, ToolResult, failure
@@ -187,7 +187,7 @@ class _Run:
         if not call.get("known"):  # nor does what stands for other calls count
             intent = replace(intent, content="")
         (found,) = await self.book.look([intent])
-        if isinstance(found, Recorded):
+        if isinstance(found, Answered):
             return self._known(found)
         if not isinstance(found, Doubt) or found.other:
             return None
@@ -197,16 +197,12 @@ class _Run:
         told = say("doubted_and_barred", why=found.why, bar=bar, advice=say("report_doubt"))
         return unrun(told, "cancelled", UNCERTAIN)
 
-    def _known(self, found: Recorded) -> Answered:
-        """The answer of a write that was made before, by this call or for another one."""
-        result = found.result
-        if found.source and not self.plain:
-            told = say("made_before", source=found.source, result=result.text)
-            result = replace(result, text=told)
-        return Answered(
-            result, stored=found.stored, counts=not found.source, reused_from=found.source,
-            args=found.arguments,
-        )  # fmt: skip
+    def _known(self, found: Answered) -> Answered:
+        """The answer of a write that was made before; a model is told if it was another call's."""
+        if not found.reused_from or self.plain:
+            return found
+        told = say("made_before", source=found.reused_from, result=found.result.text)
+        return replace(found, result=replace(found.result, text=told))
 
     async def _once_allowed(
         self, call: PendingCall, ready: Ready, status: CallStatus
@@ -260,7 +256,7 @@ class _Run:
             row = await self._parked(call, intent) or await self.book.begin(call, intent)
             if isinstance(row, Doubt):
                 return row
-            if isinstance(row, Recorded):
+            if isinstance(row, Answered):
                 return self._known(row)
             self.wrote = True
             sent = replace(ready, args=dict(row.arguments))  # what is sent again is sent as it was
@@ -291,21 +287,13 @@ class _Run:
         deadline = deadline_of(call, tool, self.scope.context)
         if tool is READER:
             made = await run_once(tool, self.results.read(ready.args, cap), deadline)
-            result, stored = made.result, ""
         else:
             made = await run_once(tool, self._sent(call, ready, key), deadline)
             status.returned = True
             result = await self._hooked(call, ready, made.result)
             result, stored = await self.results.shorten(result, cap)
-        return Answered(
-            result,
-            reason=UNCERTAIN if made.ambiguous else "",
-            stored=stored,
-            ran=True,
-            counts=True,
-            seconds=time.monotonic() - began,
-            args=ready.args,
-        )
+            made = replace(made, result=result, stored=stored)
+        return replace(made, seconds=time.monotonic() - began, args=ready.args)
 
     async def _sent(self, call: PendingCall, ready: Ready, key: str) -> Any:
         tool, scope = ready.tool, self.scope

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.journal import Book, Doubt, Recorded
+from loopwright.calls.call_records import Answered
+from loopwright.calls.journal import Book, Doubt
 from loopwright.calls.results import ToolResult
 from loopwright.doors.recorder import Recorder
 from loopwright.state.journal import Row
@@ -38,7 +39,7 @@ async def test_a_call_is_made_once_and_its_result_is_used_again(book):
     row = await begin(book)
     assert isinstance(row, Row)
     await book.end(row, DONE, "kept", ambiguous=False)
-    assert await begin(book) == Recorded(DONE, "kept", {"n": 1}, "")
+    assert await begin(book) == Answered(DONE, stored="kept", counts=True, args={"n": 1})
 
 
 async def test_an_error_the_tool_gave_itself_is_its_result(book):
@@ -54,7 +55,7 @@ async def test_what_was_sent_goes_on_as_it_was_though_its_input_is_another_now(b
     doubt = await begin(book, n=2)
     assert dict(doubt.row.arguments) == {"n": 1}
     await book.end(row, DONE, "", ambiguous=False)
-    assert (await begin(book, n=2)).arguments == {"n": 1}
+    assert (await begin(book, n=2)).args == {"n": 1}
 
 
 @pytest.mark.req("P-06")

@@ -50,20 +50,20 @@ async def raising(error) -> Any:
 async def test_what_may_have_taken_effect_is_told_apart_from_what_has_not(error, ambiguous):
     ended = await run_once(WRITE, raising(error), 5)
     assert ended.result.is_error
-    assert ended.ambiguous is ambiguous
+    assert (ended.reason == "uncertain") is ambiguous
     assert ("may have taken effect" in ended.result.text) is ambiguous
     read = await run_once(READ, raising(error), 5)
-    assert not read.ambiguous
+    assert read.reason == ""
     assert "taken effect" not in read.result.text
 
 
 async def test_at_the_deadline_a_write_may_have_taken_effect():
     ended = await run_once(WRITE, asyncio.sleep(30), 0.05)
-    assert ended.ambiguous
+    assert ended.reason == "uncertain"
     assert "did not answer within 0.05 s; it may still be running" in ended.result.text
 
 
 async def test_an_answer_is_no_doubt_and_a_question_passes_through():
-    assert not (await run_once(WRITE, asyncio.sleep(0, "done"), 5)).ambiguous
+    assert (await run_once(WRITE, asyncio.sleep(0, "done"), 5)).reason == ""
     with pytest.raises(GraphInterrupt):
         await run_once(WRITE, raising(GraphInterrupt(())), 5)
