@@ -17,6 +17,7 @@ from ..tools.catalog import CatalogTool
 from .call_records import Answered, PendingCall, unrun
 from .gate import Gate, check_edit
 from .policy import NOT_INTERACTIVE
+from .results import parsed
 from .reuse import asked_again
 from .toolbox import unknown_tool
 
@@ -96,9 +97,7 @@ def _would_write(call: Mapping[str, Any], decisions: Decisions) -> bool:
 def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
     """What to interrupt with for a call that is asked about, in the shape of all questions.
 
-    Args:
-        call: The planned call.
-        objection: Why the last answer could not be taken.
+    It begins with the objection: why the last answer could not be taken.
     """
     if call.get("form"):
         return _form(call, objection)
@@ -208,13 +207,13 @@ def _given(
     words = message or ("" if "answer" in fields else str(edited.pop("answer", "") or ""))
     if not words or any(value != "" for value in edited.values()):
         return edited
-    parsed = _parsed(words)
-    if isinstance(parsed, dict):
-        return parsed
+    said = parsed(words)
+    if isinstance(said, dict):
+        return said
     if len(fields) != 1:
         return None
     ((name, field),) = fields.items()
-    return {name: words if parsed is None or field.get("type") == "string" else parsed}
+    return {name: words if said is None or field.get("type") == "string" else said}
 
 
 def _fields(form: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -226,14 +225,6 @@ def _fields(form: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _described(form: Mapping[str, Any]) -> str:
     shown = json.dumps(form.get("schema") or {}, ensure_ascii=False, indent=2)
     return f"The form:\n{shown[:_SHOWN_ARGUMENTS]}" if _fields(form) else ""
-
-
-def _parsed(text: str) -> Any:
-    """What JSON in a text says; None where it is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _proposed(call: Mapping[str, Any]) -> str:
@@ -271,13 +262,7 @@ class Ready:
 
 
 async def settle(gate: Gate, call: PendingCall, decision: Decision | None) -> Ready | Answered:
-    """Say whether a call runs. Catalog and policy may have changed since it was planned.
-
-    Args:
-        gate: As it is by now.
-        call: The planned call.
-        decision: The human's answer, if there is one.
-    """
+    """Say whether a call runs. Catalog and policy may have changed since it was planned."""
     if call["action"] == "error":
         return unrun(call["reason"], "error")
     if call["action"] == "deny":

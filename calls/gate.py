@@ -186,18 +186,9 @@ def plan_calls(
     gate: Gate,
     complete: bool = True,
 ) -> list[PendingCall]:
-    """Plan the calls of one message, invalid ones included: each of them needs an answer.
+    """Plan the calls of one message, invalid ones last: each of them needs an answer.
 
-    Args:
-        message: The model's message.
-        task: The task it belongs to.
-        round_: The model turn within the task.
-        gate: What can be called, and what may be.
-        complete: False where the message was cut, so that no call in it can be trusted.
-
-    Returns:
-        One planned call for each of the message's `tool_calls`, then of its `invalid_tool_calls`.
-        Missing and repeated call ids are made unique; `settle_ids` does the same to the message.
+    Missing and repeated call ids are made unique; `settle_ids` does the same to the message.
     """
     planned: list[PendingCall] = []
     taken: set[str] = set()
@@ -270,13 +261,7 @@ def calls_of(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
 
 
 def unique_id(given: object, fallback: str, taken: set[str]) -> str:
-    """The provider's call id where it is one; otherwise one made of the evidence id.
-
-    Args:
-        given: What the provider sent.
-        fallback: The evidence id.
-        taken: The ids of the calls before; the new one is added.
-    """
+    """The provider's call id where it is one, else one made of the evidence id; now it is taken."""
     made = "call_" + _FOREIGN.sub("_", fallback)
     call_id = given if isinstance(given, str) and given and given not in taken else made
     while call_id in taken:

@@ -109,12 +109,8 @@ async def call_python(
 ) -> Any:
     """Call a tool of the embedding program.
 
-    Args:
-        scope: The run; a `ToolRuntime` has its settings, store and stream.
-        tool: The tool.
-        args: Its arguments.
-        call: The call it answers.
-        about: What the tool may know of the call, as metadata of its `RunnableConfig`.
+    `about` is what it may know of the call, as metadata of its `RunnableConfig`. A `ToolRuntime`
+    has the run's settings, store and stream.
     """
 
     def write(value: Any) -> None:
@@ -236,7 +232,7 @@ async def after_tool(
         tool: What ran.
         args: The arguments it ran with.
         result: What it gave back.
-        tail: Makes another call, where that may be made; its result takes the place of this one.
+        tail: Makes another call, where one may be made, and its result takes the place of this one.
         original: The tool the model called, where this one ran as its tail.
     """
     fields = told_hooks(tool, args) | {"tool_response": _response(result)}

@@ -37,14 +37,7 @@ class Grant(TypedDict):
 def grant(
     tool: str, server: str | None, args: Mapping[str, Any], remember: Remembered
 ) -> Grant | None:
-    """What an approval of this call covers from now on; None where only this one call.
-
-    Args:
-        tool: The tool's name as the model sees it.
-        server: Its MCP server; None for a tool of the program.
-        args: The arguments that were approved.
-        remember: What the user's answer says, see `Answer.remember`.
-    """
+    """What an approval of this call covers from now on, see `Answer.remember`; None: nothing."""
     if not remember:
         return None
     patterns = dict(remember) if isinstance(remember, Mapping) else {}

@@ -146,7 +146,9 @@ def _from_blocks(blocks: Iterable[Any], data: Any, *, is_error: bool) -> ToolRes
     media: list[Media] = []
     links: list[dict[str, Any]] = []
     text = "\n".join(filter(None, [_shown(block, media, links) for block in blocks]))
-    plain = to_json(data) if data is not None else _parsed(text)
+    plain = to_json(data) if data is not None else None
+    if data is None and text.lstrip().startswith(("{", "[")):
+        plain = storable_json(parsed(text))
     if data is not None and not _covers(text, plain):
         text = "\n".join(filter(None, [text, _json(plain)]))
     artifact = {"links": links} if links else {}
@@ -207,11 +209,10 @@ def _placeholder(media: Media) -> str:
     return say("media_kept", kind=media.kind, type=media.mime_type, size=size, id=media.id)
 
 
-def _parsed(text: str) -> Any:
-    if not text.lstrip().startswith(("{", "[")):
-        return None
+def parsed(text: str) -> Any:
+    """The JSON that a text spells; None where it spells none."""
     try:
-        return storable_json(json.loads(text))
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
@@ -246,10 +247,8 @@ def digest(text: str) -> str:
 
 log = logging.getLogger(__name__)
 
-
 _NOTE: Final = 240
 """Characters kept free for the line that says what was left out; a cap is 500 at least."""
-
 
 _HEAD: Final = 0.75
 

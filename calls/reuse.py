@@ -83,13 +83,7 @@ class Use:
     """How often its server had been written to when it began."""
 
     def keep(self, id_: str, result: ToolResult, stored: str = "") -> None:
-        """Remember what the call gave, as it is shown; errors are never remembered.
-
-        Args:
-            id_: The call's evidence id.
-            result: The result after the size cap.
-            stored: Where the whole of a shortened result is kept.
-        """
+        """Remember what the call gave, as it is shown; errors are never remembered."""
         if self.key is not None and not self.known and not result.is_error:
             self.memory.keep(self.key, self.writes, id_, result, stored)
 
@@ -103,11 +97,7 @@ class Memory:
     """What the reads of one user turn gave, for its tasks together."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start empty.
-
-        Args:
-            clock: Seconds that only go forward.
-        """
+        """Start empty; the clock gives seconds that only go forward."""
         self.unsettled: set[str | None] = set()
         """Servers through which a write may still be going on."""
         self._clock = clock
@@ -130,13 +120,7 @@ class Memory:
         An identical call that runs now is waited for. A call that is no read, and may not be
         reused like one, makes everything its server said out of date, before and after it; one
         that raises may still be going on.
-
-        Args:
-            tool: What is called.
-            args: Its own arguments, as it will get them.
-            context: The run's settings.
-            user_id: For whom; users never see each other's results.
-            again: The model asks for a fresh result.
+        Users never see each other's results.
         """
         server = tool.server
         if reusable(tool, context):

@@ -25,17 +25,15 @@ from .reuse import Memory
 
 T = TypeVar("T")
 
-
 K = TypeVar("K")
-
 
 V = TypeVar("V")
 
-
 _EXIT_DEADLINE: Final = 8.0
 
-
 _SPARE_THREADS: Final = 32
+_KEPT: Final = 256
+"""Catalogs; each stands for one combination of listings."""
 
 
 class Toolbox:
@@ -77,12 +75,12 @@ class Toolbox:
     async def catalog(self, user_id: str | None = None) -> Catalog:
         """All tools, under unique names; no server takes longer than its `startupTimeout`.
 
-        Args:
-            user_id: Whose headers servers with callable headers are asked with.
+        Servers with callable headers are asked with those of `user_id`.
         """
         if not self._configs:
             return self._name(())
-        listings = self._home.held(user_id)
+        here = self._home.here
+        listings = here.held(user_id) if here else None
         if listings is None:
             listings = await self._home.visit(lambda servers: servers.listings(user_id))
         return self._name(listings)
@@ -92,12 +90,7 @@ class Toolbox:
         return _latest(self._spare, thread_id, InMemoryStore)
 
     def memory(self, thread_id: str, turn: str) -> Memory:
-        """What the reads of a user turn gave, for the last turns; without a turn nothing is kept.
-
-        Args:
-            thread_id: The thread; "" where the graph runs without one.
-            turn: The user turn's name, never used twice.
-        """
+        """What the reads of a user turn gave, for the last turns; without one nothing is kept."""
         if not turn:
             return Memory()
         key = (thread_id, turn)
@@ -124,19 +117,9 @@ class Toolbox:
         meta: Mapping[str, Any],
         **more: Any,
     ) -> Any:
-        """Call a tool of an MCP server.
+        """Call a tool of an MCP server; the answer is a `ToolMessage`. For `more` see `ServerCall`.
 
         A tool that the server no longer has is answered with the nearest ones there are.
-
-        Args:
-            tool: The tool.
-            args: Its arguments.
-            user_id: Whose headers a server with callable headers gets.
-            meta: What the server is told of the run.
-            more: See `ServerCall`: `emit`, `turn`, `can_ask`, `reply`.
-
-        Returns:
-            The server's answer as a `ToolMessage`.
 
         Raises:
             ServerUnavailable: the server cannot be reached.
@@ -154,7 +137,8 @@ class Toolbox:
 
     def is_parked(self, key: str) -> bool:
         """Whether the call of this idempotency key waits in this process for a human's answer."""
-        return self._home.is_parked(key)
+        here = self._home.here
+        return here is not None and key in here.parked
 
     async def aclose(self) -> None:
         """End all sessions and server processes; the next request opens them again."""
@@ -183,9 +167,6 @@ def unknown_tool(name: str, catalog: Catalog) -> str:
     return say("unknown_tool", tool=repr(name), near=", ".join(near))
 
 
-_KEPT: Final = 256
-
-
 def _latest(kept: dict[K, V], key: K, make: Callable[[], V]) -> V:
     """The value of a key, now the newest; only the newest stay. Safe to call from any thread."""
     value = kept.setdefault(key, kept.pop(key, None) or make())
@@ -204,15 +185,10 @@ class _Home:
         self._left: list[Servers] = []
         self._process = 0
 
-    def held(self, user_id: str | None) -> tuple[Listing, ...] | None:
-        """The servers' tools where they are known, without a visit."""
-        if self._servers is None or self._process != os.getpid():
-            return None
-        return self._servers.held(user_id)
-
-    def is_parked(self, key: str) -> bool:
-        here = self._servers is not None and self._process == os.getpid()
-        return here and self._servers is not None and key in self._servers.parked
+    @property
+    def here(self) -> Servers | None:
+        """The servers, if they were opened in this process."""
+        return self._servers if self._process == os.getpid() else None
 
     @property
     def opened(self) -> bool:
