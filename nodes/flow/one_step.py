@@ -96,8 +96,8 @@ class StepResults:
         else:
             data = _spelled(text) if data is None else data
             shape = _shape(text, data)
-        value = data if shape == "value" else None
-        return data, FlowStep(result=text, shape=shape, value=value, stored=stored)
+        value, where = data if shape == "value" else None, stored if shape == "stored" else ""
+        return data, FlowStep(result=text, shape=shape, value=value, stored=where)
 
     async def data(self, step: FlowStep) -> Any:
         """The result of a finished step.

@@ -73,10 +73,9 @@ def facts_of(state: FlowState) -> Facts:
     newest, last = state.messages[-1] if state.messages else None, answer_id(state)
     steps = in_plan_order(state.todos)
     # A step is skipped only where it would need the result of an optional one.
-    left = [
-        s for s in steps if s["status"] not in {"completed", "skipped"} and not s.get("optional")
-    ]
-    done = [step for step in steps if step["status"] == "completed"]
+    over = {"completed", "skipped"}
+    left = [s for s in steps if s["status"] not in over and not s.get("optional")]
+    done = [s for s in steps if s["status"] == "completed"]
     return Facts(
         halt=state.halt,
         done=bool(done) and not left,
@@ -96,16 +95,15 @@ def _unmet(state: FlowState, steps: Sequence[FlowStep]) -> list[str]:
     undone = [step for step in steps if step["status"] != "completed"]
     ended = {s["id"]: s for s in undone if s["status"] in _VERBS or s.get("feedback")}
     # A phase may have told this already, perhaps with words before it.
-    fresh = [
-        line for line in map(told, ended.values()) if not any(s.endswith(line) for s in state.unmet)
-    ]
+    known = state.unmet
+    fresh = [t for t in map(told, ended.values()) if not any(k.endswith(t) for k in known)]
     # One line for all that never ran: behind one failure there may be thousands.
     names = [_called(step) for step in undone if step["id"] not in ended]
     more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
     not_run = [f"Not run: {', '.join([*names[:_NAMED], *more])}."] if names else []
     left_out = state.plan.get("left_out", [])
     not_planned = [f"Not planned: {part}" for part in left_out if _bare(part) not in _NOTHING]
-    return [*state.unmet, *fresh, *not_run, *not_planned]
+    return [*known, *fresh, *not_run, *not_planned]
 
 
 def _bare(text: str) -> str:

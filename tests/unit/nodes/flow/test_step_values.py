@@ -15,7 +15,7 @@ def results(store=None, *, lasts=True):
     return StepResults(ResultStore(store or InMemoryStore(), "t"), lasts=lasts)
 
 
-def as_step(kept) -> FlowStep:
+def as_step(kept: FlowStep) -> FlowStep:
     return FlowStep(id="a", status="completed") | kept
 
 
