@@ -77,10 +77,19 @@ class _Call(Generic[T]):
     """A coroutine running as a task on the background loop, seen from another thread or loop.
 
     `outcome` settles only when the task has really ended, also after `cancel`:
-    `run_coroutine_threadsafe` calls itself cancelled while clean-up is still going on.
+    `run_coroutine_threadsafe` calls itself cancelled while clean-up is still going on. Refused on
+    the loop itself, where waiting for it would never end.
     """
 
     def __init__(self, coro: Coroutine[Any, Any, T]) -> None:
+        if _background.is_here():
+            coro.close()
+            msg = (
+                "A sync graph method was called from async code that runs on loopwright's own event"
+                " loop, where it would wait for itself; await the async method instead"
+                " (ainvoke, astream, aget_state)."
+            )
+            raise SyncCallInLoop(msg)
         self.outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._task: asyncio.Task[T] | None = None
         self._loop = _background.loop()
@@ -110,21 +119,6 @@ class _Call(Generic[T]):
             self.outcome.set_result(task.result())
 
 
-def refuse_on_loop() -> None:
-    """Raise where waiting for the background loop would wait for ever.
-
-    Raises:
-        SyncCallInLoop: the caller runs on the background loop itself.
-    """
-    if _background.is_here():
-        msg = (
-            "A sync graph method was called from async code that runs on loopwright's own event"
-            " loop, where it would wait for itself; await the async method instead"
-            " (ainvoke, astream, aget_state)."
-        )
-        raise SyncCallInLoop(msg)
-
-
 def run_blocking(coro: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on the background loop and wait for its result.
 
@@ -134,11 +128,6 @@ def run_blocking(coro: Coroutine[Any, Any, T]) -> T:
     Raises:
         SyncCallInLoop: called on the background loop itself.
     """
-    try:
-        refuse_on_loop()
-    except SyncCallInLoop:
-        coro.close()
-        raise
     call = _Call(coro)
     try:
         return call.outcome.result()
@@ -187,7 +176,6 @@ def stream_blocking(source: AsyncIterator[T]) -> Generator[T, None, None]:
     Raises:
         SyncCallInLoop: called on the background loop itself.
     """
-    refuse_on_loop()
     chunks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     slots = asyncio.Semaphore(_READ_AHEAD)
     call = _Call(_pump(source, slots, chunks.put))

@@ -10,7 +10,7 @@ import platform
 import re
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -75,12 +75,14 @@ class PostgresDatabase:
             self.url,
         )
         try:
-            # Alone it fails at once and says why; a pool tries again and only says it gave up.
-            connect().close()
-            self._pool.open()
-            self._prepare(tables)
+            with ExitStack() as opened:
+                opened.callback(self._pool.close)
+                # Alone it fails at once and says why; a pool tries again and only says it gave up.
+                connect().close()
+                self._pool.open()
+                self._prepare(tables)
+                opened.pop_all()
         except errors as error:
-            self._pool.close()
             msg = (
                 f"Cannot use the database {self.url!r} ({cause_of(error)}): check that the server"
                 " runs and that this user may create and write tables there."

@@ -75,6 +75,16 @@ async def test_rows_come_oldest_first_and_closed_ones_only_by_name(journal):
     assert [row.name for row in journal.rows("t", ["b", "d"])] == ["a", "b", "c"]
 
 
+async def test_in_memory_only_the_newest_closed_rows_are_kept(monkeypatch):
+    monkeypatch.setattr("loopwright.doors.journal._KEPT", 3)
+    journal, names = MemoryJournal(), [str(n) for n in range(6)]
+    for name in names:
+        _, row = await begin(journal, intent(name))
+        await Recorder(journal).end("t", row, End("failed", {"text": "no"}))
+    await begin(journal, intent("open"))
+    assert [row.name for row in journal.rows("t", names)] == ["3", "4", "5", "open"]
+
+
 async def test_what_a_transaction_breaks_off_is_not_kept(journal):
     row = (await begin(journal)).row
 
