@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCallChunk
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda, ensure_config
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -99,11 +100,11 @@ class ScriptedModel(BaseChatModel):
         return "scripted"
 
     def bind_tools(
-        self, tools: Sequence[Any], *, tool_choice: str | None = None, **kwargs: Any
+        self, tools: Sequence[Any], **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Offer tools; a script sees their names."""
         specs = [convert_to_openai_tool(tool) for tool in tools]
-        return self.bind(tools=specs, tool_choice=tool_choice, **kwargs)
+        return self.bind(tools=specs, **kwargs)
 
     def with_structured_output(
         self, schema: Any, *, include_raw: bool = False, **_: Any
@@ -211,20 +212,15 @@ def _message(turn: Any, messages: list[BaseMessage]) -> AIMessage:
     if isinstance(turn, AIMessage):
         message = turn.model_copy()
     elif isinstance(turn, list):
-        calls: list[Any] = [
-            {"id": f"call_{n}", "args": {}, "type": "tool_call"} | call
-            for n, call in enumerate(turn)
-        ]
+        calls = [{"id": f"call_{n}", "args": {}} | call for n, call in enumerate(turn)]
         message = AIMessage("", tool_calls=calls)
     else:
         message = AIMessage(turn if isinstance(turn, str) else json.dumps(turn))
     if not message.usage_metadata:
         asked, answered = tokens_of(messages, message)
-        message.usage_metadata = {
-            "input_tokens": asked,
-            "output_tokens": answered,
-            "total_tokens": asked + answered,
-        }
+        message.usage_metadata = UsageMetadata(
+            input_tokens=asked, output_tokens=answered, total_tokens=asked + answered
+        )
     return message
 
 

@@ -30,11 +30,11 @@ class OfflineModel(BaseChatModel):
         return "offline"
 
     def bind_tools(
-        self, tools: Sequence[Any], *, tool_choice: str | None = None, **kwargs: Any
+        self, tools: Sequence[Any], **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Offer tools; they are kept in OpenAI's format and found by their words."""
         specs = [convert_to_openai_tool(tool) for tool in tools]
-        return self.bind(tools=specs, tool_choice=tool_choice, **kwargs)
+        return self.bind(tools=specs, **kwargs)
 
     def _generate(
         self,
