@@ -258,7 +258,7 @@ def _unwrapped(schema: Schema | None) -> Schema | None:
     if schema is None or set(schema.get("properties", ())) != {"result"}:
         return schema
     inner = schema["properties"]["result"]
-    named = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    named: Schema = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
     clean = sanitise({**named, "properties": {"result": inner}, "required": ["result"]})
     kinds = allowed(clean["properties"].get("result", {}))
     if kinds == {"object"}:
