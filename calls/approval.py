@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any, Final, Literal, cast
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # stubs are a package of their own
+from langgraph.types import Overwrite
 
 from ..state import questions
-from ..state.calls import GAVE_UP
+from ..state.calls import GAVE_UP, CallState, CallsUpdate
 from ..state.canonical import hash_of
 from ..state.questions import Answer
 from ..state.told import say
@@ -59,6 +60,15 @@ def decision_on(call: Mapping[str, Any], decisions: Decisions) -> Decision | Non
 def undecided(calls: Calls, decisions: Decisions) -> list[PendingCall]:
     """The calls a human must still decide on, in the order of the message."""
     return [cast("PendingCall", call) for call in calls if _waits(call, decisions)]
+
+
+def still_open(state: CallState, waiting: Calls) -> Any:
+    """The calls that wait, and the answers to them: an approval is good for one call only."""
+    keys, update = {decision_key(call) for call in waiting}, CallsUpdate(calls=[*waiting])
+    if state.decisions or state.objections:  # every key written is a row in the database
+        update["decisions"] = Overwrite({k: v for k, v in state.decisions.items() if k in keys})
+        update["objections"] = Overwrite({k: v for k, v in state.objections.items() if k in keys})
+    return update
 
 
 def runnable(calls: Calls, decisions: Decisions) -> list[PendingCall]:

@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from langgraph.runtime import Runtime
-from langgraph.types import Overwrite
 
-from ..calls.approval import decision_key
-from ..calls.call_records import CallRecord, PendingCall, as_evidence
+from ..calls.approval import still_open
+from ..calls.call_records import CallRecord, as_evidence
 from ..calls.path import run_calls
 from ..state.calls import UNCERTAIN, CallState, CallsUpdate, left_in_doubt, stopped_after
 from ..state.context import Context
@@ -42,7 +41,7 @@ async def call_tools(
     )
     records, before = done.records, state.denied if _goes_on(state) else ""
     cancelled = [r["reason"] for r in records if r["status"] == "cancelled"]
-    update = _still_open(state, done.waiting) | PassUpdate(
+    update = PassUpdate(
         messages=[record["message"] for record in records],
         evidence=[as_evidence(record) for record in records],
         denied=cancelled[-1] if cancelled else before,
@@ -50,6 +49,7 @@ async def call_tools(
         spend=scope.used(Spend(tool_calls=sum(r["counts"] for r in records))),
         warnings=scope.notes,
     )
+    update |= still_open(state, done.waiting)
     if why := _cannot_go_on(scope, records):
         update |= ended(*why)
     return changes(state, update)
@@ -59,15 +59,6 @@ def _goes_on(state: CallState) -> bool:
     """Whether an earlier pass has answered some calls of the same message."""
     newest = state.evidence[-1]["id"].rpartition(".")[0] if state.evidence else ""
     return bool(state.calls) and str(state.calls[0]["id"]).rpartition(".")[0] == newest
-
-
-def _still_open(state: CallState, waiting: Sequence[PendingCall]) -> PassUpdate:
-    """The calls that wait, and the answers to them: an approval is good for one call only."""
-    keys, update = {decision_key(call) for call in waiting}, PassUpdate(calls=[*waiting])
-    if state.decisions or state.objections:  # every key written is a row in the database
-        update["decisions"] = Overwrite({k: v for k, v in state.decisions.items() if k in keys})
-        update["objections"] = Overwrite({k: v for k, v in state.objections.items() if k in keys})
-    return update
 
 
 def _cannot_go_on(scope: RunScope, records: Sequence[CallRecord]) -> tuple[str, str] | None:

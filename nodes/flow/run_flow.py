@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langgraph.runtime import Runtime
-from langgraph.types import Overwrite
 
-from ...calls.approval import decision_key, undecided
+from ...calls.approval import still_open, undecided
 from ...calls.call_records import PendingCall
 from ...calls.results import ResultStore
 from ...flow.carry import call_name
@@ -32,7 +31,10 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     run = await flow_run_of(scope, state, parts, open_=open_)
     order, waits = order_of_pass(state.todos, waiting={call["task"] for call in open_})
     ended = await run_ready(scope, runtime, order, waits, run.start, ended=run.hear)
-    update = folded(ended) | _calls(state, [*open_, *(c for end in ended for c in end["waiting"])])
+    places = {step["id"]: place for place, step in enumerate(state.todos)}
+    waiting: list[Any] = [*open_, *(call for end in ended for call in end["waiting"])]
+    update = folded(ended)
+    update |= still_open(state, sorted(waiting, key=lambda call: places[call["task"]]))
     update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `folded`
     update["spend"] = used_by(scope, ended)
     return changes(state, update | _halted(scope, state, ended))
@@ -60,17 +62,6 @@ def _halted(scope: RunScope, state: FlowState, ended: Sequence[StepEnd]) -> Flow
     if spent is None or all(end["step"]["status"] == "completed" for end in ended):
         return FlowUpdate()
     return FlowUpdate(halt=limit_reason(spent))
-
-
-def _calls(state: FlowState, waiting: Sequence[Any]) -> FlowUpdate:
-    """The questions that are open now; an answer is good for one call only."""
-    keys = {decision_key(call) for call in waiting}
-    places = {step["id"]: place for place, step in enumerate(state.todos)}
-    update = FlowUpdate(calls=sorted(waiting, key=lambda call: places[call["task"]]))
-    if state.decisions or state.objections:
-        update["decisions"] = Overwrite({k: v for k, v in state.decisions.items() if k in keys})
-        update["objections"] = Overwrite({k: v for k, v in state.objections.items() if k in keys})
-    return update
 
 
 def order_of_pass(
