@@ -207,10 +207,8 @@ async def left_waiting(scope: RunScope, call: PendingCall, status: CallStatus) -
     elif call.get("form"):
         reason = call["reason"]
     status.to("awaiting_approval", **({"reason": reason} if reason else {}))
-    if "Notification" not in scope.hooks.events:
-        return
-    await scope.hooks.fire(
-        "Notification", emit=scope.emit, thread=scope.thread, notification_type="ToolPermission",
+    await scope.fire(
+        "Notification", thread=scope.thread, notification_type="ToolPermission",
         message=f"The call of {call['name']} {asked}: {call['reason']}",
         details={"id": call["id"], "tool_name": call["name"], "tool_input": call["args"]},
     )  # fmt: skip

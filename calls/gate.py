@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AIMessageChunk
 
-from ..hooks.contract import Verdict
 from ..state.calls import HOOK_STOP, call_id, stopped_by
 from ..state.canonical import shortened, storable_json
 from ..state.context import Context
@@ -103,8 +102,7 @@ async def open_calls(
     """
     gate = await Gate.of(toolbox, scope)
     planned = plan_calls(message, task=scope.path, round_=round_, gate=gate, complete=complete)
-    if "BeforeTool" in scope.hooks.events:
-        planned = await before_tools(planned, gate)
+    planned = await before_tools(planned, gate)
     for call in planned:
         call["intent"] = f"{names}.{call['id']}" if names else call["intent"]
         call["before"] = list(before)
@@ -316,7 +314,7 @@ async def _before_tool(call: PendingCall, gate: Gate) -> PendingCall:
     tool = gate.tool_of(call)
     if call["action"] == "error" or tool is None:
         return call
-    verdict = await _asked_of_hooks(gate.scope, tool, call["args"])
+    verdict = await gate.scope.fire("BeforeTool", **told_hooks(tool, call["args"]))
     if verdict.stop is not None:
         return changed(call, **{HOOK_STOP: verdict.stop})
     if verdict.tool_input is not None and verdict.tool_input != call["args"]:
@@ -342,14 +340,10 @@ async def check_edit(scope: RunScope, tool: CatalogTool, args: Mapping[str, Any]
     The call is decided on, so hooks can only block here. One that wants other arguments blocks
     too: what runs is what was decided on, or nothing.
     """
-    verdict = await _asked_of_hooks(scope, tool, args)
+    verdict = await scope.fire("BeforeTool", **told_hooks(tool, args))
     if not verdict.refused and verdict.tool_input not in (None, dict(args)):
         return say("another_hook_would_change")
     return verdict.refused
-
-
-async def _asked_of_hooks(scope: RunScope, tool: CatalogTool, args: Mapping[str, Any]) -> Verdict:
-    return await scope.hooks.fire("BeforeTool", emit=scope.emit, **told_hooks(tool, args))
 
 
 def told_hooks(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:

@@ -238,7 +238,7 @@ async def after_tool(
     fields = told_hooks(tool, args) | {"tool_response": _response(result)}
     if original:
         fields["original_request_name"] = original
-    verdict = await scope.hooks.fire("AfterTool", emit=scope.emit, **fields)
+    verdict = await scope.fire("AfterTool", **fields)
     shown, wanted = _replaced(result, verdict), verdict.tail_call
     if wanted and not verdict.blocked:
         if tail is not None:

@@ -290,7 +290,11 @@ class _Run:
         else:
             made = await run_once(tool, self._sent(call, ready, key), deadline)
             status.returned = True
-            result = await self._hooked(call, ready, made.result)
+            original = call.get("tail_of", "")
+            tail: TailCall | None = None if original else partial(self._tail, call)
+            result = await after_tool(
+                self.scope, tool, ready.args, made.result, tail=tail, original=original
+            )
             result, stored = await self.results.shorten(result, cap)
             made = replace(made, result=result, stored=stored)
         return replace(made, seconds=time.monotonic() - began, args=ready.args)
@@ -309,13 +313,6 @@ class _Run:
                 can_ask=scope.can_ask and not call.get("tail_of"), reply=ready.reply,
             )  # fmt: skip
         return await call_python(scope, tool, ready.args, call, about)
-
-    async def _hooked(self, call: PendingCall, ready: Ready, result: ToolResult) -> ToolResult:
-        if "AfterTool" not in self.scope.hooks.events:
-            return result
-        original = call.get("tail_of", "")
-        tail: TailCall | None = None if original else partial(self._tail, call)
-        return await after_tool(self.scope, ready.tool, ready.args, result, tail, original)
 
     async def _tail(self, call: PendingCall, name: str, args: dict[str, Any]) -> ToolResult:
         """The call a hook wants right after another one, if policy allows it without a question."""
