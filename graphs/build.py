@@ -25,7 +25,7 @@ from ..doors.durability import Durability, open_durability
 from ..doors.graph import LoopBuilder, LoopGraph
 from ..doors.recorder import Recorder
 from ..hooks.contract import Hook
-from ..hooks.registry import STARTED_IN, Hooks, sessions
+from ..hooks.registry import Hooks, current_folder, sessions
 from ..models.choice import Models
 from ..nodes.parts import Parts
 from ..prompts.prompt import PromptManager
@@ -38,6 +38,7 @@ from ..tools.python_tools import PythonTool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_STARTED_IN: Final = current_folder()
 _INDENT: Final = " " * 4
 _RAISES: Final = """Raises:
     TypeError: There is no such option.
@@ -222,7 +223,7 @@ class _UnusableToolbox(Toolbox):
 
 def default_mcp(environ: Mapping[str, str]) -> str | dict[str, Any]:
     """The MCP configuration where none is given: LOOPWRIGHT_MCP, or the workspace server here."""
-    return environ.get("LOOPWRIGHT_MCP") or workspace_mcp(STARTED_IN or ".")
+    return environ.get("LOOPWRIGHT_MCP") or workspace_mcp(_STARTED_IN or ".")
 
 
 def default_policy(environ: Mapping[str, str]) -> str | None:

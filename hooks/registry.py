@@ -39,15 +39,15 @@ from .contract import (
 log = logging.getLogger(__name__)
 
 
-def _current_folder() -> str:
+def current_folder() -> str:
+    """Where the process is now; ask at import, as no event loop may look at the file system."""
     try:
         return os.getcwd()
     except OSError:  # deleted under the process
         return ""
 
 
-# Read once, at import: nobody may look at the file system on an event loop.
-STARTED_IN: Final = _current_folder()
+_STARTED_IN: Final = current_folder()
 
 
 class Hooks:
@@ -119,7 +119,7 @@ def _common(event: str, thread: str) -> dict[str, Any]:
     return {
         "session_id": thread or str(config.get("configurable", {}).get("thread_id") or ""),
         "transcript_path": "",
-        "cwd": STARTED_IN,
+        "cwd": _STARTED_IN,
         "hook_event_name": event,
         "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
     }

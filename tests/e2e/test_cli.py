@@ -329,7 +329,7 @@ def test_a_recorded_model_is_played_from_a_file():
     assert "scripted (planner, executor, verifier)" in done.stdout
     again = cli("run", "--script", "script.json", "--json", "--graph", "react", "Write hello")
     assert again.returncode == 4, "it says nothing for the roles of this graph"
-    assert "none for 'thought'" in json.loads(again.stdout)["error"]
+    assert "for the role 'thought'" in json.loads(again.stdout)["error"]
 
 
 # What users get wrong
