@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import product
 from typing import Any, Final, cast
 
 from ..state.calls import call_id
@@ -57,15 +56,15 @@ def adopt(
     """
     ids = {step["id"] for step in steps}
     earlier = {step["id"]: step for step in old}
-    called = {name: step for name, step in earlier.items() if _was_called(step)}
+    called = {s["id"]: s for s in old if s["status"] == "completed" or was_made(s)}
     before = prints(old, old_variables)
     gone = {name: before[name] for name in called if name not in ids}
     now = prints(steps, variables, gone)
-    pairs = _same_calls(steps, old, now, before)
-    found = {name: step for name, step in pairs.items() if step["id"] in called}
-    carried = _still_good(found, steps, reads)
+    pairs = _same_calls(steps, called.values(), now, before)
+    elders = _same_calls(steps, old, now, before, found=pairs)
+    carried = _still_good(pairs, steps, reads)
     homes = {step["id"]: name for name, step in carried.items()}
-    again = {step["id"] for step in found.values()}
+    again = {step["id"] for step in pairs.values()}
     again -= {root for step in steps for root in roots_in(step["arguments"])} - ids - homes.keys()
     left_out = [step for name, step in called.items() if name not in again]
     homes |= _ids_for(left_out, ids, taken={*ids, *rounds, *called})
@@ -73,7 +72,7 @@ def adopt(
     adopted = [_kept(step, homes, before[step["id"]], _claims(step, revision)) for step in left_out]
     for step in steps:
         name, fresh = step["id"], _renamed(step, names)
-        fresh["claims"] = _claims(pairs.get(name), revision)
+        fresh["claims"] = _claims(elders.get(name), revision)
         fresh["rounds"] = max(rounds.get(name, 0), earlier.get(name, fresh)["rounds"])
         if name in carried:
             fresh = _finished(fresh, carried[name], now[name])
@@ -92,10 +91,6 @@ def _ids_for(
         found[name] = free_id(name, taken) if name in wanted else name
         taken.add(found[name])
     return found
-
-
-def _was_called(step: FlowStep) -> bool:
-    return step["status"] == "completed" or was_made(step)
 
 
 def _of(step: FlowStep, keys: Sequence[str]) -> FlowStep:
@@ -173,30 +168,33 @@ def _finished(step: FlowStep, done: FlowStep, made_of: str) -> FlowStep:
 
 def _same_calls(
     new: Sequence[FlowStep],
-    old: Sequence[FlowStep],
+    old: Collection[FlowStep],
     new_prints: Mapping[str, str],
     old_prints: Mapping[str, str],
+    *,
+    found: Mapping[str, FlowStep] | None = None,
 ) -> dict[str, FlowStep]:
-    """The old step that makes the same call, by the new one's id: one to one.
+    """The old step that makes the same call, by the new one's id: one to one, by like ids first.
 
-    Those that were called come first, then those with the same id. Of two steps that make the same
-    call, each must be made from the very results that the new step refers to.
+    Of two steps that make the same call, each must be made from the very results that the new
+    step refers to. Pairs that were found already stand.
     """
     roots = {step["id"]: roots_in(step["arguments"]) for step in new}
     known = {step["id"] for step in old}
-    left: dict[tuple[str, frozenset[str], bool], dict[str, FlowStep]] = defaultdict(dict)
-    for step in old:
+    pairs = dict(found or {})
+    taken = {step["id"] for step in pairs.values()}
+    left: dict[tuple[str, frozenset[str]], dict[str, FlowStep]] = defaultdict(dict)
+    for step in (step for step in old if step["id"] not in taken):
         # A root that is gone, because a crash came before it was saved, is "" as well.
         came_from = frozenset(r if r in known else "" for r in roots_in(step["arguments"]))
-        left[old_prints[step["id"]], came_from, _was_called(step)][step["id"]] = step
-    pairs: dict[str, FlowStep] = {}
-    for called, alike in product((True, False), (True, False)):
+        left[old_prints[step["id"]], came_from][step["id"]] = step
+    for alike in (True, False):
         for name in (step["id"] for step in in_plan_order(new)):
             # A step of the new plan that has no pair came from nowhere: from "".
             came_from = frozenset(
                 pairs[r]["id"] if r in pairs else r * (r not in roots) for r in roots[name]
             )
-            fitting = left.get((new_prints[name], came_from, called))
+            fitting = left.get((new_prints[name], came_from))
             if fitting and name not in pairs and (name in fitting or not alike):
                 pairs[name] = fitting.pop(name if alike else next(iter(fitting)))
     return pairs
@@ -211,9 +209,9 @@ def difference(old: Sequence[FlowStep], new: Sequence[FlowStep]) -> list[str]:
     Steps are the same that make the same call, else that bear the same id. The order in which
     steps are listed is no difference.
     """
-    # By names, not values, and as planned: variables and made results need not be those of old.
-    bare: Any = [[{**step, "made_of": ""} for step in steps] for steps in (new, old)]
-    pairs = _same_calls(new, old, *(prints(steps, None) for steps in bare))
+    old, new = _as_planned(old), _as_planned(new)
+    # By names, not values: this plan's variables need not be those of the other.
+    pairs = _same_calls(new, old, prints(new, None), prints(old, None))
     paired = {step["id"] for step in pairs.values()}
     left = {step["id"]: step for step in old if step["id"] not in paired}
     for step in new:
@@ -225,6 +223,11 @@ def difference(old: Sequence[FlowStep], new: Sequence[FlowStep]) -> list[str]:
         before = pairs.get(step["id"])
         lines += _changes(before, step, names) if before else [f"+ {_told(step)}"]
     return [*lines, *(f"- {_told(step)}" for step in left.values())]
+
+
+def _as_planned(steps: Sequence[FlowStep]) -> list[FlowStep]:
+    """The steps, wherever their results come from."""
+    return [{**step, "made_of": ""} for step in steps]
 
 
 def _told(step: FlowStep) -> str:

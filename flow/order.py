@@ -57,9 +57,9 @@ def in_plan_order(steps: Iterable[FlowStep]) -> list[FlowStep]:
     """
     given = list(steps)
     place = {step["id"]: n for n, step in enumerate(given)}
-    sorter = TopologicalSorter(
-        {n: [place[i] for i in s["depends_on"] or [] if i in place] for n, s in enumerate(given)}
-    )
+    sorter: TopologicalSorter[int] = TopologicalSorter()
+    for n, step in enumerate(given):
+        sorter.add(n, *({place[i] for i in step["depends_on"] or [] if i in place} - {n}))
     with suppress(CycleError):
         sorter.prepare()
     ready: list[int] = []
