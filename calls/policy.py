@@ -99,9 +99,6 @@ class Decision:
     expires_in: float | None = None
 
 
-_BUILT_IN: Final = Decision("allow", "built in")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """One rule. It speaks of a call if everything it names fits.
@@ -149,14 +146,6 @@ class Rule:
                 msg = f"The policy rule's pattern for {name!r} is no regular expression: {error}."
                 raise SettingsError(msg) from error
 
-    def fits(self, tool: CatalogTool, args: Mapping[str, Any], agent: str = "") -> bool:
-        """Whether the rule speaks of this call."""
-        if not self.may_fit(tool):
-            return False
-        if self.agent is not None and not fnmatchcase(agent, self.agent):
-            return False
-        return all(found(pattern, args, path) for path, pattern in self.arguments.items())
-
     def may_fit(self, tool: CatalogTool) -> bool:
         """Whether the rule speaks of calls of this tool, by some agent, with some arguments."""
         if not (fnmatchcase(tool.name, self.tool) or fnmatchcase(tool.original, self.tool)):
@@ -193,6 +182,12 @@ class Case:
     decision: Decision
     agent: str | None = None
     arguments: Mapping[str, str] = field(default_factory=dict)
+
+    def fits(self, args: Mapping[str, Any], agent: str) -> bool:
+        """Whether it is the case of a call with these arguments, by this agent."""
+        if self.agent is not None and not fnmatchcase(agent, self.agent):
+            return False
+        return all(found(pattern, args, path) for path, pattern in self.arguments.items())
 
 
 @dataclass(frozen=True)
@@ -255,7 +250,8 @@ class Policy:
             grants: What the user has approved for the rest of the thread, see `grant`. They spare
                 a question, never lift a denial.
         """
-        decision = self._wish(tool, args, context, agent)
+        cases = self.cases(tool, context)
+        decision = next(case.decision for case in cases if case.fits(args, agent))
         if decision.action != "ask":
             return decision
         if any(is_granted(one, tool, args) for one in grants):
@@ -265,9 +261,12 @@ class Policy:
         return decision
 
     def cases(self, tool: CatalogTool, context: Context) -> list[Case]:
-        """Every way in which calls of a tool may be decided; the first case that fits counts."""
-        if _is_built_in(tool):
-            return [Case(_BUILT_IN)]
+        """Every way in which calls of a tool may be decided; the first case that fits counts.
+
+        The last one fits every call.
+        """
+        if tool.name == READ_RESULT and tool.server is None:
+            return [Case(Decision("allow", "built in"))]
         cases: list[Case] = []
         for rule in self.rules:
             if rule.may_fit(tool):
@@ -275,14 +274,6 @@ class Policy:
                 if rule.agent is None and not rule.arguments:
                     return cases
         return [*cases, Case(self._otherwise(tool, context))]
-
-    def _wish(
-        self, tool: CatalogTool, args: Mapping[str, Any], context: Context, agent: str
-    ) -> Decision:
-        if _is_built_in(tool):
-            return _BUILT_IN
-        rule = next((rule for rule in self.rules if rule.fits(tool, args, agent)), None)
-        return _ruled(rule, context) if rule else self._otherwise(tool, context)
 
     def _otherwise(self, tool: CatalogTool, context: Context) -> Decision:
         """The decision on calls no rule speaks of."""
@@ -299,10 +290,6 @@ class Policy:
         if self.default in _STRICTNESS:
             return Decision(self.default, say("policy_of_the_program", word=self.default))
         return _by_nature(tool)
-
-
-def _is_built_in(tool: CatalogTool) -> bool:
-    return tool.name == READ_RESULT and tool.server is None
 
 
 def _ruled(rule: Rule, context: Context) -> Decision:
