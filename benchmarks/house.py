@@ -22,8 +22,6 @@ ROOMS = sorted(file.parent.name for file in ROOT.glob("*/__init__.py"))
 OFFLINE = "models/offline/**/*.py"
 # The wing that answers "was this write made?": the rules, and what they mean for a call.
 WRITES = ("state/intents.py", "calls/journal.py")
-# Who tells of it: turns that were cut off, calls without an answer.
-TELLERS = ("turn/begin.py",)
 # The port and the stores behind it, which are not counted with it.
 STORES = ("state/journal.py", "doors/journal*.py", "doors/recorder.py")
 # Functions by name, wherever they live: a tool call is what goes on in the gate and on the path.
@@ -103,7 +101,6 @@ def weigh() -> None:
     say("models/offline", f"{lines(*found(OFFLINE)):6,} lines")
     for name, patterns in (
         ("was this write made?", WRITES),
-        ("whoever tells of it", TELLERS),
         ("its stores", STORES),
     ):
         own = found(*patterns)

@@ -123,7 +123,7 @@ class RecoveryDecision(Contract):
 
 # State.
 
-FlowPlanning = Literal["check", "again", "review", "ready", "blocked"]
+FlowPlanning = Literal["again", "review", "ready"]
 
 Failure = Literal[
     "tool_not_found", "bad_arguments", "missing_input", "tool_error", "timeout",
@@ -206,7 +206,7 @@ class FlowState(CallState, LoopState):
     plan: dict[str, Any] = field(default_factory=dict)
     """The plan without its steps: goal, plan_id, global_variables, left_out, metadata; check_flow
     and review_flow write it with the steps, intake clears it."""
-    planning: FlowPlanning = "check"
+    planning: FlowPlanning = "ready"
     """What plan_flow, check_flow or review_flow decided; their routers read it."""
     drafts: list[Draft] = field(default_factory=list)
     """Answers of the planner that are not sound, oldest first, the newest perhaps unchecked;

@@ -64,7 +64,7 @@ fields = st.fixed_dictionaries(
         "todos": flow_steps,
         "calls": calls,
         "decisions": decisions,
-        "planning": st.sampled_from(["check", "again", "review", "ready", "blocked", "", "odd"]),
+        "planning": st.sampled_from(["again", "review", "ready", "", "odd"]),
         "strategy": st.sampled_from(
             ["retry_step", "replan_from_failure", "complete_replan", "give_up", "", "odd"]
         ),

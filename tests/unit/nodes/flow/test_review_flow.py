@@ -116,7 +116,7 @@ async def test_a_rejected_plan_that_comes_back_changed_is_shown_and_the_very_sam
     rejected = (await (await shown()).answer("reject: c, please")).state
     carried = {k: rejected[k] for k in ("todos", "prints", "plan", "reviewed", "improvements")}
     changed = flow(A, {**B, "optional": False}, globalVariables={"city": "Ulm"})
-    for plan, planning, halt in ((changed, "review", None), (PLAN, "check", "SAME_PLAN")):
+    for plan, planning, halt in ((changed, "review", None), (PLAN, "ready", "SAME_PLAN")):
         written = ExecutionPlan.model_validate(plan).model_dump()
         draft = {"text": "", "plan": written, "findings": []}
         turn = Turn(check_flow, parts_with(), review_plan=True)
