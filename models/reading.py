@@ -75,7 +75,8 @@ def read_answer(
     name = contract.__name__.lower() if contract else None
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     own = [call for call in calls if str(call["name"]).lower() == name]
-    rest, answer = _without(message, own), own[-1]["args"] if own else message.text
+    rest, args = _without(message, own), own[-1]["args"] if own else None
+    answer = message.text if args is None else args
     text = (
         answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
     )
@@ -207,10 +208,17 @@ def _in_words(error: ValidationError) -> list[str]:
 
 # The JSON object in a text, whatever stands around it.
 
-_THINK: Final = "(?:think|thinking|thought|reasoning|reflection)"
-_THINKING: Final = re.compile(rf"<{_THINK}>.*?(?:</{_THINK}>|\Z)", re.IGNORECASE | re.DOTALL)
-# Some servers drop the opening tag.
-_THOUGHT_UNTIL: Final = re.compile(rf"\A.*</{_THINK}>", re.IGNORECASE | re.DOTALL)
+
+def _thoughts(names: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Think blocks, and all up to the last end of one: some servers drop the tag before it."""
+    closing, how = rf"</(?:{names})>", re.IGNORECASE | re.DOTALL
+    blocks = re.compile(rf"<(?:{names})>.*?(?:{closing}|\Z)", how)
+    return blocks, re.compile(rf"\A.*{closing}", how)
+
+
+_IN_WORDS: Final = _thoughts("think|thinking")
+# Words for a reader may be about the other tags; what stands around an object is never shown.
+_AROUND_JSON: Final = _thoughts("think|thinking|thought|reasoning|reflection")
 _SIGNS: Final = re.compile(r'\\.|["{}]', re.DOTALL)
 # Longer answers are cut: a plan of a thousand steps has a third of it.
 _LONGEST: Final = 1_000_000
@@ -223,7 +231,18 @@ _MOST_UNCLOSED: Final = 4
 
 def spoken(text: str) -> str:
     """The text without think blocks, in which models rehearse what they will say."""
-    return _THOUGHT_UNTIL.sub("", _THINKING.sub("", text))
+    blocks, until = _IN_WORDS
+    return until.sub("", blocks.sub("", text))
+
+
+def _around(text: str) -> tuple[str, str]:
+    """Where to look for an object, and what was said aloud.
+
+    Some models answer without closing their thoughts: where nothing was said, these are searched.
+    """
+    blocks, until = _AROUND_JSON
+    said = until.sub("", blocks.sub("", text))
+    return (said if said.strip() else until.sub("", text)), said
 
 
 def extract(text: str, keys: Collection[str] = ()) -> tuple[dict[str, Any] | None, str]:
@@ -245,8 +264,8 @@ def extract(text: str, keys: Collection[str] = ()) -> tuple[dict[str, Any] | Non
     opened, whole = "", _loads(text)
     found = [] if whole is None else [whole]
     if whole is None:
-        said = spoken(text)
-        slices, opened = _objects(said)
+        searched, said = _around(text)
+        slices, opened = _objects(searched)
         found = [value for slice_ in slices if (value := _object_in(slice_)) is not None]
     unwrapped = [_unwrap(value, keys) for value in reversed(found)]
     best = max(unwrapped, key=lambda value: _known(value, keys), default=None)

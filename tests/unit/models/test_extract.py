@@ -85,3 +85,21 @@ def test_the_fullest_object_wins_and_of_equals_the_last() -> None:
 )
 def test_problems_say_what_is_wrong(text: str, problem: str) -> None:
     assert problem in extract(text, KEYS)[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<think>I plan.\n{"summary": "x"}',
+        'hm</think><reasoning>I plan. ```json\n{"summary": "x"}\n```',
+    ],
+)
+def test_an_object_behind_thoughts_that_never_end_is_the_answer(text: str) -> None:
+    assert extract(text, KEYS) == ({"summary": "x"}, "")
+
+
+def test_what_was_tried_in_thoughts_that_never_end_gives_way_to_what_was_said() -> None:
+    assert extract('{"summary": "said"} <think>{"summary": "tried"}', KEYS)[0] == {
+        "summary": "said"
+    }
+    assert extract('{"todos": [], "summary": "tried"}</think>', KEYS)[0] is None

@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -38,6 +39,12 @@ def test_calls_nobody_offered_go_and_a_readable_text_counts() -> None:
     assert reading.parsed is not None
     assert reading.message.tool_calls == []
     assert reading.message.text == text
+
+
+def test_beside_an_empty_call_of_the_contract_the_text_counts() -> None:
+    empty = {"name": "ExecutorResponse", "args": None, "id": "1", "error": "no arguments"}
+    message = AIMessage(json.dumps(REPORT), invalid_tool_calls=[empty])
+    assert read_answer(message, ExecutorResponse).parsed is not None
 
 
 @pytest.mark.parametrize(

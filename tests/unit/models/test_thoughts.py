@@ -163,3 +163,8 @@ def test_the_tag_is_taken_out_of_content_blocks_and_of_what_comes_with_a_message
     assert "agent_meta" not in json.dumps(shown.model_dump(), default=str)
     assert any(block["type"] == "tool_use" for block in shown.content)
     assert shown.additional_kwargs == {"tool_calls": []}
+
+
+@pytest.mark.parametrize("tag", ["<reasoning>", "</thought>", "<reflection>"])
+def test_words_about_tags_are_shown_whole(tag):
+    assert visible(f"Put the {tag} before the end.") == f"Put the {tag} before the end."
