@@ -33,11 +33,11 @@ _STATUS: Final[dict[Reason, OutcomeStatus]] = {
 }
 """Of the reasons that leave no choice; the others are the goal and the limits."""
 
-_LIMITS: Final[dict[str, str]] = {
-    "MAX_TURNS": "The limit of iterations was reached before the request was done.",
-    "BUDGET": "The allowance was used up before the request was done.",
-    "TIMEOUT": "The time allowed was used up before the request was done.",
-}
+_LIMITS: Final[dict[Reason | None, str]] = {
+    "MAX_TURNS": "rounds_used_up", "BUDGET": "allowance_used_up", "TIMEOUT": "time_used_up"
+}  # fmt: skip
+"""The sentence that tells it, which a model may read as well."""
+
 _SHOWN: Final = 500
 _NOBODY_TO_ASK: Final = frozenset({"not_interactive", "uncertain"})
 
@@ -218,13 +218,13 @@ def outcome_of(
 def unmet_of(facts: Facts) -> list[str]:
     """What a turn did not do, what is not known, and the limit that kept it from more."""
     doubts = [not_known(call) for call in facts.doubts]
-    why = _LIMITS.get(facts.halt or "")
-    return list(dict.fromkeys([*facts.unmet, *doubts, *([why] if why else [])]))
+    limits = [say(_LIMITS[facts.halt])] if facts.halt in _LIMITS else []
+    return list(dict.fromkeys([*facts.unmet, *doubts, *limits]))
 
 
 def not_known(call: Mapping[str, Any]) -> str:
     """A call in doubt, in words."""
-    return f"It is not known whether {called(call)} took effect."
+    return say("not_known_whether", call=called(call))
 
 
 def called(record: Mapping[str, Any]) -> str:

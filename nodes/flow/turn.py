@@ -12,6 +12,7 @@ from ...state.canonical import beginning_of
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.loop import changes
+from ...state.told import say
 from ...turn.begin import begin_turn, same_request, taken_up, with_request
 from ...turn.end import Facts, answer_id, denial, end_turn
 from ...turn.scope import RunScope, scope_of
@@ -65,7 +66,8 @@ _LEAST_TOLD: Final = 2_000
 _NAMED: Final = 10
 # What models write into a list of which they were told to leave it empty.
 _NOTHING: Final = frozenset({"", "none", "nothing", "n/a", "null"})
-_VERBS: Final = {"failed": "failed", "skipped": "was skipped", "cancelled": "was cancelled"}
+_ENDS: Final = {"failed": "step_failed", "skipped": "step_skipped", "cancelled": "step_cancelled"}
+"""Status to the sentence that tells it; whoever writes the answer reads these as well."""
 
 
 def facts_of(state: FlowState) -> Facts:
@@ -93,16 +95,16 @@ def facts_of(state: FlowState) -> Facts:
 def _unmet(state: FlowState, steps: Sequence[FlowStep]) -> list[str]:
     """What was not done: what the phases said, the steps that failed, those that never ran."""
     undone = [step for step in steps if step["status"] != "completed"]
-    ended = {s["id"]: s for s in undone if s["status"] in _VERBS or s.get("feedback")}
+    ended = {s["id"]: s for s in undone if s["status"] in _ENDS or s.get("feedback")}
     # A phase may have told this already, perhaps with words before it.
     known = state.unmet
     fresh = [t for t in map(told, ended.values()) if not any(k.endswith(t) for k in known)]
     # One line for all that never ran: behind one failure there may be thousands.
     names = [_called(step) for step in undone if step["id"] not in ended]
-    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-    not_run = [f"Not run: {', '.join([*names[:_NAMED], *more])}."] if names else []
-    left_out = state.plan.get("left_out", [])
-    not_planned = [f"Not planned: {part}" for part in left_out if _bare(part) not in _NOTHING]
+    more = [say("and_more", count=len(names) - _NAMED)] if len(names) > _NAMED else []
+    not_run = [say("steps_not_run", steps=", ".join([*names[:_NAMED], *more]))] if names else []
+    left_out = [part for part in state.plan.get("left_out", []) if _bare(part) not in _NOTHING]
+    not_planned = [say("not_planned", part=part) for part in left_out]
     return [*known, *fresh, *not_run, *not_planned]
 
 
@@ -112,14 +114,15 @@ def _bare(text: str) -> str:
 
 def told(step: FlowStep) -> str:
     """A step that did not complete, with the reason in its own words."""
+    how = say(_ENDS.get(step["status"], "step_not_done"), step=_called(step))
     why = step.get("feedback")
-    how = _VERBS.get(step["status"], "is not done")
-    return f"{_called(step)} {how}{f': {why}' if why else ''}"
+    return say("problem_at", place=how, problem=why) if why else how
 
 
 def _called(step: FlowStep) -> str:
     """A step by its id and what it is for."""
-    return f"{step['id']} ({step.get('description') or step.get('tool') or 'step'})"
+    about = step.get("description") or step.get("tool")
+    return f"{step['id']} ({about})" if about else step["id"]
 
 
 def _results(steps: Sequence[FlowStep]) -> list[str]:

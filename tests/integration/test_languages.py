@@ -21,7 +21,7 @@ from loopwright import (
     build_prompt_flow,
     build_react,
 )
-from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT
+from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, read_json
 from loopwright.state.told import SENTENCES
 from support.flows import flow, look, step
 
@@ -169,6 +169,20 @@ FLOWS = {
         "recovery": [{"strategy": "complete_replan", "reason": "理由"}],
         "answerer": ["持ち主 [b]."],
     },
+    "partly": {
+        "flow_planner": [
+            flow(look("a", "花"), look("b", "悪", optional=True), leftOut=["海", "none"])
+        ],
+        "answerer": ["持ち主 [a]."],
+    },
+    "given up": {
+        "flow_planner": [
+            flow(look("a", "花"), look("b", "悪"), look("c", "草", ["b"])),
+            flow(look("a", "花")),
+        ],
+        "recovery": [{"strategy": "replan_from_failure", "reason": "理由"}],
+        "answerer": ["持ち主 [a]."],
+    },
     "thinks": {
         "flow_planner": [flow(step("a", "llm_call", arguments={"prompt": "書く"}))],
         "llm_call": ["文"],
@@ -191,6 +205,21 @@ def test_no_word_of_english_is_told_and_each_role_is_known(build: Any, script: A
     english = [found[0] for text in told(model) if (found := ENGLISH.search(text))]
     assert english == []
     assert any("⟦" in text or "君は" in text for text in told(model))
+
+
+@pytest.mark.req("W-64")
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("partly", ["⟦⟦b (do b)⟧ 不可⟧", "⟦海⟧"]),
+        ("given up", ["⟦⟦⟦b (do b)⟧ 不可⟧⟧"]),
+    ],
+)  # fmt: skip
+def test_the_answerer_is_told_in_the_runs_language_what_was_not_done(
+    script: str, words: list[str]
+) -> None:
+    asked = run(build_prompt_flow, FLOWS[script]).asked[-1]
+    assert read_json(asked.messages[-1].text, "failures") == words
 
 
 def payment(amount: int) -> list[dict[str, Any]]:

@@ -91,7 +91,7 @@ def test_what_was_said_already_is_not_said_again_and_what_never_ran_takes_one_li
     assert told[:2] == state.unmet
     assert len(told) == 3
     assert told[2].startswith("Not run: w0 (do w0), w1 (do w1), ")
-    assert told[2].endswith(", 990 more.")
+    assert told[2].endswith(", and 990 more.")
 
 
 def test_a_step_that_was_to_be_tried_again_tells_its_last_error():
