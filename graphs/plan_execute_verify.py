@@ -8,11 +8,13 @@ from typing_extensions import Unpack
 
 from ..doors.graph import LoopBuilder, LoopGraph
 from ..nodes.parts import Parts
+from ..nodes.plan.ask_user import ask_user
+from ..nodes.plan.finish import finish
+from ..nodes.plan.intake import intake
 from ..nodes.plan.planner import planner
-from ..nodes.plan.turn import finish, intake
+from ..nodes.plan.review_plan import review_plan
 from ..nodes.plan.verifier import verifier
 from ..nodes.plan.work import work
-from ..nodes.review import ask_user, review_plan
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput, PlanState
 from .build import BuildOptions, build, documented, outer_builder, served_parts

@@ -10,12 +10,14 @@ from ..calls.approval import next_step, undecided
 from ..doors.graph import LoopBuilder, LoopGraph
 from ..nodes.approve import approve
 from ..nodes.flow.answer_flow import answer_flow
-from ..nodes.flow.plan_flow import check_flow, plan_flow
+from ..nodes.flow.check_flow import check_flow
+from ..nodes.flow.finish import flow_finish
+from ..nodes.flow.intake import flow_intake
+from ..nodes.flow.plan_flow import plan_flow
 from ..nodes.flow.recover import recover
+from ..nodes.flow.review_flow import review_flow
 from ..nodes.flow.run_flow import run_flow
-from ..nodes.flow.turn import flow_finish, flow_intake
 from ..nodes.parts import Parts
-from ..nodes.review import review_flow
 from ..state.context import Context
 from ..state.flow import FlowState, failed_steps
 from ..state.loop import LoopInput, LoopOutput

@@ -12,9 +12,10 @@ from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts
 from ..nodes.react.action import action, ended_by_calls
+from ..nodes.react.finish import react_finish
+from ..nodes.react.intake import react_intake
 from ..nodes.react.observation import observation
 from ..nodes.react.thought import thought
-from ..nodes.react.turn import react_finish, react_intake
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
 from ..state.react import Observe, ReactState

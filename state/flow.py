@@ -259,6 +259,16 @@ class FlowUpdate(LoopUpdate, CallsUpdate, total=False):
     cut_off: list[Any]
 
 
+def finished(steps: Sequence[FlowStep]) -> list[FlowStep]:
+    """The steps that are done."""
+    return [step for step in steps if step["status"] == "completed"]
+
+
+def unfinished(steps: Sequence[FlowStep]) -> list[FlowStep]:
+    """The steps that are still to be done."""
+    return [step for step in steps if step["status"] != "completed"]
+
+
 def failed_steps(steps: Sequence[FlowStep]) -> list[FlowStep]:
     """The steps that failed and that the goal cannot be met without."""
     return [step for step in steps if step["status"] == "failed" and not step.get("optional")]

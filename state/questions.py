@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from .canonical import storable
+from .told import say
 
 Allowed = Literal["decide", "settle", "respond"]
 
@@ -110,6 +111,19 @@ class Answer(BaseModel):
             msg = "an edit needs the new arguments: {'type': 'edit', 'args': {…}}"
             raise ValueError(msg)
         return self
+
+    def edited(self, listed: str) -> dict[str, Any]:
+        """The edited plan; front ends that edit in text fields send what it lists as JSON text."""
+        args = self.args or {}
+        try:
+            return {**args, listed: json.loads(args[listed])}
+        except (KeyError, TypeError, ValueError, RecursionError):
+            return args
+
+    @property
+    def wish(self) -> str:
+        """The words with which a plan goes back to its planner."""
+        return say("user_says", words=self.message.strip() or say("plan_rejected"))
 
 
 def _decision(value: object) -> object:

@@ -24,7 +24,7 @@ from ...turn.budget import limit_reason
 from ...turn.end import Facts, answer_id, known_answer, unmet_of
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .turn import facts_of, last_of
+from .finish import facts_of, last_of
 
 MOST_ASKS: Final = 2
 LEAST_SHOWN: Final = 300

@@ -26,8 +26,8 @@ from ...turn.budget import limit_reason
 from ...turn.end import denial
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
+from .finish import told
 from .plan_flow import steps_view
-from .turn import told
 
 SAME_FAILURE: Final = "The same call failed in the same way before, so no other try is made."
 _MOST_CAUSES: Final = 20

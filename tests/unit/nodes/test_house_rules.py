@@ -47,6 +47,19 @@ def test_nodes_know_no_neighbours_and_stay_small(path):
         assert lines <= 40, f"{function.name} has {lines} lines"
 
 
+@pytest.mark.parametrize("path", NODES, ids=lambda p: p.stem)
+def test_a_file_has_one_phase_and_a_folder_few_files(path):
+    phases = [
+        f.name
+        for f in ast.parse(path.read_text()).body
+        if isinstance(f, ast.AsyncFunctionDef)
+        and not f.name.startswith("_")
+        and f.args.args[0].arg == "state"
+    ]
+    assert len(phases) <= 1, f"{path.relative_to(ROOT)} has {phases}"
+    assert len(list(path.parent.glob("*.py"))) <= 12
+
+
 LAYERS = (
     {"cli"}, {"graphs"}, {"nodes"}, {"calls", "models"}, {"flow"}, {"tools"}, {"turn"},
     {"prompts", "doors", "hooks"}, {"state"},

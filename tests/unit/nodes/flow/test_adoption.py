@@ -3,7 +3,7 @@
 import pytest
 
 from loopwright import Context
-from loopwright.nodes.flow.plan_flow import adopted, flaws_of, repeats_a_plan
+from loopwright.nodes.flow.check_flow import adopted, flaws_of, repeats_a_plan
 from loopwright.state.flow import FlowState
 from support.flow_nodes import parts_with
 from support.flow_steps import plan

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from loopwright.nodes.flow.plan_flow import adopted, check_flow
-from loopwright.nodes.review import as_planned, review_flow
+from loopwright.nodes.flow.check_flow import adopted, check_flow
+from loopwright.nodes.flow.review_flow import as_planned, review_flow
 from loopwright.state.flow import ExecutionPlan, FlowState, PlanStep
 from loopwright.tools.catalog import Catalog
 from support.flow_nodes import Turn, parts_with

@@ -1,4 +1,4 @@
-"""Intake and finish: how a turn of the ReAct loop begins, and its honest outcome."""
+"""Finish: ends a turn with its honest outcome, or thinks again for a hook."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,40 +12,15 @@ from ...state.calls import GAVE_UP, UNCERTAIN, Evidence
 from ...state.context import Context
 from ...state.loop import changes
 from ...state.messages import request_place
-from ...state.react import ENDS, Observe, ReactState, ReactUpdate
+from ...state.react import ENDS, ReactState, ReactUpdate
 from ...state.told import say
-from ...turn.begin import answered, begin_turn, newest_prompt
 from ...turn.end import Facts, called, end_turn, not_known, refusal
-from ...turn.scope import RunScope, scope_of
+from ...turn.scope import scope_of
 from ..parts import Parts
 from .phases import REJECTED, message_id
 
 _KNOWN: Final = 5
 _SHOWN: Final = 500
-
-
-async def react_intake(
-    state: ReactState, runtime: Runtime[Context], *, parts: Parts, observe: Observe = "model"
-) -> ReactUpdate:
-    """Begin the turn; `observe` is what the graph was built with, a run's own setting wins."""
-    scope = await scope_of(state, runtime, parts)
-
-    async def adopted(scope: RunScope, state: ReactState) -> ReactUpdate:
-        messages = await answered(scope, state)
-        return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
-
-    update: ReactUpdate = await begin_turn(scope, state, adopted, asks=_asks(state))
-    return changes(state, update)
-
-
-def _asks(state: ReactState) -> bool:
-    """Whether the newest human message holds anything, be it a picture."""
-    newest = newest_prompt(state.messages, state.request_message)
-    if newest is None:
-        return False
-    return bool(newest.text.strip()) or any(
-        isinstance(block, dict) and block.get("type") != "text" for block in newest.content
-    )
 
 
 async def react_finish(

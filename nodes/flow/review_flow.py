@@ -1,93 +1,34 @@
-"""Questions about no call: a plan before it runs, and what a planner must be told.
-
-One interrupt each, and nothing before it.
-"""
+"""Review flow: shows a plan before it runs, as one question, and nothing before it."""
 
 import json
 from collections.abc import Sequence
 from typing import Any, Final
 
 from langgraph.runtime import Runtime
-from langgraph.types import Overwrite, interrupt
+from langgraph.types import interrupt
 from pydantic.alias_generators import to_snake
 
-from ..flow.carry import difference
-from ..models.reading import read_object
-from ..state.calls import rounds_named
-from ..state.canonical import shortened
-from ..state.context import Context, context_of
-from ..state.contracts import PlannerResponse
-from ..state.flow import ExecutionPlan, FlowState, FlowStep, FlowUpdate, PlanStep
-from ..state.loop import PlanState, PlanUpdate, changes
-from ..state.plan import Task, adopt_plan, find_problems, name_todos, task_view
-from ..state.questions import Answer, Words, question
-from ..state.told import say
-from ..turn.scope import scope_of, speak
-from .flow.plan_flow import adopted, finished, flaws_of, unfinished
-from .parts import Parts
+from ...flow.carry import difference
+from ...models.reading import read_object
+from ...state.canonical import shortened
+from ...state.context import Context
+from ...state.flow import (
+    ExecutionPlan,
+    FlowState,
+    FlowStep,
+    FlowUpdate,
+    PlanStep,
+    finished,
+    unfinished,
+)
+from ...state.loop import changes
+from ...state.plan import task_view
+from ...state.questions import Answer, question
+from ...turn.scope import scope_of, speak
+from ..parts import Parts
+from .check_flow import adopted, flaws_of
 
 _SHOWN: Final = 200
-_OF_TASKS: Final = (
-    "id", "description", "priority", "acceptance_criteria", "inputs", "depends_on"
-)  # fmt: skip
-
-
-async def ask_user(state: PlanState) -> PlanUpdate:
-    """Wait for an answer; a refusal to answer ends the run as blocked."""
-    asked = " ".join(state.missing)
-    answer = interrupt(
-        question("ask_user", {"questions": state.missing}, asked, answers="respond"),
-        response_schema=Words,
-    )
-    if answer.type == "reject":
-        return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)
-    given = {"question": asked, "answer": answer.words}
-    return PlanUpdate(planning="again", missing=[], answers=[*state.answers, given])
-
-
-async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
-    """Approve runs it, an edit replaces it, words send it back to the planner.
-
-    So does an edit that cannot run: the planner mends it by the user's words.
-    """
-    lines = [f"{t['id']}. {t['description']}" for t in state.todos if t["status"] != "completed"]
-    shown = {"todos": [_given(task) for task in state.todos]}
-    text = "\n".join(["Run this plan?", *lines])
-    answer = interrupt(question("review_plan", shown, text), response_schema=Answer)
-    if answer.type == "approve":
-        return PlanUpdate(planning="ready")
-    speak(runtime, parts)
-    if answer.type != "edit":
-        return PlanUpdate(planning="again", improvements=[*state.improvements, _wish(answer)])
-    most = context_of(runtime).max_tasks
-    plan, problems = read_object(
-        _read(answer, "todos"),
-        PlannerResponse,
-        lambda plan: find_problems(name_todos(plan.todos), most),
-    )
-    if plan is None:
-        wish = say("unsound_edit", plan=answer.args, problems="; ".join(problems))
-        return PlanUpdate(planning="again", improvements=[*state.improvements, wish])
-    tasks = adopt_plan(name_todos(plan.todos), state.todos, rounds_named(state.evidence))
-    return PlanUpdate(planning="ready", todos=Overwrite(tasks))
-
-
-def _given(task: Task) -> dict[str, Any]:
-    return {key: value for key, value in task.items() if key in _OF_TASKS and value is not None}
-
-
-def _wish(answer: Answer) -> str:
-    """The words with which a plan goes back to the planner."""
-    return say("user_says", words=answer.message.strip() or say("plan_rejected"))
-
-
-def _read(answer: Answer, listed: str) -> dict[str, Any]:
-    """The edited plan; front ends that edit in text fields send what it lists as JSON text."""
-    args = answer.args or {}
-    try:
-        return {**args, listed: json.loads(args[listed])}
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return args
 
 
 async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -100,10 +41,10 @@ async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     answer = interrupt(question("review_flow", shown, text), response_schema=Answer)
     speak(runtime, parts)
     if answer.type == "edit":
-        return changes(state, await _edited(_read(answer, "steps"), state, runtime, parts))
+        return changes(state, await _edited(answer.edited("steps"), state, runtime, parts))
     update = _seen(state.todos)
     if answer.type != "approve":
-        wishes = [*state.improvements, _wish(answer)]
+        wishes = [*state.improvements, answer.wish]
         update |= FlowUpdate(planning="again", improvements=wishes)
     return changes(state, update)
 

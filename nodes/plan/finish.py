@@ -1,4 +1,4 @@
-"""Intake and finish: how a turn of plan_execute_verify begins, and its honest outcome."""
+"""Finish: ends a turn with its honest outcome, or plans again for a hook."""
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -6,40 +6,10 @@ from langgraph.types import Overwrite
 from ...hooks.contract import Verdict
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
-from ...state.plan import Task, requested
-from ...turn.begin import begin_turn, same_request, taken_up
+from ...state.plan import requested
 from ...turn.end import Facts, answer_id, denial, end_turn
-from ...turn.scope import RunScope, scope_of
+from ...turn.scope import scope_of
 from ..parts import Parts
-from .work import gathered
-
-
-async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
-    """Begin the turn; an empty request is for the planner to ask about."""
-    scope = await scope_of(state, runtime, parts)
-    update: PlanUpdate = await begin_turn(scope, state, _adopted, asks=True)
-    return changes(state, update)
-
-
-async def _adopted(scope: RunScope, state: PlanState) -> PlanUpdate:
-    """Plan and evidence, where the same request goes on or the last one was cut off at work."""
-    before = await taken_up(scope, state, gathered(state.todos, state.cut_off))
-    if before is None:
-        return PlanUpdate()
-    return PlanUpdate(
-        todos=Overwrite([_reopened(task) for task in before.tasks]),
-        evidence=Overwrite(before.evidence),
-        answers=state.answers,
-        improvements=state.improvements if same_request(state) else [],
-    )
-
-
-def _reopened(task: Task) -> Task:
-    """Fresh limits for every task; what did not finish may be planned again."""
-    afresh: Task = {**task, "rounds_this_turn": 0}
-    if task["status"] == "completed":
-        return afresh
-    return {**afresh, "status": "pending", "denied": ""}
 
 
 async def finish(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:

@@ -1,11 +1,10 @@
-"""Intake and finish: how a turn of prompt_flow begins, and its honest outcome."""
+"""Finish: ends a turn with its honest outcome, or has another answer written for a hook."""
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Final
 
 from langchain_core.messages import RemoveMessage
 from langgraph.runtime import Runtime
-from langgraph.types import Overwrite
 
 from ...flow.order import in_plan_order
 from ...state.canonical import beginning_of
@@ -13,44 +12,9 @@ from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.loop import changes
 from ...state.told import say
-from ...turn.begin import begin_turn, same_request, taken_up, with_request
 from ...turn.end import Facts, answer_id, denial, end_turn
-from ...turn.scope import RunScope, scope_of
+from ...turn.scope import scope_of
 from ..parts import Parts
-from .run_flow import folded
-
-
-async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
-    """Begin the turn."""
-    scope = await scope_of(state, runtime, parts)
-    asks = bool(with_request(state).request.strip())
-    update: FlowUpdate = await begin_turn(scope, state, _adopted, asks=asks)
-    return changes(state, update)
-
-
-async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
-    """The steps, where the same request goes on or the last one was cut off at work."""
-    ended: Any = folded(state.cut_off)
-    again = same_request(state)
-    before = await taken_up(scope, state, ended)
-    if before is None:
-        return FlowUpdate()
-    steps = [cast("FlowStep", task) for task in before.tasks]
-    # What the plan left out was a part of its own request.
-    gone = () if again else ("left_out",)
-    return FlowUpdate(
-        plan={key: value for key, value in state.plan.items() if key not in gone},
-        todos=Overwrite([_reopened(step) for step in steps]),
-        evidence=Overwrite(before.evidence),
-        improvements=state.improvements if again else [],
-    )
-
-
-def _reopened(step: FlowStep) -> FlowStep:
-    """A step that is not finished may be planned again; why it is not stays with it."""
-    if step["status"] == "completed":
-        return step
-    return {**step, "status": "pending", "denied": "", "failure": ""}
 
 
 async def flow_finish(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:

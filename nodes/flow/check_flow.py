@@ -1,0 +1,153 @@
+"""Check flow: a plan is taken if it is sound, else it goes back with all that is wrong in it."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from ...flow.carry import adopt
+from ...flow.checks import plan_flaws
+from ...flow.order import fingerprint, steps_of
+from ...state.calls import rounds_named
+from ...state.canonical import beginning_of, canonical, hash_of, storable_json
+from ...state.context import Context
+from ...state.flow import (
+    Draft,
+    ExecutionPlan,
+    FlowState,
+    FlowStep,
+    FlowUpdate,
+    failed_steps,
+    finished,
+    unfinished,
+)
+from ...state.loop import changes
+from ...state.told import say
+from ...tools.catalog import Catalog
+from ...turn.scope import RunScope, scope_of
+from ..parts import Parts
+from .finish import told
+
+MOST_DRAFTS: Final = 3
+"""The first plan and two repairs of it."""
+
+_MOST_TOLD: Final = 10
+_UNSOUND: Final = (
+    f"No plan that can run was made in {MOST_DRAFTS} attempts, and nothing of them was run; say "
+    "the goal in other words, or check that there are tools for it. The last one was wrong in this:"
+)
+_SAME_PLAN: Final = (
+    "The planner came back to a plan that had failed or was rejected in this turn, so it was not "
+    "run again; say what should be done differently."
+)
+_NOBODY: Final = (
+    "The plan waits for a review, and nobody can be asked: run with a checkpointer and somebody "
+    "who answers, or without review_plan."
+)
+
+
+async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
+    """Take a sound plan, send an unsound one back with its findings, end after three of them.
+
+    Nothing of an unsound plan is run. The round in its events numbers the drafts of one plan
+    where they are unsound, and the plans of this turn where one is taken, from 1.
+    """
+    scope = await scope_of(state, runtime, parts)
+    catalog = await parts.toolbox.catalog(scope.user)
+    plan, findings = None, state.drafts[-1]["findings"]
+    if (written := state.drafts[-1]["plan"]) is not None:
+        plan = ExecutionPlan.model_validate(written)
+        findings = flaws_of(plan, state, catalog, scope.context)
+    if plan is None or findings:
+        scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
+        update = _sent_back(state, findings)
+    else:
+        update = await _taken(scope, plan, state, catalog)
+    notes = [*catalog.warnings, *scope.notes]
+    update["warnings"] = [text for text in notes if text not in state.warnings]
+    return changes(state, update)
+
+
+def _sent_back(state: FlowState, findings: Sequence[str]) -> FlowUpdate:
+    """Have the plan mended, unless that was tried often enough."""
+    checked: Draft = {**state.drafts[-1], "findings": list(findings)}
+    drafts = [*state.drafts[:-1], checked]
+    if len(drafts) < MOST_DRAFTS:
+        return FlowUpdate(planning="again", drafts=drafts)
+    more = len(findings) - _MOST_TOLD
+    listed = [*findings[:_MOST_TOLD], *([f"and {more} more"] if more > 0 else [])]
+    return FlowUpdate(drafts=drafts, halt="ERROR", unmet=[_UNSOUND, *listed])
+
+
+async def _taken(
+    scope: RunScope, plan: ExecutionPlan, state: FlowState, catalog: Catalog
+) -> FlowUpdate:
+    """Follow the plan, unless it was followed before; a human sees it first if one wants to."""
+    steps, update = adopted(plan, state, catalog)
+    if not unfinished(steps):  # the planner gave up what failed, without a word
+        dropped = [told(step) for step in failed_steps(state.todos)]
+        update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
+    if repeats_a_plan(update):
+        return FlowUpdate(drafts=[], halt="SAME_PLAN", unmet=[_SAME_PLAN])
+    scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
+    if not (scope.context.review_plan and unfinished(steps)):
+        return update | FlowUpdate(planning="ready")
+    if not scope.can_ask:
+        return update | FlowUpdate(halt="NOT_INTERACTIVE", unmet=[_NOBODY])
+    await scope.notify("PlanReview", "The plan waits for a review.", {"todos": steps})
+    return update | FlowUpdate(planning="review", objection=[])
+
+
+_MOST_FINDINGS: Final = 200
+_LONGEST_FINDING: Final = 600
+
+
+def flaws_of(
+    plan: ExecutionPlan, state: FlowState, catalog: Catalog, context: Context
+) -> list[str]:
+    """What keeps a plan from running on what this turn has done, a sentence each.
+
+    That is everything, within the bounds of what a model or a human can read.
+    """
+    found = plan_flaws(plan, catalog, kept=finished(state.todos), limit=context.max_steps)
+    shown = [beginning_of(text, _LONGEST_FINDING) for text in found[:_MOST_FINDINGS]]
+    more = len(found) - len(shown)
+    return [*shown, say("and_more", count=more)] if more else shown
+
+
+def adopted(
+    plan: ExecutionPlan, state: FlowState, catalog: Catalog
+) -> tuple[list[FlowStep], FlowUpdate]:
+    """The steps of a sound plan with what is done already, and the state that holds them."""
+    reads = {name for name, tool in catalog.tools.items() if tool.read_only}
+    planned: list[FlowStep] = [{**s, "changes": s["tool"] not in reads} for s in steps_of(plan)]
+    steps = adopt(
+        planned, state.todos, variables=plan.global_variables,
+        old_variables=state.plan.get("global_variables", {}), rounds=rounds_named(state.evidence),
+        reads=reads, revision=state.plan.get("revision", ""),
+    )  # fmt: skip
+    # Names this plan and no other: calls of its steps have this in their names.
+    revision = hash_of([state.turn_id, state.prints, plan.model_dump(mode="json")])[:16]
+    return steps, FlowUpdate(
+        todos=Overwrite(steps),
+        plan={**storable_json(plan.model_dump(exclude={"steps"})), "revision": revision},
+        prints=[*state.prints, _plan_print(steps, plan.global_variables)],
+        drafts=[],
+    )
+
+
+def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:
+    """What makes two plans of a turn the same: their calls, and how these may fail.
+
+    A plan that only gives a step more time, or calls it optional, is another one: that may be
+    what was missing.
+    """
+    keys = ("tool", "optional", "expect", "retries", "timeout")
+    ways = sorted(canonical(list(map(step.get, keys))) for step in steps)
+    return hash_of([fingerprint(steps, variables), ways])
+
+
+def repeats_a_plan(update: FlowUpdate) -> bool:
+    """Whether the plan taken last is one that this turn has followed before."""
+    return update["prints"][-1] in update["prints"][:-1]

@@ -1,0 +1,47 @@
+"""Intake: begins a turn, with the steps that go on from the turn before."""
+
+from typing import Any, cast
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from ...state.context import Context
+from ...state.flow import FlowState, FlowStep, FlowUpdate
+from ...state.loop import changes
+from ...turn.begin import begin_turn, same_request, taken_up, with_request
+from ...turn.scope import RunScope, scope_of
+from ..parts import Parts
+from .run_flow import folded
+
+
+async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
+    """Begin the turn."""
+    scope = await scope_of(state, runtime, parts)
+    asks = bool(with_request(state).request.strip())
+    update: FlowUpdate = await begin_turn(scope, state, _adopted, asks=asks)
+    return changes(state, update)
+
+
+async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
+    """The steps, where the same request goes on or the last one was cut off at work."""
+    ended: Any = folded(state.cut_off)
+    again = same_request(state)
+    before = await taken_up(scope, state, ended)
+    if before is None:
+        return FlowUpdate()
+    steps = [cast("FlowStep", task) for task in before.tasks]
+    # What the plan left out was a part of its own request.
+    gone = () if again else ("left_out",)
+    return FlowUpdate(
+        plan={key: value for key, value in state.plan.items() if key not in gone},
+        todos=Overwrite([_reopened(step) for step in steps]),
+        evidence=Overwrite(before.evidence),
+        improvements=state.improvements if again else [],
+    )
+
+
+def _reopened(step: FlowStep) -> FlowStep:
+    """A step that is not finished may be planned again; why it is not stays with it."""
+    if step["status"] == "completed":
+        return step
+    return {**step, "status": "pending", "denied": "", "failure": ""}

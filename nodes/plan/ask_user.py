@@ -1,0 +1,19 @@
+"""Ask user: puts what a planner must be told as one question, and nothing before it."""
+
+from langgraph.types import interrupt
+
+from ...state.loop import PlanState, PlanUpdate
+from ...state.questions import Words, question
+
+
+async def ask_user(state: PlanState) -> PlanUpdate:
+    """Wait for an answer; a refusal to answer ends the run as blocked."""
+    asked = " ".join(state.missing)
+    answer = interrupt(
+        question("ask_user", {"questions": state.missing}, asked, answers="respond"),
+        response_schema=Words,
+    )
+    if answer.type == "reject":
+        return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)
+    given = {"question": asked, "answer": answer.words}
+    return PlanUpdate(planning="again", missing=[], answers=[*state.answers, given])

@@ -1,0 +1,40 @@
+"""Intake: begins a turn, with what goes on of the turn before."""
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
+
+from ...state.context import Context
+from ...state.loop import PlanState, PlanUpdate, changes
+from ...state.plan import Task
+from ...turn.begin import begin_turn, same_request, taken_up
+from ...turn.scope import RunScope, scope_of
+from ..parts import Parts
+from .work import gathered
+
+
+async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
+    """Begin the turn; an empty request is for the planner to ask about."""
+    scope = await scope_of(state, runtime, parts)
+    update: PlanUpdate = await begin_turn(scope, state, _adopted, asks=True)
+    return changes(state, update)
+
+
+async def _adopted(scope: RunScope, state: PlanState) -> PlanUpdate:
+    """Plan and evidence, where the same request goes on or the last one was cut off at work."""
+    before = await taken_up(scope, state, gathered(state.todos, state.cut_off))
+    if before is None:
+        return PlanUpdate()
+    return PlanUpdate(
+        todos=Overwrite([_reopened(task) for task in before.tasks]),
+        evidence=Overwrite(before.evidence),
+        answers=state.answers,
+        improvements=state.improvements if same_request(state) else [],
+    )
+
+
+def _reopened(task: Task) -> Task:
+    """Fresh limits for every task; what did not finish may be planned again."""
+    afresh: Task = {**task, "rounds_this_turn": 0}
+    if task["status"] == "completed":
+        return afresh
+    return {**afresh, "status": "pending", "denied": ""}

@@ -1,0 +1,52 @@
+"""Review plan: shows a plan before it runs, as one question, and nothing before it."""
+
+from typing import Any, Final
+
+from langgraph.runtime import Runtime
+from langgraph.types import Overwrite, interrupt
+
+from ...models.reading import read_object
+from ...state.calls import rounds_named
+from ...state.context import Context, context_of
+from ...state.contracts import PlannerResponse
+from ...state.loop import PlanState, PlanUpdate
+from ...state.plan import Task, adopt_plan, find_problems, name_todos
+from ...state.questions import Answer, question
+from ...state.told import say
+from ...turn.scope import speak
+from ..parts import Parts
+
+_OF_TASKS: Final = (
+    "id", "description", "priority", "acceptance_criteria", "inputs", "depends_on"
+)  # fmt: skip
+
+
+async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
+    """Approve runs it, an edit replaces it, words send it back to the planner.
+
+    So does an edit that cannot run: the planner mends it by the user's words.
+    """
+    lines = [f"{t['id']}. {t['description']}" for t in state.todos if t["status"] != "completed"]
+    shown = {"todos": [_given(task) for task in state.todos]}
+    text = "\n".join(["Run this plan?", *lines])
+    answer = interrupt(question("review_plan", shown, text), response_schema=Answer)
+    if answer.type == "approve":
+        return PlanUpdate(planning="ready")
+    speak(runtime, parts)
+    if answer.type != "edit":
+        return PlanUpdate(planning="again", improvements=[*state.improvements, answer.wish])
+    most = context_of(runtime).max_tasks
+    plan, problems = read_object(
+        answer.edited("todos"),
+        PlannerResponse,
+        lambda plan: find_problems(name_todos(plan.todos), most),
+    )
+    if plan is None:
+        wish = say("unsound_edit", plan=answer.args, problems="; ".join(problems))
+        return PlanUpdate(planning="again", improvements=[*state.improvements, wish])
+    tasks = adopt_plan(name_todos(plan.todos), state.todos, rounds_named(state.evidence))
+    return PlanUpdate(planning="ready", todos=Overwrite(tasks))
+
+
+def _given(task: Task) -> dict[str, Any]:
+    return {key: value for key, value in task.items() if key in _OF_TASKS and value is not None}

@@ -1,0 +1,34 @@
+"""Intake: begins a turn; calls that were cut off are answered."""
+
+from langgraph.runtime import Runtime
+
+from ...state.context import Context
+from ...state.loop import changes
+from ...state.react import Observe, ReactState, ReactUpdate
+from ...turn.begin import answered, begin_turn, newest_prompt
+from ...turn.scope import RunScope, scope_of
+from ..parts import Parts
+
+
+async def react_intake(
+    state: ReactState, runtime: Runtime[Context], *, parts: Parts, observe: Observe = "model"
+) -> ReactUpdate:
+    """Begin the turn; `observe` is what the graph was built with, a run's own setting wins."""
+    scope = await scope_of(state, runtime, parts)
+
+    async def adopted(scope: RunScope, state: ReactState) -> ReactUpdate:
+        messages = await answered(scope, state)
+        return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
+
+    update: ReactUpdate = await begin_turn(scope, state, adopted, asks=_asks(state))
+    return changes(state, update)
+
+
+def _asks(state: ReactState) -> bool:
+    """Whether the newest human message holds anything, be it a picture."""
+    newest = newest_prompt(state.messages, state.request_message)
+    if newest is None:
+        return False
+    return bool(newest.text.strip()) or any(
+        isinstance(block, dict) and block.get("type") != "text" for block in newest.content
+    )
