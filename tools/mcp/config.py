@@ -35,6 +35,7 @@ _WANTED: Final = {
     "env": "an object of strings",
     "headers": "an object of strings, or a callable",
     "type": "stdio, http or sse",
+    "transport": "stdio, http or sse",
     "timeout": "a number of seconds above 0, at most 3600",
     "startupTimeout": "a number of seconds above 0, at most 3600",
     "autoApprove": "true or a list of tool names",
@@ -84,7 +85,7 @@ class ServerConfig(BaseModel):
     name: str
     command: _Text = ""
     args: tuple[_Text, ...] = Field(default=(), repr=False)
-    env: dict[str, _Text] = {}
+    env: dict[str, _Text] = Field(default={}, repr=False)
     cwd: Annotated[_Text, AfterValidator(os.path.expanduser)] | None = None
     url: _Text = Field(default="", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"))
     transport: Annotated[Literal["stdio", "http", "sse"], BeforeValidator(_transport)] = Field(
@@ -153,7 +154,7 @@ def _load(path: Path) -> Mapping[str, Any]:
         why = error.strerror or error
         msg = f"The MCP configuration {path} cannot be read: {why}; check path and rights."
         raise ToolServerError(msg) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"The MCP configuration {path} is no valid JSON: {error}; mend the file."
         raise ToolServerError(msg) from error
     if not isinstance(content, Mapping):
@@ -183,7 +184,8 @@ def _wrong(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     key, *inner = first["loc"]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
-    said = first.get("ctx", {}).get("error") or f"must be {_WANTED.get(str(key), 'a text')}"
+    wanted = "a text" if inner else _WANTED.get(str(key), "a text")
+    said = first.get("ctx", {}).get("error") or f"must be {wanted}"
     return f'"{key}{place}" {said}'
 
 

@@ -51,7 +51,10 @@ def test_servers_that_are_switched_off_are_left_out():
         ({"command": "a", "timeout": 30_000}, "a number of seconds"),
         ({"command": "a", "timeout": True}, "a number of seconds"),
         ({"command": "a", "env": {"K": "${NOPE}"}}, "NOPE is not set"),
-        ({"command": "a", "env": ["K"]}, '"env"'),
+        ({"command": "a", "env": ["K"]}, '"env" must be an object'),
+        ({"command": "a", "env": {"K": None}}, '"env.K" must be a text'),
+        ({"command": "a", "args": [["-x"]]}, '"args[0]" must be a text'),
+        ({"url": "http://x", "transport": "pigeon"}, '"transport" must be stdio, http or sse'),
         ({"command": "a", "autoApprove": "all"}, '"autoApprove"'),
     ],
 )
@@ -142,3 +145,10 @@ def test_secret_variables_are_masked_wherever_they_were_filled_in():
     assert "abcdefgh" not in server.masked("no such key abcdefgh\n") + repr(server.args[:1])
     (wrong,) = read_servers({"mcpServers": {"a": {"command": "x", "args": ["${K-x}"]}}}, environ={})
     assert "${K-x}" in wrong.problem
+
+
+def test_a_file_that_is_nested_too_deeply_is_told_and_no_secret_is_shown(tmp_path):
+    (path := tmp_path / "mcp.json").write_text("[" * 100_000)
+    with pytest.raises(ToolServerError, match="no valid JSON"):
+        read_servers(path)
+    assert "s3cret" not in repr(one({"command": "a", "env": {"API_KEY": "s3cret"}}))
