@@ -166,6 +166,12 @@ def answer_id(state: LoopState) -> str:
     return f"answer-{state.turn}-{state.request_id}"
 
 
+def answer_of(state: LoopState) -> str:
+    """The words of a turn's final message; "" where it has none, whatever messages there are."""
+    name = answer_id(state)
+    return next((m.text for m in reversed(state.messages) if m.id == name), "")
+
+
 def how_to_resume(scope: RunScope, request_id: str, kept: str) -> dict[str, Any] | None:
     """What an outcome says about going on; nothing where the prompt itself is gone."""
     if request_id.startswith(DROPPED):

@@ -12,7 +12,7 @@ from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.loop import changes
 from ...state.told import say
-from ...turn.end import Facts, answer_id, denial, end_turn
+from ...turn.end import Facts, answer_id, answer_of, denial, end_turn
 from ...turn.scope import scope_of
 from ..parts import Parts
 
@@ -36,7 +36,6 @@ _ENDS: Final = {"failed": "step_failed", "skipped": "step_skipped", "cancelled":
 
 def facts_of(state: FlowState) -> Facts:
     """The facts; what the plan or a run left out counts as not done."""
-    newest, last = state.messages[-1] if state.messages else None, answer_id(state)
     steps = in_plan_order(state.todos)
     # A step is skipped only where it would need the result of an optional one.
     over = {"completed", "skipped"}
@@ -47,11 +46,11 @@ def facts_of(state: FlowState) -> Facts:
         done=bool(done) and not left,
         refused=denial(state.todos),
         unmet=_unmet(state, steps),
-        answer=newest.text if newest is not None and newest.id == last else "",
+        answer=answer_of(state),
         results=_results(last_of(done)),
         tasks=steps,
         evidence=state.evidence,
-        message=last,
+        message=answer_id(state),
         kept="finished steps are kept",
     )
 

@@ -7,7 +7,7 @@ from ...hooks.contract import Verdict
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.plan import requested
-from ...turn.end import Facts, answer_id, denial, end_turn
+from ...turn.end import Facts, answer_id, answer_of, denial, end_turn
 from ...turn.scope import scope_of
 from ..parts import Parts
 
@@ -40,7 +40,7 @@ def _facts(state: PlanState) -> Facts:
         done=state.task_completed and bool(asked) and not unfinished,
         refused=denial(state.todos),
         unmet=[*unfinished, *state.unmet, *state.missing, *state.improvements],
-        answer=state.messages[-1].text if state.task_completed else "",
+        answer=answer_of(state) if state.task_completed else "",
         results=[f"**{t['description']}**\n\n{t['result']}" for t in done if t.get("result")],
         tasks=state.todos,
         evidence=state.evidence,

@@ -9,6 +9,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, ScriptedModel, build_plan_execute_verify
+from loopwright.graphs.build import assemble
+from loopwright.graphs.plan_execute_verify import plan_builder, route_after_verifier
 from loopwright.prompts.prompt import read_json, read_section
 from support.scripts import call, failed, passed, plan, report, todo
 
@@ -57,6 +59,18 @@ def two_tasks(**scripts):
         }
         | scripts
     )
+
+
+def test_a_phase_between_the_verdict_and_the_end_leaves_the_answer_what_it_is():
+    builder = plan_builder(assemble(model=two_tasks(), tools=[shelf()]))
+    builder.add_node("note", lambda _: {"messages": [AIMessage("Filed.")]})
+    del builder.branches["verifier"]
+    ways = {"planner": "planner", "finish": "note"}
+    builder.add_conditional_edges("verifier", route_after_verifier, ways)
+    builder.add_edge("note", "finish")
+    result = ask(builder.compile(name="filed"))
+    assert result["messages"][-1].text == "Filed."
+    assert result["outcome"]["answer"] == "Ada owns it, 7 euro."
 
 
 @pytest.mark.req("S0-01", "S0-02", "S0-09", "S0-18", "S0-21", "S0-46", "S0-146")

@@ -35,6 +35,12 @@ async def test_an_answer_that_was_written_is_the_outcomes_answer():
     assert ran.events == [{"type": "outcome", "status": "complete", "reason": "GOAL"}]
 
 
+async def test_a_message_that_came_after_the_answer_is_not_taken_for_it():
+    note = AIMessage("Filed.", id="note", additional_kwargs={"agent_type": "clerk"})
+    ran = await finished(flow_step("s1"), messages=[*TALK, note], task_completed=True)
+    assert ran.state.outcome["answer"] == "7 euro [s1]."
+
+
 @pytest.mark.req("S2-32")
 async def test_where_none_was_written_what_is_there_and_what_is_missing_becomes_the_last_message():
     steps = [flow_step("s1"), broken("s2", "404")]
