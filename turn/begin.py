@@ -12,13 +12,11 @@ from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.types import Overwrite
 
 from ..state.calls import UNCERTAIN, Evidence, merge_records
-from ..state.flow import FlowState
 from ..state.journal import Row
-from ..state.loop import FOLDED, LoopState, LoopUpdate, PlanState
+from ..state.loop import FOLDED, LoopState, LoopUpdate
 from ..state.messages import repairs, request_place
 from ..state.migrations import SCHEMA_VERSION
 from ..state.plan import Task, merge_tasks
-from ..state.react import ReactState
 from ..state.told import say
 from .scope import RunScope
 
@@ -147,16 +145,16 @@ def same_request(state: LoopState) -> bool:
 # What a turn had done when a new message ended it before its time, often after a crash
 
 
-class TakenUp(NamedTuple):
-    """What a new turn goes on with: the turn before's tasks with how they ended, and its calls."""
+class Work(NamedTuple):
+    """What a turn of a plan has done: its tasks with how they ended, and its calls."""
 
-    tasks: list[Task]
+    tasks: Sequence[Task]
     evidence: list[Evidence]
 
 
 async def taken_up(
-    scope: RunScope, state: PlanState | FlowState, ended: Mapping[str, Any]
-) -> TakenUp | None:
+    scope: RunScope, state: LoopState, before: Work, ended: Mapping[str, Any]
+) -> Work | None:
     """What a new turn of a plan goes on with; None where it begins from nothing.
 
     Where the same request goes on that is all there is. Of another request it is what was done
@@ -168,24 +166,25 @@ async def taken_up(
     Args:
         scope: The run, and the turn before.
         state: As the turn before left it.
+        before: What it has done.
         ended: What ended inside the step that was under way, as `todos` and `evidence`.
     """
     if not state.turn:
         return None
     again = same_request(state)
     over = not again and state.outcome is not None
-    tasks = merge_tasks(list(state.todos), [ended["todos"]])
+    tasks = merge_tasks(list(before.tasks), [ended["todos"]])
     done = {task["id"] for task in tasks if not over and task["status"] == "completed"}
     rows = await scope.release(lambda row: row.task in done, ended=over, told=over)
     if over:
         return None
-    evidence = merge_records(state.evidence, [ended["evidence"]])
+    evidence = merge_records(before.evidence, [ended["evidence"]])
     known = {record["id"] for record in evidence}
     news = [row for row in rows if row.turn == scope.turn and row.call not in known]
     evidence += map(_evidence_of, news)
     if not (again or evidence or done):
         return None
-    return TakenUp([_told(task, news) for task in tasks], evidence)
+    return Work([_told(task, news) for task in tasks], evidence)
 
 
 def _evidence_of(row: Row) -> Evidence:
@@ -219,19 +218,21 @@ def _sentence(row: Row) -> str:
     return say("called_before", call=call, result=_text(row)[:_SHOWN])
 
 
-async def answered(scope: RunScope, state: ReactState) -> list[Any]:
+async def answered(
+    scope: RunScope, state: LoopState, calls: Sequence[Mapping[str, Any]]
+) -> list[Any]:
     """The writes after which every call in a conversation has an answer of ours.
 
-    Models take a conversation only so; a turn that was cut off may have left calls without.
+    Models take a conversation only so; a turn that was cut off may have left `calls` without.
     """
     if scope.turn:
         told = state.outcome is not None and not same_request(state)
         await scope.release(lambda _: False, ended=True, told=told)
-    names = [call["intent"] for call in state.calls]
+    names = [call["intent"] for call in calls]
     found = await scope.journal.rows(scope.journaled, names) if names else []
     rows = {row.name: row for row in found}
     answers: dict[str, ToolMessage] = {}
-    for call in state.calls:
+    for call in calls:
         text, how = _how_it_ended(rows.get(call["intent"]))
         status = "success" if how == {"status": "success"} else "error"
         about = {"name": call["name"], "additional_kwargs": {"evidence": call["id"]}}

@@ -1,6 +1,6 @@
 """Intake: begins a turn, with the steps that go on from the turn before."""
 
-from typing import Any, cast
+from typing import cast
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -8,7 +8,7 @@ from langgraph.types import Overwrite
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.loop import changes
-from ...turn.begin import begin_turn, same_request, taken_up, with_request
+from ...turn.begin import Work, begin_turn, same_request, taken_up, with_request
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .run_flow import folded
@@ -24,9 +24,8 @@ async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Par
 
 async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
-    ended: Any = folded(state.cut_off)
-    again = same_request(state)
-    before = await taken_up(scope, state, ended)
+    done, again = Work(state.todos, state.evidence), same_request(state)
+    before = await taken_up(scope, state, done, folded(state.cut_off))
     if before is None:
         return FlowUpdate()
     steps = [cast("FlowStep", task) for task in before.tasks]

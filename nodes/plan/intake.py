@@ -6,7 +6,7 @@ from langgraph.types import Overwrite
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.plan import Task
-from ...turn.begin import begin_turn, same_request, taken_up
+from ...turn.begin import Work, begin_turn, same_request, taken_up
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .work import gathered
@@ -21,7 +21,8 @@ async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -
 
 async def _adopted(scope: RunScope, state: PlanState) -> PlanUpdate:
     """Plan and evidence, where the same request goes on or the last one was cut off at work."""
-    before = await taken_up(scope, state, gathered(state.todos, state.cut_off))
+    done, ended = Work(state.todos, state.evidence), gathered(state.todos, state.cut_off)
+    before = await taken_up(scope, state, done, ended)
     if before is None:
         return PlanUpdate()
     return PlanUpdate(

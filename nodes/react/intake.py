@@ -17,7 +17,7 @@ async def react_intake(
     scope = await scope_of(state, runtime, parts)
 
     async def adopted(scope: RunScope, state: ReactState) -> ReactUpdate:
-        messages = await answered(scope, state)
+        messages = await answered(scope, state, state.calls)
         return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
 
     update: ReactUpdate = await begin_turn(scope, state, adopted, asks=_asks(state))
