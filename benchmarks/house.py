@@ -5,6 +5,8 @@
 Lines are all lines of the `*.py` of a room. The walk is how many of the package's files one
 `invoke` of the smallest goal enters: one task or step, one call of a write tool, SQLite, a scripted
 model. A run before it warms up, so imports do not count. LangGraph's own files do not count either.
+Python tells of a coroutine each time it goes on after a pause. Only its first entry counts: whoever
+waits outside for a tool call or a model ask is no part of it.
 """
 
 import ast
@@ -20,12 +22,12 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = sorted(file.parent.name for file in ROOT.glob("*/__init__.py"))
 OFFLINE = "models/offline/**/*.py"
-# The wing that answers "was this write made?": the rules, and what they mean for a call.
+# What answers "was this write made?", in two rooms: the rules, and what they mean for a call.
 WRITES = ("state/intents.py", "calls/journal.py")
 # The port and the stores behind it, which are not counted with it.
 STORES = ("state/journal.py", "doors/journal*.py", "doors/recorder.py")
-# Functions by name, wherever they live: a tool call is what goes on in the gate and on the path.
-TOOL_CALL = ("plan_calls", "run_calls")
+# Functions by name, wherever they live: a tool call goes through the gate, then along the path.
+TOOL_CALL = ("open_calls", "run_calls")
 MODEL_ASK = ("ask",)
 MOCKS = {"mock", "mocker", "Mock", "MagicMock", "AsyncMock", "NonCallableMock", "create_autospec"}
 
@@ -124,22 +126,24 @@ class Walk:
     def __init__(self) -> None:
         """Know the package's files; note nothing yet."""
         self.events: list[Event] | None = None
+        self._seen: set[FrameType] = set()
         self._ours = {str(file): str(file.relative_to(ROOT)) for file in product()}
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         """Note a call or a return of a function of ours; a coroutine returns at each pause."""
         code = frame.f_code
         file = self._ours.get(code.co_filename)
-        events = self.events
-        if events is None or file is None or code.co_name == "<module>":
+        if file is None or code.co_name == "<module>" or event not in ("call", "return"):
             return
-        if event in ("call", "return"):
+        begins = event == "call" and frame not in self._seen
+        self._seen.add(frame)  # which keeps it, so that no later one is taken for it
+        if self.events is not None:
             entry = frame if code.co_name in TOOL_CALL + MODEL_ASK else None
-            events.append((event == "call", file, entry))
+            self.events.append((begins, file, entry))
 
 
 def entered(events: list[Event]) -> set[str]:
-    """The files whose functions were called."""
+    """The files whose functions were entered for the first time."""
     return {file for begins, file, _ in events if begins}
 
 
