@@ -47,6 +47,7 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
     "task_execution": {
         "executor": task_execution.route_after_executor,
         "approve": task_execution.route_after_approve,
+        "call_tools": task_execution.route_after_calls,
     },
 }
 
@@ -60,6 +61,7 @@ def test_the_drawing_is_the_graph(name, snapshot):
 def test_every_way_a_router_may_go_is_drawn(name):
     drawn = graphs()[name]
     text = drawn.draw_mermaid()
+    assert set(ROUTERS[name]) == {edge.source for edge in drawn.edges if edge.conditional}
     for node, router in ROUTERS[name].items():
         ways = set(get_args(get_type_hints(router)["return"]))
         edges = {edge.target for edge in drawn.edges if edge.source == node and edge.conditional}
