@@ -133,6 +133,10 @@ Failure = Literal[
 have taken effect. `execution_error`: an exception of ours."""
 
 
+Shape = Literal["text", "json", "value", "stored"]
+"""Where a step has its result as data, see `FlowStep.shape`."""
+
+
 class FlowStep(Task, total=False):
     """One step in state: a task that is one call of one tool.
 
@@ -159,7 +163,7 @@ class FlowStep(Task, total=False):
     claims: list[str]
     """Names in the journal under which its call was, or may have been, made for earlier plans."""
     failure: Failure | Literal[""]
-    shape: Literal["text", "json", "value", "stored", ""]
+    shape: Shape | Literal[""]
     """Where the result as data is: the `result` text itself, the JSON it spells, `value`, or the
     store under the id `stored`. '' before the step is done. See `value_of` and `was_made`."""
     value: Any
@@ -207,7 +211,7 @@ class FlowState(CallState, LoopState):
     """The plan without its steps: goal, plan_id, global_variables, left_out, metadata; check_flow
     and review_flow write it with the steps, intake clears it."""
     planning: FlowPlanning = "ready"
-    """What plan_flow, check_flow or review_flow decided; their routers read it."""
+    """What check_flow or review_flow decided; their routers read it."""
     drafts: list[Draft] = field(default_factory=list)
     """Answers of the planner that are not sound, oldest first, the newest perhaps unchecked;
     plan_flow appends, check_flow fills in the findings; a sound plan clears them, and recover."""

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, NotRequired, cast
+from typing import Any, Final, NotRequired, cast
 
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.errors import GraphBubbleUp
@@ -21,7 +21,7 @@ from ...models.reading import spoken
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, stopped_after, stopped_by
 from ...state.canonical import shortened
 from ...state.errors import LoopwrightError
-from ...state.flow import Failure, FlowState, FlowStep, value_of
+from ...state.flow import Failure, FlowState, FlowStep, Shape, value_of
 from ...state.outcome import Spend, add_spend
 from ...state.told import say
 from ...tools.catalog import Catalog, CatalogTool
@@ -35,7 +35,6 @@ _SHOWN: Final = 2_000
 _LEAST_SHOWN: Final = 300
 _MAY_BE_LONG: Final = frozenset({"value", "stored"})
 _LONG_CHECK: Final = 500  # characters of it as text
-Shape = Literal["text", "json", "value", "stored"]
 # Failures that another try may mend.
 _PASSING: Final = frozenset({"tool_error", "timeout", "unexpected_result", "uncertain"})
 
