@@ -1,4 +1,8 @@
-"""What the user has approved for the rest of a thread, and how arguments are matched. Pure."""
+"""Whether a call runs, is refused or is asked about, by rules and by what was approved. Pure.
+
+A `Grant` is what a human approved for the rest of a thread; a `Rule` matches calls by tool and
+arguments; a `Case` is a decision with what must hold for it.
+"""
 
 import json
 import math

@@ -1,4 +1,7 @@
-"""Evidence: what a verdict may cite, and whether what it cites holds."""
+"""Calls: the states they go through, the evidence they leave, whether what is cited of it holds.
+
+`CallState` is the part of a graph's state that belongs to its calls.
+"""
 
 from abc import ABC, abstractmethod
 from collections import Counter

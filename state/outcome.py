@@ -1,4 +1,4 @@
-"""What a run has used: counters that add up over nodes, tasks and models."""
+"""How a run ended and what it used: its outcome, status and reason, and counters that add up."""
 
 from typing import Any, Literal
 

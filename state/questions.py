@@ -1,4 +1,4 @@
-"""The payload of a question to a human, in the one shape both known front ends accept."""
+"""A question to a human in the one shape both known front ends accept, and any answer as one."""
 
 import json
 import re

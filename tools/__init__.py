@@ -1,1 +1,1 @@
-"""What a model may call, and the one path by which a call runs. Imports nothing above it."""
+"""What a model may call: Python tools, MCP servers, their schemas, and the catalog of them all."""

@@ -1,4 +1,4 @@
-"""Answer flow and finish: the answer from what the steps brought, and the honest outcome."""
+"""Answer flow: the answer from what the steps brought, and what it must cite."""
 
 import re
 from collections import Counter
