@@ -24,6 +24,7 @@ from loopwright import (
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, read_json
 from loopwright.state.told import SENTENCES
 from support.flows import flow, look, step
+from support.mcp_servers import stdio
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 GOAL: Any = {"messages": [("user", "持ち主を探す。")]}
@@ -264,6 +265,24 @@ def test_why_a_call_was_not_made_is_told_in_the_runs_language(
     texts = told(model)
     assert [found[0] for text in texts if (found := ENGLISH.search(text))] == []
     assert [word for word in words if not any(word in text for text in texts)] == []
+
+
+@pytest.mark.req("W-64")
+def test_why_a_server_gave_no_answer_is_told_in_the_runs_language() -> None:
+    def lost(tool: str) -> list[dict[str, Any]]:
+        return [{"name": tool, "args": {}}]
+
+    unmet = {**VERDICT, "allCompleted": False, "tasks": [], "improvements": ["もっと"]}
+    calls = [lost("garbled"), lost("die"), *[REPORT] * 9]
+    model = ScriptedModel({"planner": [PLAN] * 9, "executor": calls, "verifier": [unmet] * 9})
+    servers = {"mcpServers": {"faulty": stdio("faulty")}}
+    graph = build_plan_execute_verify(model=model, mcp=servers)
+    context = Context(language="xx", policy="allow", model_retries=0, interactive=False)
+    graph.invoke(GOAL, context=context)
+    texts = [m.text for asked in model.asked for m in asked.messages if m.type == "tool"]
+    unavailable = "⟦⟦'faulty' ⟦⟧⟧ ⟦⟧⟧"
+    assert texts[:1] == [unavailable]
+    assert f"⟦{unavailable}⟧" in texts
 
 
 @pytest.mark.req("W-64")

@@ -1,6 +1,6 @@
 """One call of a server's tool, and what may come of it besides an answer. Imports no MCP client."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,6 +12,10 @@ from ...state.context import Emit
 KEY: Final = "loopwright/idempotency_key"
 THREAD: Final = "loopwright/thread"
 CALL: Final = "loopwright/call"
+
+Why = Callable[[], str]
+"""Says why a server gives no answer, in the language of the run that asks: it is often found out
+by a task of the connection, which belongs to no run."""
 
 
 @dataclass(frozen=True, kw_only=True)

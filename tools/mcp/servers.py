@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ...state.told import say
 from .call import Lost, ServerCall, ServerUnavailable, ToolGone
 from .config import ServerConfig
 
@@ -24,7 +25,6 @@ log = logging.getLogger(__name__)
 RETRY_AFTER: Final = 30.0
 """Seconds after which a server that failed is tried again behind the scenes."""
 
-_MAYBE: Final = "the call may or may not have taken effect"
 _AWAY: Final = (
     "MCP server {name!r} has gone away: {why}. Calls of its tools fail until it is back; start it "
     "again, or switch it off with enabled: false."
@@ -119,8 +119,8 @@ class _Place:
                 yield
         except TimeoutError:
             self.discard()
-            why = f"it did not answer within {self.config.startup_timeout:g} s"
-            raise ServerUnavailable(why) from None
+            seconds = f"{self.config.startup_timeout:g}"
+            raise ServerUnavailable(say("server_silent", seconds=seconds)) from None
 
     async def call(self, call: ServerCall) -> Any:
         """Call a tool; a dead session is reopened once.
@@ -139,13 +139,11 @@ class _Place:
         except Lost as lost:
             first = lost
         if first.sent and not call.resendable:
-            msg = f"{first}; {_MAYBE}"
-            raise ServerUnavailable(msg, sent=True) from first
+            raise first
         try:
             return await self._try(call)
         except ServerUnavailable as error:
-            msg = f"{error}; {_MAYBE}" if error.sent and not call.resendable else str(error)
-            raise ServerUnavailable(msg, sent=first.sent or error.sent) from error
+            raise ServerUnavailable(str(error), sent=first.sent or error.sent) from error
 
     async def _try(self, call: ServerCall) -> Any:
         async with self._in_time():

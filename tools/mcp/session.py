@@ -11,6 +11,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
@@ -20,7 +21,8 @@ from mcp import types
 from mcp.client.sse import sse_client
 from mcp.shared.exceptions import McpError
 
-from .call import Asked, Lost, ServerCall, ServerUnavailable
+from ...state.told import say
+from .call import Asked, Lost, ServerCall, ServerUnavailable, Why
 from .config import ServerConfig
 from .talk import LOST, Failure, Parked, Session, Talks
 from .transports import authentication, connected, explain, last_line, process
@@ -66,7 +68,7 @@ class Connection:
         self._under_way: set[asyncio.Future[Any]] = set()
         self._talks = Talks(config, parked)
         self._used = time.monotonic()
-        self._why = "it closed the connection"
+        self._why: Why = partial(say, "server_closed")
         # In an empty context: the one of the first run, and what it holds, would live as long.
         self._owner = asyncio.create_task(
             self._own(user_id), name=f"mcp {config.name}", context=contextvars.Context()
@@ -87,7 +89,7 @@ class Connection:
                 await self._over.wait()
         except (Exception, BaseExceptionGroup) as error:
             self._why = _explain(error, self._config)
-            log.debug("MCP server %s: %s", self._config.name, self._why, exc_info=error)
+            log.debug("MCP server %s: %s", self._config.name, self._why(), exc_info=error)
         finally:
             self._over.set()
             self._talks.close()
@@ -135,7 +137,8 @@ class Connection:
 
     def _reason(self) -> str:
         said = last_line(self._stderr)
-        return self._config.masked(f"{self._why} (it said: {said})" if said else self._why)
+        why = self._why()
+        return self._config.masked(say("server_said", why=why, said=said) if said else why)
 
     async def close(self) -> None:
         """Stop, and wait until the process or connection is gone."""
@@ -265,7 +268,7 @@ class Connection:
             if failure.forgotten:  # it takes no new calls
                 self._forgotten = True
                 self._changed()
-            return Lost(self._config.masked(failure.message), sent=failure.sent)
+            return Lost(self._config.masked(failure.why()), sent=failure.sent)
         if _is_closed(error) or isinstance(error, LOST):
             self._over.set()
             return Lost(self._reason(), sent=_is_closed(error))
@@ -304,16 +307,19 @@ def _is_closed(error: BaseException) -> bool:
     return (error.error.code, error.error.message) == (types.CONNECTION_CLOSED, "Connection closed")
 
 
-def _explain(error: BaseException, config: ServerConfig) -> str:
-    """Why a server cannot be reached, in words for its user; never a header or a query."""
+def _explain(error: BaseException, config: ServerConfig) -> Why:
+    """Why a server cannot be reached; never a header or a query."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError):
         missing_folder = config.cwd is not None and error.filename == config.cwd
-        what = f"the folder {config.cwd}" if missing_folder else f"the command {config.command!r}"
-        return f"{what} was not found"
+        if missing_folder:
+            return partial(say, "folder_not_found", folder=config.cwd)
+        return partial(say, "command_not_found", command=repr(config.command))
     if isinstance(error, PermissionError):
-        return f"the command {config.command!r} may not be executed"
+        return partial(say, "command_not_executable", command=repr(config.command))
     if _is_closed(error):
-        return "it closed the connection"
-    return error.error.message if isinstance(error, McpError) else explain(error, config)
+        return partial(say, "server_closed")
+    if isinstance(error, McpError):
+        return partial(str, error.error.message)
+    return explain(error, config)

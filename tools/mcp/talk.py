@@ -16,7 +16,7 @@ from mcp.shared.context import RequestContext
 from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .call import Asked, ServerCall
+from .call import Asked, ServerCall, Why
 from .config import ServerConfig
 
 log = logging.getLogger(__name__)
@@ -36,19 +36,22 @@ class Failure(types.ErrorData):
     """The error in place of an answer that does not come; no server can make one.
 
     Attributes:
+        why: The reason.
         sent: Whether the server may have carried the request out.
         forgotten: Whether the server seems to have forgotten the session.
     """
 
+    why: Why
     sent: bool
     forgotten: bool = False
 
 
 def failed(
-    request: types.RequestId, why: str, *, sent: bool, forgotten: bool = False
+    request: types.RequestId, why: Why, *, sent: bool, forgotten: bool = False
 ) -> SessionMessage:
-    """The answer to a request that gets no other; `why` is for the user."""
-    error = Failure(code=types.CONNECTION_CLOSED, message=why, sent=sent, forgotten=forgotten)
+    """The answer to a request that gets no other."""
+    code, words = types.CONNECTION_CLOSED, why()
+    error = Failure(code=code, message=words, why=why, sent=sent, forgotten=forgotten)
     answer = types.JSONRPCError(jsonrpc="2.0", id=request, error=error)
     return SessionMessage(types.JSONRPCMessage(answer))
 

@@ -18,6 +18,7 @@ import shutil
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, cast
 
 import anyio
@@ -29,6 +30,8 @@ from mcp.client.streamable_http import RequestContext, StreamableHTTPTransport
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
 
+from ...state.told import say
+from .call import Why
 from .config import Headers, ServerConfig
 from .talk import failed
 
@@ -43,7 +46,7 @@ this order and names no time, 2 s is what its Python client gives."""
 
 _ORPHANS_PATIENCE: Final = 0.5
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
-_GARBLED: Final = "its answer was no valid JSON-RPC message"
+_GARBLED: Final = partial(say, "answer_garbled")
 
 
 def last_line(stderr: bytearray) -> str:
@@ -216,7 +219,7 @@ _FAREWELL: Final = 2.0
 _GRACE: Final = 1.0
 """Seconds a server gets to answer a withdrawn request before its connection is freed."""
 
-_BROKE_OFF: Final = "its answer broke off or was no valid message"
+_BROKE_OFF: Final = partial(say, "answer_broke_off")
 _UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 _theirs = logging.getLogger("mcp.client.streamable_http")
@@ -316,7 +319,7 @@ class Transport(StreamableHTTPTransport):
         self, read_stream_writer: Any, request_id: types.RequestId
     ) -> None:
         """The answer to a 404: the server has forgotten the session."""
-        why = f"{_address(self._config)} answered {httpx.codes.NOT_FOUND}"
+        why = _refused(self._config, httpx.codes.NOT_FOUND)
         await read_stream_writer.send(failed(request_id, why, sent=False, forgotten=True))
 
     def _failed(self, name: types.RequestId, error: Exception) -> SessionMessage:
@@ -375,13 +378,18 @@ async def connected(
             tasks.cancel_scope.cancel()
 
 
-def explain(error: BaseException, config: ServerConfig) -> str:
+def explain(error: BaseException, config: ServerConfig) -> Why:
     """Why a server cannot be reached over HTTP; never a header or a query."""
     if isinstance(error, httpx.HTTPStatusError):
-        return f"{_address(config)} answered {error.response.status_code}"
+        return _refused(config, error.response.status_code)
+    kind = type(error).__name__
     if isinstance(error, httpx.TransportError):
-        return f"{_address(config)} is not reachable ({type(error).__name__})"
-    return f"{type(error).__name__}: {error}"
+        return partial(say, "server_unreachable", address=_address(config), error=kind)
+    return partial(say, "problem_at", place=kind, problem=error)
+
+
+def _refused(config: ServerConfig, status: int) -> Why:
+    return partial(say, "server_refused", address=_address(config), status=int(status))
 
 
 def _address(config: ServerConfig) -> str:

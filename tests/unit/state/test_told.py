@@ -28,11 +28,18 @@ ENGLISH = SENTENCES["en"]
 
 
 def calls_of_say() -> Iterator[tuple[str, ast.Call]]:
+    """Where a sentence is said, now or by a `partial(say, …)` later."""
     for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say":
-                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+                if not isinstance(node, ast.Call):
+                    continue
+                said = [getattr(part, "id", "") for part in (node.func, *node.args[:1])]
+                if said == ["partial", "say"]:
+                    node.args.pop(0)
+                elif said[0] != "say":
+                    continue
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 
 
 def names_in(node: ast.expr) -> list[str]:

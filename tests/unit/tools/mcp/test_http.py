@@ -85,7 +85,7 @@ async def test_a_server_killed_under_a_call_ends_the_call_at_once(tmp_path):
         process.kill()
         record = await asyncio.wait_for(call, PATIENCE)
         assert record["status"] == "error"
-        with pytest.raises(ServerUnavailable, match="may or may not have taken effect") as doubt:
+        with pytest.raises(ServerUnavailable) as doubt:
             await lost
         assert doubt.value.sent
         with pytest.raises(ServerUnavailable, match="is not reachable") as unsent:

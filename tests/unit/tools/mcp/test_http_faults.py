@@ -43,7 +43,6 @@ async def test_a_broken_answer_to_a_write_is_in_doubt_and_not_sent_again(served)
     box, world = served
     lost = await loss(box, "lose")
     assert lost.sent
-    assert "may or may not have taken effect" in str(lost)
     assert world.calls == ["lose"]
 
 

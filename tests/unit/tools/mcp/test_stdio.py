@@ -79,7 +79,7 @@ async def test_a_withdrawn_call_is_told_to_the_server_and_the_session_stays(box)
 @modes
 async def test_a_death_says_whether_the_call_had_left(box):
     tools = (await box.catalog()).tools
-    with pytest.raises(ServerUnavailable, match="may or may not have taken effect") as death:
+    with pytest.raises(ServerUnavailable) as death:
         await box.call_server(tools["die"], {}, user_id=None, meta={})
     assert death.value.sent
     assert await text(box, "echo", n=1) == "1"
