@@ -134,7 +134,7 @@ THOUGHTS = {
         "observation": ["", "発見"],
     },
 }
-FLOWS = {
+FLOWS: dict[str, dict[str, list[Any]]] = {
     "well": {"flow_planner": [flow(look("a", "花"))], "answerer": ["持ち主 [a]."]},
     "uncited": {"flow_planner": [flow(look("a", "花"))], "answerer": ["持ち主.", "はい [a]."]},
     "recovers": {

@@ -110,6 +110,13 @@ def test_every_room_is_in_the_order_and_nobody_imports_a_server():
     assert {"graphs", "nodes", "doors", "state"} <= seen, "it sees imports"
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "turn").glob("*.py")), ids=lambda p: p.stem)
+def test_how_a_turn_goes_knows_no_graph(path):
+    names = {getattr(n, "id", "") for n in ast.walk(ast.parse(path.read_text()))}
+    graphs = {"PlanState", "TaskState", "ReactState", "FlowState"}
+    assert not names & graphs
+
+
 @pytest.mark.req("S0-159")
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_says_what_lives_in_it(room):
