@@ -20,7 +20,7 @@ from ..graphs.registry import builder_of
 from ..models.choice import Models
 from ..models.scripted import read_script
 from ..state.context import Context
-from ..state.errors import AnswerRejected, SettingsError, ThreadNotFound
+from ..state.errors import AnswerRejected, SettingsError, ThreadIncompatible, ThreadNotFound
 from ..state.roles import roles_of
 from .approvals import Asker, Question, given_answers
 from .progress import Event
@@ -251,8 +251,14 @@ class Session:
 
     def _tell_end(self) -> int:
         values = self._state().values
-        self.view.end(values["outcome"], values.get("evidence") or ())
-        return code_of(values["outcome"]["status"])
+        if not (outcome := values.get("outcome")):
+            msg = (
+                f"The thread {self.thread!r} rests without an outcome, as another graph has left "
+                "it: there is nothing to resume; give it a new message."
+            )
+            raise ThreadIncompatible(msg)
+        self.view.end(outcome, values.get("evidence") or ())
+        return code_of(outcome["status"])
 
 
 def _events_of(updates: Mapping[str, Any]) -> Iterator[Event]:

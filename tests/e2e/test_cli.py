@@ -14,7 +14,9 @@ import time
 from pathlib import Path
 
 import pytest
+from langgraph.graph import MessagesState, StateGraph
 
+from loopwright import open_durability
 from loopwright.graphs.registry import REGISTRY
 from support.fake_openai import Reply, fake_openai
 from support.forked import COMMAND, Command, Done, server
@@ -319,6 +321,16 @@ SCRIPT = {
     ],
     "verifier": [passed("It is written [1.1.0].", t1=["1.1.0"])],
 }
+
+
+def test_a_thread_without_an_outcome_is_told_as_such():
+    with open_durability("sqlite:///.loopwright/threads.db") as durability:
+        other = StateGraph(MessagesState).add_sequence([("other", lambda _: {"messages": []})])
+        graph = other.add_edge("__start__", "other").compile(checkpointer=durability.checkpointer)
+        graph.invoke({"messages": ["Hello."]}, {"configurable": {"thread_id": "foreign"}})
+    said = sentence(cli("resume", "foreign"))
+    assert "The thread 'foreign' rests without an outcome" in said
+    assert "Error" not in said
 
 
 def test_a_recorded_model_is_played_from_a_file():
