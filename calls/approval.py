@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, assert_never, cast
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # stubs are a package of their own
 from langgraph.types import Overwrite
@@ -12,7 +12,7 @@ from langgraph.types import Overwrite
 from ..state import questions
 from ..state.calls import GAVE_UP, CallState, CallsUpdate
 from ..state.canonical import hash_of
-from ..state.questions import Answer
+from ..state.questions import Answer, Decision, DecisionKind
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from .call_records import Answered, PendingCall, unrun
@@ -23,15 +23,11 @@ from .reuse import asked_again
 from .toolbox import unknown_tool
 
 Calls = Sequence[Mapping[str, Any]]
-Decision = Mapping[str, Any]
-"""What a human has decided on a call: see `decided`."""
 Decisions = Mapping[str, Decision]
 """By `decision_key`."""
 
-EXPIRED: Final = "expired"
 """The decision on a call whose answer came too late."""
 
-_RUNS: Final = frozenset({"approve", "edit"})
 _SHOWN_ARGUMENTS: Final = 2_000
 _UNCERTAIN: Final = (
     "The call of {name}{where} may have run already: {why}. Nobody knows whether it took effect, "
@@ -101,7 +97,17 @@ def _would_write(call: Mapping[str, Any], decisions: Decisions) -> bool:
     if call.get("read_only") or call["action"] not in ("allow", "ask"):
         return False
     decision = decision_on(call, decisions)
-    return decision is None or decision.get("type") in _RUNS
+    return decision is None or _runs(decision["type"])
+
+
+def _runs(kind: DecisionKind) -> bool:
+    match kind:
+        case "approve" | "edit":
+            return True
+        case "respond" | "reject" | "expired":
+            return False
+        case _:
+            assert_never(kind)
 
 
 def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
@@ -154,15 +160,19 @@ def objection_to(call: Mapping[str, Any], name: str, args: object, gate: Gate) -
     return f"The edit cannot run. {reason}" if action == "error" else ""
 
 
-def decided(call: Mapping[str, Any], answer: Answer, now: datetime) -> dict[str, Any]:
+def decided(call: Mapping[str, Any], answer: Answer, now: datetime) -> Decision:
     """The decision to keep: the answer, bound to the arguments it was given for.
 
     An answer that comes too late decides nothing but that time is up; a rejection is never late.
     """
     expires_at = call.get("expires_at")
     late = bool(expires_at) and now > datetime.fromisoformat(str(expires_at))
-    kind = EXPIRED if late and answer.type != "reject" else answer.type
-    return {**answer.model_dump(), "type": kind, "arguments": hash_of(call["args"])}
+    kind: DecisionKind = "expired" if late and answer.type != "reject" else answer.type
+    return Decision(
+        type=kind, message=answer.message, name=answer.name, args=answer.args,
+        tool_call_id=answer.tool_call_id, remember=answer.remember,
+        arguments=hash_of(call["args"]),
+    )  # fmt: skip
 
 
 def _form(call: Mapping[str, Any], objection: str) -> dict[str, Any]:
@@ -181,19 +191,24 @@ def _form(call: Mapping[str, Any], objection: str) -> dict[str, Any]:
     }
 
 
-def reply_to(call: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any] | None:
+def reply_to(call: Mapping[str, Any], decision: Decision) -> dict[str, Any] | None:
     """What the server that asked is told, by a decision that `misplaced` had nothing against."""
     if not call.get("form"):
         return None
-    if decision.get("type") == "reject":
-        return {"action": "decline"}
-    args, message = decision.get("args"), str(decision.get("message") or "")
-    content, _ = _filled(call["form"], str(decision.get("type")), args, message)
-    return {"action": "accept", "content": content}
+    kind = decision["type"]
+    match kind:
+        case "reject":
+            return {"action": "decline"}
+        case "approve" | "edit" | "respond" | "expired":
+            args, message = decision.get("args"), str(decision.get("message") or "")
+            content, _ = _filled(call["form"], kind, args, message)
+            return {"action": "accept", "content": content}
+        case _:
+            assert_never(kind)
 
 
 def _filled(
-    form: Mapping[str, Any], kind: str, args: object, message: str
+    form: Mapping[str, Any], kind: DecisionKind, args: object, message: str
 ) -> tuple[dict[str, Any] | None, str]:
     """The form as an answer fills it in, and what is wrong with it."""
     fields = _fields(form)
@@ -277,20 +292,28 @@ async def settle(gate: Gate, call: PendingCall, decision: Decision | None) -> Re
         return unrun(call["reason"], "error")
     if call["action"] == "deny":
         return denied(call["reason"])
-    asked, said = call["action"] == "ask", decision or {}
-    if asked and not call.get("form"):
-        answered = _answered(call, said)
-        if answered is not None:
-            return answered
+    if call["action"] == "ask":
+        return await _asked_about(gate, call, decision)
     tool = gate.tool_of(call)
     if tool is None:
         return unrun(unknown_tool(call["name"], gate.catalog), "error")
-    if asked and said.get("type") == "edit" and not call.get("form"):
-        return await _edited(gate, call, tool, said)
-    if not asked and gate.judge(tool, call["args"])[1] in ("ask", "deny"):
+    if gate.judge(tool, call["args"])[1] in ("ask", "deny"):
         # Perhaps it went without a question because the human had allowed it for the thread.
         gate = replace(gate, grants=await gate.scope.journal.grants(gate.scope.thread))
-    step = _judged(gate, call, tool, call["args"], asked=asked)
+    return _judged(gate, call, tool, call["args"], asked=False)
+
+
+async def _asked_about(gate: Gate, call: PendingCall, said: Decision | None) -> Ready | Answered:
+    if said is None:
+        return denied(say("unapproved"))
+    if not call.get("form") and (answered := _answered(call, said)) is not None:
+        return answered
+    tool = gate.tool_of(call)
+    if tool is None:
+        return unrun(unknown_tool(call["name"], gate.catalog), "error")
+    if said["type"] == "edit" and not call.get("form"):
+        return await _edited(gate, call, tool, said)
+    step = _judged(gate, call, tool, call["args"], asked=True)
     return replace(step, reply=reply_to(call, said)) if isinstance(step, Ready) else step
 
 
@@ -333,11 +356,12 @@ def _judged(
 def _answered(call: PendingCall, said: Decision) -> Answered | None:
     """What a human's word alone makes of a call, whatever became of its tool; None if it runs."""
     words = str(said.get("message") or "").strip()
-    match said.get("type"):
+    kind = said["type"]
+    match kind:
         case "approve":
             return None
-        case "edit" if not call.get("doubt"):
-            return None
+        case "edit":
+            return denied(say("unapproved")) if call.get("doubt") else None
         case "respond":
             return unrun(words or say("no_output"), "success", "answered by the user")
         case "reject" if call.get("doubt"):
@@ -350,7 +374,7 @@ def _answered(call: PendingCall, said: Decision) -> Answered | None:
         case "expired":
             return unrun(say("expired", advice=say("send_anew")), "cancelled", "expired")
         case _:
-            return denied(say("unapproved"))
+            assert_never(kind)
 
 
 def denied(why: str) -> Answered:

@@ -10,28 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, assert_never, get_args
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ..state.questions import AnswerKind
 from .terminal import as_json, call_text, clean, typed_line
 
 _ONLY_SHOWN: Final = frozenset({"finished", "changes", "problems"})
-_ALL: Final = ("approve", "edit", "reject", "respond")
-_HOW: Final = {
-    "approve": "approve",
-    "edit": '{"type": "edit", "args": {…}}',
-    "reject": "reject: reason",
-    "respond": "respond: text",
-}
-_HOW_UNCERTAIN: Final = {
-    "approve": "approve to run it again",
-    "reject": "reject to give up",
-    "respond": "respond: its result, if it ran",
-}
+_ALL: Final[tuple[AnswerKind, ...]] = get_args(AnswerKind)
 _LONGEST, _SHOWN_LINES, _SHOWN_COLUMNS = 2_000, 20, 400
 
 _OPEN: Final = "[q]uit (the question stays open)"
@@ -131,8 +121,8 @@ class Question:
     @property
     def how(self) -> str:
         """How to answer it with text given to `resume`."""
-        words = _HOW_UNCERTAIN if self.kind == "uncertain" else _HOW
-        return ", ".join(words[kind] for kind in words if kind in self.allowed)
+        uncertain = self.kind == "uncertain"
+        return ", ".join(_how(kind, uncertain) for kind in _ALL if kind in self.allowed)
 
     def text(self) -> str:
         """The question as plain text."""
@@ -154,6 +144,21 @@ class Question:
             if left >= 2 * size:
                 return f"expires at {at}, in {left // size} {unit}"
         return f"expires at {at}, in {left} s" if left > 0 else f"expired at {at}"
+
+
+def _how(kind: AnswerKind, uncertain: bool) -> str:
+    """What to type for an answer; a call that may have run is asked about in other words."""
+    match kind:
+        case "approve":
+            return "approve to run it again" if uncertain else "approve"
+        case "edit":
+            return '{"type": "edit", "args": {…}}'
+        case "reject":
+            return "reject to give up" if uncertain else "reject: reason"
+        case "respond":
+            return "respond: its result, if it ran" if uncertain else "respond: text"
+        case _:
+            assert_never(kind)
 
 
 def given_answers(text: str, pending: Sequence[Question]) -> Any:

@@ -18,6 +18,7 @@ from .contracts import VerifierResponse
 from .messages import Messages
 from .outcome import Spend, add_spend
 from .plan import Task, requested
+from .questions import Decision
 from .told import say
 
 ToolStatus = Literal[
@@ -231,7 +232,7 @@ class CallState(ABC):
     """Name of the user turn, never used twice; calls are recorded under it."""
     calls: list[Any] = field(default_factory=list)
     """Planned calls without an answer: the model turn writes them, call_tools what is left."""
-    decisions: Annotated[dict[str, dict[str, Any]], keep_latest] = field(default_factory=dict)
+    decisions: Annotated[dict[str, Decision], keep_latest] = field(default_factory=dict)
     """Call id to the human's answer; approve writes."""
     objections: Annotated[dict[str, str], keep_latest] = field(default_factory=dict)
     """Call id to why the human's answer cannot be used; approve writes, the next question tells."""
@@ -257,7 +258,7 @@ class CallsUpdate(TypedDict, total=False):
     """What a node may change of a `CallState`, beside what every node of its graph may."""
 
     calls: list[Any]
-    decisions: dict[str, dict[str, Any]] | Overwrite
+    decisions: dict[str, Decision] | Overwrite
     objections: dict[str, str] | Overwrite
     evidence: list[Any] | Overwrite
     denied: str

@@ -3,16 +3,21 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Required
 
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+from typing_extensions import TypedDict
 
 from .canonical import storable
 from .told import say
 
 Allowed = Literal["decide", "settle", "respond"]
 
-DECISIONS: Final[Mapping[Allowed, tuple[str, ...]]] = {
+AnswerKind = Literal["approve", "edit", "reject", "respond"]
+DecisionKind = AnswerKind | Literal["expired"]
+"""What was decided: an approval that came too late decides nothing but that time is up."""
+
+DECISIONS: Final[Mapping[Allowed, tuple[AnswerKind, ...]]] = {
     "decide": ("approve", "edit", "reject", "respond"),
     "settle": ("approve", "respond", "reject"),
     "respond": ("respond", "edit", "reject"),
@@ -57,7 +62,6 @@ def question(
     }
 
 
-AnswerKind = Literal["approve", "reject", "edit", "respond"]
 Remembered = Literal["", "call", "tool"] | dict[str, str]
 
 _KIND_WORDS: Final[dict[str, AnswerKind]] = {
@@ -124,6 +128,18 @@ class Answer(BaseModel):
     def wish(self) -> str:
         """The words with which a plan goes back to its planner."""
         return say("user_says", words=self.message.strip() or say("plan_rejected"))
+
+
+class Decision(TypedDict, total=False):
+    """An answer as it is kept, bound to the `arguments` (their hash) that it was given for."""
+
+    type: Required[DecisionKind]
+    message: str
+    name: str
+    args: dict[str, Any] | None
+    tool_call_id: str
+    remember: Remembered
+    arguments: str
 
 
 def _decision(value: object) -> object:

@@ -166,7 +166,7 @@ def _goes_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> 
 
 
 _RETRY: Final = "retry_step"
-_BOUNDS: Final[dict[str, int]] = {_RETRY: 2, "replan_from_failure": 2, "complete_replan": 1}
+_BOUNDS: Final[dict[Strategy, int]] = {_RETRY: 2, "replan_from_failure": 2, "complete_replan": 1}
 """How often each strategy may be taken in a user turn."""
 
 # The same call would fail the same way: what it was made from does not change.

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
@@ -40,12 +40,16 @@ async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     shown, text = _shown(state, changed), _as_text(state, changed)
     answer = interrupt(question("review_flow", shown, text), response_schema=Answer)
     speak(runtime, parts)
-    if answer.type == "edit":
-        return changes(state, await _edited(answer.edited("steps"), state, runtime, parts))
-    update = _seen(state.todos)
-    if answer.type != "approve":
-        wishes = [*state.improvements, answer.wish]
-        update |= FlowUpdate(planning="again", improvements=wishes)
+    match answer.type:
+        case "approve":
+            update = _seen(state.todos)
+        case "reject" | "respond":
+            wishes = [*state.improvements, answer.wish]
+            update = _seen(state.todos) | FlowUpdate(planning="again", improvements=wishes)
+        case "edit":
+            update = await _edited(answer.edited("steps"), state, runtime, parts)
+        case _:
+            assert_never(answer.type)
     return changes(state, update)
 
 

@@ -1,5 +1,7 @@
 """Ask user: puts what a planner must be told as one question, and nothing before it."""
 
+from typing import assert_never
+
 from langgraph.types import interrupt
 
 from ...state.loop import PlanState, PlanUpdate
@@ -13,7 +15,11 @@ async def ask_user(state: PlanState) -> PlanUpdate:
         question("ask_user", {"questions": state.missing}, asked, answers="respond"),
         response_schema=Words,
     )
-    if answer.type == "reject":
-        return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)
-    given = {"question": asked, "answer": answer.words}
-    return PlanUpdate(planning="again", missing=[], answers=[*state.answers, given])
+    match answer.type:
+        case "reject":
+            return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)
+        case "approve" | "edit" | "respond":
+            given = {"question": asked, "answer": answer.words}
+            return PlanUpdate(planning="again", missing=[], answers=[*state.answers, given])
+        case _:
+            assert_never(answer.type)

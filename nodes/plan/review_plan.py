@@ -1,6 +1,6 @@
 """Review plan: shows a plan before it runs, as one question, and nothing before it."""
 
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, interrupt
@@ -30,12 +30,19 @@ async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Par
     shown = {"todos": [_given(task) for task in state.todos]}
     text = "\n".join(["Run this plan?", *lines])
     answer = interrupt(question("review_plan", shown, text), response_schema=Answer)
-    if answer.type == "approve":
-        return PlanUpdate(planning="ready")
     speak(runtime, parts)
-    if answer.type != "edit":
-        return PlanUpdate(planning="again", improvements=[*state.improvements, answer.wish])
-    most = context_of(runtime).max_tasks
+    match answer.type:
+        case "approve":
+            return PlanUpdate(planning="ready")
+        case "reject" | "respond":
+            return PlanUpdate(planning="again", improvements=[*state.improvements, answer.wish])
+        case "edit":
+            return _edited(answer, state, context_of(runtime).max_tasks)
+        case _:
+            assert_never(answer.type)
+
+
+def _edited(answer: Answer, state: PlanState, most: int) -> PlanUpdate:
     plan, problems = read_object(
         answer.edited("todos"),
         PlannerResponse,

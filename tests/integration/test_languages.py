@@ -219,7 +219,8 @@ def test_no_word_of_english_is_told_and_each_role_is_known(build: Any, script: A
 def test_the_answerer_is_told_in_the_runs_language_what_was_not_done(
     script: str, words: list[str]
 ) -> None:
-    asked = run(build_prompt_flow, FLOWS[script]).asked[-1]
+    turns: Any = FLOWS[script]
+    asked = run(build_prompt_flow, turns).asked[-1]
     assert read_json(asked.messages[-1].text, "failures") == words
 
 
@@ -274,7 +275,8 @@ def test_why_a_server_gave_no_answer_is_told_in_the_runs_language() -> None:
 
     unmet = {**VERDICT, "allCompleted": False, "tasks": [], "improvements": ["もっと"]}
     calls = [lost("garbled"), lost("die"), *[REPORT] * 9]
-    model = ScriptedModel({"planner": [PLAN] * 9, "executor": calls, "verifier": [unmet] * 9})
+    turns: Any = {"planner": [PLAN] * 9, "executor": calls, "verifier": [unmet] * 9}
+    model = ScriptedModel(turns)
     servers = {"mcpServers": {"faulty": stdio("faulty")}}
     graph = build_plan_execute_verify(model=model, mcp=servers)
     context = Context(language="xx", policy="allow", model_retries=0, interactive=False)

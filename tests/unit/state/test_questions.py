@@ -1,15 +1,20 @@
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from pydantic import ValidationError
 
-from loopwright.state.questions import DECISIONS, question
+from loopwright.cli.approvals import Question
+from loopwright.state.questions import DECISIONS, Answer, AnswerKind, question
 from support.front_ends import chat_ui_shows, inbox_shows
 from support.patience import PATIENCE
 
+KINDS = get_args(AnswerKind)
+DOCS = Path(__file__).parents[3] / "docs" / "approvals-and-policy.md"
 GUARDS = Path(__file__).parents[2] / "fixtures" / "front_ends.mjs"
 ARGUMENTS: list[dict[str, Any]] = [{}, {"path": "a.md"}, {"n": 7, "deep": {"list": [1, None, "x"]}}]
 QUESTIONS = [
@@ -79,3 +84,17 @@ def test_a_question_for_words_has_a_field_to_put_them_in():
     asked = question("ask_user", {"questions": ["When?"]}, "When?", answers="respond")
     fields = {"questions": ["When?"], "answer": ""}
     assert asked["action_requests"][0]["args"] == asked["action_request"]["args"] == fields
+
+
+def test_every_kind_of_answer_can_be_given_is_offered_and_stands_in_the_docs():
+    assert {kind for kinds in DECISIONS.values() for kind in kinds} == set(KINDS)
+    for kind in KINDS:
+        assert Answer.model_validate({"type": kind, "args": {}}).type == kind
+        for about in ("call", "uncertain"):
+            assert kind in Question("i", {}, "?", kind=about, allowed=(kind,)).how
+    with pytest.raises(ValidationError) as unknown:
+        Answer.model_validate({"type": "?"})
+    listed = DOCS.read_text(encoding="utf-8").partition("| answer | does |")[2].partition("\n\n")[0]
+    rows = re.findall(r'^\| `(?:\{"type": ")?(\w+)', listed, re.MULTILINE)
+    assert set(rows) == set(KINDS)
+    assert all(kind in str(unknown.value) for kind in KINDS)
