@@ -1,3 +1,5 @@
+"""What comes of a call, and what is told of it."""
+
 import dataclasses
 import datetime
 import json
@@ -10,7 +12,14 @@ from langchain_core.messages.content import create_text_block
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from loopwright.calls.results import from_exception, normalise, to_json
+from loopwright.calls.results import (
+    ADVICE,
+    failure,
+    from_exception,
+    normalise,
+    to_json,
+    without_advice,
+)
 from loopwright.state.told import say
 
 PNG = "iVBORw0KGgo="
@@ -177,3 +186,18 @@ def test_no_result_raises(raw):
     result = normalise(raw)
     assert json.dumps([result.text, result.data, result.artifact], ensure_ascii=False).encode()
     assert isinstance(result.text, str)
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_every_advice_is_left_out_and_the_reason_stays(name):
+    text = say(name)
+    assert (
+        without_advice(f"Not run: the shop is closed.\n {text}") == "Not run: the shop is closed."
+    )
+    assert without_advice(text) == ""
+
+
+def test_what_a_tool_says_stays():
+    assert without_advice(failure("pay failed: Send it\nagain tomorrow").text) == (
+        "pay failed: Send it again tomorrow."
+    )

@@ -1,9 +1,22 @@
+"""Values as canonical JSON, and as texts that can be kept, shown and weighed."""
+
 import json
 
 import pytest
 from hypothesis import given, strategies as st
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from loopwright.state.canonical import canonical, hash_of
+from loopwright.state.canonical import (
+    DEEPEST,
+    beginning_of,
+    canonical,
+    estimate_tokens,
+    hash_of,
+    shortened,
+    storable,
+    storable_json,
+    weigh,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -40,3 +53,66 @@ def test_different_values_have_different_hashes(one, other):
 
 def test_what_is_no_json_counts_as_its_text():
     assert canonical({"path": object}) == '{"path":"<class \'object\'>"}'
+
+
+STORABLE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(STORABLE)
+def test_every_json_value_becomes_one_a_checkpoint_keeps(value):
+    kept = storable_json(value)
+    serializer = JsonPlusSerializer()
+    assert serializer.loads_typed(serializer.dumps_typed(kept)) == kept
+    assert storable_json(kept) == kept
+
+
+def test_what_cannot_be_kept_becomes_text():
+    assert storable("a\ud83d\0b") == "a\ufffd\ufffdb"
+    assert storable_json({"n": 10**22, "ok": 2**63}) == {"n": "1" + "0" * 22, "ok": 2**63}
+    deep = []
+    for _ in range(500):
+        deep = [deep]
+    kept = storable_json(deep)
+    depth = 0
+    while isinstance(kept, list):
+        kept, depth = kept[0], depth + 1
+    assert depth == DEEPEST
+    assert json.loads(kept)
+
+
+@pytest.mark.parametrize("text", ["", "x", "x" * 100])
+def test_what_fits_is_shown_whole(text: str) -> None:
+    assert shortened(text) == beginning_of(text, 100) == text
+
+
+def test_in_a_sentence_a_long_text_takes_no_more_than_its_room() -> None:
+    assert shortened("x" * 101) == "x" * 99 + "…"
+    assert shortened("abcdef", 3) == "ab…"
+
+
+def test_of_a_long_result_it_is_said_how_much_is_missing() -> None:
+    assert beginning_of("abcdef", 5) == "abcde [… 1 characters left out]"
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", 0),
+        ("a" * 400, 100),
+        ("\u4f60" * 300, 200),  # Chinese
+        ("\u3042" * 15, 10),  # Japanese
+        ("\ud55c" * 15, 10),  # Korean
+        ("a" * 40 + "\u4f60" * 15, 20),
+    ],
+)
+def test_tokens_are_estimated_by_length_and_script(text, tokens):
+    assert estimate_tokens(text) == tokens
+
+
+def test_chinese_weighs_more():
+    assert weigh("abcd") == 4
+    assert weigh("\u8868\u683c") == pytest.approx(2 * 4 / 1.5)
