@@ -26,8 +26,6 @@ Calls = Sequence[Mapping[str, Any]]
 Decisions = Mapping[str, Decision]
 """By `decision_key`."""
 
-"""The decision on a call whose answer came too late."""
-
 _SHOWN_ARGUMENTS: Final = 2_000
 _UNCERTAIN: Final = (
     "The call of {name}{where} may have run already: {why}. Nobody knows whether it took effect, "
@@ -364,7 +362,7 @@ def _answered(call: PendingCall, said: Decision) -> Answered | None:
             return denied(say("unapproved")) if call.get("doubt") else None
         case "respond":
             return unrun(words or say("no_output"), "success", "answered by the user")
-        case "reject" if call.get("doubt"):
+        case "reject" if (doubt := call.get("doubt")) and not doubt["other"]:
             name = "user_gave_up_saying" if words else "user_gave_up"
             told = say(name, words=words, advice=say("report_doubt"))
             return unrun(told, "cancelled", GAVE_UP)

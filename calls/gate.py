@@ -127,14 +127,22 @@ async def _opened(gate: Gate, call: PendingCall) -> PendingCall:
 async def _looked_up(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCall]:
     """The calls, those without an approval of their own of which the journal knows something.
 
-    What was made asks nobody. What may have been made is one question, for the approval as well.
+    What was made asks nobody. What may have been made is one question, for the approval as well;
+    the first call that it concerns asks it, and settles it for those behind it.
     """
     writes = [call for call in calls if _wants_approval(call) and not call["read_only"]]
     if not writes:
         return list(calls)
     book = Book(gate.scope)
     intents = [book.intent(call, gate.tool_of(call), call["args"]) for call in writes]
-    found = dict(zip((c["id"] for c in writes), await book.look(intents), strict=True))
+    found: dict[str, Found] = {}
+    doubted: set[str] = set()
+    for call, known in zip(writes, await book.look(intents), strict=True):
+        if isinstance(known, Doubt):
+            if known.row.key in doubted:
+                continue
+            doubted.add(known.row.key)
+        found[call["id"]] = known
     return [_known(gate, call, found.get(call["id"])) for call in calls]
 
 

@@ -170,7 +170,7 @@ class _Run:
         """The answer to a call that does not run, by what the journal knows of it."""
         if step.status == "success":
             await self.book.ran(call, self._intent(call, call["args"]), step.result)
-        elif step.reason == GAVE_UP:
+        elif call.get("doubt") and step.reason in (GAVE_UP, "rejected"):
             await self.book.give_up(call)
         elif call["action"] in ("allow", "ask") and not call["read_only"]:
             return await self._past(call, call["args"], step.result.text) or step
