@@ -183,8 +183,7 @@ class ThreadPool:
 
     def _work(self) -> None:
         while True:
-            job = self._jobs.get()
-            job()
+            self._jobs.get()()  # under no name: an idle thread would keep its last run by it
             with self._lock:
                 self._open -= 1
 

@@ -48,19 +48,17 @@ class _Place:
     """One server, for everybody or, where headers are callable, for one user.
 
     Attributes:
-        listing: What it offered last; an equal one is the same object, and so the catalog.
         failed: When it failed last, by the monotonic clock; None if the last listing is good.
     """
 
     def __init__(self, config: ServerConfig, user_id: str | None, parked: "Parked") -> None:
         """Start nothing yet."""
         self.config = config
-        self.listing = Listing(config)
         self.failed: float | None = None
+        self._offered = 0, Listing(config)
         self._user_id = user_id
         self._parked = parked
         self._changes = 1
-        self._listed = 0
         self._connection: Connection | None = None
         self._opened_before = False
         self._lock = asyncio.Lock()
@@ -68,9 +66,18 @@ class _Place:
         self._leaving: set[asyncio.Task[None]] = set()
 
     @property
-    def stale(self) -> bool:
-        """Whether it was never asked, or may offer something else by now."""
-        return self._listed != self._changes
+    def listing(self) -> Listing:
+        """What it offered last; an equal one is the same object, and so the catalog."""
+        return self._offered[1]
+
+    @property
+    def fresh(self) -> Listing | None:
+        """What it offers; None if it was never asked, or may offer something else by now.
+
+        Other threads read it at any moment: what was listed and when is one value.
+        """
+        seen, listing = self._offered
+        return listing if seen == self._changes else None
 
     def _change(self) -> None:
         """Have the tools listed again at the next request for them."""
@@ -83,16 +90,23 @@ class _Place:
             if self.config.problem:
                 raise ServerUnavailable(self.config.problem)  # noqa: TRY301 - told like the others
             async with self._in_time():
-                connection = await self._usable()
-                seen = self._changes
-                found, self.failed = Listing(self.config, await connection.tools()), None
+                try:
+                    seen, found = await self._asked()
+                except Lost:
+                    if not self.is_open:  # it was given up meanwhile
+                        raise
+                    seen, found = await self._asked()
+            self.failed = None
         except Exception as error:
             log.debug("MCP server %s", self.config.name, exc_info=error)
             known = isinstance(error, ServerUnavailable)
             found = self._without(str(error) if known else f"{type(error).__name__}: {error}"[:300])
-        self._listed = seen
-        if found != self.listing:
-            self.listing = found
+        self._offered = seen, self.listing if found == self.listing else found
+
+    async def _asked(self) -> tuple[int, Listing]:
+        connection = await self._usable()
+        seen = self._changes
+        return seen, Listing(self.config, await connection.tools())
 
     def _without(self, why: str) -> Listing:
         self.failed = time.monotonic()
@@ -102,9 +116,10 @@ class _Place:
 
     def retry_due(self, wait: float) -> bool:
         """Whether a failed server is worth another try; never where its entry is wrong."""
-        if self.failed is None or self.config.problem:
+        failed = self.failed
+        if failed is None or self.config.problem:
             return False
-        return time.monotonic() >= self.failed + wait
+        return time.monotonic() >= failed + wait
 
     def retry(self) -> None:
         """Try a failed server again behind the scenes."""
@@ -115,7 +130,11 @@ class _Place:
     async def _in_time(self) -> AsyncIterator[None]:
         """Leave a server that is silent for longer than it may take to start."""
         try:
-            async with asyncio.timeout(self.config.startup_timeout):
+            async with asyncio.timeout(None) as limit:
+                # In an empty context: behind the timers of others a loop keeps one that was
+                # called off until its time comes, and with it the run in which it was set.
+                until = asyncio.get_running_loop().time() + self.config.startup_timeout
+                contextvars.Context().run(limit.reschedule, until)
                 yield
         except TimeoutError:
             self.discard()
@@ -148,7 +167,7 @@ class _Place:
     async def _try(self, call: ServerCall) -> Any:
         async with self._in_time():
             connection = await self._usable()
-        if self.stale:
+        if self.fresh is None:
             await self.load()
         offered = (tool.get("name") for tool in self.listing.tools)
         if not self.listing.warning and call.name not in offered:
@@ -196,7 +215,7 @@ class _Place:
         if self._retry is not None:
             self._retry.cancel()
         self.discard()
-        self.listing, self.failed = Listing(self.config), None
+        self._offered, self.failed = (0, Listing(self.config)), None
         self._change()
 
     async def gone(self) -> None:
@@ -229,8 +248,9 @@ class Servers:
         """What `listings` would answer at once, from any thread; None where it has work to do."""
         keys = (self._key(config, user_id) for config in self._configs.values())
         places = [self._places.get(key) for key in keys]
-        known = [p for p in places if p and not p.stale and not p.retry_due(self._retry_after)]
-        return tuple(place.listing for place in known) if len(known) == len(places) else None
+        due = self._retry_after
+        known = [now for p in places if p and (now := p.fresh) and not p.retry_due(due)]
+        return tuple(known) if len(known) == len(places) else None
 
     async def listings(self, user_id: str | None) -> tuple[Listing, ...]:
         """What every server offers this user; none may take longer than its time to start.
@@ -239,7 +259,7 @@ class Servers:
         one that has restarted or changed its tools is asked again at once.
         """
         places = [self._place(name, user_id) for name in self._configs]
-        await asyncio.gather(*(place.load() for place in places if place.stale))
+        await asyncio.gather(*(place.load() for place in places if place.fresh is None))
         for place in places:
             if place.retry_due(self._retry_after):
                 place.retry()

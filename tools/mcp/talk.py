@@ -5,9 +5,11 @@ And what the transports say in the place of an answer that does not come.
 
 import asyncio
 import contextlib
+import contextvars
 import json
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import anyio
@@ -128,8 +130,12 @@ class Talk:
         params = types.CallToolRequestParams(
             name=call.name, arguments=call.args, _meta=types.RequestParams.Meta(**call.meta)
         )
-        self.request = asyncio.ensure_future(self._ask(session, params))
-        self.request.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        # In an empty context: a call that waits for a human must not keep the run that made it.
+        free = contextvars.Context()
+        self.request = asyncio.create_task(self._ask(session, params), context=free)
+        self.request.add_done_callback(
+            lambda ended: ended.cancelled() or ended.exception(), context=free
+        )
 
     async def _ask(self, session: Session, params: types.CallToolRequestParams) -> dict[str, Any]:
         self.number = session.next_request
@@ -141,6 +147,10 @@ class Talk:
         self.form, self._reply = asyncio.Future(), asyncio.Future()
         if before is not None and not before.done():
             before.set_result(dict(call.reply or _DECLINED))
+
+    def let_go(self) -> None:
+        """Forget the run: the client keeps the last call that told of progress."""
+        self.call = replace(self.call, emit=None, within=contextvars.Context())
 
     async def asks(self, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Say what the server asks, and wait until a human has answered."""
@@ -190,6 +200,7 @@ class Talks:
             raise
         finally:
             self._now.remove(talk)
+            talk.let_go()
 
     def _let_go(self, call: ServerCall) -> None:
         """Withdraw what earlier turns of a thread have left parked, and the oldest of too many."""

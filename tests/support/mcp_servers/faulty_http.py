@@ -28,6 +28,7 @@ class World:
         self.calls: list[str] = []
         self.cancelled: list[Any] = []
         self.sessions = 0
+        self.listings_lost = 0
         self.over = threading.Event()
         self.known_from = 1
         self.frozen = False
@@ -72,7 +73,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         elif int(self.headers["mcp-session-id"]) < self.world.known_from:
             self._say(400, b"No valid session ID provided")
         elif method == "tools/list":
-            self._answer(message, {"tools": [_tool(name) for name in NAMES]})
+            self._listed(message)
         elif method == "tools/call":
             self.world.calls.append(params["name"])
             self._called(message, params["name"], params["arguments"])
@@ -90,6 +91,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.world.frozen:
             self.world.over.wait()
         self._say(204)
+
+    def _listed(self, message) -> None:
+        if self.world.listings_lost:
+            self.world.listings_lost -= 1
+            self._stream(": hello\n\n")
+        else:
+            self._answer(message, {"tools": [_tool(name) for name in NAMES]})
 
     def _called(self, message, name, arguments) -> None:
         if name == "resumed":

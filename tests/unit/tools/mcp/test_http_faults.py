@@ -99,3 +99,15 @@ async def test_a_frozen_server_cannot_hold_up_the_end(served):
     world.frozen = True
     assert "did not answer within 1.5 s" in await failure(box, "echo", n=1, deadline=1.5)
     await asyncio.wait_for(box.aclose(), PATIENCE)
+
+
+@pytest.mark.req("P-12")
+@pytest.mark.parametrize("lost", [1, 2])
+async def test_a_listing_that_breaks_off_is_asked_for_once_more(served, lost):
+    """A server that is there would else have no tools for the next half minute."""
+    box, world = served
+    world.listings_lost = lost
+    catalog = await box.catalog()
+    assert bool(catalog.tools) == (lost == 1)
+    assert len(catalog.warnings) == lost - 1
+    assert world.sessions == 1

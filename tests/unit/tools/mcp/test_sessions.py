@@ -11,14 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import build_react
 from loopwright.calls.toolbox import Toolbox
+from loopwright.doors.background import hop
+from loopwright.tools.mcp import servers as servers_module
+from loopwright.tools.mcp.config import read_servers
+from loopwright.tools.mcp.servers import Servers
 from support.mcp_servers import children, gone, soon, stdio
 from support.mcp_servers.calling import run, text
 from support.openai_rules import problems
 from support.patience import PATIENCE
-from support.reacting import one_step, said
+from support.reacting import THREAD, one_step, said, shelf
 from support.scripts import call
 
 HERE = Path(__file__).parents[3]
@@ -275,17 +280,44 @@ async def test_a_dropped_toolbox_ends_its_servers():
     assert await gone(before) == set()
 
 
+@pytest.fixture
+async def late() -> Any:
+    """A timer of somebody else on the background loop, which is not due before a test has ended."""
+
+    async def set_one() -> Any:
+        return asyncio.get_running_loop().call_later(1_000, print)
+
+    timer = await hop(set_one())
+    yield
+    timer.cancel()
+
+
 @pytest.mark.req("W-48")
-async def test_a_dropped_graph_ends_its_servers():
-    """The task that owns a session begins in an empty context, so it holds no run and no graph."""
+@pytest.mark.usefixtures("late")
+@pytest.mark.parametrize(
+    ("server", "name", "args"),
+    [
+        ("faulty", "echo", {"n": 1}),
+        ("faulty", "look", {"name": "owner"}),
+        ("desk", "chatty", {}),
+        ("desk", "sign", {"path": os.devnull}),
+    ],
+    ids=["a call", "a sync tool in a thread", "progress", "an open question"],
+)
+async def test_a_dropped_graph_ends_its_servers(server, name, args):
+    """Neither what a session keeps, nor an idle thread, nor a timer called off holds the run."""
     before = children()
     graph = build_react(
-        model=one_step(action=[[call("echo", n=1)]]),
-        mcp={"mcpServers": {"faulty": stdio("faulty")}},
+        model=one_step(action=[[call(name, **args)]]),
+        tools=[shelf()],
+        mcp={"mcpServers": {server: stdio(server, startupTimeout=2_000)}},
+        policy="allow",
+        checkpointer=InMemorySaver(),
     )
-    assert (await graph.ainvoke(said()))["outcome"]["status"] == "complete"
+    result = await graph.ainvoke(said(), THREAD)
+    assert ("__interrupt__" in result) == (name == "sign")
     assert children() - before
-    del graph
+    del graph, result
     # A task that is just ending may hold it for a moment longer.
     assert await soon(lambda: gc.collect() >= 0 and children() <= before)
 
@@ -296,6 +328,34 @@ def test_importing_the_package_does_not_import_the_mcp_client():
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
+
+
+async def test_what_is_held_is_never_less_than_what_was_listed():
+    """Other threads ask at any moment: here between any two steps of the interpreter."""
+    (config,) = read_servers({"mcpServers": {"faulty": stdio("faulty")}})
+    servers = Servers([config])
+    held: list[Any] = []
+
+    def look(frame, _event, _arg) -> Any:
+        if frame.f_code.co_filename != servers_module.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        held.append(servers.held(None))
+        return look
+
+    async def watched() -> None:
+        before = sys.gettrace()
+        sys.settrace(look)
+        try:
+            for _ in range(2):
+                await servers.listings(None)
+                await servers.close()
+        finally:
+            sys.settrace(before)
+
+    await hop(watched())
+    assert None in held
+    assert {bool(listing.tools) for (listing,) in filter(None, held)} == {True}
 
 
 async def test_nothing_blocks_the_event_loop(mortal):
