@@ -99,3 +99,9 @@ def after_pass(calls, decisions, now, random) -> Any:
         elif writes(one, decisions) and not one.get("doubts") and random.random() < 0.2:
             left.append({**one, "action": "ask", "doubts": 1})
     return left
+
+
+def test_a_router_ends_no_thread_over_a_decision_of_an_unknown_kind():
+    call = {"action": "ask", "args": {}, "read_only": False}
+    calls = [{**call, "id": "a"}, {**call, "id": "b"}]
+    assert next_step(calls, {"b": {"type": "odd"}}) == "call_tools"
