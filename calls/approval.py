@@ -374,7 +374,9 @@ def _answered(call: PendingCall, said: Decision) -> Answered | None:
         case "expired":
             return unrun(say("expired", advice=say("send_anew")), "cancelled", "expired")
         case _:
-            assert_never(kind)
+            # What was saved by somebody else allows nothing, and ends no run.
+            _: Never = kind
+            return denied(say("unapproved"))
 
 
 def denied(why: str) -> Answered:

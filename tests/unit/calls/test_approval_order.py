@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.calls.approval import decision_key, decision_on, next_step, runnable, undecided
+from loopwright.calls.approval import (
+    decision_key,
+    decision_on,
+    next_step,
+    runnable,
+    settle,
+    undecided,
+)
 from loopwright.state.canonical import hash_of
 
 ANSWERS = ["approve", "reject", "edit", "respond", "expired"]
@@ -105,3 +112,9 @@ def test_a_router_ends_no_thread_over_a_decision_of_an_unknown_kind():
     call = {"action": "ask", "args": {}, "read_only": False}
     calls = [{**call, "id": "a"}, {**call, "id": "b"}]
     assert next_step(calls, {"b": {"type": "odd"}}) == "call_tools"
+
+
+async def test_a_decision_of_an_unknown_kind_allows_nothing():
+    call = {"id": "a", "action": "ask", "args": {}, "name": "put", "server": None}
+    answered = await settle(None, call, {"type": "odd"})
+    assert (answered.status, answered.reason) == ("cancelled", "denied")
