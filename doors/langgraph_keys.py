@@ -21,6 +21,9 @@ COORDINATES: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint
 """A config that gives one of these in `configurable` stands alone; any other one refines the
 config of the node it is called from."""
 
+SERVER: Final = ("assistant_id", "graph_id", "langgraph_auth_user", "langgraph_auth_user_id")
+"""What its server puts into `configurable`; a client of it can set or remove none of them."""
+
 NULL_TASK: Final = "00000000-0000-0000-0000-000000000000"
 """Task id of writes that belong to the checkpoint itself: they are applied first thing."""
 

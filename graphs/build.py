@@ -190,6 +190,7 @@ def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
         )
     except SettingsError as error:
         parts = Parts(toolbox=_UnusableToolbox(error), name=name)
+    parts = replace(parts, served=True)
     url = os.environ.get("LOOPWRIGHT_DATABASE_URL")
     if not url:
         return parts

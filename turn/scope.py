@@ -18,6 +18,7 @@ from langgraph.store.memory import InMemoryStore
 
 from ..doors.durability import ThreadedSaver
 from ..doors.langgraph_keys import SAVER
+from ..doors.outside import identity
 from ..doors.recorder import Recorder
 from ..hooks.contract import NOTHING, HookEvent, Verdict
 from ..hooks.registry import Hooks
@@ -45,6 +46,8 @@ class GraphParts:
     hooks: Hooks = field(default_factory=Hooks)
     journal: Recorder = field(default_factory=Recorder)
     name: str = ""
+    served: bool = False
+    """A server loads the graph, so whoever calls it is a client, whatever a run looks like."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +69,7 @@ class RunScope:
     thread: str = ""
     """The thread's id; "" where the graph runs without one."""
     user: str | None = None
-    """Whom the run is for, as servers with authentication and callers state it."""
+    """Whom the run is for: as a server has proven, else as the program that embeds it says."""
     turn: str = ""
     """Name of the user turn, never used twice."""
     place: str = ""
@@ -181,7 +184,6 @@ async def scope_of(
     else:
         emit, budget = outer.emit, outer.budget
         budget.recall(path, state.spend)
-    user = configurable.get("user_id") or configurable.get("langgraph_auth_user_id")
     # Without the ids of tasks, which are others where a graph around has lost a step.
     around_it = str(configurable.get("checkpoint_ns", "")).split("|")[:-1]
     session = configurable.get(SESSION_KEY)
@@ -195,7 +197,7 @@ async def scope_of(
         emit=emit,
         store=runtime.store,
         thread=thread,
-        user=str(user) if user else None,
+        user=identity(configurable, served=parts.served),
         turn=state.turn_id,
         place="|".join(step.partition(":")[0] for step in around_it),
         fence=configurable.get(FENCE_KEY),
