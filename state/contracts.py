@@ -5,17 +5,18 @@ name is the schema's name on the wire.
 """
 
 import re
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from functools import cache
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    field_validator,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -29,9 +30,8 @@ TaskStatus = Literal[
 
 STATUSES: Final[frozenset[str]] = frozenset(get_args(TaskStatus))
 
-_STATUS_ALIASES: Final[dict[str, TaskStatus]] = {
+_STATUS_ALIASES: Final[dict[str, str]] = {
     "executing": "in_progress",
-    "inprogress": "in_progress",
     "running": "in_progress",
     "todo": "pending",
     "open": "pending",
@@ -41,6 +41,8 @@ _STATUS_ALIASES: Final[dict[str, TaskStatus]] = {
     "error": "failed",
     "canceled": "cancelled",
 }
+
+_SHOWN: Final = 80
 
 # A completed task stays completed: only a verdict (not a wish of a model) may reopen it.
 _CHANGES: Final[dict[TaskStatus, frozenset[TaskStatus]]] = {
@@ -54,14 +56,32 @@ _CHANGES: Final[dict[TaskStatus, frozenset[TaskStatus]]] = {
 }
 
 
-def read_status(value: object) -> object:
-    """Map a status as models write it to the vocabulary; anything else comes back as it is."""
+def read_word(
+    value: object, words: Collection[str], also: Mapping[str, str] | None = None
+) -> object:
+    """Read one word of a set as models spell it: `RETRY_STEP` and `retryStep` are one.
+
+    Args:
+        value: As it was given; what is none of the words comes back as it is.
+        words: The set.
+        also: Other words, in small letters and digits alone, for words of the set.
+    """
     if not isinstance(value, str):
         return value
-    word = value.strip().lower().replace("-", "_").replace(" ", "_")
-    if word in STATUSES:
-        return word
-    return _STATUS_ALIASES.get(word.replace("_", ""), _STATUS_ALIASES.get(word, value))
+    spelled = {_squashed(word): word for word in words}
+    whole = _squashed(value)
+    last = _squashed(value.rsplit(".", 1)[-1])  # of an enum as Python prints it
+    known = {**(also or {}), **spelled}
+    return known.get(whole) or known.get(last) or value
+
+
+def _squashed(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text).lower()
+
+
+def read_status(value: object) -> object:
+    """Map a status as models write it to the vocabulary; anything else comes back as it is."""
+    return read_word(value, STATUSES, _STATUS_ALIASES)
 
 
 def may_change(old: TaskStatus, new: TaskStatus) -> bool:
@@ -89,6 +109,18 @@ Text = Annotated[str, BeforeValidator(_text)]
 Texts = Annotated[list[Text], BeforeValidator(listed)]
 Id = Annotated[str, BeforeValidator(_text), Field(max_length=200)]
 Status = Annotated[TaskStatus, BeforeValidator(read_status)]
+
+
+def _is(wanted: str, *also: str) -> AfterValidator:
+    """What an answer says it is must be what was asked for; saying nothing is fine."""
+    known = {_squashed(name): wanted for name in also}
+
+    def read(given: str) -> str:
+        if given and read_word(given, [wanted], known) != wanted:
+            raise ValueError(say("another_kind", given=repr(given[:_SHOWN]), wanted=repr(wanted)))
+        return wanted
+
+    return AfterValidator(read)
 
 
 class Contract(BaseModel):
@@ -131,8 +163,8 @@ class Todo(Contract):
 class PlannerResponse(Contract):
     """The plan, or what is missing to make one."""
 
-    type: Text = "component"
-    component: Text = "planner-response"
+    type: Annotated[Text, _is("component", "planner-response")] = "component"
+    component: Annotated[Text, _is("planner-response", "planner")] = "planner-response"
     summary: Text = Field(default="", description="One or two sentences on the plan.")
     needs_more_planning: bool = Field(
         default=False,
@@ -159,31 +191,51 @@ class TodoStatus(Contract):
 
 NextAction = Literal["continue", "complete", "skip", "retry"]
 
+_ACTIONS: Final[frozenset[str]] = frozenset(get_args(NextAction))
+_ACTION_ALIASES: Final = {
+    "completed": "complete", "done": "complete", "finish": "complete", "finished": "complete",
+    "skipped": "skip",
+}  # fmt: skip
+
+
+def _read_action(value: object) -> object:
+    if isinstance(value, str) and not value.strip():
+        return None
+    return read_word(value, _ACTIONS, _ACTION_ALIASES)
+
 
 class ExecutorResponse(Contract):
     """The executor's report on its task."""
 
-    type: Text = "component"
-    component: Text = "executor-response"
+    type: Annotated[Text, _is("component", "executor-response")] = "component"
+    component: Annotated[Text, _is("executor-response", "executor")] = "executor-response"
     summary: Text = Field(
         default="", description="Process, the actual result with its data, and problems met."
     )
-    task_completed: bool = Field(description="True only if the task's result is in the summary.")
+    task_completed: bool | None = Field(
+        default=None, description="True only if the task's result is in the summary; always say."
+    )
     should_continue: bool | None = Field(default=None, description="True to take another round.")
-    next_action: NextAction | None = None
+    next_action: Annotated[NextAction | None, BeforeValidator(_read_action)] = None
     todos: Annotated[list[TodoStatus], BeforeValidator(listed)] = Field(default_factory=list)
     is_current: bool | None = None
 
-    @field_validator("next_action", mode="before")
-    @classmethod
-    def _lowered(cls, value: object) -> object:
-        return value.strip().lower() or None if isinstance(value, str) else value
-
     @model_validator(mode="after")
-    def _has_a_result(self) -> Self:
-        if self.task_completed and not self.summary.strip():
+    def _says_how_it_stands(self) -> Self:
+        said = (self.task_completed, self.should_continue, self.next_action)
+        if said == (None, None, None) and not self.todos:
+            raise ValueError(say("completed_or_not"))
+        if self._claims_completion and not self.summary.strip():
             raise ValueError(say("completed_without_result"))
         return self
+
+    @property
+    def _claims_completion(self) -> bool:
+        if self.task_completed is None and self.next_action is None:
+            return any(todo.status == "completed" for todo in self.todos)
+        return self.task_completed is True or (
+            self.task_completed is None and self.next_action == "complete"
+        )
 
 
 class TaskVerdict(Contract):
@@ -215,8 +267,8 @@ def _says_nothing(summary: str) -> bool:
 class VerifierResponse(Contract):
     """The verdict on the whole run."""
 
-    type: Text = "component"
-    component: Text = "verifier-response"
+    type: Annotated[Text, _is("component", "verifier-response")] = "component"
+    component: Annotated[Text, _is("verifier-response", "verifier")] = "verifier-response"
     all_completed: bool = Field(description="Every task fully reached its criteria.")
     user_needs_satisfied: bool = Field(description="The user's own words are answered.")
     overall_feedback: Text = ""
@@ -251,23 +303,28 @@ def _contradiction(verdict: VerifierResponse) -> str:
 TaskDecision = Literal["complete", "continue", "skip", "retry", "fail"]
 
 
+_BY_STATUS: Final[Mapping[str, TaskDecision]] = {
+    "completed": "complete",
+    "skipped": "skip",
+    "cancelled": "skip",
+    "failed": "fail",
+    "blocked": "fail",
+}
+
+
 def decide_task(answer: ExecutorResponse, task_id: str) -> TaskDecision:
     """Read the end of a task's turn: taskCompleted, then nextAction, then the status in todos.
 
-    Never from words in the summary.
+    Where taskCompleted is there it alone says whether the task is complete; the others may then
+    still say what else becomes of it. Never from words in the summary.
     """
     if answer.task_completed:
         return "complete"
-    if answer.next_action:
-        return answer.next_action
-    wished = next((todo.status for todo in answer.todos if todo.id == task_id), None)
-    by_status: dict[str, TaskDecision] = {
-        "completed": "complete",
-        "skipped": "skip",
-        "cancelled": "skip",
-        "failed": "fail",
-        "blocked": "fail",
-    }
-    if wished in by_status:
-        return by_status[wished]
-    return "fail" if answer.should_continue is False else "continue"
+    wished = next((todo.status for todo in answer.todos if todo.id == task_id), "")
+    wishes = (answer.next_action, _BY_STATUS.get(wished))
+    decided = next((wish for wish in wishes if wish and _may_be(wish, answer)), None)
+    return decided or ("fail" if answer.should_continue is False else "continue")
+
+
+def _may_be(wish: TaskDecision, answer: ExecutorResponse) -> bool:
+    return wish != "complete" or answer.task_completed is None

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from .calls import CallState, CallsUpdate
 from .canonical import storable_json
-from .contracts import Contract, Id, Text, Texts, listed
+from .contracts import Contract, Id, Text, Texts, listed, read_word
 from .loop import LoopState, LoopUpdate
 from .plan import Task, merge_tasks
 
@@ -20,6 +20,9 @@ PATH: Final = "prompt_flow"
 """Whose calls they are where no step is named."""
 
 Strategy = Literal["retry_step", "replan_from_failure", "complete_replan", "give_up"]
+
+_STRATEGIES: Final[frozenset[str]] = frozenset(get_args(Strategy))
+_STRATEGY_ALIASES: Final = {"retry": "retry_step", "replan": "replan_from_failure"}
 
 
 def _mapping(value: object) -> object:
@@ -113,7 +116,9 @@ class ExecutionPlan(Contract):
 class RecoveryDecision(Contract):
     """What to do about the steps that failed."""
 
-    strategy: Strategy = Field(
+    strategy: Annotated[
+        Strategy, BeforeValidator(lambda v: read_word(v, _STRATEGIES, _STRATEGY_ALIASES))
+    ] = Field(
         description="retry_step: the same calls again. replan_from_failure: another way from "
         "here on, with the results there are. complete_replan: an altogether different plan. "
         "give_up: nothing would help."

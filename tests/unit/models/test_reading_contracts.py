@@ -22,7 +22,7 @@ def test_an_executors_answer() -> None:
     assert report.task_completed
     assert report.should_continue is False
     assert report.next_action == "complete"
-    with pytest.raises(ValueError, match="taskCompleted: Field required"):
+    with pytest.raises(ValueError, match="set taskCompleted to true or false"):
         parse_executor('{"summary": "x"}')
 
 

@@ -5,12 +5,15 @@ from loopwright.state.contracts import (
     ExecutorResponse,
     PlannerResponse,
     Todo,
+    TodoStatus,
     VerifierResponse,
     decide_task,
 )
+from loopwright.state.flow import RecoveryDecision
 from support.contracts import CONTRACTS, OF_PLAN
 
 DONE = {"id": "1", "status": "done"}
+FAILED, SKIPPED = ({"id": "1", "status": status} for status in ("failed", "skipped"))
 
 
 @pytest.mark.req("S0-12", "S0-38", "S0-41", "S0-42", "S0-43")
@@ -101,17 +104,30 @@ def test_all_completed_contradicts_an_uncompleted_task():
         )
 
 
-@pytest.mark.req("S0-101", "S0-106", "P-22")
+@pytest.mark.req("S0-101", "S0-102", "S0-106", "P-22", "W-08")
 @pytest.mark.parametrize(
     ("answer", "decision"),
     [
         ({"taskCompleted": True, "summary": "x", "nextAction": "continue"}, "complete"),
-        ({"taskCompleted": False, "nextAction": "complete"}, "complete"),
+        ({"taskCompleted": False, "nextAction": "complete"}, "continue"),
+        ({"taskCompleted": False, "nextAction": "complete", "shouldContinue": False}, "fail"),
+        ({"taskCompleted": False, "nextAction": "complete", "todos": [SKIPPED]}, "skip"),
+        ({"taskCompleted": True, "summary": "x", "todos": [FAILED]}, "complete"),
+        ({"summary": "x", "nextAction": "complete", "shouldContinue": True}, "complete"),
+        ({"summary": "x", "nextAction": "complete", "todos": [FAILED]}, "complete"),
+        ({"nextAction": "skip", "todos": [DONE]}, "skip"),
+        ({"nextAction": "continue", "todos": [DONE]}, "continue"),
+        ({"summary": "x", "todos": [DONE]}, "complete"),
+        ({"taskCompleted": None, "summary": "x", "todos": [DONE]}, "complete"),
+        ({"todos": [FAILED]}, "fail"),
+        ({"summary": "x", "todos": [{"id": "2", "status": "done"}]}, "continue"),
+        ({"summary": "x", "shouldContinue": False}, "fail"),
+        ({"shouldContinue": True}, "continue"),
         ({"taskCompleted": False, "nextAction": "skip", "todos": [DONE]}, "skip"),
         ({"taskCompleted": False, "nextAction": "retry"}, "retry"),
         ({"taskCompleted": False, "nextAction": "continue", "todos": [DONE]}, "continue"),
-        ({"taskCompleted": False, "todos": [DONE]}, "complete"),
-        ({"taskCompleted": False, "todos": [{"id": "1", "status": "failed"}]}, "fail"),
+        ({"taskCompleted": False, "todos": [DONE]}, "continue"),
+        ({"taskCompleted": False, "todos": [FAILED]}, "fail"),
         ({"taskCompleted": False, "todos": [{"id": "2", "status": "done"}]}, "continue"),
         ({"taskCompleted": False, "shouldContinue": False}, "fail"),
         ({"taskCompleted": False, "summary": "all done, completed, finished"}, "continue"),
@@ -120,6 +136,87 @@ def test_all_completed_contradicts_an_uncompleted_task():
 )
 def test_the_end_of_a_task_is_read_by_precedence_never_by_words(answer, decision):
     assert decide_task(ExecutorResponse.model_validate(answer), "1") == decision
+
+
+@pytest.mark.req("W-08")
+@pytest.mark.parametrize("said", [{}, {"summary": "Ada"}, {"taskCompleted": None}])
+def test_a_report_must_say_in_some_way_how_the_task_stands(said):
+    with pytest.raises(ValidationError, match="does not say whether the task is done"):
+        ExecutorResponse.model_validate(said)
+
+
+@pytest.mark.req("W-08")
+@pytest.mark.parametrize("said", [{"nextAction": "complete"}, {"todos": [DONE]}])
+def test_a_completion_that_is_told_in_another_way_needs_a_result_as_well(said):
+    with pytest.raises(ValidationError, match="summary is empty"):
+        ExecutorResponse.model_validate(said)
+
+
+@pytest.mark.req("W-23")
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("RETRY_STEP", "retry_step"), ("retryStep", "retry_step"), (" Retry-Step. ", "retry_step"),
+     ("Strategy.RETRY_STEP", "retry_step"), ("retry", "retry_step"), ("Give up", "give_up"),
+     ("`complete_replan`", "complete_replan"), ("ReplanFromFailure", "replan_from_failure")],
+)  # fmt: skip
+def test_a_strategy_is_read_as_models_spell_it(given, read):
+    assert RecoveryDecision.model_validate({"strategy": given, "reason": "x"}).strategy == read
+
+
+@pytest.mark.req("W-23")
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("Complete", "complete"), ("CONTINUE", "continue"), ("NextAction.SKIP", "skip"),
+     ("done", "complete"), (" Retry ", "retry"), ('"skip"', "skip"), ("", None), (None, None)],
+)  # fmt: skip
+def test_an_action_is_read_as_models_spell_it(given, read):
+    report = {"taskCompleted": False, "nextAction": given}
+    assert ExecutorResponse.model_validate(report).next_action == read
+
+
+@pytest.mark.req("W-23")
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("In Progress", "in_progress"), ("in-progress", "in_progress"), ("inProgress", "in_progress"),
+     ("DONE", "completed"), ("TaskStatus.FAILED", "failed"), ("Canceled", "cancelled")],
+)  # fmt: skip
+def test_a_status_is_read_as_models_spell_it(given, read):
+    assert TodoStatus.model_validate({"id": "1", "status": given}).status == read
+
+
+@pytest.mark.req("W-23")
+@pytest.mark.parametrize("given", ["dance", "", "completely", 3, ["skip"], {"a": 1}, True])
+def test_a_word_of_no_set_is_refused(given):
+    for contract, said in (
+        (TodoStatus, {"id": "1", "status": given}),
+        (RecoveryDecision, {"strategy": given, "reason": "x"}),
+    ):
+        with pytest.raises(ValidationError):
+            contract.model_validate(said)
+
+
+SOUND = {
+    PlannerResponse: {"todos": [{"description": "d"}]},
+    ExecutorResponse: {"taskCompleted": False},
+    VerifierResponse: {
+        "allCompleted": False, "userNeedsSatisfied": False, "improvements": ["read b"]
+    },
+}  # fmt: skip
+
+
+@pytest.mark.req("W-23")
+@pytest.mark.parametrize("contract", SOUND)
+def test_an_answer_that_says_it_is_something_else_is_not_taken(contract):
+    role = contract.__name__.removesuffix("Response").lower()
+    for own in (f"{role}-response", f"{role}_response", contract.__name__, role.upper(), "", None):
+        for kind in ("component", "Component", f"{role}-response", None):
+            said = {**SOUND[contract], "type": kind, "component": own}
+            read = contract.model_validate(said)
+            assert (read.type, read.component) == ("component", f"{role}-response")
+    others = {"planner", "executor", "verifier"} - {role}
+    for field, wrong in [("type", "tool_call"), *(("component", f"{o}-response") for o in others)]:
+        with pytest.raises(ValidationError, match=f"{wrong}'?, but .* is asked for"):
+            contract.model_validate({**SOUND[contract], field: wrong})
 
 
 def test_a_task_needs_a_description():
