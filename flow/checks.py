@@ -11,6 +11,8 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from pydantic.alias_generators import to_camel
+
 from ..state.canonical import shortened
 from ..state.flow import ExecutionPlan, FlowStep, PlanStep, value_of
 from ..state.told import say
@@ -28,7 +30,7 @@ from .references import (
     references_in,
     roots_in,
 )
-from .signatures import missing_field, open_problems
+from .signatures import missing_field, open_problems, unknown_name
 
 LONGEST_ID: Final = 60
 _ODD: Final = re.compile(r"[\s.\[\]{}]")
@@ -60,6 +62,7 @@ def plan_flaws(
     for step in steps:
         if not step.planned.tool:
             found.append(say("step_names_no_tool", step=step.name))
+        found += _odd_fields(step)
         found += _odd_dependencies(step, known)
         found += _odd_references(step, unknown, plan.global_variables)
         found += [say("step_has", step=step.name, problem=what) for what in _malformed(step, known)]
@@ -103,6 +106,27 @@ def _odd_ids(steps: Sequence[_Step]) -> Iterator[str]:
             kind = "id_holds_space" if odd[0].isspace() else "id_holds"
             yield say(kind, id=repr(name), sign=repr(odd[0]))
     yield from (say("step_without_id", step=step.name) for step in steps if not step.id)
+
+
+# What other plan languages call a field of this one.
+_MEANT: Final = {
+    **dict.fromkeys(
+        ("needs", "requires", "after", "waitFor", "runAfter", "inputs"), "dependencies"
+    ),
+    **dict.fromkeys(("check", "assert", "validate"), "expect"),
+}
+
+
+def _odd_fields(step: _Step) -> Iterator[str]:
+    """Fields that a step does not have: what was said in them would not happen."""
+    fields = [field.alias or name for name, field in PlanStep.model_fields.items()]
+    for name, value in (step.planned.model_extra or {}).items():
+        if value in (None, "", [], {}):
+            continue
+        meant = _MEANT.get(to_camel(name) if "_" in name else name, "")
+        known = [meant] if meant else fields
+        problem = unknown_name("field", name, meant or name, known)
+        yield say("step_has", step=step.name, problem=problem)
 
 
 def _odd_dependencies(step: _Step, known: Collection[str]) -> Iterator[str]:
@@ -221,7 +245,7 @@ def _against_tools(
             args = _with_variables(step, plan.global_variables)
             found += [
                 say("arguments_of_step", tool=repr(tool.name), problem=problem)
-                for problem in open_problems(tool.schema, args)
+                for problem in open_problems(tool.schema, args, named=tool.tool is not None)
             ]
         elif name:
             if name not in unknown:

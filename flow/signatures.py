@@ -8,11 +8,12 @@ schema as `arguments.check_arguments` will want it.
 import difflib
 import json
 from collections import UserString
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 
+from ..state.canonical import shortened
 from ..state.told import say
 from ..tools.arguments import fit, problems_of, unsafe_part
 from ..tools.catalog import Catalog, CatalogTool
@@ -121,12 +122,16 @@ _PLAIN: Final = {"string": str, "boolean": bool, "integer": int}
 _SIZES: Final = range(-(2**63), 2**63)
 
 
-def open_problems(schema: Schema, args: object) -> list[str]:
+def open_problems(schema: Schema, args: object, *, named: bool = False) -> list[str]:
     """Everything that will not fit the schema whatever the references stand for.
+
+    An argument that the schema does not name would be dropped by most tools, without a word. It is
+    a problem unless the schema says that there may be others.
 
     Args:
         schema: The sanitised schema of the tool.
         args: The arguments as planned.
+        named: The tool takes what its schema names, also where that is nothing.
 
     Returns:
         One problem each, what is wrong further out first; empty where they may fit.
@@ -137,7 +142,45 @@ def open_problems(schema: Schema, args: object) -> list[str]:
         return []
     if unsafe := unsafe_part(args):
         return [unsafe.rstrip(".")]
-    return problems_of(_OpenValidator(schema).iter_errors(mapped(fit(args, schema), _opened)))
+    fitted = fit(args, schema)
+    problems = problems_of(_OpenValidator(schema).iter_errors(mapped(fitted, _opened)))
+    if named and not schema.get("properties") and "additionalProperties" not in schema:
+        return problems + [say("argument_of_none", name=repr(shortened(n))) for n in fitted]
+    return problems + list(_unnamed(fitted, schema, ""))
+
+
+def _unnamed(value: Any, schema: Any, place: str) -> Iterator[str]:
+    """What of a value its schema does not name, at any depth; of alternatives nothing is said."""
+    rules = _only_object(schema)
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _unnamed(item, rules.get("items"), f"{place}{index}.")
+    fields = rules.get("properties")
+    if not (isinstance(value, dict) and fields):
+        return
+    closed = "additionalProperties" not in rules
+    for name, item in value.items():
+        if name in fields:
+            yield from _unnamed(item, fields[name], f"{place}{name}.")
+        elif closed:
+            yield unknown_name("argument", f"{place}{name}", name, fields)
+
+
+def _only_object(schema: Any) -> Mapping[str, Any]:
+    """The schema, of one with null beside it the other; nothing where it leaves a choice."""
+    if not isinstance(schema, Mapping):
+        return {}
+    branches = [b for b in schema.get("anyOf", ()) if b.get("type") != "null"]
+    return branches[0] if len(branches) == 1 else {} if branches else schema
+
+
+def unknown_name(kind: str, shown: str, name: str, known: Iterable[str]) -> str:
+    """What to say of a field or an argument that nobody reads; with the one that may be meant."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    told = repr(near[0]) if near else listed(names)
+    end = "near" if near else "known"
+    return say(f"{kind}_unknown_{end}", name=repr(shortened(shown)), known=told)
 
 
 def _plainly_fits(args: Mapping[str, Any], schema: Schema) -> bool:

@@ -7,7 +7,14 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 from typing_extensions import TypedDict
 
 from .calls import CallState, CallsUpdate
@@ -44,8 +51,25 @@ Json = Annotated[dict[str, Any], BeforeValidator(_mapping)]
 Stripped = AfterValidator(str.strip)
 
 
+# What asks for nothing: remarks, and what a model was shown of an earlier plan.
+_REMARKS: Final = frozenset({
+    "thought", "thoughts", "thinking", "reasoning", "reason", "rationale", "explanation", "purpose",
+    "note", "notes", "comment", "comments", "title", "name", "step", "number", "index",
+    "confidence", "status", "result", "failure", "feedback",
+})  # fmt: skip
+
+
 class PlanStep(Contract):
-    """One step of a plan: one call of one tool."""
+    """One step of a plan: one call of one tool.
+
+    Fields it does not have are kept (`model_extra`), remarks excepted: whoever checks the plan must
+    not run a step without what was said in them.
+    """
+
+    # What a model is shown does not invite other fields.
+    model_config = ConfigDict(
+        extra="allow", json_schema_extra=lambda schema: schema.pop("additionalProperties", None)
+    )
 
     id: Annotated[Id, Stripped] = Field(
         description="Short unique id without spaces and dots, such as 's1'."
@@ -82,6 +106,13 @@ class PlanStep(Contract):
     timeout: float | None = Field(
         default=None, gt=0, le=3_600, description="Seconds the call may take at most."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_remarks(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if name not in _REMARKS}
 
 
 class PlanMetadata(Contract):

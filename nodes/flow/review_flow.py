@@ -84,9 +84,10 @@ async def _edited(
 
 def as_planned(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:
     """Steps in the spelling of ExecutionPlan, so that they can be sent back changed."""
+    planned = [PlanStep.model_validate(step) for step in steps]
     return [
-        PlanStep.model_validate(step).model_dump(by_alias=True, exclude_defaults=True)
-        for step in steps
+        step.model_dump(by_alias=True, exclude_defaults=True, exclude=set(step.model_extra or ()))
+        for step in planned
     ]
 
 

@@ -10,6 +10,7 @@ from loopwright.state.flow import ExecutionPlan
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig
 from loopwright.tools.mcp.servers import Listing
+from loopwright.tools.python_tools import read_tools
 
 ROW = {
     "type": "object",
@@ -141,6 +142,62 @@ def test_a_bad_plan_is_found_before_anything_runs(steps, words):
     found = told(*steps)
     assert any(words in flaw for flaw in found), found
     assert all("\n" not in flaw for flaw in found)
+
+
+@pytest.mark.req("W-03")
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("needs", ["s1"], "no field 'needs', so nothing would come of it; did you mean 'depend"),
+        ("run_after", "s1", "did you mean 'dependencies'?"),
+        ("dependancies", ["s1"], "did you mean 'dependencies'?"),
+        ("retry", 3, "did you mean 'retryCount'?"),
+        ("expected", "rows is not empty", "did you mean 'expect"),
+        ("condition", "s1.row_count > 0", "no field 'condition'"),
+        ("if", "{{s1.row_count}} > 0", "no field 'if'"),
+        ("unless", False, "no field 'unless'"),
+        ("requiresApproval", True, "no field 'requiresApproval'"),
+        ("dependsOn", ["s1"], "no field 'dependsOn'"),  # beside `dependencies`
+    ],
+)
+def test_a_field_that_a_step_does_not_have_is_a_finding(field, value, words):
+    (finding,) = told(SALES, asks("a", "x", dependencies=[], **{field: value}))
+    assert finding.startswith("step 'a':")
+    assert words in finding
+    assert told(SALES, asks("a", "x", **{field: None})) == []
+    assert told(SALES, asks("a", "x", thought="hm", notes=["n"], status="pending")) == []
+
+
+@pytest.mark.req("W-03")
+def test_an_argument_that_a_tool_does_not_name_is_a_finding_at_any_depth():
+    def send(to: str, cc: str = "") -> str:
+        """Send a mail."""
+        return to + cc
+
+    def now() -> str:
+        """Say what time it is."""
+        return "noon"
+
+    person = {"type": "object", "properties": {"mail": TEXT}}
+    people = {"people": {"type": "array", "items": person}, "any": {"type": "object"}}
+    listing = {"name": "invite", "inputSchema": {"type": "object", "properties": people}}
+    free = {"name": "free", "inputSchema": {"type": "object"}}
+    loose = {"type": "object", "properties": {"a": TEXT}, "additionalProperties": True}
+    tools = (listing, free, {"name": "loose", "inputSchema": loose})
+    catalog = build_catalog(read_tools([send, now]), [Listing(ServerConfig(name="m"), tools, "")])
+
+    def of(tool: str, **arguments: Any) -> str:
+        planned = {"steps": [{"id": "a", "tool": tool, "arguments": arguments}]}
+        return "\n".join(plan_flaws(ExecutionPlan.model_validate(planned), catalog, limit=9))
+
+    assert "no argument 'bcc', which would be dropped; did you mean 'cc'?" in of(
+        "send", to="a", bcc="b"
+    )
+    assert "it takes no arguments, so 'zone' would be dropped" in of("now", zone="UTC")
+    given = {"people": [{"mail": "m"}, {"mail": "m", "phone": "1"}]}
+    assert "no argument 'people.1.phone'" in of("invite", **given)
+    assert of("invite", people=[{"mail": "m"}], any={"x": 1}) == ""
+    assert of("free", x=1) == of("loose", a="x", b="y") == of("send", to="a", cc="b") == ""
 
 
 def test_there_are_many_ways_to_be_bad():
