@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
 from langchain_core.runnables.config import ensure_config, merge_configs
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, ToolException
 from langgraph.errors import GraphBubbleUp
 
 from ..hooks.contract import Verdict
@@ -20,7 +20,7 @@ from ..state.calls import HOOK_STOP, UNCERTAIN
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.call import ServerUnavailable
-from ..tools.python_tools import run_tool
+from ..tools.python_tools import refused_arguments, run_tool
 from ..turn.scope import RunScope
 from .call_records import Answered, PendingCall, Reason
 from .gate import told_hooks
@@ -68,7 +68,8 @@ async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: 
     result = from_exception(tool.name, error)
     if isinstance(error, ServerUnavailable):
         result = failure(say("server_unavailable", server=repr(tool.server), why=error))
-    return _doubtful(tool, result) if _is_ambiguous(error) else _ran(result)
+    ended = tool.resendable or _has_ended(tool, error)
+    return _ran(result) if ended else _doubtful(tool, result)
 
 
 def _ran(result: ToolResult, reason: Reason = "") -> Answered:
@@ -81,23 +82,17 @@ def _doubtful(tool: CatalogTool, result: ToolResult) -> Answered:
     return _ran(replace(result, text=say("may_have_worked", text=result.text)), UNCERTAIN)
 
 
-def _is_ambiguous(error: BaseException) -> bool:
-    """Whether an error says nothing about what the tool did: it ended, or was not answered."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+def _has_ended(tool: CatalogTool, error: BaseException) -> bool:
+    """Whether an error says that the call changed nothing and never will.
+
+    Only the tool can say so, by a refusal, or its server by never having been sent the call: any
+    other error may come after the effect.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return all(_has_ended(tool, one) for one in error.exceptions)
     if isinstance(error, ServerUnavailable):
-        return error.sent
-    if not isinstance(error, Exception) or isinstance(error.__cause__, SystemExit | GeneratorExit):
-        return True
-    if isinstance(error, ConnectionRefusedError):
-        return False
-    return isinstance(error, TimeoutError | ConnectionError) or _is_read_timeout(error)
-
-
-def _is_read_timeout(error: Exception) -> bool:
-    """Time-outs of HTTP clients, which have their own types; one while connecting sent nothing."""
-    name = type(error).__name__.lower()
-    return "timeout" in name and not any(word in name for word in ("connect", "pool"))
+        return not error.sent
+    return isinstance(error, ToolException) or refused_arguments(tool.tool, error)
 
 
 async def call_python(

@@ -26,6 +26,7 @@ RESERVED: Final = frozenset({READ_RESULT, *(role.contract for role in ROLES.valu
 
 MAX_NAME: Final = 64
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
+_NAME: Final = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,24 +214,35 @@ _HINTS: Final = {
 def flags(declared: object) -> dict[str, Any]:
     """What a tool's MCP hints, `cacheable` and `repeatable` mean for a `CatalogTool`.
 
-    Nothing declared is a write; a read is never destructive.
+    Nothing declared is a write. Where hints contradict each other, the stricter one counts.
     """
     places = _places(declared)
-    hints: dict[str, bool] = {}
-    for key, spelled in _HINTS.items():
-        for place in places:
-            value = place.get(key, place.get(spelled))
-            if isinstance(value, bool):
-                hints.setdefault(key, value)
+    hints = _hints(places)
     read_only = hints.get("readOnlyHint", False)
     return {
         "read_only": read_only,
-        "destructive": not read_only and hints.get("destructiveHint", False),
+        "destructive": hints.get("destructiveHint", False),
         "idempotent": read_only or hints.get("idempotentHint", False),
         "declared": hints,
         "cacheable": not any(place.get("cacheable") is False for place in places),
         "polls": any(place.get("repeatable") is True for place in places),
     }
+
+
+def _hints(places: Sequence[Mapping[str, Any]]) -> dict[str, bool]:
+    """Each hint that is given somewhere; of several words on one, and of two hints, the stricter.
+
+    A tool that says that it destroys is no read, whatever else it says.
+    """
+    hints: dict[str, bool] = {}
+    for key, spelled in _HINTS.items():
+        values = [place[name] for place in places for name in (key, spelled) if name in place]
+        said = [value for value in values if isinstance(value, bool)]
+        if said:
+            hints[key] = any(said) if key == "destructiveHint" else all(said)
+    if hints.get("destructiveHint") and hints.get("readOnlyHint"):
+        hints["readOnlyHint"] = False
+    return hints
 
 
 def _places(declared: object) -> list[Mapping[str, Any]]:
@@ -268,6 +280,11 @@ def _unwrapped(schema: Schema | None) -> Schema | None:
 
 def _prefixed(tool: CatalogTool) -> str:
     return _short(_clean(f"{tool.server}_{tool.original}"))
+
+
+def is_name(name: str) -> bool:
+    """Whether every provider takes it as a tool's name."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _clean(name: str) -> str:

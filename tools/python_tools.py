@@ -7,6 +7,7 @@ import os
 import queue
 import re
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
 
 from ..state.errors import SettingsError
-from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, read_output
+from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, is_name, read_output
 from .schemas import one_line, sanitise
 
 PythonTool = BaseTool | Callable[..., Any]
@@ -52,6 +53,20 @@ async def run_tool(tool: BaseTool, call: Mapping[str, Any], config: RunnableConf
     return result
 
 
+def refused_arguments(tool: BaseTool | None, error: BaseException) -> bool:
+    """Whether a tool's own reading of its arguments raised an error, before its code was reached.
+
+    The kind of the error does not tell: its code may validate what it got back.
+    """
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if tool is not None and frame.f_locals.get("self") is tool:
+            if frame.f_code.co_name in ("_run", "_arun"):
+                return False
+            if frame.f_code.co_name == "_parse_input":
+                return True
+    return False
+
+
 def _is_async(tool: BaseTool) -> bool:
     if isinstance(tool, StructuredTool) or hasattr(tool, "coroutine"):
         return getattr(tool, "coroutine", None) is not None
@@ -82,10 +97,10 @@ def _described(tool: BaseTool) -> CatalogTool:
     if tool.name in RESERVED:
         msg = f"A tool may not be named {tool.name!r}, which has a meaning here; rename it."
         raise SettingsError(msg)
-    if not 0 < len(tool.name) <= MAX_NAME or not tool.name.replace("-", "_").isidentifier():
+    if not is_name(tool.name):
         msg = (
             f"The tool name {tool.name!r} is refused by model providers: use 1 to {MAX_NAME} "
-            "letters, digits, '_' and '-'."
+            "of the characters a-z, A-Z, 0-9, '_' and '-'."
         )
         raise SettingsError(msg)
     return CatalogTool(

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
@@ -64,7 +65,7 @@ class AnyRun:
                 self.control.request_drain("signal")
             await asyncio.sleep(self.random.random() * 0.005)
             if own in self.failing:
-                raise ValueError(f"{own} is down")
+                raise ToolException(f"{own} is down")
             return f"r {own}"
 
         return declared(run, name=name, **hints)

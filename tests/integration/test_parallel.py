@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 
 import pytest
+from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -75,7 +76,7 @@ class Crew:
         self.spans.setdefault(name, []).append((began, time.monotonic()))
         if name == "fail":
             msg = "it cannot be done"
-            raise ValueError(msg)
+            raise ToolException(msg)
         return f"{name} done"
 
     def save(self, text: str) -> str:

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from langchain_core.messages import AIMessage
+from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -30,7 +31,7 @@ def shelf():
         facts = {"owner": "Ada", "price": "7 euro"}
         if name not in facts:
             msg = f"there is no fact {name!r}"
-            raise ValueError(msg)
+            raise ToolException(msg)
         return facts[name]
 
     look.calls = calls

@@ -1,5 +1,7 @@
 """Scripts and a small world for runs of the ReAct loop."""
 
+from langchain_core.tools import ToolException
+
 from loopwright import ScriptedModel
 from support.scripts import call, thought
 
@@ -18,7 +20,7 @@ def shelf():
         calls.append(name)
         if name == "nothing":
             msg = "there is no such fact"
-            raise ValueError(msg)
+            raise ToolException(msg)
         return {"owner": "Ada", "price": "7 euro"}.get(name, f"fact {name}")
 
     look.calls = calls

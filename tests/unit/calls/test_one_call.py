@@ -1,12 +1,16 @@
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from langchain_core.tools import StructuredTool, ToolException
 from langgraph.errors import GraphInterrupt
+from pydantic import BaseModel, field_validator
 
 from loopwright.calls.one_call import run_once
 from loopwright.tools.catalog import CatalogTool
 from loopwright.tools.mcp.call import ServerUnavailable
+from loopwright.tools.python_tools import run_tool
 
 WRITE = CatalogTool(name="pay", description="", schema={})
 READ = CatalogTool(name="look", description="", schema={}, read_only=True)
@@ -28,13 +32,17 @@ async def raising(error) -> Any:
     raise error
 
 
-@pytest.mark.req("P-06")
+@pytest.mark.req("P-06", "W-06")
 @pytest.mark.parametrize(
     ("error", "ambiguous"),
     [
-        (ValueError("no such order"), False),
-        (ConnectionRefusedError("refused"), False),
-        (ConnectTimeout(), False),
+        (ToolException("no such order"), False),
+        (ExceptionGroup("several", [ToolException("no"), ToolException("nor")]), False),
+        (ExceptionGroup("several", [ToolException("no"), ValueError("odd")]), True),
+        (ValueError("no such order"), True),
+        (KeyError("receipt"), True),
+        (ConnectionRefusedError("refused"), True),
+        (ConnectTimeout(), True),
         (ServerUnavailable("it is not there"), False),
         (ServerUnavailable("it went away", sent=True), True),
         (TimeoutError(), True),
@@ -55,6 +63,58 @@ async def test_what_may_have_taken_effect_is_told_apart_from_what_has_not(error,
     read = await run_once(READ, raising(error), 5)
     assert read.reason == ""
     assert "taken effect" not in read.result.text
+
+
+@pytest.mark.req("W-06")
+async def test_a_write_that_may_be_repeated_is_never_in_doubt_for_an_error():
+    for error in (
+        ValueError("odd"),
+        ConnectionResetError("gone"),
+        ServerUnavailable("", sent=True),
+    ):
+        ended = await run_once(replace(WRITE, idempotent=True), raising(error), 5)
+        assert (ended.reason, ended.result.is_error) == ("", True)
+
+
+class Amount(BaseModel):
+    """What `charge` takes; more than a schema can say."""
+
+    cents: int
+
+    @field_validator("cents")
+    @classmethod
+    def even(cls, cents: int) -> int:
+        if cents % 2:
+            raise ValueError("an even number is wanted")
+        return cents
+
+
+@pytest.mark.req("W-06")
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("cents", "receipt", "doubted"), [(1, 2, False), (2, 1, True), (2, "x", True)]
+)
+async def test_only_a_tools_reading_of_its_own_arguments_is_a_refusal(
+    cents, receipt, doubted, is_async
+):
+    """The same kind of error from the code of the tool may come after the effect."""
+
+    def charge(cents: int) -> str:
+        Amount(cents=receipt)
+        return str(cents)
+
+    async def acharge(cents: int) -> str:
+        return charge(cents)
+
+    code = {"coroutine": acharge} if is_async else {"func": charge}
+    tool = StructuredTool.from_function(
+        **code, name="charge", description="Charge.", args_schema=Amount
+    )
+    request = {"type": "tool_call", "name": "charge", "args": {"cents": cents}, "id": "1"}
+    entry = replace(WRITE, tool=tool)
+    ended = await run_once(entry, run_tool(tool, request, {}), 5)
+    assert ended.result.is_error
+    assert (ended.reason == "uncertain") is doubted
 
 
 async def test_at_the_deadline_a_write_may_have_taken_effect():

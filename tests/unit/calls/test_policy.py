@@ -35,7 +35,7 @@ DESTROY = tool(destructiveHint=True)
         (tool(idempotentHint=True), "ask"),
         (tool(server=None), "allow"),
         (tool(server=None, destructiveHint=True), "ask"),
-        (tool(server=None, readOnlyHint=True, destructiveHint=True), "allow"),
+        (tool(server=None, readOnlyHint=True, destructiveHint=True), "ask"),
         (tool(auto=True), "allow"),
         (READER, "allow"),
     ],

@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from langchain_core.tools import StructuredTool
 
 from loopwright.state.errors import SettingsError
 from loopwright.tools.catalog import READ_RESULT, build_catalog, flags
@@ -111,11 +112,50 @@ def test_a_tool_that_declares_nothing_is_a_write_that_is_not_repeated():
     (tool,) = build_catalog((), [listing("a", "x")]).tools.values()
     said = (tool.read_only, tool.destructive, tool.idempotent, tool.resendable)
     assert said == (False, False, False, False)
-    entry = {"annotations": {"readOnlyHint": True, "destructiveHint": True}}
-    (tool,) = build_catalog((), [listing("a", "x", **entry)]).tools.values()
-    assert tool.read_only
-    assert not tool.destructive
-    assert tool.resendable
+
+
+@pytest.mark.req("W-77")
+@pytest.mark.parametrize(
+    ("hints", "stricter"),
+    [
+        ({"readOnlyHint": True, "destructiveHint": True}, (False, True, False)),
+        ({"read_only_hint": True, "destructive_hint": True}, (False, True, False)),
+        ({"readOnlyHint": True, "read_only_hint": False}, (False, False, False)),
+        ({"readOnlyHint": True, "annotations": {"readOnlyHint": False}}, (False, False, False)),
+        ({"readOnlyHint": True, "annotations": {"destructiveHint": True}}, (False, True, False)),
+        (
+            {"destructiveHint": False, "annotations": {"destructiveHint": True}},
+            (False, True, False),
+        ),
+        (
+            {"idempotentHint": True, "mcp": {"tool": {"idempotentHint": False}}},
+            (False, False, False),
+        ),
+        ({"idempotentHint": True, "destructiveHint": True}, (False, True, True)),
+        ({"readOnlyHint": True, "destructiveHint": False}, (True, False, True)),
+        ({"readOnlyHint": True, "destructiveHint": None}, (True, False, True)),
+    ],
+    ids=str,
+)
+def test_of_hints_that_contradict_each_other_the_stricter_counts(hints, stricter):
+    (tool,) = build_catalog((), [listing("a", "x", annotations=hints)]).tools.values()
+    assert (tool.read_only, tool.destructive, tool.resendable) == stricter
+    # A rule on annotations sees what counts, not what was said.
+    assert tool.declared.get("readOnlyHint", False) is tool.read_only
+
+
+@pytest.mark.req("W-68")
+@pytest.mark.parametrize("name", ["3d_render", "-", "_", "a" * 64, "9", "A-b_C"])
+def test_a_program_may_name_a_tool_as_providers_do(name):
+    tool = StructuredTool.from_function(search, name=name)
+    assert [tool.name for tool in read_tools([tool])] == [name]
+
+
+@pytest.mark.req("W-68")
+@pytest.mark.parametrize("name", ["größe", "a" * 65, "a.b", "a b", "a\n", "٣", "查询", "a/b"])
+def test_a_name_that_providers_refuse_is_refused_at_once(name):
+    with pytest.raises(SettingsError, match="is refused by model providers: use 1 to 64"):
+        read_tools([StructuredTool.from_function(search, name=name)])
 
 
 @pytest.mark.parametrize(
