@@ -67,9 +67,9 @@ def _command(*options: str) -> Callable[[Body], Body]:
 
     def register(body: Body) -> Body:
         def command(**given: Any) -> None:
-            settings = Settings(**{name: given.pop(name) for name in options})
-            output = Output(json=settings.json)
-            raise typer.Exit(guarded(output, lambda: body(settings, output, **given)))
+            chosen = {name: given.pop(name) for name in options}
+            output = Output(json=chosen.get("json", False))
+            raise typer.Exit(guarded(output, lambda: body(Settings(**chosen), output, **given)))
 
         own = list(signature(body).parameters.values())[2:]
         shared = [signature(Settings).parameters[name] for name in options]

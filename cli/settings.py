@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 from typer import Option
 
+from ..state.environment import stated, variable
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS
 
@@ -63,9 +64,15 @@ class Settings:
     json: Annotated[bool, Option("--json", help="One JSON object on standard output.")] = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
+    def __post_init__(self) -> None:
+        """Refuse options that were given and say nothing, as a script's unset variable does."""
+        for name in ("graph", "mcp", "policy", "model", "script", "database"):
+            option = "db" if name == "database" else name
+            stated(getattr(self, name), f"--{option}")
+
     def database_url(self, default: str) -> str:
         """The database to open."""
-        return self.database or self.environ.get("LOOPWRIGHT_DATABASE_URL") or default
+        return self.database or variable(self.environ, "LOOPWRIGHT_DATABASE_URL") or default
 
     def resume_command(self, thread: str, database: str) -> str:
         """The command that goes on with a thread, with the options that were given.

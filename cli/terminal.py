@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TextIO
 
+from ..doors.database_file import close_to_others, make_folder
 from ..state.errors import (
     AnswerRejected,
     ModelCallFailed,
@@ -248,8 +249,10 @@ class _LogFile(logging.FileHandler):
     """A log file that comes into being with its first line, and never costs the run."""
 
     def _open(self) -> Any:
-        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
-        return super()._open()
+        make_folder(Path(self.baseFilename).parent)
+        opened = super()._open()
+        close_to_others(self.baseFilename, 0o600)
+        return opened
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(OSError):

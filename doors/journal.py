@@ -204,9 +204,17 @@ class SqliteTables:
     number = "INTEGER PRIMARY KEY"
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
 
-    def __init__(self, connection: sqlite3.Connection, name: str) -> None:
-        """Use this connection alone; `name` is the file."""
-        self.name = name
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        name: str,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        """Use this connection alone; `name` is the file.
+
+        `check` is called before a block: it raises where nothing that is written would be kept.
+        """
+        self.name, self._check = name, check
         connection.row_factory = sqlite3.Row
         # A claim must survive a power cut: WAL alone promises only a crash of the process.
         connection.execute("PRAGMA synchronous=FULL")
@@ -217,6 +225,8 @@ class SqliteTables:
     @contextmanager
     def block(self, thread: str | None = None) -> Iterator[Execute]:
         """See Tables; SQLite has one writer at a time, for whatever thread."""
+        if self._check is not None:
+            self._check()
         with self._lock:
             if thread is None:
                 yield self._execute

@@ -18,6 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
 from ..state.errors import DatabaseError
+from .database_file import DatabaseFile
 from .journal import BUSY_SECONDS, SqliteTables, SqlJournal, cause_of, is_sqlite_race, patiently
 from .langgraph_keys import THREADS_SQL
 
@@ -42,19 +43,22 @@ class SqliteDatabase:
         The saver relies on implicit transactions, the store opens its own: two connections.
         """
         name = url.removeprefix("sqlite:///")
-        path = name if name == _MEMORY else str(Path(name).expanduser())
-        with _told(path), ExitStack() as opened:
-            if path != _MEMORY:
-                Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self.saver = LeanSqliteSaver(_connect(path, autocommit=False))
+        given = name if name == _MEMORY else str(Path(name).expanduser())
+        with _told(given), ExitStack() as opened:
+            file = None if given == _MEMORY else DatabaseFile(given)
+            path = file.path if file else _MEMORY
+            self.saver = LeanSqliteSaver(_connect(path, autocommit=False), file)
             opened.callback(self.saver.conn.close)
             self.store = SqliteStore(_connect(path, autocommit=True))
             opened.callback(self.store.conn.close)
             self._prepare()
+            if file is not None:
+                file.is_open()
             opened.pop_all()
-        self.url = url
+        self.url, self._file = url, file
         self.locks = SqliteLocks(self.saver)
-        self.journal = SqlJournal(partial(_journal_tables, path), durable=path != _MEMORY)
+        tables = partial(_journal_tables, path, given, file)
+        self.journal = SqlJournal(tables, durable=file is not None)
 
     def _prepare(self) -> None:
         """Write: opening proves nothing, SQLite opens read-only files and looks at first use."""
@@ -73,6 +77,8 @@ class SqliteDatabase:
 
     def close(self) -> None:
         """See Database; waits for a write of a cancelled run."""
+        if self._file is not None:
+            self._file.is_closed()
         self.journal.close()
         for owner in (self.saver, self.store):
             with owner.lock:
@@ -91,9 +97,12 @@ def _told(path: str) -> Iterator[None]:
         raise DatabaseError(msg) from error
 
 
-def _journal_tables(path: str) -> SqliteTables:
-    with _told(path):
-        return SqliteTables(_connect(path, autocommit=True), path)
+def _journal_tables(path: str, given: str, file: DatabaseFile | None) -> SqliteTables:
+    check = file.check if file else None
+    if check is not None:
+        check()
+    with _told(given):
+        return SqliteTables(_connect(path, autocommit=True), given, check)
 
 
 def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
@@ -137,9 +146,23 @@ class Deflate(CipherProtocol):
 class LeanSqliteSaver(SqliteSaver):
     """LangGraph's SQLite saver, compressing, with a way to drop what a finished turn left."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        """Save through this connection; it may be used from several threads."""
-        super().__init__(connection, serde=EncryptedSerializer(Deflate(), JsonPlusSerializer()))
+    def __init__(self, connection: sqlite3.Connection, file: DatabaseFile | None = None) -> None:
+        """Save through this connection; it may be used from several threads.
+
+        Of what is saved, only types that are known to be harmless are made again (a file may be
+        anybody's, and LangGraph would call whatever it names); `with_allowlist` adds others.
+        """
+        safe = JsonPlusSerializer(allowed_msgpack_modules=None)
+        super().__init__(connection, serde=EncryptedSerializer(Deflate(), safe))
+        self._file = file
+
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
+        """A cursor, on a file that is still the one that was opened."""
+        if self._file is not None:
+            self._file.check()
+        with super().cursor(transaction) as cursor:
+            yield cursor
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
         """A channel's next version: LangGraph's, without the random part.

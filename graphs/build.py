@@ -30,6 +30,7 @@ from ..models.choice import Models
 from ..nodes.parts import Parts
 from ..prompts.prompt import PromptManager
 from ..state.context import Context
+from ..state.environment import stated, variable
 from ..state.errors import SettingsError
 from ..state.journal import Journal
 from ..state.loop import LoopInput, LoopOutput
@@ -192,7 +193,7 @@ def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
         parts = Parts(toolbox=_UnusableToolbox(error), name=name)
     parts = replace(parts, served=True)
     url = os.environ.get("LOOPWRIGHT_DATABASE_URL")
-    if not url:
+    if url is None:
         return parts
     return replace(
         parts,
@@ -204,7 +205,7 @@ def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
 def _database(url: str) -> Durability:
     """One for all graphs of the process, opened by the first run, in a worker thread."""
     with _opening:
-        return _opened(url)
+        return _opened(stated(url, "The environment variable LOOPWRIGHT_DATABASE_URL") or url)
 
 
 _opened = cache(open_durability)
@@ -224,15 +225,18 @@ class _UnusableToolbox(Toolbox):
 
 def default_mcp(environ: Mapping[str, str]) -> str | dict[str, Any]:
     """The MCP configuration where none is given: LOOPWRIGHT_MCP, or the workspace server here."""
-    return environ.get("LOOPWRIGHT_MCP") or workspace_mcp(_STARTED_IN or ".")
+    return variable(environ, "LOOPWRIGHT_MCP") or workspace_mcp(_STARTED_IN or ".")
 
 
 def default_policy(environ: Mapping[str, str]) -> str | None:
     """The policy where none is given: LOOPWRIGHT_POLICY, a word or a file, or none."""
-    return environ.get("LOOPWRIGHT_POLICY") or None
+    return variable(environ, "LOOPWRIGHT_POLICY")
 
 
 def workspace_mcp(root: str) -> dict[str, Any]:
-    """An MCP configuration with the bundled workspace server on one folder."""
-    arguments = ["-m", "loopwright.servers.workspace", "--root", root]
+    """An MCP configuration with the bundled workspace server on one folder.
+
+    With `-P`: the folder may be anybody's, and must not be where modules are imported from.
+    """
+    arguments = ["-P", "-m", "loopwright.servers.workspace", "--root", root]
     return {"mcpServers": {"workspace": {"command": sys.executable, "args": arguments}}}

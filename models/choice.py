@@ -12,6 +12,7 @@ from typing import Any, Final
 from langchain_core.language_models import BaseChatModel
 
 from ..state.context import Context
+from ..state.environment import variable
 from ..state.errors import ModelUnavailable
 from ..state.roles import ROLES, TIERS, Tier
 from .refusals import Quirks
@@ -138,7 +139,7 @@ class Models:
     def _sources(self, context: Context) -> Iterator[Mapping[str, Model]]:
         yield self._given
         yield {**context.models, **_by_name(context.model)}
-        if name := self._environ.get("LOOPWRIGHT_MODEL"):
+        if name := variable(self._environ, "LOOPWRIGHT_MODEL"):
             yield {_ALL: name}
         elif self._base_url():
             msg = (

@@ -8,9 +8,11 @@ import re
 import select
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -418,6 +420,50 @@ def test_dead_servers_cost_a_warning_each(tmp_path, notes):
     assert done.returncode == 0, done.stdout
     assert "warning: MCP server 'missing' is left out" in done.stdout
     assert "warning: MCP server 'failing' is left out" in done.stdout
+
+
+@pytest.mark.req("W-41")
+@pytest.mark.parametrize("named", [False, True])
+def test_nothing_of_the_current_folder_is_imported(tmp_path, notes, named):
+    for module in ("anyio", "mcp", "regex", "loopwright", "pydantic", "argparse", "sitecustomize"):
+        Path(f"{module}.py").write_text(f"open({str(tmp_path / 'taken')!r}, 'a')")
+    server = ["-m", "loopwright.servers.workspace", "--root", "."]
+    config = mcp_file(tmp_path, files={"command": sys.executable, "args": server})
+    options = ["--mcp", config] if named else []
+    done = subprocess.run(  # as the installed script is: no folder of its own to import from
+        [COMMAND[0], "-P", *COMMAND[1:], "run", "Read notes.md", *options],
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not Path(tmp_path, "taken").exists()
+
+
+@pytest.mark.req("W-49")
+@pytest.mark.parametrize("option", ["--policy", "--mcp", "--db", "--model", "--graph"])
+def test_an_empty_option_ends_before_anything_is_begun(notes, option):
+    done = cli("run", option, "", "Read notes.md")
+    assert (done.returncode, f"{option} is empty" in sentence(done)) == (2, True)
+    assert not Path(".loopwright/threads.db").exists()
+
+
+@pytest.mark.req("W-80")
+def test_the_database_of_another_program_ends_in_one_sentence(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "app.db")) as app:
+        app.execute("CREATE TABLE checkpoints (id, at)")
+    for command in (["threads"], ["run", "Think"], ["resume", "t"]):
+        done = cli(*command, "--db", f"sqlite:///{tmp_path / 'app.db'}")
+        assert done.returncode == 2
+        assert sentence(done).count("\n") == 1
+        assert "database of another program" in done.stderr
+
+
+@pytest.mark.req("W-51")
+def test_the_log_is_for_its_owner_alone():
+    assert cli("run", "--graph", "none", "Think").returncode == 2
+    with fake_openai(lambda _: Reply(status=401, error={"message": "wrong key"})) as fake:
+        assert cli("run", "Think", **model_env(fake)).returncode == 4
+    assert Path(".loopwright").stat().st_mode & 0o777 == 0o700
+    assert Path(".loopwright/loopwright.log").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.req("S0-76", "S0-148")

@@ -168,7 +168,7 @@ async def process(
             lambda: _Process(into, stderr, ended),
             command,
             *config.args,
-            env={**get_default_environment(), **config.env},
+            env={**get_default_environment(), **_nothing_from_here(config), **config.env},
             cwd=config.cwd,
             start_new_session=True,
         )
@@ -177,6 +177,16 @@ async def process(
             yield messages, _Stdin(stdin)
         finally:
             await _stop(transport, protocol, stdin)
+
+
+def _nothing_from_here(config: ServerConfig) -> dict[str, str]:
+    """Keeps `python -m` and `python -c` from importing what lies in the folder we were started in.
+
+    That folder may be anybody's. Where the entry names a `cwd`, or a script (which would then miss
+    the modules beside it), its author has said where modules are.
+    """
+    first = next((word for word in config.args if word in {"-m", "-c"} or word.endswith(".py")), "")
+    return {"PYTHONSAFEPATH": "1"} if first.startswith("-") and config.cwd is None else {}
 
 
 async def _stop(

@@ -27,6 +27,22 @@ def test_arguments_before_environment_before_default():
     assert Settings(environ={}).database_url("default") == "default"
 
 
+@pytest.mark.req("W-49")
+@pytest.mark.parametrize("empty", ["", " "])
+@pytest.mark.parametrize("name", ["graph", "mcp", "policy", "model", "script", "database"])
+def test_an_option_that_says_nothing_is_refused(name, empty):
+    with pytest.raises(SettingsError, match=r"--\w+ is empty: give it a value"):
+        Settings(**{name: empty})
+
+
+@pytest.mark.req("W-49")
+@pytest.mark.parametrize("name", ["MCP", "POLICY", "MODEL", "DATABASE_URL"])
+def test_a_variable_that_says_nothing_is_refused(name):
+    environ = {f"LOOPWRIGHT_{name}": ""}
+    with pytest.raises(SettingsError, match=f"LOOPWRIGHT_{name} is empty"):
+        run_goal(Settings(environ=environ), Output(), "Think", "t")
+
+
 def test_the_resume_command_carries_what_was_given_but_no_consent():
     settings = Settings(
         mcp="my servers.json", policy="rules.json", model="openai:x", max_parallel=2, yes=True,

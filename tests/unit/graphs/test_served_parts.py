@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from loopwright.doors.journal import MemoryJournal
 from loopwright.graphs.build import assemble, served_parts
 from loopwright.graphs.plan_execute_verify import plan_builder
-from loopwright.state.errors import DatabaseError
+from loopwright.state.errors import DatabaseError, SettingsError
 
 
 def test_without_a_journal_every_graph_has_one_in_memory():
@@ -34,4 +34,13 @@ async def test_a_wrong_database_fails_the_run_not_the_import(monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_DATABASE_URL", "mysql://x/y")
     graph = plan_builder(served_parts()).compile(InMemorySaver())
     with pytest.raises(DatabaseError, match="Cannot open the database 'mysql://x/y'"):
+        await graph.ainvoke({"messages": "hi"}, {"configurable": {"thread_id": "t"}})
+
+
+@pytest.mark.req("W-49")
+@pytest.mark.parametrize("name", ["MCP", "POLICY", "MODEL", "DATABASE_URL"])
+async def test_an_empty_variable_fails_the_run_not_the_import(monkeypatch, name):
+    monkeypatch.setenv(f"LOOPWRIGHT_{name}", "")
+    graph = plan_builder(served_parts()).compile(InMemorySaver())
+    with pytest.raises(SettingsError, match=f"LOOPWRIGHT_{name} is empty"):
         await graph.ainvoke({"messages": "hi"}, {"configurable": {"thread_id": "t"}})
