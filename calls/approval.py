@@ -80,6 +80,12 @@ def runnable(calls: Calls, decisions: Decisions) -> list[PendingCall]:
     return now
 
 
+def in_one_pass(calls: Calls, decisions: Decisions) -> list[PendingCall]:
+    """Those of `runnable` that may run side by side: one whose tool asks for itself runs alone."""
+    now = runnable(calls, decisions)
+    return next(([call] for call in now if call.get("alone")), now)
+
+
 def next_step(calls: Calls, decisions: Decisions) -> Literal["call_tools", "approve", "done"]:
     """Where a graph goes with these calls: what can go on comes before the next question."""
     if runnable(calls, decisions):

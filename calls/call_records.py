@@ -52,7 +52,7 @@ class PendingCall(TypedDict):
     made it. One that is `known` was made before; one with a `doubt` may have been.
     `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
     seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
-    it repeats.
+    it repeats. One that is `alone` asks a question of its tool's own: no other shares its pass.
     """
 
     id: str
@@ -77,6 +77,7 @@ class PendingCall(TypedDict):
     tail_of: NotRequired[str]
     deadline: NotRequired[float]
     tries: NotRequired[int]
+    alone: NotRequired[bool]
 
 
 def changed(call: PendingCall, **changes: object) -> PendingCall:
@@ -97,7 +98,8 @@ class Answered:
     """How a call ended, before it is written down.
 
     `status` None means that the tool was called, or its answer is recorded: the result decides.
-    `args` are those that were sent, where they are not the call's.
+    `args` are those that were sent, where they are not the call's. One `sent_again` may have been
+    begun anew with the answer to a question of its tool.
     """
 
     result: ToolResult
@@ -110,6 +112,7 @@ class Answered:
     reused_from: str = ""
     same_as: str = ""
     args: dict[str, Any] | None = None
+    sent_again: bool = False
 
     @property
     def end(self) -> ToolStatus:

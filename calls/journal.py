@@ -121,6 +121,12 @@ def word_of(call: PendingCall) -> Word | None:
     return Word(doubt["key"], doubt["sends"]) if doubt else None
 
 
+def doubted_sends(call: PendingCall) -> int:
+    """How often a call was sent before a human had it run again; 0 if nobody was asked that."""
+    word = word_of(call)
+    return word.sends if word else 0
+
+
 def _found(verdict: Verdict) -> Found:
     found, row = verdict
     if found == "send":
@@ -153,7 +159,7 @@ def _recorded(row: Row) -> Answered:
     )
     return Answered(
         result, stored=str(found.get("stored", "")), counts=not row.source,
-        reused_from=row.source, args=dict(row.arguments),
+        reused_from=row.source, args=dict(row.arguments), sent_again=row.sends > 1,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
 
-from langgraph.errors import GraphBubbleUp
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from ..state.calls import GAVE_UP, UNCERTAIN, Evidence
 from ..state.canonical import canonical
@@ -20,7 +20,7 @@ from ..state.told import say
 from ..tools.catalog import READER
 from ..tools.mcp.call import Asked
 from ..turn.scope import RunScope
-from .approval import Decisions, Ready, decision_on, runnable, settle, settle_tail
+from .approval import Decisions, Ready, decision_on, in_one_pass, settle, settle_tail
 from .call_records import (
     Answered,
     CallRecord,
@@ -34,7 +34,7 @@ from .call_records import (
     waiting,
 )
 from .gate import Gate, deadline_of
-from .journal import Book, Doubt
+from .journal import Book, Doubt, doubted_sends
 from .one_call import TailCall, after_tool, call_python, in_order, run_once
 from .policy import NOT_INTERACTIVE
 from .results import ResultStore, ToolResult, failure
@@ -81,7 +81,8 @@ async def run_calls(
         DatabaseError: The journal cannot be written; the call was not made, or is in doubt.
     """
     planned = [cast("PendingCall", call) for call in calls]
-    decided, now = decisions or {}, runnable(planned, decisions or {})
+    decided = decisions or {}
+    now = in_one_pass(planned, decided)
     run = _Run(
         scope=scope,
         # What policy asks about by now was approved, or is refused as such: see `settle`.
@@ -92,6 +93,7 @@ async def run_calls(
         results=ResultStore(scope.store or toolbox.spare_store(scope.thread), scope.thread),
         history=_before(history, planned),
         plain=plain,
+        shared=len(now) > 1,
     )
     steps = [(call, await settle(run.gate, call, decision_on(call, decided))) for call in now]
     ends = await in_order([(_is_write(step), partial(run.take, c, step)) for c, step in steps])
@@ -116,7 +118,12 @@ def _is_write(step: Ready | Answered) -> bool:
 
 @dataclass(kw_only=True)
 class _Run:
-    """What the calls of one pass share; `asked` has those that a human must decide on first."""
+    """What the calls of one pass share; `asked` has those that a human must decide on first.
+
+    LangGraph counts the questions of a pass: who asks second there is given the first one's answer
+    as soon as the first one's call is known and asks no more. So one call of a pass may ask: it
+    ends the pass when it is answered (`closed`), and a read among others waits for its own pass.
+    """
 
     scope: RunScope
     gate: Gate
@@ -126,6 +133,8 @@ class _Run:
     results: ResultStore
     history: list[Evidence]
     plain: bool
+    shared: bool
+    closed: bool = False
     asked: dict[str, PendingCall] = field(default_factory=dict)
     wrote: bool = False
 
@@ -134,24 +143,36 @@ class _Run:
         status = CallStatus(call, self.scope.emit, call.get("status", "validating"))
         args = call["args"]
         if isinstance(step, Answered):
-            answer = await self._unrun(call, step)
-        elif self.asked and not step.tool.read_only:
+            answer: Answered | Doubt | None = await self._unrun(call, step)
+        elif self.closed or (self.asked and not step.tool.read_only):
             return None
         else:
             args = step.args
             if status.status != "scheduled":
                 status.to("scheduled")
-            try:
-                answer = await self._once_allowed(call, step, status)
-            except Asked as asked:
-                await self._wait(call, args, status, "its server asks", form=asked.form)
-                return None
+            answer = await self._tried(call, step, status)
+        if answer is None:
+            return None
         if not isinstance(answer, Doubt):
             return ended(call, args, answer, status)
         args = answer.arguments(args)
         if not self.scope.can_ask:
             return ended(call, args, _unasked(answer), status)
         await self._wait(call, args, status, answer.reason, doubt=answer.told)
+        return None
+
+    async def _tried(
+        self, call: PendingCall, ready: Ready, status: CallStatus
+    ) -> Answered | Doubt | None:
+        """Make a call unless it is known; None where it asks, and waits for the answer."""
+        try:
+            return await self._once_allowed(call, ready, status)
+        except Asked as asked:
+            await self._wait(call, ready.args, status, "its server asks", form=asked.form)
+        except GraphInterrupt:
+            if status.returned or not (self.shared and ready.tool.read_only):
+                raise
+            self.asked[call["id"]] = changed(call, alone=True)
         return None
 
     async def _wait(
@@ -257,8 +278,10 @@ class _Run:
             if isinstance(row, Doubt):
                 return row
             if isinstance(row, Answered):
+                self.closed |= row.sent_again
                 return self._known(row)
             self.wrote = True
+            self.closed |= row.sends > 1 + doubted_sends(call)
             sent = replace(ready, args=dict(row.arguments))  # what is sent again is sent as it was
             try:
                 answer = await self._made(call, sent, status, row.key)
