@@ -52,7 +52,7 @@ def read_thought(message: AIMessage, *, must_answer: bool = False) -> Reading[Ag
     Args:
         message: As the provider gave it.
         must_answer: No step is left, so a thought that wants one has a problem; its tag is
-            told all the same.
+            told all the same, as is that of a thought without words.
     """
     text = message.text
     shown = AIMessage(visible(text), usage_metadata=message.usage_metadata)
@@ -63,7 +63,7 @@ def read_thought(message: AIMessage, *, must_answer: bool = False) -> Reading[Ag
     if not shown.text:
         problems = [*problems, say("tag_alone")]
     if problems:
-        return replace(reading, problems=problems)
+        return replace(reading, parsed=parsed, problems=problems)
     if must_answer and parsed is not None and parsed.should_continue:
         problems = [say("must_answer")]
     return replace(reading, parsed=parsed, problems=problems)

@@ -65,13 +65,19 @@ class Context(BaseModel):
         default=3, ge=1, le=20, description="Asks for a plan before each work phase."
     )
     max_executor_rounds: int = Field(
-        default=10, ge=1, le=100, description="Model turns per task and user turn."
+        default=50,
+        ge=1,
+        le=10_000,
+        description="Model turns with tools per task and user turn; one more may report.",
     )
     max_verify_cycles: int = Field(
         default=3, ge=1, le=20, description="Verdicts per user turn; the last one ends it."
     )
     max_iterations: int = Field(
-        default=10, ge=1, le=100, description="Thought and action rounds per user turn."
+        default=50,
+        ge=1,
+        le=10_000,
+        description="Thought and action rounds per user turn; one more thought may answer.",
     )
     observe: Literal["model", "direct"] | None = Field(
         default=None,
@@ -88,10 +94,10 @@ class Context(BaseModel):
         default=4, ge=1, le=64, description="Tasks or steps side by side."
     )
     max_parallel_models: int = Field(default=8, ge=1, le=256, description="Model calls at once.")
-    max_model_calls: int = Field(default=200, ge=1, le=100_000, description="Per user turn.")
-    max_tool_calls: int = Field(default=300, ge=1, le=100_000, description="Per user turn.")
+    max_model_calls: int = Field(default=2_000, ge=1, le=100_000, description="Per user turn.")
+    max_tool_calls: int = Field(default=1_000, ge=1, le=100_000, description="Per user turn.")
     max_tokens: int = Field(
-        default=2_000_000, ge=1_000, description="Input and output tokens per user turn."
+        default=10_000_000, ge=1_000, description="Input and output tokens per user turn."
     )
     max_seconds: float = Field(
         default=3_600,

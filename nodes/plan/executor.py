@@ -35,7 +35,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         {"type": "phase", "role": "executor", "action": "thinking", "task": task, "round": number}
     )
     catalog = await parts.toolbox.catalog(scope.user)
-    last = state.task.get("rounds_this_turn", 0) + round_ >= scope.context.max_executor_rounds
+    last = state.task.get("rounds_this_turn", 0) + round_ > scope.context.max_executor_rounds
     answer = await ask(
         scope, parts.models, "executor", _messages(scope, state, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),

@@ -17,7 +17,7 @@ from ...state.repetition import LOOP_DETECTED
 from ...turn.budget import limit_reason
 from ...turn.scope import scope_of
 from ..parts import Parts
-from .phases import MOST_ASKS, opening, own
+from .phases import MOST_ASKS, ROLE, opening, own
 
 _SHOWN: Final = 300
 
@@ -64,5 +64,12 @@ def _without_call(state: ReactState, answer: Answer[Any]) -> ReactUpdate:
         update["messages"] = [own(answer.message, state, "action", **{ENDS: True})]
     unmet = [f"The answer is not sound: {problem}." for problem in answer.problems]
     if state.demanded:
-        unmet = [f"No tool was called for the step: {state.messages[-1].text[:_SHOWN]}"]
+        unmet = [_step_not_taken(state)]
     return update | ReactUpdate(unmet=unmet, task_completed=not unmet)
+
+
+def _step_not_taken(state: ReactState) -> str:
+    newest = state.messages[-1]
+    if newest.additional_kwargs.get(ROLE) != "thought":
+        return "The thought said nothing, neither a step nor an answer, and no tool was called."
+    return f"No tool was called for the step: {newest.text[:_SHOWN]}"

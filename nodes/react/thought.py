@@ -1,12 +1,13 @@
 """Thought: decides the next step, or writes the answer. It has no tools, only their names."""
 
-from functools import partial
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
+from ...models.reading import Reading
 from ...models.thoughts import AgentMeta, read_thought
 from ...state.context import Context, Emit
 from ...state.loop import changes
@@ -14,29 +15,34 @@ from ...state.outcome import Reason
 from ...state.react import ENDS, ReactState, ReactUpdate
 from ...state.repetition import LAST_STRIKE, repeated_text
 from ...state.told import say
-from ...turn.budget import limit_reason
+from ...turn.budget import Limit, limit_reason
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .phases import MOST_ASKS, REPEATS, opening, own, said_since_call
 
+_NO_MORE_CALLS: Final = frozenset({"MAX_TURNS", "tool_calls"})
+"""Limits that leave the thought free to end the loop by itself."""
 NO_FLAG: Final = "The thought phase did not say whether to go on; the action phase decided."
 
 
 async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
     """Ask for the next step or the answer; where a limit is reached, for the answer alone."""
     scope = await scope_of(state, runtime, parts)
-    halt = _limit(scope, state)
+    limit = _limit(scope, state)
+    halt, by_itself = limit and _reason_of(limit), limit in _NO_MORE_CALLS
     iteration = state.iteration if halt else state.iteration + 1
     scope.emit({"type": "phase", "role": "thought", "action": "thinking", "iteration": iteration})
     catalog = await parts.toolbox.catalog(scope.user)
     messages = opening(scope, "thought", state, catalog.summaries())
-    if halt:
+    if halt and not by_itself:
         messages.append(HumanMessage(say("answer_now")))
+    reader = _Reader(must_answer=halt is not None)
     answer = await ask(
-        scope, parts.models, "thought", messages,
-        read=partial(read_thought, must_answer=halt is not None),
-        most_asks=1 if scope.budget.exhausted else MOST_ASKS,
+        scope, parts.models, "thought", messages, read=reader.read,
+        most_asks=1 if halt and not by_itself else MOST_ASKS,
     )  # fmt: skip
+    if by_itself and reader.all_done and not answer.problems:
+        halt = None
     update = _next(answer, halt)
     if update.get("should_continue", True):
         update |= _repeated(state, answer.message.text, scope.emit)
@@ -56,12 +62,29 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     return changes(state, update)
 
 
-def _limit(scope: RunScope, state: ReactState) -> Reason | None:
-    """Why this must be the last turn. A spent budget still grants one call: this one."""
+@dataclass
+class _Reader:
+    """Reads the answers of one thought, and keeps whether one of them wanted a further step."""
+
+    must_answer: bool
+    all_done: bool = True
+
+    def read(self, message: AIMessage) -> Reading[AgentMeta]:
+        reading = read_thought(message, must_answer=self.must_answer)
+        self.all_done &= reading.parsed is None or not reading.parsed.should_continue
+        return reading
+
+
+def _limit(scope: RunScope, state: ReactState) -> Limit | Literal["MAX_TURNS"] | None:
+    """Why no step may follow this turn. A spent budget still grants one call: this one."""
     if spent := scope.budget.exhausted:
         scope.budget.last_turn()
-        return limit_reason(spent)
+        return spent
     return "MAX_TURNS" if state.iteration >= scope.context.max_iterations else None
+
+
+def _reason_of(limit: Limit | Literal["MAX_TURNS"]) -> Reason:
+    return "MAX_TURNS" if limit == "MAX_TURNS" else limit_reason(limit)
 
 
 def _repeated(state: ReactState, text: str, emit: Emit) -> ReactUpdate:
@@ -86,7 +109,10 @@ def _next(answer: Answer[AgentMeta], halt: Reason | None) -> ReactUpdate:
     if answer.refused:
         halt, why = limit_reason(answer.refused), answer.problems[-1:]
         return ReactUpdate(halt=halt, should_continue=False, unmet=why)
-    if answer.parsed is None:
-        return ReactUpdate(demanded=False)
+    if answer.parsed is None:  # nothing was said, so that the action alone can end nothing well
+        return ReactUpdate(demanded=not answer.message.text)
+    if answer.problems and not answer.parsed.should_continue:
+        why = f"The thought ended the turn without an answer: {'; '.join(answer.problems)}."
+        return ReactUpdate(demanded=False, should_continue=False, unmet=[why])
     go_on = answer.parsed.should_continue
     return ReactUpdate(demanded=go_on, should_continue=go_on, task_completed=not go_on)

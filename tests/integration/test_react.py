@@ -48,7 +48,7 @@ def test_thought_action_observation_until_the_answer():
     assert [m.text for m in last if m.type in ("ai", "tool")] == [text for _, text in kept[1:-1]]
 
 
-@pytest.mark.req("S1-02", "S1-04", "S1-25", "P-01", "P-24")
+@pytest.mark.req("S1-02", "S1-04", "S1-25", "P-01", "P-24", "W-20")
 def test_at_the_limit_of_iterations_one_last_thought_answers_and_the_run_is_partial():
     look, model = shelf(), endless()
     result = build_react(model=model, tools=[look]).invoke(said())
@@ -56,11 +56,103 @@ def test_at_the_limit_of_iterations_one_last_thought_answers_and_the_run_is_part
     assert (outcome["status"], outcome["reason"]) == ("partial", "MAX_TURNS")
     assert outcome["answer"] == result["messages"][-1].text == "So far: some facts."
     assert outcome["unmet"]
-    assert len(look.calls) == 10
-    assert roles(model) == [*["thought", "action", "observation"] * 10, "thought"]
+    assert len(look.calls) == 50
+    last_words = ["thought", "thought"]  # the first wants more, so it is told that this is the last
+    assert roles(model) == [*["thought", "action", "observation"] * 50, *last_words]
     few = endless()
     build_react(model=few, tools=[shelf()]).invoke(said(), context=Context(max_iterations=2))
-    assert roles(few) == [*["thought", "action", "observation"] * 2, "thought"]
+    assert roles(few) == [*["thought", "action", "observation"] * 2, *last_words]
+
+
+def in_a_row(count):
+    """A model whose thoughts want one call after the other, `count` in all, and then answer."""
+
+    def answer(messages, offered):
+        role = messages[0].text.split()[3]
+        made = sum(m.type == "tool" for m in messages)
+        if role == "thought":
+            return DONE if made >= count else thought("Another fact with look.", more=True)
+        return [call("look", name=f"f{made}")] if role == "action" else "A fact is there."
+
+    return ScriptedModel(answer)
+
+
+@pytest.mark.req("W-20")
+@pytest.mark.parametrize(
+    ("settings", "calls"),
+    [
+        ({}, 50),
+        ({"max_iterations": 10}, 10),
+        ({"max_iterations": 1}, 1),
+        ({"max_tool_calls": 3}, 3),
+    ],
+)
+def test_work_that_is_done_with_the_last_allowed_call_is_complete(settings, calls):
+    look = shelf()
+    graph = build_react(model=in_a_row(calls), tools=[look])
+    outcome = graph.invoke(said(), context=Context(**settings))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL")
+    assert (outcome["answer"], outcome["unmet"]) == ("Ada owns it.", [])
+    assert len(look.calls) == calls
+
+
+@pytest.mark.req("W-20")
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [({"max_iterations": 3}, "MAX_TURNS"), ({"max_tool_calls": 3}, "BUDGET")],
+)
+@pytest.mark.parametrize(
+    "last", ["No tag.", thought("So far.", more=True), "<agent_meta>{}</agent_meta>"]
+)
+def test_a_thought_after_the_last_allowed_call_that_does_not_end_the_loop_ends_it_short(
+    last, settings, reason
+):
+    more = thought("Another fact with look.", more=True)
+    calls = [[call("look", name=f"f{number}")] for number in range(3)]
+    model = one_step(thought=[more] * 4 + [last], action=calls, observation=["A fact."] * 3)
+    graph = build_react(model=model, tools=[shelf()])
+    outcome = graph.invoke(said(), context=Context(**settings))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("partial", reason)
+    again = of(model, "thought")[-1].messages[-1].text
+    assert "No step is left" in again
+
+
+@pytest.mark.req("W-20")
+def test_400_calls_in_a_row_take_one_setting():
+    look = shelf()
+    graph = build_react(model=in_a_row(400), tools=[look], observe="direct")
+    outcome = graph.invoke(said(), context=Context(max_iterations=400))["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL"), outcome["unmet"]
+    assert len(look.calls) == 400
+
+
+TAG_TO_GO_ON, TAG_TO_STOP = (thought("", more=more) for more in (True, False))
+
+
+@pytest.mark.req("W-29")
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [(TAG_TO_STOP, "ended the turn without an answer"), (TAG_TO_GO_ON, "neither a step"),
+     ("", "neither a step"), ("<think>Ada</think>", "neither a step"),
+     ("<agent_meta>{}</agent_meta>", "neither a step")],
+)  # fmt: skip
+def test_a_thought_without_words_ends_nothing_well(last, told):
+    for before, end in (([LOOK], ("partial", "GOAL")), ([], ("stuck", "SAME_BLOCKERS"))):
+        words = ["Ada owns it.", "Ada owns it."]
+        model = one_step(
+            thought=[*before, last, last],
+            action=[*([call("look", name="owner")] for _ in before), *words],
+        )
+        outcome = build_react(model=model, tools=[shelf()]).invoke(said())["outcome"]
+        assert (outcome["status"], outcome["reason"]) == end
+        assert told in " ".join(outcome["unmet"])
+
+
+@pytest.mark.req("W-29")
+def test_a_step_that_was_not_named_may_still_be_taken():
+    model = one_step(thought=[TAG_TO_GO_ON, TAG_TO_GO_ON, DONE])
+    outcome = build_react(model=model, tools=[shelf()]).invoke(said())["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL")
 
 
 @pytest.mark.req("S1-04", "P-24")
@@ -409,7 +501,7 @@ def test_an_ended_turn_is_taken_up_again_with_its_messages():
     assert "None" in first["resume"]["how"]
     again = graph.invoke(None, THREAD, context=context)["outcome"]
     assert again["spend"]["allowance"] == 2
-    assert roles(model) == [*["thought", "action", "observation", "thought"] * 2]
+    assert roles(model) == ["thought", "action", "observation", "thought", "thought"] * 2
     assert all(a.messages[-1].type in ("human", "tool") for a in model.asked)
 
 

@@ -67,7 +67,8 @@ def test_settings_have_ranges_and_descriptions_and_refuse_what_they_do_not_know(
         {"surprise": 1},
         {"models": {"cook": "x"}},
         {"max_iterations": 0},
-        {"max_iterations": 101},
+        {"max_iterations": 10_001},
+        {"max_executor_rounds": 10_001},
         {"observe": "nobody"},
         {"dedupe": "some"},
         {"dedupe_seconds": 0},
@@ -75,9 +76,9 @@ def test_settings_have_ranges_and_descriptions_and_refuse_what_they_do_not_know(
     ):
         with pytest.raises(ValidationError):
             Context.model_validate(bad)
-    assert (DEFAULTS.max_planning_rounds, DEFAULTS.max_executor_rounds) == (3, 10)
+    assert (DEFAULTS.max_planning_rounds, DEFAULTS.max_executor_rounds) == (3, 50)
     assert DEFAULTS.interactive
-    assert (DEFAULTS.max_iterations, DEFAULTS.observe) == (10, None)
+    assert (DEFAULTS.max_iterations, DEFAULTS.observe) == (50, None)
     assert (DEFAULTS.dedupe, DEFAULTS.dedupe_seconds) == ("read_only", 60)
 
 
