@@ -18,6 +18,7 @@ from ..state.flow import ExecutionPlan, FlowStep, PlanStep, value_of
 from ..state.told import say
 from ..tools.catalog import Catalog, CatalogTool
 from .expectations import flawed
+from .foreign import foreign_in
 from .references import (
     GLOBAL,
     MissingValue,
@@ -71,6 +72,7 @@ def plan_flaws(
         for name, value in plan.global_variables.items()
         if (references := references_in(value))  # values of variables are not expanded
     ]
+    found += _foreign(steps, catalog, kept)
     return [*found, *_circle(steps), *_against_tools(plan, steps, catalog, kept)]
 
 
@@ -190,6 +192,18 @@ def _malformed(step: _Step, known: Collection[str]) -> list[str]:
         if any(r.root in known or r.root == GLOBAL for r in references_in(name))
     ]
     return [*malformed_in(step.planned.arguments), *odd]
+
+
+def _foreign(steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep]) -> Iterator[str]:
+    """References to steps of the plan in the spelling of another plan language."""
+    outputs = {name: tool.output or {} for name, tool in catalog.tools.items()}
+    fields: dict[str, Collection[str]] = {step["id"]: () for step in kept}
+    for step in steps:
+        named = outputs.get(step.planned.tool, {}).get("properties")
+        fields[step.id] = named if isinstance(named, dict) else ()
+    for step in steps:
+        for problem in foreign_in(step.planned.arguments, fields):
+            yield say("step_has", step=step.name, problem=problem)
 
 
 def _field_names(value: Any) -> Iterator[str]:

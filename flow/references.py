@@ -32,9 +32,9 @@ _PART: Final = re.compile(
     re.VERBOSE,
 )
 _INDEX: Final = re.compile(r"-?[0-9]{1,9}")
-# Paths that mean the result itself: on an object without such a key, and on anything else.
-_ALL_OF_OBJECT: Final = frozenset({("output",), ("result",)})
-_ALL_OF_OTHER: Final = _ALL_OF_OBJECT | {("text",), ("content",)}
+WHOLE: Final = frozenset({("output",), ("result",)})
+"""Paths that mean the result itself, where it is no object with such a key."""
+_ALL_OF_OTHER: Final = frozenset({("text",), ("content",)})
 _NAMES_SHOWN: Final = 20
 _MANY: Final = 2
 _LONGEST: Final = 10_000_000
@@ -174,6 +174,19 @@ def malformed_in(value: Any) -> list[str]:
     return list(dict.fromkeys(told))
 
 
+def literals_in(value: Any) -> Iterator[tuple[str, bool]]:
+    """All text of a JSON value outside references, and whether it is all of its text."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            parts = pieces(item) if OPEN in item else (Piece(item, item),)
+            texts = (part.raw for part in parts if isinstance(part.means, str))
+            yield from ((text, len(parts) == 1) for text in texts)
+        elif isinstance(item, dict | list):
+            waiting.extend(reversed(item.values() if isinstance(item, dict) else item))
+
+
 def _pieces_in(value: Any) -> Iterator[Piece]:
     waiting = [value]
     while waiting:
@@ -218,8 +231,8 @@ def resolve(value: Any, results: Mapping[str, Any], variables: Mapping[str, Any]
 
     A text that is one reference becomes the value itself, whatever its type. Into a longer text,
     text is inserted as it is and everything else as JSON. What was inserted is not read again:
-    braces in it stay. `output`, `result`, `text` and `content` as the whole path mean the result
-    itself where it is no object; so do `output` and `result` on an object without such a key.
+    braces in it stay. A path that begins with `output` or `result` goes on from the result itself
+    where that is no object with such a key; `text` and `content` mean a result that is no object.
 
     Args:
         value: A JSON value, such as the arguments of a step.
@@ -263,10 +276,9 @@ def meaning_of(
         step = repr(shortened(root))
         raise MissingValue(say(kind, reference=reference, step=step, known=listed(results)))
     result = results[root]
-    if isinstance(result, dict):
-        means_all = path in _ALL_OF_OBJECT and path[0] not in result
-    else:
-        means_all = path in _ALL_OF_OTHER
+    if path[:1] in WHOLE and not (isinstance(result, dict) and path[0] in result):
+        reference = reference._replace(path=path[1:])
+    means_all = path in _ALL_OF_OTHER and not isinstance(result, dict)
     return result if means_all else _followed(reference, result)
 
 

@@ -21,6 +21,7 @@ from ..tools.python_tools import BUILT_IN
 from ..tools.schemas import Schema, pointed, sanitise
 from .references import (
     OPEN,
+    WHOLE,
     MissingValue,
     Reference,
     is_whole,
@@ -257,7 +258,6 @@ _OpenValidator: Final = jsonschema.validators.extend(
 
 # What a reference reads of a result.
 
-_WHOLE: Final = (("output",), ("result",))
 _FOLLOWED: Final = 8
 # A field may come from any of these, and no finding is better than a wrong one.
 _OPEN_ENDED: Final = frozenset(
@@ -270,10 +270,11 @@ def missing_field(reference: Reference, output: Schema) -> str:
 
     Only a schema that lists its fields and does not say that there may be others counts.
     """
-    if reference.path in _WHOLE:
-        return ""
     node: Any = output
-    for part in reference.path:
+    path = reference.path
+    if path[:1] in WHOLE and path[0] not in (_followed(output, output).get("properties") or {}):
+        path = path[1:]
+    for part in path:
         node = _followed(node, output)
         named = node.get("properties")
         fields = named if isinstance(named, dict) else {}

@@ -1,5 +1,6 @@
 """Plans against a catalog: what is sound, and every way not to be."""
 
+import re
 from typing import Any
 
 import pytest
@@ -200,6 +201,56 @@ def test_an_argument_that_a_tool_does_not_name_is_a_finding_at_any_depth():
     assert of("free", x=1) == of("loose", a="x", b="y") == of("send", to="a", cc="b") == ""
 
 
+@pytest.mark.req("W-02")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$s1", "$s1.rows", "${s1.rows}", "${s1}", "{s1.rows}", "{s1}", "<s1.rows>", "<s1>", "#s1",
+        "s1.output.rows", "s1.result", "s1.rows", "s1.rows[0].name", "$.s1.rows", "#{s1.rows}",
+        "$.steps.s1.output.rows", "steps.s1.rows", "$steps.s1.rows", "${steps.s1.rows}", "%s1%",
+        "@s1.rows", "[s1.rows]", "[[s1]]", "$(s1.rows)", "@{s1.rows}", " ${ s1.rows } ",
+        "Sum up ${s1.rows}.", "Sum up $s1.rows, please", "of {s1.rows} and more", "see <s1.rows>",
+        "Given #s1, write", "{{s1.rows}} and {s1.rows}", '{"rows": "$s1.rows"}',
+        "$sales", "{sales}", "${sales}", "{sales.rows}", "the ${sales} here", "sales.output.rows",
+        "sales.rows", "<sales.rows>", "#E1", "Given #E1", "$E1",
+    ],
+)  # fmt: skip
+def test_a_reference_in_another_spelling_is_a_finding(text):
+    steps = [SALES, {**SALES, "id": "sales"}, {**SALES, "id": "E1"}]
+    found = told(*steps, asks("a", text))
+    assert len(found) == 1, found
+    assert "is no reference and would be sent as it stands" in found[0]
+    assert re.search(r"write \{\{(s1|sales|E1)[.}\[]", found[0])
+    assert told(*steps, asks("a", "{{global.t}}"), globalVariables={"t": "x"}) == []
+    kept = [finished(name, value={"rows": []}) for name in ("s1", "sales", "E1")]
+    if text not in ("s1.rows", "sales.rows"):  # nobody says what these have
+        assert told(asks("a", text), kept=kept), text
+
+
+@pytest.mark.req("W-02")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "${HOME}", "$HOME/s1", "{name}", "<b>bold</b>", "#12", "$5.00", "s9.output.x", "$s2.rows",
+        "report.md", "report", "<report>text</report>", "#report", "@report", "(report)", "[s1]",
+        "As said [s1].", "page.html#s1", "s1", "the s1.output.rows field", "$1", "$1.50", "{1}",
+        "{0} of {1}", r"\{{s1.rows}}", "${{s1.row_count}}", "{'s1': 1}", "US$s1x",
+        '{"s1": {"x": 1}}', "report.docx", "s10", "${s1x}", "mail@report.org", "report-2.md",
+    ],
+)  # fmt: skip
+def test_what_merely_looks_like_a_reference_is_text(text):
+    others = [step("report"), step("1"), step("b"), step("data")]
+    if text == "[s1]":
+        others, text = [], "x [s1]"
+    assert told(SALES, *others, asks("a", text)) == []
+
+
+@pytest.mark.req("W-02")
+def test_a_path_through_output_is_a_path_of_the_result():
+    assert told(SALES, asks("a", "{{s1.output.rows}} {{s1.result.rows[0].name}}")) == []
+    assert "has no field 'x'" in told(SALES, asks("a", "{{s1.output.x}}"))[0]
+
+
 def test_there_are_many_ways_to_be_bad():
     assert len(BAD) >= 40
 
@@ -324,7 +375,7 @@ def test_a_sound_plan_has_no_flaws(steps):
 
 
 LITERALS: dict[str, Any] = {
-    "sql": st.text("abc {}", max_size=5).filter(lambda text: "{{" not in text),
+    "sql": st.text("cde {}", max_size=5).filter(lambda text: "{{" not in text),
     "limit": st.integers(0, 9),
     "kind": st.sampled_from(["bar", "line"]),
     "points": st.lists(st.floats(0, 9) | st.just("{{a.rows[0].Total Sales}}"), max_size=3),

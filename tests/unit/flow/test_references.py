@@ -196,7 +196,7 @@ MISSING = [
     ("{{a.y}}", ["{{a.y}}", "no 'y' in the result of step 'a'", "the keys 'x', 'note'"]),
     ("{{a.X}}", ["no 'X'"]),
     ("{{a.text}}", ["no 'text' in the result of step 'a'"]),
-    ("{{a.output.z}}", ["no 'output'"]),
+    ("{{a.output.z}}", ["no 'z'"]),
     ("{{a.void.x}}", ["no 'x'", '["void"]', "an empty object"]),
     ("{{a.none[0]}}", ["no [0]", "an empty list"]),
     ("{{a.note.x}}", ["no 'x'", "the value null"]),
@@ -211,7 +211,7 @@ MISSING = [
     ("{{list[2][1].z}}", ["no 'z' in [2][1] in the result of step 'list'", "the keys 'k'"]),
     ("{{text.x}}", ["no 'x'", "text of 5 characters"]),
     ("{{text[0]}}", ["no [0]", "text of 5 characters"]),
-    ("{{text.output.x}}", ["no 'output'", "text of 5 characters"]),
+    ("{{text.output.x}}", ["no 'x'", "text of 5 characters"]),
     ("{{number[0]}}", ["no [0]", "the value 42"]),
     ("{{table[1]}}", ["no [1]", "an object with the keys 'rows'"]),
     ("{{global.y}}", ["no 'y' in the plan's variables", "'x', 'limit'"]),
@@ -492,3 +492,28 @@ def test_any_text_either_resolves_or_says_why_not(text):
     else:
         assert malformed_in(text) == []
         assert {r.root for r in references_in(text)} <= set(results)
+
+
+@pytest.mark.req("W-02")
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("{{a.output.x}}", 1),
+        ("{{a.result.none}}", []),
+        ("{{list.output[0]}}", 10),
+        ("{{table.result.rows[0].name}}", "Ann"),
+        ("{{s1.result.total}}", 5),
+        ("{{s1.output.result.total}}", 5),
+        ("{{s1.output}}", {"author": [{"id": "A-1"}], "result": {"total": 5}}),
+        ("{{b.output}}", "own"),
+    ],
+)
+def test_output_and_result_are_the_result_itself_where_it_has_no_such_field(text, means):
+    assert resolve(text, RESULTS, VARIABLES) == means
+
+
+@pytest.mark.req("W-02")
+@pytest.mark.parametrize("text", ["{{s1.result.author}}", "{{a.output.y}}", "{{text.output.x}}"])
+def test_what_is_not_there_is_missing_by_that_way_too(text):
+    with pytest.raises(MissingValue):
+        resolve(text, RESULTS, VARIABLES)
