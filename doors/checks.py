@@ -25,15 +25,18 @@ def check_command(command: Command[Any]) -> None:
         raise AnswerRejected(msg)
 
 
-def address_answer(run: Run, answer: Command[Any], pending: list[Interrupt]) -> Command[Any]:
+def address_answer(
+    run: Run, answer: Command[Any], pending: list[Interrupt], *, asked: bool = False
+) -> Command[Any]:
     """Give a bare answer the id of the first pending question; check the ids of a mapping.
 
     Addressed answers are not stored before the question has accepted them, bare ones are: one
     bad answer would be replayed at every later resume. At an older checkpoint, which the run may
-    name, questions that were answered are asked again.
+    name, questions that were answered are asked again; where none was `asked`, an answer would
+    be one to a question that nobody has seen yet.
     """
     _check_storable(run, answer)
-    if answer.resume is None or (run.addressed and not pending):
+    if answer.resume is None or (run.addressed and asked and not pending):
         return answer
     if not pending:
         msg = (

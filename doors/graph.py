@@ -25,7 +25,7 @@ from typing import Any, Self, cast
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph import StateGraph
+from langgraph.graph import END, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
@@ -42,6 +42,7 @@ from .background import run_blocking, stream_blocking
 from .checks import address_answer, check_command, in_words
 from .durability import lend, with_async, with_async_store
 from .head import CUT_OFF, Head, without_answered
+from .outside import Bounded, check_update, client_run, from_outside, withdraws
 from .run import HELD_KEY, Held, LockedBy, Run
 
 Fenced = Callable[[str], Awaitable[Fence | None]]
@@ -79,6 +80,8 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         session: what is put around each run of the whole graph, if anything.
         fenced: takes the name that a run has locked, and gives what its claims of writes must
             show; None where no other process could have locked it.
+        served: a server loads the graph, so that whoever runs it is a client.
+        bounded: brings a client's settings under those of the operator.
     """
 
     writes: Callable[[], bool] = staticmethod(lambda: False)
@@ -86,6 +89,8 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
     locked_by: LockedBy | None = None
     session: OpenSession | None = None
     fenced: Fenced | None = None
+    served: bool = False
+    bounded: Bounded | None = None
 
     def add_node(self, node: Any, action: Any = None, **options: Any) -> Self:
         """Add a node; see LangGraph, which drops a key that the state does not have.
@@ -217,8 +222,20 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        """Write into the thread's state; see LangGraph."""
+        """Write into the thread's state; see LangGraph. A client of a server may not."""
         return run_blocking(self.abulk_update_state(self._lent(config), supersteps))
+
+    async def abulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """Write into the thread's state; see LangGraph. A client of a server may not."""
+        if self._is_client(self._configurable(config)):
+            check_update(supersteps)
+        return await super().abulk_update_state(config, supersteps)
+
+    def _is_client(self, configurable: Mapping[str, Any]) -> bool:
+        """Whether a client calls, who is not the operator."""
+        return self.ours.served or from_outside(configurable)
 
     def _run(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Run:
         """A run as it is asked for, with its saver: a parent's before the own one, or none."""
@@ -257,6 +274,8 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
                 run = run.telling(HELD_KEY, run.thread)
                 if self.ours.fenced is not None and self.ours.writes():
                     run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
+            if self._is_client(run.configurable):
+                run = client_run(run, self.ours.bounded)
             if run.nested:
                 await self._check_inner(run)
             else:
@@ -292,9 +311,16 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
                 raise ThreadNotFound(msg)
             return run
         self._check_nodes(run, head)
+        if withdraws(run.input):
+            return await self._withdrawn(run)
         await self._bring_up(run, head)
         await self._forget_scratch(run, head)
         return replace(run, input=await self._input(run, head))
+
+    async def _withdrawn(self, run: Run) -> Run:
+        """The run of a thread whose open question, and whatever was next, is given up."""
+        await super().abulk_update_state(run.where(), [[StateUpdate(None, END)]])
+        return replace(run, input=None)
 
     def _check_nodes(self, run: Run, head: Head) -> None:
         if missing := head.missing(self.nodes, self.channels):
@@ -360,7 +386,8 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             if run.repeats(head):
                 # Its answer is in the checkpoint; it must not go to the question after that.
                 return None
-            return address_answer(run, run.input, await run.questions(head))
+            asked = any(head.asked())
+            return address_answer(run, run.input, await run.questions(head), asked=asked)
         if run.input is None and head.status in RESUMABLE and not run.addressed:
             state = await self.aget_state(run.where())
             # An ended thread has no task to go on with: a turn without a new message is one.

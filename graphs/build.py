@@ -29,6 +29,7 @@ from ..hooks.registry import Hooks, current_folder, sessions
 from ..models.choice import Models
 from ..nodes.parts import Parts
 from ..prompts.prompt import PromptManager
+from ..state.ceiling import read_ceiling, tightened
 from ..state.context import Context
 from ..state.environment import stated, variable
 from ..state.errors import SettingsError
@@ -171,13 +172,18 @@ def outer_builder(
     builder.locked_by = parts.locked_by
     builder.session = sessions(parts.hooks)
     builder.fenced = parts.journal.fenced
+    builder.served = parts.served
+    builder.bounded = lambda given: tightened(
+        given, read_ceiling(os.environ), parts.models.offered()
+    )
     return builder
 
 
 def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
     """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace.
 
-    What may run is by LOOPWRIGHT_POLICY; `tools` are those the graph itself brings.
+    What may run is by LOOPWRIGHT_POLICY; `tools` are those the graph itself brings. Whoever runs
+    it is a client, who may tighten what the operator has set and loosen nothing.
 
     The server saves the threads; journal and locks are where LOOPWRIGHT_DATABASE_URL says, else
     in memory. A wrong variable fails each run with its sentence, not the import of the module.

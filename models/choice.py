@@ -104,6 +104,21 @@ class Models:
         (model, tier), *spare = self._wanted(role, context, bump)
         return self.ready(model, tier, tuple(self.ready(*one) for one in spare))
 
+    def offered(self) -> frozenset[str]:
+        """The models that a client of a server may name: those the operator has named.
+
+        They are the ones given here by name, those of LOOPWRIGHT_MODELS (with commas between),
+        and what the environment chooses where nobody names one.
+        """
+        listed = self._environ.get("LOOPWRIGHT_MODELS", "").split(",")
+        names = {name.strip() for name in listed if name.strip()}
+        names |= {model for model in self._given.values() if isinstance(model, str)}
+        if name := self._environ.get("LOOPWRIGHT_MODEL"):
+            names.add(name)
+        elif self._environ.get("OPENAI_API_KEY") and not self._base_url():
+            names |= {*OPENAI_TIERS.values()}
+        return frozenset(names)
+
     def at_hand(self, role: str, context: Context, *, bump: int = 0) -> Chosen | None:
         """What `choose` would give, where nothing has to be built for it; building may block."""
         wanted = self._wanted(role, context, bump)

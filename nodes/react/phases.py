@@ -28,6 +28,8 @@ from ...turn.scope import RunScope
 
 ROLE: Final = "agent_type"
 MOST_ASKS: Final = 2
+OURS: Final = frozenset({"human", "ai", "tool"})
+"""The roles in a conversation; only the package itself gives a model a system message."""
 REPEATS: Final = "repeats"
 """Marks a message that says what was said again and again."""
 REJECTED: Final = "rejected"
@@ -49,10 +51,15 @@ def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
     """The history with a cue between words of the assistant and what the assistant says next."""
     history: list[BaseMessage] = []
     for message, follows in zip_longest(messages, messages[1:]):
-        history.append(message)
+        history.append(_of_user(message) if message.type not in OURS else message)
         if is_words(message) and (follows is None or follows.type == "ai"):
             history.append(_cue(message))
     return history
+
+
+def _of_user(message: AnyMessage) -> HumanMessage:
+    """What is in no role of ours, such as a client's system message: words of the user."""
+    return HumanMessage(message.content, id=message.id)
 
 
 def _cue(message: AnyMessage) -> HumanMessage:
