@@ -18,6 +18,7 @@ from typing_extensions import TypedDict
 from ..state.canonical import canonical
 from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
+from ..state.patterns import PatternError, is_found, why_wrong
 from ..state.questions import Remembered
 from ..state.told import say
 from ..tools.catalog import READ_RESULT, CatalogTool
@@ -29,8 +30,9 @@ WHOLE: Final = ""
 class Grant(TypedDict):
     """Which calls need no further question; JSON only, so it can be kept with the thread.
 
-    `arguments` maps argument paths to regular expressions searched in their values; all must fit,
-    and an empty mapping fits every call of the tool.
+    `arguments` maps argument paths to patterns searched in their values, made here of the values
+    themselves: nobody who answers gives a pattern. All must fit, and an empty mapping fits every
+    call of the tool.
     """
 
     tool: str
@@ -44,9 +46,10 @@ def grant(
     """What an approval of this call covers from now on, see `Answer.remember`; None: nothing."""
     if not remember:
         return None
-    patterns = dict(remember) if isinstance(remember, Mapping) else {}
+    values = dict(remember) if isinstance(remember, Mapping) else {}
     if remember == "call":
-        patterns = {WHOLE: rf"\A{re.escape(canonical(args))}\Z"}
+        values = {WHOLE: canonical(args)}
+    patterns = {path: rf"\A{re.escape(value)}\Z" for path, value in values.items()}
     return Grant(tool=tool, server=server, arguments=patterns)
 
 
@@ -63,7 +66,7 @@ def is_granted(given: Mapping[str, Any], tool: CatalogTool, args: Mapping[str, A
         return False
     try:
         return all(found(pattern, args, path) for path, pattern in patterns.items())
-    except (re.error, TypeError, AttributeError):
+    except (PatternError, TimeoutError, TypeError, AttributeError):
         return False
 
 
@@ -73,14 +76,14 @@ def found(pattern: str, args: Mapping[str, Any], path: str) -> bool:
     Texts are searched as they are, everything else as JSON.
     """
     if path == WHOLE:
-        return re.search(pattern, canonical(args)) is not None
+        return is_found(pattern, canonical(args))
     value: object = args
     for part in path.split("."):
         if not isinstance(value, Mapping) or part not in value:
             return False
         value = value[part]
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return re.search(pattern, text) is not None
+    return is_found(pattern, text)
 
 
 Action = Literal["allow", "ask", "deny"]
@@ -144,11 +147,9 @@ class Rule:
         _require(_maps(self.arguments, str), "arguments", self.arguments, "paths to patterns")
         _require(_is_delay(self.expires_in), "expires_in", self.expires_in, "seconds above 0")
         for name, pattern in self.arguments.items():
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                msg = f"The policy rule's pattern for {name!r} is no regular expression: {error}."
-                raise SettingsError(msg) from error
+            if why := why_wrong(pattern):
+                msg = f"The policy rule's pattern for {name!r} is no regular expression: {why}."
+                raise SettingsError(msg)
 
     def may_fit(self, tool: CatalogTool) -> bool:
         """Whether the rule speaks of calls of this tool, by some agent, with some arguments."""
@@ -188,10 +189,16 @@ class Case:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
     def fits(self, args: Mapping[str, Any], agent: str) -> bool:
-        """Whether it is the case of a call with these arguments, by this agent."""
+        """Whether it is the case of a call with these arguments, by this agent.
+
+        Where a search takes too long nobody knows: what allows does not fit, all else does.
+        """
         if self.agent is not None and not fnmatchcase(agent, self.agent):
             return False
-        return all(found(pattern, args, path) for path, pattern in self.arguments.items())
+        try:
+            return all(found(pattern, args, path) for path, pattern in self.arguments.items())
+        except TimeoutError:
+            return self.decision.action != "allow"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ Events, keys and the way several outputs are merged follow the hooks of gemini-c
 (docs/hooks/reference.md there), so a hook written for it can be carried over.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Unpack, get_args
@@ -14,6 +13,7 @@ from pydantic.alias_generators import to_camel, to_snake
 from typing_extensions import TypedDict
 
 from ..state.errors import SettingsError
+from ..state.patterns import is_found, why_wrong
 from ..state.told import say
 
 HookEvent = Literal[
@@ -83,8 +83,16 @@ class Hook:
         if self.match in ("", "*"):
             return True
         if MATCHED[self.event] == "tool_name":
-            return re.search(self.match, value) is not None
+            return _named(self.match, value)
         return value == self.match
+
+
+def _named(pattern: str, tool: str) -> bool:
+    """Whether a pattern names a tool; where that takes too long, the hook is asked anyway."""
+    try:
+        return is_found(pattern, tool)
+    except TimeoutError:
+        return True
 
 
 def _problem(hook: Hook) -> str:
@@ -104,10 +112,12 @@ def _problem(hook: Hook) -> str:
 def _match_problem(hook: Hook) -> str:
     if hook.match and hook.event not in MATCHED:
         return f"A {hook.event} hook has nothing to match: leave `match` out."
-    try:
-        hook.matches("")
-    except re.error as error:
-        return f"`match` of the hook {hook.label!r} is no regular expression: {error}."
+    if (
+        MATCHED.get(hook.event) == "tool_name"
+        and hook.match != "*"
+        and (why := why_wrong(hook.match))
+    ):
+        return f"`match` of the hook {hook.label!r} is no regular expression: {why}."
     return ""
 
 

@@ -1,7 +1,6 @@
 """A question to a human in the one shape both known front ends accept, and any answer as one."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Required
 
@@ -86,8 +85,8 @@ class Answer(BaseModel):
         args: The new arguments of an edit.
         tool_call_id: Which call the answer is for; "" where the front end does not say.
         remember: What an approval covers for the rest of the thread: this call again (`call`),
-            every call of the tool (`tool`, `session` or true), or those whose arguments fit
-            `{argument path: regular expression}`; "" only this one call.
+            every call of the tool (`tool`, `session` or true), or those with these values,
+            `{argument path: value}`; "" only this one call.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -222,27 +221,20 @@ def _edited_action(value: object) -> dict[str, Any]:
 def _remembered(value: object) -> object:
     """What an approval covers.
 
-    Patterns must be regular expressions and at least one: none would cover every call.
+    Values must be texts, as they are, and at least one: none would cover every call.
     """
     if value in _NEVER:
         return ""
     if value in _SESSION:
         return "tool"
     if isinstance(value, Mapping):
-        if not value or not all(_is_pattern(pattern) for pattern in value.values()):
-            msg = "remember names argument paths and a regular expression for each"
+        if not value or not all(isinstance(one, str) for one in value.values()):
+            msg = "remember names argument paths and the value of each, as a text"
             raise ValueError(msg)
     elif value not in ("call", "tool"):
-        msg = "remember is call, tool, session, or argument paths with regular expressions"
+        msg = "remember is call, tool, session, or argument paths with their values"
         raise ValueError(msg)
     return value
-
-
-def _is_pattern(value: object) -> bool:
-    try:
-        return isinstance(value, str) and bool(re.compile(value))
-    except (re.error, OverflowError, RecursionError):
-        return False
 
 
 class Words(Answer):

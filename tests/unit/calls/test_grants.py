@@ -3,7 +3,9 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.policy import grant, is_granted
+from loopwright.calls.policy import Policy, Rule, grant, is_granted
+from loopwright.state.context import Context
+from loopwright.state.questions import Answer
 from loopwright.tools.catalog import CatalogTool, flags
 
 
@@ -41,11 +43,14 @@ def test_the_same_call_is_the_one_with_these_arguments_and_no_others(args, grant
     assert is_granted(json.loads(json.dumps(given)), tool(), args) == granted
 
 
-def test_patterns_are_searched_in_the_arguments_and_all_must_fit():
-    given = grant("save", "disk", ARGS, {"path": "^notes/", "n": "1"})
+@pytest.mark.req("W-45")
+def test_values_are_compared_as_they_are_and_all_must_fit():
+    given = grant("save", "disk", ARGS, {"path": "notes/a.md", "n": "[1, 2]"})
     assert given is not None
     assert is_granted(given, tool(), ARGS | {"text": "other"})
-    assert not is_granted(given, tool(), ARGS | {"path": "/etc/notes/"})
+    assert not is_granted(given, tool(), ARGS | {"path": "/etc/notes/a.md"})
+    assert not is_granted(given, tool(), ARGS | {"path": "notes/a_md"})
+    assert not is_granted(given, tool(), ARGS | {"n": [1, 2, 3]})
     assert not is_granted(given, tool(), {"path": "notes/a.md"})
 
 
@@ -75,3 +80,33 @@ def test_a_tool_is_known_by_its_own_name_on_its_server():
 )
 def test_what_cannot_be_read_grants_nothing(broken):
     assert not is_granted(broken, tool(), ARGS)
+
+
+SLOW = ["^(a+)+$", "(a|a)*b", r"(\w+\s?)*!", "(?=(a+)+$)x"]
+LONG = {"path": "a" * 40 + "?", "text": "a " * 40, "n": []}
+
+
+@pytest.mark.req("W-45")
+@pytest.mark.parametrize("pattern", SLOW)
+@pytest.mark.parametrize("path", ["path", "text", ""])
+def test_a_pattern_of_an_answer_is_never_run(pattern, path):
+    answer = Answer.model_validate({"type": "approve", "remember": {path: pattern}})
+    given = grant("save", "disk", ARGS, answer.remember)
+    assert given is not None
+    assert not is_granted(given, tool(), LONG)
+    assert path == "" or is_granted(given, tool(), LONG | {path: pattern})
+
+
+@pytest.mark.req("W-45")
+def test_a_grant_that_an_earlier_version_kept_cannot_run_for_long():
+    kept = {"tool": "save", "server": "disk", "arguments": {"path": "^(a|a)+$"}}
+    assert not is_granted(kept, tool(), LONG)
+
+
+@pytest.mark.req("W-45")
+@pytest.mark.parametrize("action", ["allow", "ask", "deny"])
+def test_where_a_rules_pattern_takes_too_long_what_allows_does_not_fit(action):
+    slow = Rule(action=action, arguments={"path": "^(a|a)+$"})
+    policy = Policy(rules=(slow,), default="ask")
+    decided = policy.decide(tool(), LONG, context=Context(), can_ask=True)
+    assert decided.action == ("ask" if action == "allow" else action)
