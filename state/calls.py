@@ -14,7 +14,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .contracts import VerifierResponse
+from .contracts import TaskVerdict, VerifierResponse
 from .messages import Messages
 from .outcome import Spend, add_spend
 from .plan import Task, requested
@@ -113,14 +113,38 @@ def rounds_named(evidence: Sequence[Evidence]) -> dict[str, int]:
 def admissible(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> list[Evidence]:
     """The records a verdict may cite: all calls, and reports that are still their task's result.
 
-    A report of an earlier attempt, or of an earlier task under the same id, proves nothing now.
+    A report of an earlier attempt, or of an earlier task under the same id, proves nothing now;
+    and none does after a call of its task that failed or is in doubt: words do not undo it.
     """
     results = {task["id"]: task.get("result", "") for task in tasks}
+    in_vain = {r["task"] for r in evidence if r["tool"] is not None and not _succeeded(r)}
+    results = {i: result for i, result in results.items() if i not in in_vain}
     return [
         record
         for record in evidence
         if record["tool"] is not None or results.get(record["task"]) == record["result"]
     ]
+
+
+def _succeeded(record: Evidence) -> bool:
+    return record["status"] == "success" and record.get("reason") not in (UNCERTAIN, GAVE_UP)
+
+
+def attached(
+    verdict: VerifierResponse, tasks: Sequence[Task], evidence: Sequence[Evidence]
+) -> dict[str, str]:
+    """Of each task called completed without a citation its only admissible proof, if it has one."""
+    proofs: dict[str, list[str]] = {}
+    for record in admissible(evidence, tasks):
+        if _succeeded(record):
+            proofs.setdefault(record["task"], []).append(record["id"])
+    return {
+        judged.id: proofs[judged.id][0]
+        for judged in verdict.tasks
+        if judged.completed
+        and not (judged.evidence or judged.findings)
+        and len(proofs.get(judged.id, [])) == 1
+    }
 
 
 def report_of(task_id: str, summary: str, *, completed: bool) -> Evidence:
@@ -137,9 +161,11 @@ def check_verdict(
 ) -> list[str]:
     """Every reason not to believe a verdict, one sentence each; empty where it holds.
 
-    Each task called completed must cite evidence that exists in this run and is no failed call;
-    a report counts for its own task only. A passed verdict must judge every task.
+    Each task called completed must cite evidence of its own that exists in this run and is no
+    failed call, unless as a finding: an error that is the answer. Where it cites none and there is
+    one proof, that is taken. A passed verdict must judge every task.
     """
+    only = attached(verdict, tasks, evidence)
     known = by_citation(evidence, tasks)
     ids = {task["id"] for task in tasks}
     problems = [
@@ -150,7 +176,7 @@ def check_verdict(
     proven: set[str] = set()
     for judged in verdict.tasks:
         if judged.completed:
-            found = _citation_problems(judged.id, judged.evidence, known)
+            found = [] if judged.id in only else _citation_problems(judged, known)
             problems += found
             proven |= set() if found else {judged.id}
     if verdict.all_completed:
@@ -174,19 +200,36 @@ def clean_citation(text: str) -> str:
     return text.strip().strip("[]").strip()
 
 
-def _citation_problems(task: str, cited: Sequence[str], known: dict[str, Evidence]) -> list[str]:
-    if not cited:
-        return [say("no_citation", task=repr(task))]
-    problems = []
-    for citation in cited:
-        record = known.get(clean_citation(citation))
-        if record is None:
-            problems.append(say("citation_unknown", evidence=repr(citation)))
-        elif record["status"] != "success":
-            problems.append(say("citation_failed", evidence=repr(citation)))
-        elif record["tool"] is None and record["task"] != task:
-            problems.append(say("citation_of_another", evidence=repr(citation)))
-    return problems
+def cited_by(judged: TaskVerdict, known: Mapping[str, Evidence]) -> list[str]:
+    """The ids of the records that a verdict on a task cites, findings after evidence."""
+    cited = map(clean_citation, [*judged.evidence, *judged.findings])
+    return list(dict.fromkeys(known[name]["id"] for name in cited if name in known))
+
+
+def _citation_problems(judged: TaskVerdict, known: Mapping[str, Evidence]) -> list[str]:
+    if not (judged.evidence or judged.findings):
+        return [say("no_citation", task=repr(judged.id))]
+    cited = [(name, False) for name in judged.evidence]
+    cited += [(name, True) for name in judged.findings]
+    problems = [_problem_with(name, judged.id, known, finding) for name, finding in cited]
+    return [problem for problem in problems if problem]
+
+
+def _problem_with(citation: str, task: str, known: Mapping[str, Evidence], finding: bool) -> str:
+    record = known.get(clean_citation(citation))
+    if record is None:
+        return say("citation_unknown", evidence=repr(citation))
+    if record["task"] != task:
+        return say("citation_of_another", evidence=repr(citation))
+    if _succeeded(record) or (finding and _is_an_answer(record)):
+        return ""
+    return say("finding_is_none" if finding else "citation_failed", evidence=repr(citation))
+
+
+def _is_an_answer(record: Evidence) -> bool:
+    """Whether a tool answered with an error; a call in doubt, or never made, answered nothing."""
+    ended = record["status"] == "error" and record.get("reason") not in (UNCERTAIN, GAVE_UP)
+    return ended and record["tool"] is not None
 
 
 def rejected_verdict(problems: Sequence[str]) -> VerifierResponse:

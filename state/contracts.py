@@ -247,6 +247,10 @@ class TaskVerdict(Contract):
     evidence: Texts = Field(
         default_factory=list, description="Ids of the evidence that proves completion."
     )
+    findings: Texts = Field(
+        default_factory=list,
+        description="Ids of calls whose error is itself the answer, such as 'no such order'.",
+    )
 
 
 # Summaries that answer nothing, whatever the request was.

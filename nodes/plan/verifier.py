@@ -1,14 +1,17 @@
 """Verifier: judges tasks and answer by the evidence; a verdict without proof is not believed."""
 
+from typing import Final
+
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
 from ...state.calls import (
     admissible,
+    attached,
     by_citation,
     check_verdict,
-    clean_citation,
+    cited_by,
     rejected_verdict,
 )
 from ...state.context import Context
@@ -24,6 +27,9 @@ from ...turn.scope import scope_of
 from ..parts import Parts
 
 JUDGED = ("id", "description", "acceptance_criteria", "status", "result", "feedback")
+_ATTACHED: Final = (
+    "The verdict on task {!r} cites nothing; its only proof, {}, was attached by code."
+)
 CITED = ("id", "task", "tool", "arguments", "status", "result")
 
 
@@ -51,6 +57,9 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
     )  # fmt: skip
     update = _judged(state, answer, scope.context)
     update |= PlanUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
+    if answer.parsed:
+        only = attached(answer.parsed, state.todos, state.evidence)
+        update["warnings"] = [*scope.notes, *(_ATTACHED.format(*one) for one in only.items())]
     improvements = update.get("improvements", [])
     scope.emit(
         {"type": "verdict", "passed": update["task_completed"], "improvements": improvements}
@@ -103,11 +112,12 @@ def _blockers(state: PlanState, verdict: VerifierResponse) -> set[str]:
 def _judged_tasks(state: PlanState, verdict: VerifierResponse) -> list[Task]:
     """Proven tasks get the evidence the verdict cites; rejected ones must be done again."""
     known = by_citation(state.evidence, state.todos)
+    only = attached(verdict, state.todos, state.evidence)
     status = {t["id"]: t["status"] for t in state.todos}
     changed = []
     for judged in verdict.tasks:
         if judged.completed:
-            cited = [known[c]["id"] for c in map(clean_citation, judged.evidence) if c in known]
+            cited = cited_by(judged, known) or [only[i] for i in [judged.id] if i in only]
             changed.append(Task(id=judged.id, evidence=cited))
         elif status.get(judged.id) == "completed":
             why = judged.feedback or say("not_accepted")

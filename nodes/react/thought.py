@@ -112,7 +112,7 @@ def _next(answer: Answer[AgentMeta], halt: Reason | None) -> ReactUpdate:
     if answer.parsed is None:  # nothing was said, so that the action alone can end nothing well
         return ReactUpdate(demanded=not answer.message.text)
     if answer.problems and not answer.parsed.should_continue:
-        why = f"The thought ended the turn without an answer: {'; '.join(answer.problems)}."
-        return ReactUpdate(demanded=False, should_continue=False, unmet=[why])
+        told = f"The thought ended the turn without an answer: {'; '.join(answer.problems)}."
+        return ReactUpdate(demanded=False, should_continue=False, unmet=[told])
     go_on = answer.parsed.should_continue
     return ReactUpdate(demanded=go_on, should_continue=go_on, task_completed=not go_on)

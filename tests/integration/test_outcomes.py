@@ -113,7 +113,7 @@ async def test_a_limit_leaves_partial_work_only_where_a_call_has_succeeded(graph
             "planner": [plan(todo("1", f"ask {n}", [])) for n in range(3)],
             "executor": [[call(tool, name="x")], report("Ada.", taskCompleted=False)] * 3,
             "verifier": [failed(f"prove it {n}", t1=False) for n in range(3)],
-            "thought": [thought("I ask.", more=True), thought("I do not know.")],
+            "thought": [*[thought("I ask.", more=True)] * 2, thought("I do not know.")],
             "action": [[call(tool, name="x")]],
             "observation": ["Hm."],
             "flow_planner": [flow(step("q", tool, arguments={"name": "x"}),

@@ -555,3 +555,46 @@ def test_calls_of_a_cut_message_are_not_run():
     outcome = ask(build_plan_execute_verify(model=model, tools=[look]))["outcome"]
     assert outcome["status"] == "complete"
     assert look.calls == ["owner"]
+
+
+@pytest.mark.req("W-24")
+def test_a_verdict_that_cites_nothing_costs_nothing_where_each_task_has_one_proof():
+    model = two_tasks(verifier=[passed("Ada owns it, 7 euro.", t1=[], t2=[])])
+    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    result = ask(graph)
+    assert result["outcome"]["status"] == "complete"
+    told = graph.get_state(THREAD).values["warnings"]
+    assert ["attached by code" in text for text in told] == [True, True]
+    assert [t["evidence"] for t in result["outcome"]["tasks"]] == [["1.1.0"], ["2.1.0"]]
+    assert [a.role for a in model.asked].count("verifier") == 1
+
+
+@pytest.mark.req("W-24")
+def test_an_error_that_is_the_answer_proves_its_task_where_it_is_cited_as_a_finding():
+    verdict = passed("There is no fact 'colour'.", t1=[])
+    verdict["tasks"][0]["findings"] = ["1.1.0"]
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the colour"))],
+        executor=[[call("look", name="colour")], report("There is no such fact.")],
+        verifier=[verdict],
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
+    assert (outcome["status"], outcome["tasks"][0]["evidence"]) == ("complete", ["1.1.0"])
+
+
+def test_a_task_whose_only_call_failed_is_not_done_by_claiming_it():
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the colour"))] * 3,
+        executor=[
+            [call("look", name="colour")],
+            report("I cannot.", taskCompleted=False, shouldContinue=False),
+            *[report("It is red.")] * 3,
+        ],
+        verifier=[
+            failed("find it", t1=False),
+            *[passed("It is red.", t1=["1.report"])] * 9,
+        ],
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
+    assert outcome["status"] != "complete"
+    assert outcome["unmet"]
