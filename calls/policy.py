@@ -352,7 +352,7 @@ def _load(path: Path) -> object:
             f"that can be read: {error.strerror or error}."
         )
         raise SettingsError(msg) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"The policy file {path} is no valid JSON: {error}."
         raise SettingsError(msg) from error
 

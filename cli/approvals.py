@@ -18,11 +18,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ..state.questions import AnswerKind
-from .terminal import as_json, call_text, clean, typed_line
+from .terminal import as_json, both_ends, clean, typed_line
 
 _ONLY_SHOWN: Final = frozenset({"finished", "changes", "problems"})
 _ALL: Final[tuple[AnswerKind, ...]] = get_args(AnswerKind)
-_LONGEST, _SHOWN_LINES, _SHOWN_COLUMNS = 2_000, 20, 400
+_LONGEST, _SHOWN_LINES, _LAST_LINES, _SHOWN_COLUMNS = 2_000, 20, 6, 400
 
 _OPEN: Final = "[q]uit (the question stays open)"
 _WORDS: Final = "Type the answer; [q]uit leaves the question open"
@@ -128,7 +128,8 @@ class Question:
         """The question as plain text."""
         if not self.is_call:
             return clean(self.description)
-        called = call_text(self.name, self.args, _LONGEST)
+        arguments = as_json(self.args) if self.args else ""
+        called = both_ends(" ".join(clean(f"{self.name} {arguments}").split()), _LONGEST)
         if self.kind == "uncertain":
             return f"Did {called} take effect? It was begun, and its end is not known."
         expiry = self.expiry(datetime.now(UTC))
@@ -299,8 +300,8 @@ def _asked(question: Question) -> RenderableType:
 
 
 def _truncated(text: str) -> str:
-    lines = text.split("\n")
-    cut = [f"{line[:_SHOWN_COLUMNS]} …" if len(line) > _SHOWN_COLUMNS else line for line in lines]
+    lines = [both_ends(line, _SHOWN_COLUMNS) for line in text.split("\n")]
     if len(lines) > _SHOWN_LINES:
-        return "\n".join([*cut[:_SHOWN_LINES], f"… {len(lines) - _SHOWN_LINES} more lines: f"])
-    return "\n".join(cut)
+        left_out = f"… {len(lines) - _SHOWN_LINES} more lines: f"
+        lines = [*lines[: _SHOWN_LINES - _LAST_LINES], left_out, *lines[-_LAST_LINES:]]
+    return "\n".join(lines)

@@ -27,6 +27,7 @@ from ..tools.mcp.config import read_servers
 from .settings import NO_MODEL, Settings
 from .terminal import Code, Output, clean, plural, short
 
+_TITLES: Final = ("thread", "last change", "status", "request")
 _MODEL_DEADLINE: Final = 30.0
 _WORKS, _WARNING, _BROKEN = "✓", "!", "✗"
 """Marks of findings; only a broken part keeps a run from working."""
@@ -47,7 +48,7 @@ def show_threads(settings: Settings, output: Output) -> int:
     elif output.live:
         Console(highlight=False).print(_table(rows))
     else:
-        for row in rows:
+        for row in (_TITLES, *rows):
             output.line("\t".join(row))
     return Code.COMPLETE
 
@@ -61,7 +62,8 @@ def _row(thread: ThreadSummary) -> tuple[str, str, str, str]:
 
 def _table(rows: list[tuple[str, str, str, str]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for title, ratio in (("thread", None), ("last change", None), ("status", None), ("request", 1)):
+    for title in _TITLES:
+        ratio = 1 if title == _TITLES[-1] else None
         table.add_column(title, no_wrap=True, overflow="ellipsis", ratio=ratio)
     for row in rows:
         table.add_row(*map(Text, row))

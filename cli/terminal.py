@@ -20,6 +20,7 @@ from typing import Any, Final, TextIO
 from ..doors.database_file import close_to_others, make_folder
 from ..state.errors import (
     AnswerRejected,
+    DatabaseError,
     ModelCallFailed,
     SettingsError,
     ThreadBusy,
@@ -131,7 +132,22 @@ def short(text: object, limit: int = 100) -> str:
     # Cut before cleaning: a goal may have a million characters, and every event shows it.
     line = " ".join(clean(str(text)[: limit * _SPARE]).split())
     whole = len(line) <= limit and len(str(text)) <= limit * _SPARE
-    return line if whole else f"{line[: limit - 1].rstrip()}…"
+    if whole:
+        return line
+    cut = line[: limit - 1]
+    if line[limit - 1 : limit] not in {"", " "}:  # in a word, which may be most of the line
+        kept, _, part = cut.rpartition(" ")
+        cut = kept if len(kept) > len(part) else cut
+    return f"{cut.rstrip()}…"
+
+
+def both_ends(text: str, limit: int) -> str:
+    """A text whose middle is left out where it is long, and how much of it: nothing hides there."""
+    if len(text) <= limit:
+        return text
+    tail = limit // 4
+    left_out = len(text) - limit
+    return f"{text[: limit - tail]} … [{left_out:,} characters left out] … {text[-tail:]}"
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
@@ -207,6 +223,8 @@ def guarded(output: Output, action: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return _ended(output, Code.PAUSED)
     except (SettingsError, ThreadError, AnswerRejected) as error:
+        if isinstance(error, DatabaseError) and output.thread:  # it failed in mid-run
+            return _ended(output, Code.FAILED, str(error))
         if isinstance(error, ThreadBusy):  # it goes on as it is, in the run that holds it
             output.resume = ""
         return _ended(output, Code.USAGE, str(error))

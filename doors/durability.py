@@ -130,8 +130,10 @@ def _opened(url: str) -> Database:
         return SqliteDatabase(url)
     if re.match(r"postgres(ql)?://", url):
         return PostgresDatabase(url)
+    shown = without_password(url) if "://" in url else url
+    file = f" (sqlite:///{url} for a file)" if "/" not in url and ":" not in url else ""
     msg = (
-        f"Cannot open the database {without_password(url)!r}: give sqlite:///FILE,"
+        f"Cannot open the database {shown!r}{file}: give sqlite:///FILE,"
         " sqlite:////ABSOLUTE/FILE, sqlite:///:memory: or postgresql://…."
     )
     raise DatabaseError(msg)

@@ -161,8 +161,15 @@ class LeanSqliteSaver(SqliteSaver):
         """A cursor, on a file that is still the one that was opened."""
         if self._file is not None:
             self._file.check()
-        with super().cursor(transaction) as cursor:
-            yield cursor
+        try:
+            with super().cursor(transaction) as cursor:
+                yield cursor
+        except sqlite3.OperationalError as error:
+            msg = (
+                f"Nothing can be saved or read any more ({cause_of(error)}): make room, or see that"
+                " the database may be written, then resume the thread."
+            )
+            raise DatabaseError(msg) from error
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
         """A channel's next version: LangGraph's, without the random part.

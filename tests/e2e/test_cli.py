@@ -301,7 +301,8 @@ def test_a_thread_goes_on_with_a_new_message(notes):
     Path("more.md").write_text("Bring coffee.\n")
     done = cli("run", "--thread", "talk", "Read more.md")
     assert "Bring coffee." in done.stdout
-    listed = cli("threads").stdout.splitlines()
+    header, *listed = cli("threads").stdout.splitlines()
+    assert header == "thread\tlast change\tstatus\trequest"
     assert len(listed) == 1
     assert listed[0].split("\t")[0::2] == ["talk", "complete"]
     assert listed[0].endswith("Read notes.md")
@@ -455,6 +456,16 @@ def test_the_database_of_another_program_ends_in_one_sentence(tmp_path):
         assert done.returncode == 2
         assert sentence(done).count("\n") == 1
         assert "database of another program" in done.stderr
+
+
+@pytest.mark.req("W-66")
+def test_a_file_instead_of_a_url_and_a_deep_file_end_in_one_sentence():
+    done = cli("threads", "--db", "t.db")
+    assert (done.returncode, "'t.db' (sqlite:///t.db for a file)" in sentence(done)) == (2, True)
+    Path("deep.json").write_text("[" * 100_000)
+    for option in ("--policy", "--mcp", "--script"):
+        done = cli("run", option, "deep.json", "Think")
+        assert (done.returncode, "deep.json" in sentence(done)) == (2, True)
 
 
 @pytest.mark.req("W-51")
@@ -728,7 +739,7 @@ def test_quitting_leaves_the_question_open():
     terminal.type("q")
     assert terminal.end() == 5
     assert "loopwright resume t" in terminal.seen
-    assert cli("threads").stdout.split("\t")[2] == "waiting"
+    assert cli("threads").stdout.splitlines()[1].split("\t")[2] == "waiting"
     told = json.loads(cli("resume", "t", "--json").stdout)
     assert told["status"] == "waiting"
     by_id = json.dumps({told["interrupts"][0]["id"]: {"type": "approve"}})

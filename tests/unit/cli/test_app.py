@@ -35,7 +35,7 @@ def test_a_run_and_its_thread(no_servers):
     told = json.loads(ran.stdout)
     assert ran.exit_code == 3
     assert told["thread"] == "t"
-    listed = invoked("threads").stdout.split("\t")
+    listed = invoked("threads").stdout.splitlines()[1].split("\t")
     assert (listed[0], listed[2]) == ("t", told["status"])
     assert invoked("resume", "t", "approve").exit_code == 2
 

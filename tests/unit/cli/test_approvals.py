@@ -167,9 +167,27 @@ def test_long_arguments_are_cut_and_shown_whole_on_demand():
     cut = asked(about, "a", place="1 of 2")[1]
     whole = asked(about, "f", "a")[1]
     assert "(1 of 2)" in cut
-    assert "key39" not in cut
+    assert "key20" not in cut
     assert "22 more lines: f" in cut
-    assert "key39" in whole
+    assert "key39" in cut, "the end is seen"
+    assert "key20" in whole
+
+
+@pytest.mark.req("W-52")
+@pytest.mark.parametrize("padding", [" ", "x", "\n", "\t", "x\n"])
+@pytest.mark.parametrize("times", [500, 3_000, 100_000])
+def test_the_end_of_a_long_value_is_seen_before_it_is_approved(padding, times):
+    about = tool_question({"command": "ls" + padding * times + "; rm -rf /home"})
+    shown = "".join(asked(about, "a")[1].replace("│", "").split())
+    assert "rm-rf/home" in shown
+    assert "charactersleftout" in shown
+
+
+@pytest.mark.req("W-52")
+def test_the_end_of_a_long_value_is_seen_where_no_terminal_is():
+    about = tool_question({"command": "ls" + "x" * 9_000 + "; rm -rf /home"})
+    assert "rm -rf /home" in about.text()
+    assert "characters left out" in about.text()
 
 
 def test_arguments_cannot_steer_the_terminal():

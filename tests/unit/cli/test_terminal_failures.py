@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.cli.terminal import LOG_FILE, Output, guarded
+from loopwright.cli.terminal import LOG_FILE, Output, guarded, short
 from loopwright.state.errors import (
     AnswerRejected,
+    DatabaseError,
     ModelCallFailed,
     SettingsError,
     ThreadBusy,
@@ -97,3 +98,20 @@ def test_json_says_it_in_one_object(error, told, capsys):
 def test_before_anything_is_started_there_is_nothing_to_resume(capsys):
     assert guarded(Output(), raising(KeyboardInterrupt())) == 130
     assert "before anything was started" in capsys.readouterr().err
+
+
+@pytest.mark.req("W-66")
+def test_a_database_that_fails_in_mid_run_is_no_wrong_use(capsys):
+    error = DatabaseError("Nothing can be saved.")
+    assert guarded(Output(), raising(error)) == 2
+    assert guarded(Output(thread="t", resume="loopwright resume t"), raising(error)) == 4
+    assert "go on with: loopwright resume t" in capsys.readouterr().err
+
+
+@pytest.mark.req("W-66")
+def test_what_is_cut_is_cut_between_words():
+    text = "one two three four five six"
+    for limit in range(12, 28):
+        words = short(text, limit).removesuffix("…").split()
+        assert words == text.split()[: len(words)]
+    assert short("x" * 50, 10) == "x" * 9 + "…"

@@ -11,6 +11,7 @@ from langgraph.types import Command
 
 from loopwright import open_durability
 from loopwright.doors.sqlite import Deflate, LeanSqliteSaver
+from loopwright.state.errors import DatabaseError
 from support.toy_graphs import asker, greeter, hello, on
 
 INNER = ("work:a", "work:a|task:b", "workers:a", "other:a", "")
@@ -110,3 +111,19 @@ def test_a_thread_of_langgraphs_own_saver_is_read_and_goes_on(tmp_path):
         steps = [s.metadata["step"] for s in graph.get_state_history(on("t"))]
     assert steps == sorted(steps, reverse=True)
     assert len(types_on_disk(path)) > 1, "old rows stay as they are, new ones are compressed"
+
+
+@pytest.mark.req("W-66")
+def test_a_full_disk_is_told_in_a_sentence(tmp_path):
+    with open_durability(f"sqlite:///{tmp_path / 't.db'}") as durability:
+        connection = durability.checkpointer.inner.conn
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        graph = greeter().compile(durability.checkpointer)
+
+        def fill():
+            for number in range(100):
+                graph.invoke(hello(), on(f"t{number}"))
+
+        with pytest.raises(DatabaseError, match=r"disk is full.*make room"):
+            fill()
