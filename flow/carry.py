@@ -10,6 +10,7 @@ from ..state.flow import FlowStep, was_made
 from ..state.plan import free_id
 from .order import in_plan_order, prints
 from .references import renamed, roots_in
+from .when import needs_of, renamed_in
 
 _SHOWN: Final = 200
 _BEFORE: Final = 40
@@ -17,7 +18,7 @@ _CAME_OF: Final = ("result", "shape", "value", "stored", "evidence", "attempts",
 _COMPARED: Final = {
     **{key: key for key in ("tool", "description", "arguments")},
     "depends_on": "dependencies",
-    **{key: key for key in ("optional", "expect", "retries", "timeout")},
+    **{key: key for key in ("optional", "expect", "when", "retries", "timeout")},
     "expected_output": "expected output",
 }
 
@@ -65,7 +66,11 @@ def adopt(
     carried = _still_good(pairs, steps, reads)
     homes = {step["id"]: name for name, step in carried.items()}
     again = {step["id"] for step in pairs.values()}
-    again -= {root for step in steps for root in roots_in(step["arguments"])} - ids - homes.keys()
+    again -= (
+        {root for step in steps for root in needs_of(step["arguments"], step.get("when"))}
+        - ids
+        - homes.keys()
+    )
     left_out = [step for name, step in called.items() if name not in again]
     homes |= _ids_for(left_out, ids, taken={*ids, *rounds, *called})
     names = {name: home for name, home in homes.items() if name not in {home, *ids}}
@@ -151,7 +156,8 @@ def _renamed(step: FlowStep, names: Mapping[str, str]) -> FlowStep:
     """A copy of a step that may speak of others by ids they no longer have."""
     before = dict.fromkeys(names.get(name, name) for name in step["depends_on"] or [])
     arguments = renamed(step["arguments"], names) if names else step["arguments"]
-    return {**step, "arguments": arguments, "depends_on": list(before)}
+    when = renamed_in(step.get("when"), names)
+    return {**step, "arguments": arguments, "when": when, "depends_on": list(before)}
 
 
 def _finished(step: FlowStep, done: FlowStep, made_of: str) -> FlowStep:

@@ -29,9 +29,9 @@ from .references import (
     mapped,
     meaning_of,
     references_in,
-    roots_in,
 )
 from .signatures import missing_field, open_problems, unknown_name
+from .when import flawed_condition, needs_of, reads_of
 
 LONGEST_ID: Final = 60
 _ODD: Final = re.compile(r"[\s.\[\]{}]")
@@ -88,6 +88,11 @@ class _Step(NamedTuple):
         return self.planned.id
 
     @property
+    def reads(self) -> list[Reference]:
+        """What its arguments and its condition read."""
+        return [*self.references, *reads_of(self.planned.when)]
+
+    @property
     def name(self) -> str:
         """As it is called in a finding."""
         if self.id:
@@ -115,6 +120,7 @@ _MEANT: Final = {
     **dict.fromkeys(
         ("needs", "requires", "after", "waitFor", "runAfter", "inputs"), "dependencies"
     ),
+    **dict.fromkeys(("condition", "if", "runIf", "onlyIf", "unless"), "when"),
     **dict.fromkeys(("check", "assert", "validate"), "expect"),
 }
 
@@ -144,7 +150,7 @@ def _odd_dependencies(step: _Step, known: Collection[str]) -> Iterator[str]:
 
 def _unknown_roots(steps: Sequence[_Step], known: Collection[str]) -> dict[str, tuple[str, str]]:
     """What to say of each root that is no step: the sentence, and the ids that may be meant."""
-    read = dict.fromkeys(reference.root for step in steps for reference in step.references)
+    read = dict.fromkeys(reference.root for step in steps for reference in step.reads)
     roots = [root for root in read if root not in known and root != GLOBAL]
     hinted = max(1, _COMPARED // max(1, len(known)))
     found = dict.fromkeys(roots, ("refers_to_nothing", ""))
@@ -159,7 +165,7 @@ def _odd_references(
     step: _Step, unknown: Mapping[str, tuple[str, str]], variables: Mapping[str, Any]
 ) -> Iterator[str]:
     """References to nothing: an unknown step, the step itself, no variable of the plan."""
-    for reference in dict.fromkeys(step.references):
+    for reference in dict.fromkeys(step.reads):
         if reference.root == GLOBAL:
             if missing := _missing(reference, {}, variables):
                 yield say("step_has", step=step.name, problem=missing)
@@ -231,14 +237,18 @@ def _circle(steps: Sequence[_Step]) -> list[str]:
 
 
 def _waits_for(step: _Step) -> list[str]:
-    return list(dict.fromkeys([*step.planned.dependencies, *roots_in(step.planned.arguments)]))
+    return list(
+        dict.fromkeys(
+            [*step.planned.dependencies, *needs_of(step.planned.arguments, step.planned.when)]
+        )
+    )
 
 
 def _looks_ahead(step: _Step, other: _Step) -> str:
     """Says so where a step waits only because it refers to one that stands behind it."""
     if other.id in step.planned.dependencies or other.place < step.place:
         return ""
-    reference = next(r for r in step.references if r.root == other.id)
+    reference = next(r for r in step.reads if r.root == other.id)
     return say("looks_ahead", step=repr(step.id), reference=reference, other=repr(other.id))
 
 
@@ -265,8 +275,9 @@ def _against_tools(
             if name not in unknown:
                 unknown[name] = _unknown_tool(name, catalog, hint=len(unknown) < _NAMED)
             found.append(unknown[name])
-        found += [unreadable(reference) for reference in dict.fromkeys(step.references)]
+        found += [unreadable(reference) for reference in dict.fromkeys(step.reads)]
         found.append(flawed(step.planned.expect))
+        found.append(flawed_condition(step.planned.when or ""))
         yield from (say("step_has", step=step.name, problem=what) for what in found if what)
 
 

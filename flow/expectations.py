@@ -220,7 +220,7 @@ def unmet(comparison: Comparison, result: Any) -> str:
     """Why a comparison does not hold for a result, in one sentence; '' where it does."""
     for reference in comparison.references:
         with suppress(MissingValue):
-            why = _why_not(comparison, resolve(reference, {_ROOT: result}, {}))
+            why = why_not(comparison, resolve(reference, {_ROOT: result}, {}))
             break
     else:
         if comparison.word == "is missing":
@@ -229,7 +229,8 @@ def unmet(comparison: Comparison, result: Any) -> str:
     return say("result_does_not_meet", condition=repr(comparison.text), why=why) if why else ""
 
 
-def _why_not(comparison: Comparison, value: Any) -> str:
+def why_not(comparison: Comparison, value: Any) -> str:
+    """Why a comparison does not hold for this value, in words; '' where it does."""
     path = comparison.path
     if comparison.measured and not isinstance(value, str | list | dict):
         return say("has_no_length", path=path, value=_shown(value))

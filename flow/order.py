@@ -13,6 +13,7 @@ from ..state.canonical import hash_of
 from ..state.flow import ExecutionPlan, FlowStep, PlanStep
 from ..state.plan import new_task
 from .references import GLOBAL, MissingValue, references_in, resolve, roots_in
+from .when import needs_of
 
 # No text that is kept holds NUL: a plan cannot spell what stands for a reference.
 _MARK: Final = "\0"
@@ -24,7 +25,10 @@ def steps_of(plan: ExecutionPlan) -> list[FlowStep]:
     A step depends on what it names, and on the steps of this plan that it refers to.
     """
     ids = {step.id for step in plan.steps}
-    return [_step(step, [i for i in roots_in(step.arguments) if i in ids]) for step in plan.steps]
+    return [
+        _step(step, [i for i in needs_of(step.arguments, step.when) if i in ids])
+        for step in plan.steps
+    ]
 
 
 def _step(step: PlanStep, refers_to: list[str]) -> FlowStep:
@@ -38,6 +42,8 @@ def _step(step: PlanStep, refers_to: list[str]) -> FlowStep:
         "retries": step.retry_count,
         "expect": step.expect,
         "timeout": step.timeout,
+        "when": step.when,
+        "unwanted": False,
         "expected_output": step.expected_output,
         "spare": False,
         "claims": [],

@@ -89,6 +89,11 @@ class PlanStep(Contract):
         validation_alias=AliasChoices("dependencies", "dependsOn", "depends_on"),
         description="Ids of steps that must be done before; those it refers to need not be named.",
     )
+    when: Text | None = Field(
+        default=None,
+        description="Run the step only if this holds: a condition over earlier results, such as "
+        "'s1.row_count > 0 and s2.status == open'.",
+    )
     expected_output: Text = Field(default="", description="What the result should hold.")
     expect: dict[str, Any] | Text | None = Field(
         default=None,
@@ -192,6 +197,11 @@ class FlowStep(Task, total=False):
     retries: int
     expect: dict[str, Any] | str | None
     timeout: float | None
+    when: str | None
+    """The condition under which it is to run; see `flow.when`."""
+    unwanted: bool
+    """It was skipped as the plan wants it: its condition, or that of a step it is made from, does
+    not hold."""
     expected_output: str
     spare: bool
     """A write of an earlier plan that this one does not list: a step that would send the same
@@ -312,6 +322,11 @@ def unfinished(steps: Sequence[FlowStep]) -> list[FlowStep]:
 def failed_steps(steps: Sequence[FlowStep]) -> list[FlowStep]:
     """The steps that failed and that the goal cannot be met without."""
     return [step for step in steps if step["status"] == "failed" and not step.get("optional")]
+
+
+def spared(step: FlowStep) -> bool:
+    """Whether the plan itself wants the step left out, by a condition that does not hold."""
+    return step["status"] == "skipped" and bool(step.get("unwanted"))
 
 
 def was_made(step: FlowStep) -> bool:

@@ -144,7 +144,8 @@ def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:
     what was missing.
     """
     keys = ("tool", "optional", "expect", "retries", "timeout")
-    ways = sorted(canonical(list(map(step.get, keys))) for step in steps)
+    given = ([step.get(k) for k in (*keys, *(["when"] * bool(step.get("when"))))] for step in steps)
+    ways = sorted(map(canonical, given))
     return hash_of([fingerprint(steps, variables), ways])
 
 

@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from ...flow.order import in_plan_order
 from ...state.canonical import beginning_of
 from ...state.context import Context
-from ...state.flow import FlowState, FlowStep, FlowUpdate
+from ...state.flow import FlowState, FlowStep, FlowUpdate, spared
 from ...state.loop import changes
 from ...state.told import say
 from ...turn.end import Facts, answer_id, answer_of, denial, end_turn
@@ -37,13 +37,13 @@ _ENDS: Final = {"failed": "step_failed", "skipped": "step_skipped", "cancelled":
 def facts_of(state: FlowState) -> Facts:
     """The facts; what the plan or a run left out counts as not done."""
     steps = in_plan_order(state.todos)
-    # A step is skipped only where it would need the result of an optional one.
+    # A step is skipped where the plan wants it, or where it would need an optional one's result.
     over = {"completed", "skipped"}
     left = [s for s in steps if s["status"] not in over and not s.get("optional")]
     done = [s for s in steps if s["status"] == "completed"]
     return Facts(
         halt=state.halt,
-        done=bool(done) and not left,
+        done=bool(done or any(map(spared, steps))) and not left,
         refused=denial(state.todos),
         unmet=_unmet(state, steps),
         answer=answer_of(state),
@@ -57,7 +57,7 @@ def facts_of(state: FlowState) -> Facts:
 
 def _unmet(state: FlowState, steps: Sequence[FlowStep]) -> list[str]:
     """What was not done: what the phases said, the steps that failed, those that never ran."""
-    undone = [step for step in steps if step["status"] != "completed"]
+    undone = [step for step in steps if step["status"] != "completed" and not spared(step)]
     ended = {s["id"]: s for s in undone if s["status"] in _ENDS or s.get("feedback")}
     # A phase may have told this already, perhaps with words before it.
     known = state.unmet

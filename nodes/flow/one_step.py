@@ -192,7 +192,7 @@ class StepRun:
             with asking(self._ask_model):
                 return await self._run(inputs)
         except MissingValue as missing:
-            return self._ended(_failed("missing_input", str(missing)))
+            return self.lacking(str(missing))
         except (GraphBubbleUp, LoopwrightError):
             raise
         except Exception as error:  # noqa: BLE001 - a step that breaks must not break its siblings
@@ -201,6 +201,10 @@ class StepRun:
             if last is not None and last["status"] == "success":
                 failed = self._once(failed, await self.flow.results.unread(last))
             return self._ended(failed)
+
+    def lacking(self, why: str) -> StepEnd:
+        """The end of a step that lacks what it would be made from."""
+        return self._ended(_failed("missing_input", why))
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = await self._filled(inputs) if self.is_new else self.begun or {}

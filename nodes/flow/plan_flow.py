@@ -88,7 +88,16 @@ _ALL_SHOWN: Final = 60_000
 _LEAST_SHOWN: Final = 80
 _MOST_IN_FULL: Final = 60
 
-_PLANNED: Final = ("id", "description", "tool", "arguments", "depends_on", "optional", "status")
+_PLANNED: Final = (
+    "id",
+    "description",
+    "tool",
+    "arguments",
+    "depends_on",
+    "when",
+    "optional",
+    "status",
+)
 
 
 def steps_view(steps: Sequence[FlowStep]) -> list[dict[str, Any]]:

@@ -120,4 +120,5 @@ def _line(step: FlowStep) -> str:
     short = shortened(json.dumps(step["arguments"], ensure_ascii=False), _SHOWN)
     needs = ", ".join(step["depends_on"] or [])
     after = f" (after {needs})" if needs else ""
-    return f"{step['id']}. {step['description']}: {step['tool']}({short}){after}"
+    only = f" (only when {step.get('when')})" if step.get("when") else ""
+    return f"{step['id']}. {step['description']}: {step['tool']}({short}){after}{only}"

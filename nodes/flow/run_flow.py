@@ -10,10 +10,12 @@ from ...calls.approval import still_open, undecided
 from ...calls.call_records import PendingCall
 from ...calls.results import ResultStore
 from ...flow.carry import call_name
+from ...flow.expectations import Malformed
 from ...flow.order import in_plan_order
-from ...flow.references import references_in
+from ...flow.references import MissingValue
+from ...flow.when import needs_of, reads_of, unwanted
 from ...state.context import Context
-from ...state.flow import FlowState, FlowStep, FlowUpdate, failed_steps
+from ...state.flow import FlowState, FlowStep, FlowUpdate, failed_steps, spared
 from ...state.loop import changes
 from ...state.outcome import Spend
 from ...state.told import say
@@ -134,7 +136,8 @@ class FlowRun(FlowScope):
         self.scope.budget.recall(name, Spend())
         step = self.steps[name]
         before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
-        named = [*(step["depends_on"] or []), *(r.root for r in references_in(step["arguments"]))]
+        needed = needs_of(step["arguments"], step.get("when"))
+        named = [*(step["depends_on"] or []), *needed]
         inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
         run = StepRun(
             step=step, flow=self, approved=self.approved.get(name), begun=self.begun.get(name)
@@ -142,6 +145,14 @@ class FlowRun(FlowScope):
         # What was decided on or sent already goes on, whatever stands before it by now.
         if run.is_new and (barred := self._barred(step, inputs, waited_for)):
             return barred
+        if run.is_new and step.get("when"):
+            try:
+                if why := await self._unwanted(step, inputs):
+                    return self._left_out(step, say("when_not_met", condition=why), unwanted=True)
+            except (MissingValue, Malformed) as flaw:
+                end = run.lacking(str(flaw))
+                self.hear(end)
+                return end
         end = await run.run(inputs)
         self.hear(end)  # now: whoever waits for its slot begins before the end is told
         return end
@@ -160,16 +171,28 @@ class FlowRun(FlowScope):
             or not all(map(_dispensable, undone.values()))
         ):
             return _without_call(FlowStep(id=step["id"], status="pending"), held=True)
-        lost = [r.root for r in references_in(step["arguments"]) if r.root in undone]
-        return self._left_out(step, say("optional_lost", step=repr(lost[0]))) if lost else None
+        lost = [i for i in needs_of(step["arguments"], step.get("when")) if i in undone]
+        if not lost:
+            return None
+        unwanted = all(spared(undone[i]) for i in lost)
+        kind = "unwanted_lost" if unwanted else "optional_lost"
+        return self._left_out(step, say(kind, step=repr(lost[0])), unwanted=unwanted)
 
-    def _left_out(self, step: FlowStep, why: str) -> StepEnd:
+    async def _unwanted(self, step: FlowStep, inputs: Mapping[str, FlowStep]) -> str:
+        """Which part of the step's condition does not hold; '' where all of it does."""
+        when = step.get("when") or ""
+        read = {reference.root for reference in reads_of(when)}
+        values = {i: await self.results.data(inputs[i]) for i in inputs if i in read}
+        return unwanted(when, values, self.state.plan.get("global_variables", {}))
+
+    def _left_out(self, step: FlowStep, why: str, *, unwanted: bool) -> StepEnd:
         """The end of a step that can no longer run, though the plan goes on."""
         self.scope.emit(
             {"type": "prompt_flow_step_result", "step_id": step["id"], "success": False,
              "status": "skipped", "output": why, "seconds": 0.0, "attempts": step["attempts"]}
         )  # fmt: skip
-        return _without_call(FlowStep(id=step["id"], status="skipped", feedback=why), held=False)
+        skipped = FlowStep(id=step["id"], status="skipped", feedback=why, unwanted=unwanted)
+        return _without_call(skipped, held=False)
 
 
 def _without_call(step: FlowStep, *, held: bool) -> StepEnd:

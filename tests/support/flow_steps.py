@@ -21,6 +21,7 @@ EVERY_FIELD: dict[str, Any] = {
     "dependencies": ["s1", "s2"],
     "expectedOutput": "a number",
     "expect": "n > 0",
+    "when": "s1.n > 0",
     "retryCount": 2,
     "optional": True,
     "timeout": 7.5,

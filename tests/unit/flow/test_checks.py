@@ -127,7 +127,7 @@ BAD: list[Any] = [
     ([SALES, step("a", "llm_call", arguments={"prompt": "{{ s1.data }}"})], "no field 'data'"),
     ([SALES, step("a", arguments={"query": {"deep": ["{{s1.nope}}"]}})], "no field 'nope'"),
     # Checks of results.
-    ([step("a", expect="count >")], "step 'a': the condition \"count >\" in expect has no value"),
+    ([step("a", expect="count >")], "step 'a': the condition \"count >\" has no value"),
     ([step("a", expect="there are rows")], "is no comparison"),
     ([step("a", expect="a == 1 or b == 2")], "cannot have 'or'"),
     ([step("a", expect={"type": "rows"})], "type: "),
@@ -154,9 +154,9 @@ def test_a_bad_plan_is_found_before_anything_runs(steps, words):
         ("dependancies", ["s1"], "did you mean 'dependencies'?"),
         ("retry", 3, "did you mean 'retryCount'?"),
         ("expected", "rows is not empty", "did you mean 'expect"),
-        ("condition", "s1.row_count > 0", "no field 'condition'"),
-        ("if", "{{s1.row_count}} > 0", "no field 'if'"),
-        ("unless", False, "no field 'unless'"),
+        ("condition", "s1.row_count > 0", "did you mean 'when'?"),
+        ("if", "{{s1.row_count}} > 0", "did you mean 'when'?"),
+        ("run_if", False, "did you mean 'when'?"),
         ("requiresApproval", True, "no field 'requiresApproval'"),
         ("dependsOn", ["s1"], "no field 'dependsOn'"),  # beside `dependencies`
     ],
@@ -249,6 +249,38 @@ def test_what_merely_looks_like_a_reference_is_text(text):
 def test_a_path_through_output_is_a_path_of_the_result():
     assert told(SALES, asks("a", "{{s1.output.rows}} {{s1.result.rows[0].name}}")) == []
     assert "has no field 'x'" in told(SALES, asks("a", "{{s1.output.x}}"))[0]
+
+
+@pytest.mark.req("W-03")
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        ("s1.row_count", "in when: the condition"),
+        ("{{s1.row_count}} > 0", "without braces"),
+        ("s1.row_count > 0 or s1.rows is empty", "or"),
+        ("row_count > 0", "no step 'row_count'"),
+        ("$s1.row_count > 0", "did you mean 's1'?"),
+        ("s1.rowcount > 0", "did you mean 'row_count'?"),
+        ("a.x > 0", "its own result"),
+        ("global.year > 2020", "no 'year' in the plan's variables"),
+    ],
+)
+def test_a_condition_that_cannot_be_read_is_a_finding(when, words):
+    found = told(SALES, asks("a", "x", when=when))
+    assert len(found) == 1, found
+    assert words in found[0]
+
+
+@pytest.mark.req("W-03")
+def test_conditions_count_as_references():
+    circle = told(asks("a", "x", when="b.x > 0"), asks("b", "{{a}}"))
+    assert "in a circle" in circle[0]
+    for when in ("s1.row_count > 0", "length(s1.rows) > 1 and s1.rows[0].name is not empty",
+                 "s1.meta.took exists", "s1.gone is missing", "s1.output.row_count == 3",
+                 "s1 is not empty"):  # fmt: skip
+        assert told(SALES, asks("a", "x", when=when)) == [], when
+    kept = [finished("old", value={"n": 1})]
+    assert told(asks("a", "x", when="old.n == 1"), kept=kept) == []
 
 
 def test_there_are_many_ways_to_be_bad():

@@ -1,0 +1,135 @@
+"""Steps with a condition: run, skipped, or failed because nobody can know."""
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from loopwright import Context
+from support.flows import (
+    ASK,
+    GOAL,
+    REPLAN,
+    THREAD,
+    World,
+    answer,
+    asked,
+    asking,
+    ended,
+    flow,
+    look,
+    planning,
+    put,
+    roles,
+    said,
+    steps_by_id,
+    told_to,
+)
+
+pytestmark = pytest.mark.req("W-03")
+
+FEW, MANY = {"n": 1, "rows": [], "text": "7"}, {"n": 9, "rows": [{"ok": True}], "text": "x"}
+
+
+def run(*steps, **more):
+    world, model = World(few=FEW, many=MANY), planning(flow(*steps, **more))
+    return world, model, world.graph(model).invoke(said())["outcome"]
+
+
+@pytest.mark.parametrize(
+    ("when", "runs"),
+    [
+        ("m.n > 5", True),
+        ("f.n > 5", False),
+        ("m.n > 5 and f.n > 5", False),
+        ("f.rows is empty and length(m.rows) == 1", True),
+        ("m.rows[0].ok == true", True),
+        ("m.gone exists", False),
+        ("m.gone is missing", True),
+        ("m.gone exists and m.gone > 1", False),
+        ("f.text == 7", True),
+        ("m.output.n == 9", True),
+        ("m is not empty", True),
+        ("global.limit >= 5", True),
+        ("global.limit < 5", False),
+    ],
+)
+def test_a_step_runs_only_where_its_condition_holds(when, runs):
+    world, model, outcome = run(
+        look("f", "few"), look("m", "many"), put("w", "sent", when=when),
+        put("uses", "{{w.put}}!"), put("follows", "after", ["w"]), globalVariables={"limit": 5},
+    )  # fmt: skip
+    assert ended(outcome) == ("complete", "GOAL"), outcome
+    assert world.done("put") == (["sent", "sent!", "after"] if runs else ["after"])
+    steps = steps_by_id(outcome)
+    status = "completed" if runs else "skipped"
+    assert [steps[i]["status"] for i in ("w", "uses", "follows")] == [status, status, "completed"]
+    assert outcome["unmet"] == []
+    assert roles(model) == ["flow_planner", "answerer"]
+
+
+def test_a_value_that_is_missing_is_a_failure_and_not_false():
+    world = World(few=FEW)
+    plans = [flow(look("f", "few"), put("w", "sent", when="f.count > 0")),
+             flow(look("f", "few"), put("w", "sent", when="f.n > 0"))]  # fmt: skip
+    model = planning(*plans, recovery=REPLAN)
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert "count" in told_to(model, "recovery")
+    assert world.done("put") == ["sent"]
+    assert len(world.done("look")) == 1
+
+
+def test_a_condition_on_a_skipped_step_skips_and_one_on_a_lost_optional_step_is_told():
+    world, _, outcome = run(
+        look("f", "few"), look("g", "many", when="f.n > 5"), put("w", "sent", when="g.n > 5"),
+    )  # fmt: skip
+    assert ended(outcome) == ("complete", "GOAL")
+    assert world.done("put") == []
+    world, _, outcome = run(
+        look("f", "few"), look("o", "many", optional=True, when="f.gone > 5"),
+        put("w", "sent", when="o.n > 5"),
+    )  # fmt: skip
+    assert ended(outcome)[0] == "partial"
+    assert world.done("put") == []
+    assert any("optional" in text for text in outcome["unmet"])
+
+
+def test_a_plan_of_which_every_step_is_skipped_is_done():
+    world, _, outcome = run(put("w", "sent", when="global.send == true"),
+                            globalVariables={"send": False})  # fmt: skip
+    assert (outcome["status"], world.calls) == ("complete", [])
+
+
+def test_a_new_plan_may_ask_about_results_of_the_old_one_under_new_names():
+    """The old step `f` goes by another id in the new plan, where `f` is something else."""
+    world = World(few=FEW, many=MANY)
+    plans = [
+        flow(look("f", "few"), put("w", "sent", when="f.gone > 0")),
+        flow(look("f", "many"), look("g", "few"), put("w", "sent", when="g.n == 1 and f.n == 9")),
+    ]
+    outcome = world.graph(planning(*plans, recovery=REPLAN)).invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert (world.done("look"), world.done("put")) == (["few", "many"], ["sent"])
+
+
+def test_nobody_is_asked_about_a_step_that_is_skipped_and_a_resume_skips_it_again():
+    world = World(few=FEW)
+    steps = [look("f", "few"), put("no", "no", when="f.n > 5"), put("yes", "yes", when="f.n < 5")]
+    graph = asking(world, planning(flow(*steps)), ASK)
+    question = asked(graph.invoke(said(), THREAD))
+    assert question["task"] == "yes"
+    outcome = answer(graph)["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert world.done("put") == ["yes"]
+
+
+def test_a_human_sees_the_condition_before_the_plan_runs_and_may_change_it():
+    world = World(few=FEW)
+    steps = [look("f", "few"), put("w", "sent", when="f.n > 5")]
+    graph = world.graph(planning(flow(*steps)), checkpointer=InMemorySaver())
+    settings = Context(review_plan=True)
+    question = asked(graph.invoke(said(GOAL), THREAD, context=settings))
+    assert "f.n > 5" in str(question)
+    edited = {"type": "edit", "args": {"steps": [steps[0], put("w", "sent", when="f.n > 0")]}}
+    outcome = answer(graph, edited, review_plan=True)["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert world.done("put") == ["sent"]
