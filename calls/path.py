@@ -15,7 +15,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from ..state.calls import GAVE_UP, UNCERTAIN, Evidence
 from ..state.canonical import canonical
 from ..state.journal import Intent, Row
-from ..state.repetition import repeats
+from ..state.repetition import Repeat, repeats
 from ..state.told import say
 from ..tools.catalog import READER
 from ..tools.mcp.call import Asked
@@ -228,12 +228,14 @@ class _Run:
     async def _once_allowed(
         self, call: PendingCall, ready: Ready, status: CallStatus
     ) -> Answered | Doubt:
-        """Answer a call that goes round in circles or is known, make every other."""
+        """Answer a read that goes round in circles or is known, make every other."""
         exempt = ready.tool.polls or call.get("doubt") or call.get("form")
         circle = None if exempt else repeats(
             self.history, call["name"], ready.args, again=ready.again, content=self._content
         )  # fmt: skip
-        if circle is not None:
+        if circle is not None and ready.tool.read_only:
+            about = say("not_made", tool=call["name"], call=call["id"], evidence=circle.same_as)
+            self.scope.notes.append(about)
             return replace(unrun(circle.text, "error", circle.reason), same_as=circle.same_as)
         async with self.memory.use(
             ready.tool,
@@ -251,7 +253,9 @@ class _Run:
                 use.keep(call["id"], answer.result, answer.stored)
                 if answer.reason == UNCERTAIN:
                     use.unsettled()
-            return answer
+            if circle is None or self.plain or isinstance(answer, Doubt):
+                return answer
+            return _warned(answer, circle)
 
     def _content(self, name: str, arguments: Mapping[str, Any]) -> str:
         tool = self.gate.catalog.find(name)
@@ -356,6 +360,18 @@ class _Run:
             return failure(say("tail_in_doubt", tool=name, why=answer.why))
         ended(tail, step.args, answer, status)
         return answer.result
+
+
+def _warned(answer: Answered, circle: Repeat) -> Answered:
+    """A write that was made once more, with a warning; it counts only if it brought nothing new."""
+    if not answer.ran:
+        return answer
+    again = answer.result.text == circle.result
+    text = f"{answer.result.text}\n\n{circle.warning(again=again)}"
+    answer = replace(answer, result=replace(answer.result, text=text))
+    if not again or answer.reason:
+        return answer
+    return replace(answer, reason=circle.reason, same_as=circle.same_as)
 
 
 def _unasked(doubt: Doubt) -> Answered:

@@ -64,8 +64,8 @@ class Evidence(TypedDict, total=False):
 
     `reason` says why a call was cancelled, or, as `uncertain`, that nobody knows whether it took
     effect; its MCP server, if any, is kept then. `reused_from` and `same_as` name the earlier call
-    whose result this one shows: it was reused, or the loop guard answered instead of running the
-    call again.
+    whose result this one shows: it was reused, or the loop guard answered instead of reading
+    again; a write with `same_as` was made once more, and gave the same.
     """
 
     id: str

@@ -1,9 +1,10 @@
 """Whether a run goes round in circles: the same calls with the same results, the same words. Pure.
 
-The call path asks `repeats` before a call runs, with the calls of the task or turn before it, and
-answers a call that is one with `Repeat.text`, status error, the record's `same_as` and `reason`
-taken from it. Tools that declare to be `repeatable` are not asked about. `strikes_of` then tells
-from the records whether the model was warned or the step must end.
+The call path asks `repeats` before a call runs, with the calls of the task or turn before it. A
+read that is one is answered with `Repeat.text`, status error; a write is made all the same, and
+`Repeat.warning` goes with its result. The record's `same_as` and `reason` are taken from it, of a
+write only if its result is not new. Tools that declare to be `repeatable` are not asked about.
+`strikes_of` then tells from the records whether the model was warned or the step must end.
 """
 
 import re
@@ -61,16 +62,25 @@ class Repeat:
 
     @property
     def text(self) -> str:
-        """The answer to the call: what is known already, and what to do instead."""
-        nth = self.times if self.times <= _LONGEST_WORD else ""
+        """The answer to a call that is not made: what is known already, and what to do instead."""
         return say(
             "repeated_call" if self.length == 1 else "repeated_round",
-            times=say(f"ordinal_{nth}" if nth else "ordinal", number=self.times),
+            times=self._nth,
             length=self.length,
             advice=say("work_ends_here" if self.stuck else "use_this_result"),
             evidence=self.same_as,
             result=self.result,
         )
+
+    def warning(self, *, again: bool) -> str:
+        """What goes with the result of a call that was made; `again` if it brought nothing new."""
+        advice = say("work_ends_here") if again and self.stuck else say("repeat_if_meant")
+        return say("made_again", times=self._nth, advice=advice)
+
+    @property
+    def _nth(self) -> str:
+        nth = self.times if self.times <= _LONGEST_WORD else ""
+        return say(f"ordinal_{nth}" if nth else "ordinal", number=self.times)
 
 
 def repeats(

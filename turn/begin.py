@@ -68,6 +68,16 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], *, asks: bool) 
     return update if verdict.stop is None else update | _halted("DENIED", verdict.stop)
 
 
+def asks_something(state: LoopState) -> bool:
+    """Whether the request of a turn that begins holds anything, be it a picture."""
+    newest = newest_prompt(state.messages, state.request_message)
+    if newest is None:
+        return False
+    return bool(newest.text.strip()) or any(
+        isinstance(block, dict) and block.get("type") != "text" for block in newest.content
+    )
+
+
 def _halted(reason: str, why: str) -> dict[str, Any]:
     return {"halt": reason, "unmet": [why], "should_continue": False}
 

@@ -6,16 +6,16 @@ from langgraph.types import Overwrite
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.plan import Task
-from ...turn.begin import Work, begin_turn, same_request, taken_up
+from ...turn.begin import Work, asks_something, begin_turn, same_request, taken_up
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .work import gathered
 
 
 async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
-    """Begin the turn; an empty request is for the planner to ask about."""
+    """Begin the turn; of a request without words the planner asks what is wanted."""
     scope = await scope_of(state, runtime, parts)
-    update: PlanUpdate = await begin_turn(scope, state, _adopted, asks=True)
+    update: PlanUpdate = await begin_turn(scope, state, _adopted, asks=asks_something(state))
     return changes(state, update)
 
 

@@ -5,7 +5,7 @@ from langgraph.runtime import Runtime
 from ...state.context import Context
 from ...state.loop import changes
 from ...state.react import Observe, ReactState, ReactUpdate
-from ...turn.begin import answered, begin_turn, newest_prompt
+from ...turn.begin import answered, asks_something, begin_turn
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 
@@ -20,15 +20,5 @@ async def react_intake(
         messages = await answered(scope, state, state.calls)
         return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
 
-    update: ReactUpdate = await begin_turn(scope, state, adopted, asks=_asks(state))
+    update: ReactUpdate = await begin_turn(scope, state, adopted, asks=asks_something(state))
     return changes(state, update)
-
-
-def _asks(state: ReactState) -> bool:
-    """Whether the newest human message holds anything, be it a picture."""
-    newest = newest_prompt(state.messages, state.request_message)
-    if newest is None:
-        return False
-    return bool(newest.text.strip()) or any(
-        isinstance(block, dict) and block.get("type") != "text" for block in newest.content
-    )

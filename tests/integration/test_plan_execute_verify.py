@@ -511,21 +511,6 @@ def test_async_and_sync_give_the_same():
     assert by_async["tasks"][0]["evidence"] == by_sync["tasks"][0]["evidence"]
 
 
-def test_an_empty_request_is_asked_about_or_refused():
-    model = two_tasks(verifier=[passed("Ada, 7 euro.", t1=["1.1.0"], t2=["2.1.0"])])
-    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
-    assert ask(graph, "  ")["__interrupt__"]
-    assert not model.asked
-    assert (
-        graph.invoke(Command(resume="respond: Who owns it?"), THREAD)["outcome"]["status"]
-        == "complete"
-    )
-    outcome = ask(build_plan_execute_verify(model=model), "", context=Context(interactive=False))[
-        "outcome"
-    ]
-    assert outcome["status"] == "blocked"
-
-
 @pytest.mark.req("P-28")
 def test_braces_and_template_syntax_reach_the_model_unchanged():
     goal = "Use {x} {{businessContext}} %s ${HOME} <b> </request> {% if %}"

@@ -109,15 +109,63 @@ def test_a_model_that_repeats_a_read_is_stopped_with_the_evidence():
     assert shown[2].status == "error"
 
 
-@pytest.mark.req("P-17")
-@pytest.mark.parametrize("turn", [["read"], ["read", "look"]], ids=["one", "two by turns"])
-def test_tools_that_declare_nothing_run_twice_at_most(turn):
+@pytest.mark.req("P-17", "W-05")
+@pytest.mark.parametrize(
+    ("turn", "made"), [(["read"], 5), (["read", "look"], 9)], ids=["one", "two by turns"]
+)
+def test_writes_that_bring_nothing_new_are_made_and_end_the_step_at_the_fifth(turn, made):
+    """A tool that declares nothing counts as a write."""
     shelf = Shelf(title="undeclared")
     tools = [*shelf.tools, shelf.tool("look", shelf.read, title="undeclared")]
     model = script(*([call(name, path=name)] for name in turn * 5), verdict=NOT_DONE)
-    state, _ = run(model, tools, Context(max_executor_rounds=30))
-    assert shelf.ran == [f"read {name}" for name in turn * 2]
+    state, events = run(model, tools, Context(max_executor_rounds=30))
+    assert shelf.ran == [f"read {name}" for name in (turn * 5)[:made]]
     assert state["outcome"]["reason"] == "LOOP_DETECTED"
+    assert {e["status"] for e in ends(events).values()} == {"success"}
+
+
+@pytest.mark.req("W-05")
+def test_the_third_identical_write_is_made_with_a_warning():
+    shelf = Shelf()
+    model = script(*[[call("write", text="x")]] * 3, report("It is written three times."))
+    state, _ = run(model, shelf.tools)
+    assert shelf.ran == ["write x"] * 3
+    assert state["outcome"]["status"] == "complete"
+    assert not [w for w in state["warnings"] if "not made" in w]
+    shown = tool_messages(model)
+    assert [m.status for m in shown] == ["success"] * 3
+    assert [m.text for m in shown[:2]] == ["written"] * 2
+    assert shown[2].text.startswith("written\n\n[This was the third identical call.")
+
+
+@pytest.mark.req("W-05")
+def test_identical_writes_whose_results_are_new_go_on_as_long_as_they_are_wanted():
+    receipts = itertools.count()
+    pay = Shelf.tool("pay", lambda amount=3: f"receipt {next(receipts)}")
+    model = script(*[[call("pay", amount=3)]] * 8, report("Paid eight times."))
+    state, _ = run(model, [pay], Context(max_executor_rounds=30))
+    assert next(receipts) == 8
+    assert state["outcome"]["status"] == "complete"
+    assert "This was" not in "".join(m.text for m in tool_messages(model))
+
+
+@pytest.mark.req("W-05")
+def test_an_identical_write_that_brings_something_new_in_the_end_is_no_loop():
+    left = [*["no"] * 3, "yes", "no", "no"]
+    press = Shelf.tool("press", lambda: left.pop(0))
+    model = script(*[[call("press")]] * 6, report("Pressed."))
+    state, _ = run(model, [press], Context(max_executor_rounds=30))
+    assert not left
+    assert state["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("W-05")
+def test_the_outcome_names_a_call_that_was_not_made():
+    model = script(READ, READ, READ, report("It says: first."))
+    state, _ = run(model, Shelf().tools)
+    assert state["outcome"]["status"] == "complete"
+    (told,) = [w for w in state["warnings"] if "not made" in w]
+    assert told.startswith("The call 1.3.0 of read was not made: it repeated 1.1.0")
 
 
 @pytest.mark.req("P-17")
@@ -130,6 +178,7 @@ def test_the_warned_model_may_still_finish():
 
 
 @pytest.mark.req("P-17")
+@pytest.mark.req("W-68")
 def test_one_message_with_the_same_read_six_times_reads_once():
     shelf = Shelf()
     six = [call("read", f"c{n}", path="a") for n in range(6)]
