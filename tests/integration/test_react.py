@@ -423,7 +423,7 @@ def test_the_same_call_again_and_again_ends_as_stuck():
     result = build_react(model=model, tools=[look]).invoke(said())
     outcome = result["outcome"]
     assert (outcome["status"], outcome["reason"]) == ("stuck", "LOOP_DETECTED")
-    assert len(look.calls) <= 2
+    assert len(look.calls) == 5, "a tool that declares nothing counts as a write"
     assert len(of(model, "action")) == 5
     assert "Ada" in outcome["answer"]
 
