@@ -21,6 +21,7 @@ from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import refused_arguments, run_tool
+from ..tools.values import NoJson
 from ..turn.scope import RunScope
 from .call_records import Answered, PendingCall, Reason
 from .gate import told_hooks
@@ -61,15 +62,32 @@ async def run_once(tool: CatalogTool, work: Coroutine[Any, Any, Any], deadline: 
         return _doubtful(tool, failure(say("cancelled_within", tool=tool.name)))
     error = task.exception()
     if error is None:
-        return _ran(normalise(task.result()))
+        return _ran(_read(tool, task.result()))
     if isinstance(error, GraphBubbleUp | asyncio.CancelledError | KeyboardInterrupt):
         raise error
+    if isinstance(error, NoJson):
+        return _ran(unread(tool, error))
     log.info("tool %s failed", tool.name, exc_info=error)
     result = from_exception(tool.name, error)
     if isinstance(error, ServerUnavailable):
         result = failure(say("server_unavailable", server=repr(tool.server), why=error))
     ended = tool.resendable or _has_ended(tool, error)
     return _ran(result) if ended else _doubtful(tool, result)
+
+
+def _read(tool: CatalogTool, given: Any) -> ToolResult:
+    """The result of a tool that ended; one that cannot be read does not undo what a write did."""
+    try:
+        return normalise(given)
+    except NoJson as error:
+        return unread(tool, error)
+
+
+def unread(tool: CatalogTool, error: NoJson) -> ToolResult:
+    """What to say of a result that is no JSON."""
+    if tool.read_only:
+        return failure(say("tool_unread", tool=tool.name, why=error))
+    return ToolResult(say("ran_but_unread", why=error))
 
 
 def _ran(result: ToolResult, reason: Reason = "") -> Answered:

@@ -37,7 +37,8 @@ from .gate import Gate, deadline_of
 from .journal import Book, Doubt, doubted_sends
 from .one_call import TailCall, after_tool, call_python, in_order, run_once
 from .policy import NOT_INTERACTIVE
-from .results import ResultStore, ToolResult, failure
+from .result_store import ResultStore
+from .results import ToolResult, failure
 from .reuse import Memory
 from .toolbox import Toolbox
 

@@ -1,26 +1,23 @@
-"""What a tool gave back, in one shape: text for the model, data for programs, nothing random.
-
-Long texts keep head and tail; the whole is stored once and can be read on with `read_result`.
-"""
+"""What a tool gave back, in one shape: text for the model, data for programs, nothing random."""
 
 import hashlib
 import itertools
 import json
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from langchain_core.messages import BaseMessage, ToolMessage
-from langgraph.store.base import BaseStore
+from langchain_core.messages import ToolMessage
 from langgraph.types import Command
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ..state.canonical import storable, storable_json, weigh
+from ..state.canonical import storable, storable_json
 from ..state.told import say
-from ..tools.catalog import READ_RESULT
+from ..tools.values import NoJson, Returned, as_json, told
 
 _LEAVES: Final = 200
+_MEDIA_KEYS: Final = frozenset({
+    "type", "data", "base64", "mimeType", "mime_type", "image_url", "source_type", "id", "detail",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,12 +61,14 @@ def normalise(raw: object) -> ToolResult:
         return failure(say("tool_gave_a_command"))
     if isinstance(raw, ToolMessage):
         return _from_message(raw)
+    if isinstance(raw, Returned):
+        return _from_value(raw)
     if isinstance(raw, Mapping) and isinstance(raw.get("content"), list) and _is_answer(raw):
         return _from_answer(raw)
     if isinstance(raw, list) and raw and all(_is_block(block) for block in raw):
         return _from_blocks(raw, None, is_error=False)
     data = to_json(raw)
-    text = data if isinstance(data, str) else _json(data)
+    text = data if isinstance(data, str) else as_text(data)
     return ToolResult(storable(text), None if isinstance(data, str) else data)
 
 
@@ -90,22 +89,72 @@ def from_exception(name: str, error: BaseException) -> ToolResult:
 
 
 def to_json(value: object) -> Any:
-    """A value as plain JSON; what has no JSON form becomes its text."""
+    """A value as plain JSON for programs that want it besides; bytes become their text."""
     try:
-        plain = to_jsonable_python(value, fallback=str)
-        # JSON has no NaN and no Infinity; every other constant is its own.
-        plain = json.loads(json.dumps(plain, ensure_ascii=False), parse_constant=str)
-    except (PydanticSerializationError, ValueError, TypeError, RecursionError):
-        return storable(told(value))
-    return storable_json(plain)
+        return as_json(value)
+    except NoJson as error:
+        return str(error)
 
 
-def told(value: object) -> str:
-    """A value in its own words, where it has any: a `__str__` may raise like all code of others."""
-    try:
-        return str(value)
-    except Exception:  # noqa: BLE001 - whatever it raises, there is a value to name
-        return f"<{type(value).__name__}>"
+def _from_value(returned: Returned) -> ToolResult:
+    """What a Python tool returned: the value for programs, a text of it for a model."""
+    value = returned.value
+    if _is_content(value, said=returned.is_content):
+        result = _from_blocks(value, None, is_error=False)
+    else:
+        data = as_json(value)
+        result = ToolResult(_words(data) or say("no_output"), _said(data))
+    if returned.artifact is None:
+        return result
+    return replace(result, artifact={**result.artifact, "own": to_json(returned.artifact)})
+
+
+def _words(data: Any) -> str:
+    """The text a model reads of a value."""
+    if isinstance(data, str):
+        return data
+    if isinstance(data, list):
+        plain = [b["text"] if _is_mere_text(b) else b for b in data]
+        if all(isinstance(item, str) for item in plain):
+            return "\n".join(filter(None, plain))
+    return as_text(data)
+
+
+def _said(data: Any) -> Any:
+    """The value, unless its text says it: a text that spells an object or a list is that."""
+    if not isinstance(data, str):
+        return data
+    if data.lstrip().startswith(("{", "[")):
+        return storable_json(parsed(data))
+    return data if data in ("", "null") else None
+
+
+def _is_mere_text(block: Any) -> bool:
+    return (
+        isinstance(block, dict)
+        and set(block) == {"type", "text"}
+        and block["type"] == "text"
+        and isinstance(block["text"], str)
+    )
+
+
+def _is_content(value: Any, *, said: bool) -> bool:
+    """Whether a list is meant for a model's eyes; rows that have a field `type` are data.
+
+    A tool says so; or its blocks have LangChain's own ids, or hold pictures and nothing else.
+    """
+    if not isinstance(value, list) or not value or not all(map(_is_block, value)):
+        return False
+    if said:
+        return True
+    marked = all(map(_is_marked, value))
+    return marked and not all(map(_is_mere_text, value))
+
+
+def _is_marked(block: Any) -> bool:
+    if str(block.get("id", "")).startswith("lc_") or _is_mere_text(block):
+        return True
+    return set(block) <= _MEDIA_KEYS and _media(block, block["type"]) is not None
 
 
 def _from_message(message: ToolMessage) -> ToolResult:
@@ -150,7 +199,7 @@ def _from_blocks(blocks: Iterable[Any], data: Any, *, is_error: bool) -> ToolRes
     if data is None and text.lstrip().startswith(("{", "[")):
         plain = storable_json(parsed(text))
     if data is not None and not _covers(text, plain):
-        text = "\n".join(filter(None, [text, _json(plain)]))
+        text = "\n".join(filter(None, [text, as_text(plain)]))
     artifact = {"links": links} if links else {}
     return ToolResult(storable(text) or say("no_output"), plain, is_error, artifact, tuple(media))
 
@@ -172,7 +221,7 @@ def _shown(block: Any, media: list[Media], links: list[dict[str, Any]]) -> str:
     found = _media(block, kind)
     if found is None:
         # Random ids make equal results look different.
-        return _json(to_json({k: v for k, v in block.items() if k != "id"}))
+        return as_text(to_json({k: v for k, v in block.items() if k != "id"}))
     media.append(found)
     return _placeholder(found)
 
@@ -209,6 +258,13 @@ def _placeholder(media: Media) -> str:
     return say("media_kept", kind=media.kind, type=media.mime_type, size=size, id=media.id)
 
 
+def spelled(text: str) -> Any:
+    """The object, the list or the null that a text spells; else the text itself."""
+    if text == "null" or not text.lstrip().startswith(("{", "[")):
+        return None if text == "null" else text
+    return text if (found := parsed(text)) is None else found
+
+
 def parsed(text: str) -> Any:
     """The JSON that a text spells; None where it spells none."""
     try:
@@ -223,7 +279,7 @@ def _covers(text: str, data: Any) -> bool:
         return False
     leaves = list(itertools.islice(_leaves(data), _LEAVES + 1))
     if len(leaves) > _LEAVES:
-        return len(text) * 2 >= len(_json(data))
+        return len(text) * 2 >= len(as_text(data))
     lowered = text.lower()
     return all(leaf.lower() in lowered for leaf in leaves)
 
@@ -236,120 +292,14 @@ def _leaves(data: Any) -> Iterable[str]:
         yield data if isinstance(data, str) else json.dumps(data)
 
 
-def _json(data: Any) -> str:
+def as_text(data: Any) -> str:
+    """Data as one line of JSON."""
     return json.dumps(data, ensure_ascii=False)
 
 
 def digest(text: str) -> str:
     """A short name for a text, the same for equal texts."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
-
-
-log = logging.getLogger(__name__)
-
-_NOTE: Final = 240
-"""Characters kept free for the line that says what was left out; a cap is 500 at least."""
-
-_HEAD: Final = 0.75
-
-
-def has_stored(messages: Sequence[BaseMessage]) -> bool:
-    """Whether one of these messages was shortened, so that `read_result` is of use."""
-    return any(isinstance(m, ToolMessage) and "stored" in m.additional_kwargs for m in messages)
-
-
-class ResultStore:
-    """The long results of one thread, in the run's store. Equal texts are kept once."""
-
-    def __init__(self, store: BaseStore, thread_id: str) -> None:
-        """Use a store for one thread; threads never see each other's results."""
-        self._store = store
-        # A label of a namespace must be non-empty and without periods.
-        label = thread_id.replace("%", "%25").replace(".", "%2E") or "-"
-        self._namespace = ("loopwright", "results", label)
-
-    async def shorten(self, result: ToolResult, cap: int) -> tuple[ToolResult, str]:
-        """Bring a result under the cap and put its binary parts aside.
-
-        Args:
-            result: A normalised result.
-            cap: Characters to show at most; a CJK character counts as 2.7.
-
-        Returns:
-            What to show, and the id under which the whole text can be read ("" where all is shown).
-        """
-        for media in result.media:
-            value = {"type": media.kind, "mime_type": media.mime_type, "base64": media.base64}
-            await self._keep(media.id, value)
-        listed = [{"id": m.id, "type": m.kind, "mime_type": m.mime_type} for m in result.media]
-        artifact = {**result.artifact, **({"media": listed} if listed else {})}
-        if weigh(result.text) <= cap:
-            fits = result.data is None or len(_json(result.data)) <= cap
-            data = result.data if fits else None
-            return ToolResult(result.text, data, result.is_error, artifact), ""
-        key = digest(result.text)
-        kept = await self._keep(key, {"text": result.text})
-        text = _shortened(result.text, cap, key if kept else "")
-        return ToolResult(text, None, result.is_error, artifact), key if kept else ""
-
-    async def whole(self, key: str) -> str | None:
-        """A stored text as the tool gave it; None where there is none of this id."""
-        item = await self._store.aget(self._namespace, key)
-        text = item.value.get("text") if item is not None else None
-        return text if isinstance(text, str) else None
-
-    async def read(self, args: Mapping[str, Any], cap: int) -> ToolResult:
-        """Answer a call of `read_result`: the part of a stored text that starts at `offset`."""
-        key, offset = str(args["id"]).strip(), int(args.get("offset") or 0)
-        item = await self._store.aget(self._namespace, key)
-        if item is None:
-            return failure(say("no_such_result", id=repr(key)))
-        text = item.value.get("text")
-        if not isinstance(text, str):
-            kind = item.value.get("type", "file")
-            return failure(say("result_no_text", id=repr(key), kind=kind))
-        if offset >= len(text):
-            told = say("result_too_short", id=repr(key), length=len(text), offset=offset)
-            return failure(told)
-        end = offset + _fitting(text[offset : offset + cap], cap - _NOTE)
-        told = say(
-            "end_of_result" if end >= len(text) else "part_of_result",
-            start=offset, end=end, total=len(text), reader=READ_RESULT, id=repr(key),
-        )  # fmt: skip
-        return ToolResult(f"{text[offset:end]}\n{told}")
-
-    async def _keep(self, key: str, value: dict[str, Any]) -> bool:
-        try:
-            if await self._store.aget(self._namespace, key) is None:
-                await self._store.aput(self._namespace, key, value, index=False)
-        except Exception as error:  # noqa: BLE001 - any database; a result is shown even if unkept
-            log.info("A long tool result could not be stored: %s", error)
-            return False
-        return True
-
-
-def _shortened(text: str, cap: int, key: str) -> str:
-    """Head and tail of a text, and a line between them that says how to read the rest."""
-    room = cap - _NOTE
-    head = _fitting(text, int(room * _HEAD))
-    tail = _fitting(reversed(text), room - int(room * _HEAD))
-    note = say(
-        "middle_stored" if key else "middle_lost",
-        left=len(text) - head - tail, total=len(text), reader=READ_RESULT, id=repr(key),
-        offset=head,
-    )  # fmt: skip
-    return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
-
-
-def _fitting(text: Iterable[str], room: float) -> int:
-    """How many leading characters weigh at most `room`; at least one, so that paging moves on."""
-    count = 0
-    for character in text:
-        room -= weigh(character)
-        if room < 0:
-            break
-        count += 1
-    return max(count, 1)
 
 
 ADVICE: Final = (

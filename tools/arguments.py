@@ -22,7 +22,8 @@ def check_arguments(schema: Schema, args: object) -> tuple[dict[str, Any], str]:
     """Bring a model's arguments into the shape of the sanitised schema it was shown. Pure.
 
     Nulls for optional arguments are dropped, and JSON written as a string where no string is
-    wanted (`"5"`, `"[1, 2]"`) is read: both lose nothing and are common.
+    wanted (`"5"`, `"[1, 2]"`) is read: both lose nothing and are common. A number where only a
+    string is wanted is its text; a string is no number unless its JSON is one.
 
     Returns:
         The arguments to run with, and what is wrong with them in words for the model, or "".
@@ -65,6 +66,8 @@ def fit(value: Any, schema: object, *, told: bool = False) -> Any:
     kinds = allowed(rules)
     if isinstance(value, str) and kinds and "string" not in kinds and "enum" not in rules:
         value = _read(value, kinds)
+    if isinstance(value, int | float) and kinds - {"null"} == {"string"}:
+        return value if isinstance(value, bool) else json.dumps(value)
     if isinstance(value, dict):
         return _fit_object(value, rules, told=told)
     if isinstance(value, list):

@@ -3,17 +3,22 @@
 import asyncio
 import concurrent.futures
 import contextvars
+import functools
 import os
 import queue
 import re
 import threading
 import traceback
+import types
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, TypeVar
+from functools import lru_cache
+from typing import Any, Final, TypeVar, cast
 
+from langchain_core.messages import ToolMessage
+from langchain_core.messages.tool import ToolOutputMixin
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import BaseModel
@@ -22,6 +27,7 @@ from pydantic.errors import PydanticUserError
 from ..state.errors import SettingsError
 from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, is_name, read_output
 from .schemas import one_line, sanitise
+from .values import Returned, collected, collected_later
 
 PythonTool = BaseTool | Callable[..., Any]
 
@@ -41,9 +47,32 @@ def read_tools(tools: Sequence[PythonTool]) -> tuple[CatalogTool, ...]:
 
 
 async def run_tool(tool: BaseTool, call: Mapping[str, Any], config: RunnableConfig) -> Any:
-    """Run a tool on a tool call: an async one here, a sync one in a thread of our own pool."""
+    """Run a tool on a tool call: an async one here, a sync one in a thread of our own pool.
+
+    Returns:
+        The value as the tool returned it; its message or its graph command, where it made one.
+    """
+    given: list[Any] = []
+    watched = _watched(tool, given)
     if _is_async(tool):
-        return await tool.ainvoke(dict(call), config)
+        result = await watched.ainvoke(dict(call), config)
+    else:
+        result = await _in_thread(watched, call, config)
+    value, artifact = given[-1] if given else result, None
+    if tool.response_format == "content_and_artifact" and given:
+        value, artifact = value
+    if given and isinstance(result, ToolMessage) and result.status == "error":
+        return result
+    if isinstance(result, ToolMessage) and (not given or _is_message(artifact)):
+        return result
+    if _is_of_graph(value):
+        return value
+    says_so = (tool.metadata or {}).get("content") is True
+    is_content = says_so or tool.response_format == "content_and_artifact"
+    return Returned(await collected_later(value), artifact, is_content=is_content)
+
+
+async def _in_thread(tool: BaseTool, call: Mapping[str, Any], config: RunnableConfig) -> Any:
     result = await POOL.run(lambda: tool.invoke(dict(call), config))
     if isinstance(result, GeneratorExit):  # would end the coroutine that awaits it instead
         msg = "GeneratorExit"
@@ -58,13 +87,70 @@ def refused_arguments(tool: BaseTool | None, error: BaseException) -> bool:
 
     The kind of the error does not tell: its code may validate what it got back.
     """
+    own = getattr(tool, "__dict__", tool)  # which the tool and its watched twin share
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        if tool is not None and frame.f_locals.get("self") is tool:
+        if tool is not None and getattr(frame.f_locals.get("self"), "__dict__", None) is own:
             if frame.f_code.co_name in ("_run", "_arun"):
                 return False
             if frame.f_code.co_name == "_parse_input":
                 return True
     return False
+
+
+def _is_of_graph(value: Any) -> bool:
+    """Whether the tool spoke in LangGraph's words: a tool message, a command, a list of them."""
+    items = value if isinstance(value, list) and value else [value]
+    return all(isinstance(item, ToolOutputMixin) for item in items)
+
+
+def _is_message(artifact: Any) -> bool:
+    """Whether LangChain's message says more than the value: MCP's data stand beside it."""
+    return isinstance(artifact, Mapping) and "structured_content" in artifact
+
+
+def _watched(tool: BaseTool, given: list[Any]) -> BaseTool:
+    """The same tool, state and all, which also tells what its own code returned.
+
+    LangChain makes a text of a tool's value before it hands it out, of `[]` as of `""`.
+    """
+    twin = object.__new__(_twin(type(tool)))
+    for name in ("__dict__", "__pydantic_private__", "__pydantic_fields_set__"):
+        object.__setattr__(twin, name, getattr(tool, name))
+    object.__setattr__(twin, "__pydantic_extra__", getattr(tool, "__pydantic_extra__", None))
+    _GIVEN.set(given)
+    return twin
+
+
+_GIVEN: ContextVar[list[Any] | None] = ContextVar("loopwright_given", default=None)
+
+
+@lru_cache(maxsize=512)
+def _twin(kind: type[BaseTool]) -> type[BaseTool]:
+    """A tool class whose `_run` and `_arun` put what they return aside."""
+    own: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+    run, arun = kind._run, kind._arun
+
+    @functools.wraps(run)
+    def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _noted(collected(run(self, *args, **kwargs)))
+
+    @functools.wraps(arun)
+    async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _noted(await collected_later(collected(await arun(self, *args, **kwargs))))
+
+    own["_run"] = _run
+    if arun is not BaseTool._arun:
+        own["_arun"] = _arun
+    return cast(
+        "type[BaseTool]", types.new_class(kind.__name__, (kind,), {}, lambda ns: ns.update(own))
+    )
+
+
+def _noted(value: Any) -> Any:
+    given = _GIVEN.get()
+    if given is not None:
+        given.append(value)
+    return value
 
 
 def _is_async(tool: BaseTool) -> bool:

@@ -13,7 +13,8 @@ from typing_extensions import TypedDict
 from ...calls.call_records import CallRecord, as_evidence
 from ...calls.gate import deadline_of, open_calls
 from ...calls.path import run_calls
-from ...calls.results import ResultStore, without_advice
+from ...calls.result_store import MISSING, ResultStore
+from ...calls.results import spelled, without_advice
 from ...flow.expectations import unexpected
 from ...flow.references import MissingValue, references_in, resolve
 from ...models.ask import Answer, ask
@@ -88,12 +89,12 @@ class StepResults:
             data: Its structured part, or None.
             stored: Id of the whole text in the store; "" where `text` is all of it.
         """
-        whole = await self.store.whole(stored) if stored else None
-        if whole is not None:
-            data = _spelled(whole)
+        whole = await self.store.whole(stored) if stored else MISSING
+        if whole is not MISSING:
+            data = whole
             shape: Shape = "stored" if self.lasts else "value"
         else:
-            data = _spelled(text) if data is None else data
+            data = spelled(text) if data is None else data
             shape = _shape(text, data)
         value, where = data if shape == "value" else None, stored if shape == "stored" else ""
         return data, FlowStep(result=text, shape=shape, value=value, stored=where)
@@ -109,20 +110,15 @@ class StepResults:
         key = step["stored"]
         if key not in self._read:
             whole = await self.store.whole(key)
-            if whole is None:
+            if whole is MISSING:
                 raise MissingValue(say("result_lost", step=repr(step["id"])))
-            self._read[key] = _spelled(whole)
+            self._read[key] = whole
         return self._read[key]
 
 
 def _stored(record: CallRecord) -> str:
     """The id under which a store has the whole result; "" where none has."""
     return str(record["message"].additional_kwargs.get("stored", ""))
-
-
-def _spelled(text: str) -> Any:
-    """The object, the list or the null that a text spells; else the text itself."""
-    return _as_json(text) if text == "null" or text.lstrip().startswith(("{", "[")) else text
 
 
 def _shape(text: str, data: Any) -> Shape:

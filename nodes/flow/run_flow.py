@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 
 from ...calls.approval import still_open, undecided
 from ...calls.call_records import PendingCall
-from ...calls.results import ResultStore
+from ...calls.result_store import ResultStore
 from ...flow.carry import call_name
 from ...flow.expectations import Malformed
 from ...flow.order import in_plan_order

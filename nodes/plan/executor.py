@@ -7,7 +7,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from ...calls.gate import open_calls, settle_ids
-from ...calls.results import has_stored
+from ...calls.result_store import has_stored
 from ...models.ask import Answer, ask
 from ...models.reading import extract
 from ...state.calls import stopped_by

@@ -6,7 +6,7 @@ from typing import Any, Final
 from langgraph.runtime import Runtime
 
 from ...calls.gate import open_calls, settle_ids
-from ...calls.results import has_stored
+from ...calls.result_store import has_stored
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
 from ...state.calls import UNCERTAIN, stopped_by

@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 
 from loopwright.calls.gate import Gate, plan_calls
 from loopwright.calls.path import run_calls
-from loopwright.calls.results import has_stored
+from loopwright.calls.result_store import has_stored
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.canonical import weigh
 from loopwright.state.context import Context
@@ -286,7 +286,7 @@ DANGER = declared(danger, destructiveHint=True)
     [
         ({"type": "approve"}, "success", "", "deleted a"),
         ({"type": "edit", "args": {"path": "b"}}, "success", "", "deleted b"),
-        ({"type": "edit", "args": {"path": 7}}, "error", "", "not of type 'string'"),
+        ({"type": "edit", "args": {"path": [7]}}, "error", "", "not of type 'string'"),
         ({"type": "edit", "name": "add", "args": {"a": 1}}, "cancelled", "denied", "not its tool"),
         ({"type": "edit", "args": {"path": "/etc"}}, "cancelled", "denied", "hands off"),
         (

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from loopwright.calls.results import Media, ResultStore, ToolResult
+from loopwright.calls.result_store import ResultStore
+from loopwright.calls.results import Media, ToolResult
 from loopwright.state.canonical import weigh
 
 CAP = 1_000

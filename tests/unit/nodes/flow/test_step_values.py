@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from langgraph.store.memory import InMemoryStore
 
-from loopwright.calls.results import ResultStore, ToolResult
+from loopwright.calls.result_store import ResultStore
+from loopwright.calls.results import ToolResult
 from loopwright.flow.references import MissingValue
 from loopwright.nodes.flow.one_step import StepResults
 from loopwright.state.flow import FlowStep, value_of

@@ -1,0 +1,133 @@
+"""Results that are too long to be shown: head and tail stay, the whole is kept once.
+
+It can be read on with `read_result`, and references read it as the data it is.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from langchain_core.messages import BaseMessage, ToolMessage
+from langgraph.store.base import BaseStore
+
+from ..state.canonical import weigh
+from ..state.told import say
+from ..tools.catalog import READ_RESULT
+from .results import ToolResult, as_text, digest, failure, spelled
+
+log = logging.getLogger(__name__)
+
+_NOTE: Final = 240
+"""Characters kept free for the line that says what was left out; a cap is 500 at least."""
+
+_HEAD: Final = 0.75
+
+
+class Missing:
+    """What is no longer in the store."""
+
+
+MISSING: Final = Missing()
+
+
+def has_stored(messages: Sequence[BaseMessage]) -> bool:
+    """Whether one of these messages was shortened, so that `read_result` is of use."""
+    return any(isinstance(m, ToolMessage) and "stored" in m.additional_kwargs for m in messages)
+
+
+class ResultStore:
+    """The long results of one thread, in the run's store. Equal texts are kept once."""
+
+    def __init__(self, store: BaseStore, thread_id: str) -> None:
+        """Use a store for one thread; threads never see each other's results."""
+        self._store = store
+        # A label of a namespace must be non-empty and without periods.
+        label = thread_id.replace("%", "%25").replace(".", "%2E") or "-"
+        self._namespace = ("loopwright", "results", label)
+
+    async def shorten(self, result: ToolResult, cap: int) -> tuple[ToolResult, str]:
+        """Bring a result under the cap and put its binary parts aside.
+
+        Args:
+            result: A normalised result.
+            cap: Characters to show at most; a CJK character counts as 2.7.
+
+        Returns:
+            What to show, and the id under which the whole text can be read ("" where all is shown).
+        """
+        for media in result.media:
+            value = {"type": media.kind, "mime_type": media.mime_type, "base64": media.base64}
+            await self._keep(media.id, value)
+        listed = [{"id": m.id, "type": m.kind, "mime_type": m.mime_type} for m in result.media]
+        artifact = {**result.artifact, **({"media": listed} if listed else {})}
+        is_shown = weigh(result.text) <= cap
+        data = as_text(result.data)
+        if is_shown and (result.data is None or len(data) <= cap):
+            return ToolResult(result.text, result.data, result.is_error, artifact), ""
+        key, value = digest(result.text), {"text": result.text}
+        if result.data is not None and spelled(result.text) != result.data:
+            key, value = digest(f"{result.text}\n{data}"), {**value, "data": result.data}
+        kept = await self._keep(key, value)
+        text = result.text if is_shown else _shortened(result.text, cap, key if kept else "")
+        return ToolResult(text, None, result.is_error, artifact), key if kept else ""
+
+    async def whole(self, key: str) -> Any:
+        """What a tool gave, as data, whose text is stored; MISSING where none of this id is."""
+        item = await self._store.aget(self._namespace, key)
+        text = item.value.get("text") if item is not None else None
+        if item is None or not isinstance(text, str):
+            return MISSING
+        return item.value["data"] if "data" in item.value else spelled(text)
+
+    async def read(self, args: Mapping[str, Any], cap: int) -> ToolResult:
+        """Answer a call of `read_result`: the part of a stored text that starts at `offset`."""
+        key, offset = str(args["id"]).strip(), int(args.get("offset") or 0)
+        item = await self._store.aget(self._namespace, key)
+        if item is None:
+            return failure(say("no_such_result", id=repr(key)))
+        text = item.value.get("text")
+        if not isinstance(text, str):
+            kind = item.value.get("type", "file")
+            return failure(say("result_no_text", id=repr(key), kind=kind))
+        if offset >= len(text):
+            told = say("result_too_short", id=repr(key), length=len(text), offset=offset)
+            return failure(told)
+        end = offset + _fitting(text[offset : offset + cap], cap - _NOTE)
+        told = say(
+            "end_of_result" if end >= len(text) else "part_of_result",
+            start=offset, end=end, total=len(text), reader=READ_RESULT, id=repr(key),
+        )  # fmt: skip
+        return ToolResult(f"{text[offset:end]}\n{told}")
+
+    async def _keep(self, key: str, value: dict[str, Any]) -> bool:
+        try:
+            if await self._store.aget(self._namespace, key) is None:
+                await self._store.aput(self._namespace, key, value, index=False)
+        except Exception as error:  # noqa: BLE001 - any database; a result is shown even if unkept
+            log.info("A long tool result could not be stored: %s", error)
+            return False
+        return True
+
+
+def _shortened(text: str, cap: int, key: str) -> str:
+    """Head and tail of a text, and a line between them that says how to read the rest."""
+    room = cap - _NOTE
+    head = _fitting(text, int(room * _HEAD))
+    tail = _fitting(reversed(text), room - int(room * _HEAD))
+    note = say(
+        "middle_stored" if key else "middle_lost",
+        left=len(text) - head - tail, total=len(text), reader=READ_RESULT, id=repr(key),
+        offset=head,
+    )  # fmt: skip
+    return f"{text[:head]}\n{note}\n{text[len(text) - tail :]}"
+
+
+def _fitting(text: Iterable[str], room: float) -> int:
+    """How many leading characters weigh at most `room`; at least one, so that paging moves on."""
+    count = 0
+    for character in text:
+        room -= weigh(character)
+        if room < 0:
+            break
+        count += 1
+    return max(count, 1)
