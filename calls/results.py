@@ -57,8 +57,9 @@ def normalise(raw: object) -> ToolResult:
     """Read whatever a tool returned: a message, an MCP answer, blocks, a text or any value."""
     if isinstance(raw, ToolResult):
         return raw
-    if any(isinstance(item, Command) for item in (raw if isinstance(raw, list) else [raw])):
-        return failure(say("tool_gave_a_command"))
+    items = raw if isinstance(raw, list) else [raw]
+    if any(isinstance(item, Command) for item in items):
+        return _from_commands(items)
     if isinstance(raw, ToolMessage):
         return _from_message(raw)
     if isinstance(raw, Returned):
@@ -70,6 +71,24 @@ def normalise(raw: object) -> ToolResult:
     data = to_json(raw)
     text = data if isinstance(data, str) else as_text(data)
     return ToolResult(storable(text), None if isinstance(data, str) else data)
+
+
+def _from_commands(items: list[Any]) -> ToolResult:
+    """What a tool says by graph commands: its tool message; the rest is named, as not applied."""
+    said, left = [], []
+    for item in items:
+        messages = [item] if isinstance(item, ToolMessage) else []
+        if isinstance(item, Command):
+            update = dict(item._update_as_tuples()) if item.update else {}
+            messages = update.pop("messages", [])
+            left += [*map(str, update), *(k for k in ("goto", "resume") if getattr(item, k))]
+        own = messages if isinstance(messages, list) else [messages]
+        said += [normalise(message) for message in own if isinstance(message, ToolMessage)]
+        left += [type(message).__name__ for message in own if not isinstance(message, ToolMessage)]
+    result = said[0] if said else ToolResult(say("no_output"))
+    texts = [one.text for one in said] or [result.text]
+    texts += [say("command_not_applied", what=", ".join(dict.fromkeys(left)))] if left else []
+    return replace(result, text="\n".join(texts))
 
 
 def failure(why: str) -> ToolResult:

@@ -120,8 +120,16 @@ def test_errors_are_marked():
     assert normalise(answer(text("no such order"), isError=True)).is_error
     assert "without saying" in normalise(answer(isError=True)).text
     assert normalise(message("bad", status="error")).is_error
-    assert normalise(Command(update={})).is_error
-    assert normalise([Command(update={})]).is_error
+
+
+def test_a_command_is_no_failed_call_and_what_is_not_applied_is_named():
+    assert not normalise(Command(update={})).is_error
+    note = ToolMessage("noted", tool_call_id="1")
+    given = normalise([Command(update={"messages": [note], "todos": [1]}, goto="next")])
+    assert not given.is_error
+    assert given.text.startswith("noted\n")
+    assert "not applied: todos, goto" in given.text
+    assert normalise(Command(update=[("messages", [note])])).text == "noted"
 
 
 def test_an_exception_is_one_sentence_and_a_next_step():
