@@ -75,7 +75,10 @@ def _read(expect: Expectation) -> "Mapping[str, Any] | tuple[Comparison, ...]":
     text = expect.strip()
     if text.startswith("{") and not text.startswith("{{"):
         return _schema(text)
-    return read_condition(text) if text else ()
+    try:
+        return read_condition(text) if text else ()
+    except Malformed as flaw:
+        raise Malformed(say("expect_is_flawed", problem=flaw)) from flaw
 
 
 def _shown(value: Any) -> str:

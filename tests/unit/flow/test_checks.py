@@ -127,7 +127,7 @@ BAD: list[Any] = [
     ([SALES, step("a", "llm_call", arguments={"prompt": "{{ s1.data }}"})], "no field 'data'"),
     ([SALES, step("a", arguments={"query": {"deep": ["{{s1.nope}}"]}})], "no field 'nope'"),
     # Checks of results.
-    ([step("a", expect="count >")], "step 'a': the condition \"count >\" has no value"),
+    ([step("a", expect="count >")], "step 'a': in expect: the condition \"count >\" has no value"),
     ([step("a", expect="there are rows")], "is no comparison"),
     ([step("a", expect="a == 1 or b == 2")], "cannot have 'or'"),
     ([step("a", expect={"type": "rows"})], "type: "),
