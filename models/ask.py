@@ -24,6 +24,7 @@ from ..state.told import say
 from ..turn.budget import Limit, tokens_of
 from ..turn.scope import RunScope
 from . import refusals
+from .arguments import Heard
 from .choice import Chosen, Models
 from .model_hooks import Request, after_model, as_configured, before_model, restrained
 from .reading import Reading, read_answer
@@ -197,16 +198,21 @@ class _Caller:
     async def _once(self, chosen: Chosen, request: Request) -> AIMessage:
         """Ask without what the model refuses, again at once where it turns out to refuse more."""
         quirks, tools, left = chosen.quirks, request.tools, _MOST_AT_ONCE
-        config: RunnableConfig = {"tags": [TAG_NOSTREAM], "metadata": {ROLE_METADATA: self.role}}
+        about = {ROLE_METADATA: self.role}
         took_tools = quirks.takes_tools
         while True:
             asked = _prepared(chosen.model, quirks, tools, self.contract)
             known, left = replace(quirks, dropped=set(quirks.dropped)), left - 1
             spells_out = quirks.spells_out and not tools
             messages = refusals.spelled_out(request.messages) if spells_out else request.messages
+            heard = Heard()
+            config: RunnableConfig = {
+                "tags": [TAG_NOSTREAM], "metadata": about, "callbacks": [heard],
+            }  # fmt: skip
             try:
                 given = await asked.ainvoke(messages, config)
                 message: AIMessage = given["raw"] if isinstance(given, dict) else given
+                message = heard.whole(message)
             except Exception as error:
                 if (broken := refusals.broken_answer(error)) is not None:
                     return broken

@@ -1,0 +1,61 @@
+"""The arguments of calls as a provider streamed them: what was cut is closed by no parser here."""
+
+import json
+from typing import Any
+
+from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.messages import AIMessage, AIMessageChunk, InvalidToolCall, ToolCall
+
+
+class Heard(AsyncCallbackHandler):
+    """Listens to one model call, and keeps what is streamed of its tool calls.
+
+    LangChain joins the chunks of a stream to a message that no longer has the text of the
+    arguments, only what its parser made of it; that parser closes what was cut.
+    """
+
+    run_inline = True
+
+    def __init__(self) -> None:
+        """Nothing is heard yet."""
+        self._sum: AIMessageChunk | None = None
+
+    async def on_llm_new_token(self, token: str, *, chunk: Any = None, **_: Any) -> None:  # noqa: ARG002 - the name is LangChain's
+        """Keep a piece of the stream."""
+        piece = getattr(chunk, "message", None)
+        if isinstance(piece, AIMessageChunk) and piece.tool_call_chunks:
+            bare = AIMessageChunk("", tool_call_chunks=piece.tool_call_chunks)
+            self._sum = bare if self._sum is None else self._sum + bare
+
+    def whole(self, message: AIMessage) -> AIMessage:
+        """The message; those of its calls whose text is no whole JSON object are invalid."""
+        heard = message if isinstance(message, AIMessageChunk) else self._sum
+        pieces = heard.tool_call_chunks if heard is not None else []
+        if not pieces:
+            return message
+        calls: list[ToolCall] = []
+        broken: list[InvalidToolCall] = []
+        for piece in pieces:
+            name, id_, text = piece["name"] or "", piece["id"], piece["args"] or ""
+            args = _object(text)
+            if args is None:
+                broken.append(InvalidToolCall(
+                    type="invalid_tool_call", name=name, args=text, id=id_, error=None
+                ))  # fmt: skip
+            else:
+                calls.append(ToolCall(type="tool_call", name=name, args=args, id=id_))
+        kept = {} if not isinstance(message, AIMessageChunk) else {"tool_call_chunks": pieces}
+        return message.model_copy(
+            update={"tool_calls": calls, "invalid_tool_calls": broken, **kept}
+        )
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """What a text says that is one JSON object; no text at all stands for no arguments."""
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
