@@ -20,11 +20,11 @@ class Heard(AsyncCallbackHandler):
         """Nothing is heard yet."""
         self._sum: AIMessageChunk | None = None
 
-    async def on_llm_new_token(self, token: str, *, chunk: Any = None, **_: Any) -> None:  # noqa: ARG002 - the name is LangChain's
+    async def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:  # noqa: ARG002 - LangChain's signature
         """Keep a piece of the stream."""
         piece = getattr(chunk, "message", None)
         if isinstance(piece, AIMessageChunk) and piece.tool_call_chunks:
-            bare = AIMessageChunk("", tool_call_chunks=piece.tool_call_chunks)
+            bare = AIMessageChunk(content="", tool_call_chunks=piece.tool_call_chunks)
             self._sum = bare if self._sum is None else self._sum + bare
 
     def whole(self, message: AIMessage) -> AIMessage:

@@ -26,13 +26,10 @@ def ran(arguments: list[str], *, mode: Any, streaming: bool) -> list[Any]:
     calls = [call("save", text, f"c{n}") for n, text in enumerate(arguments)]
     script = [MORE, Reply(None, calls, "tool_calls"), Reply("Saved or not."), DONE]
     with fake_openai(script) as server:
-        model = ChatOpenAI(
-            model="gpt-4o",
-            base_url=server.url,
-            api_key="none",
-            **({"streaming": True} if streaming else {}),
-            max_retries=0,
-        )
+        about: dict[str, Any] = {"base_url": server.url, "api_key": "none", "max_retries": 0}
+        if streaming:  # said to be False, it would forbid to stream where the caller streams
+            about["streaming"] = True
+        model = ChatOpenAI(model="gpt-4o", **about)
         graph = build_react(model=model, tools=[save])
 
         async def run() -> None:
