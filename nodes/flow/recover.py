@@ -47,8 +47,8 @@ class _Decision:
 async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """Decide about the required steps that failed.
 
-    No model is asked where nobody allowed the call, where the same call failed the same way before
-    in this turn, or where every strategy was taken as often as it may be.
+    No model is asked where nobody allowed the call, where the same call failed the same way after
+    another plan was made for it, or where every strategy was taken as often as it may be.
     """
     scope, failed = await scope_of(state, runtime, parts), failed_steps(state.todos)
     catalog = await parts.toolbox.catalog(scope.user)
@@ -68,7 +68,8 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     update = _ended(state, failed, decision) if decision.halt else _goes_on(state, causes, decision)
     update |= FlowUpdate(
         strategy=decision.strategy,
-        failures_seen=[*state.failures_seen, *keys],
+        # Another try changes nothing of the plan, so it uses up no chance of another plan.
+        failures_seen=[*state.failures_seen, *(keys if decision.strategy != _RETRY else [])],
         calls=[],
         spend=scope.used(decision.spend),
         warnings=[*catalog.warnings, *scope.notes, *decision.warnings],

@@ -46,7 +46,8 @@ ENDS = {
     ),
     "no plan": (("failed", "ERROR"), {"plans": ["no", "no", "no"]}),
     "the same failure": (
-        ("stuck", "SAME_BLOCKERS"), {"plans": [BAD], "recovery": [decide("retry_step")]}
+        ("stuck", "SAME_BLOCKERS"),
+        {"plans": [BAD, flow(look("a", "down"), look("c", "c"))], "recovery": REPLAN},
     ),
     "the same plan": (("stuck", "SAME_PLAN"), {"plans": [BAD, BAD], "recovery": REPLAN}),
     "too many repairs": (

@@ -119,13 +119,22 @@ def test_a_recovery_that_cannot_be_reached_leaves_the_failure_as_it_was():
 
 
 @pytest.mark.req("P-31")
-def test_a_step_that_fails_the_same_way_again_is_stuck():
+def test_a_step_that_fails_the_same_way_under_another_plan_is_stuck():
     world = World(a=DOWN)
-    model = planning(flow(step("a", arguments={"what": "a"})), recovery=[decide("retry_step")] * 5)
+    plans = [flow(look("a", "a")), flow(look("a", "a"), look("b", "b"))]
+    model = planning(*plans, recovery=[decide("replan_from_failure")] * 5)
     outcome = world.graph(model).invoke(said())["outcome"]
     assert ended(outcome) == ("stuck", "SAME_BLOCKERS")
-    assert world.done("look") == ["a", "a"]
-    assert roles(model) == ["flow_planner", "recovery"]
+    assert world.done("look").count("a") == 2
+    assert roles(model) == ["flow_planner", "recovery", "flow_planner"]
+
+
+def test_trying_again_in_vain_forfeits_no_other_plan():
+    world, ways = World(a=DOWN), [decide("retry_step")] * 2 + [decide("replan_from_failure")]
+    model = planning(flow(look("a", "a")), flow(look("a", "good")), recovery=ways)
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("complete", "GOAL")
+    assert world.done("look") == ["a", "a", "a", "good"]
 
 
 @pytest.mark.req("S2-30", "S2-31", "S2-42", "P-31")

@@ -267,7 +267,7 @@ async def test_a_hook_that_refuses_the_call_of_the_model_ends_the_turn_as_denied
 
 
 async def test_what_recovery_costs_is_counted_and_what_it_decides_is_told():
-    ran = await after(to("retry_step"), steps=[broken("s1"), broken("s2", "late")])
+    ran = await after(to("replan_from_failure"), steps=[broken("s1"), broken("s2", "late")])
     assert ran.state.spend["by_role"]["recovery"]["model_calls"] == 1
     assert ran.of_type("phase")[0] == {
         "type": "phase", "role": "recovery", "action": "recovering", "round": 1
