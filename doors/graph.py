@@ -41,7 +41,7 @@ from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
 from .checks import address_answer, check_command, in_words
 from .durability import lend, with_async, with_async_store
-from .head import CUT_OFF, Head, without_answered
+from .head import CUT_OFF, Head, elsewhere, without_answered
 from .outside import Bounded, check_update, client_run, from_outside, withdraws
 from .run import HELD_KEY, Held, LockedBy, Run
 
@@ -80,6 +80,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         session: what is put around each run of the whole graph, if anything.
         fenced: takes the name that a run has locked, and gives what its claims of writes must
             show; None where no other process could have locked it.
+        whole: all its nodes are its own, so that a thread which has been elsewhere is another's.
         served: a server loads the graph, so that whoever runs it is a client.
         bounded: brings a client's settings under those of the operator.
     """
@@ -89,6 +90,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
     locked_by: LockedBy | None = None
     session: OpenSession | None = None
     fenced: Fenced | None = None
+    whole: bool = False
     served: bool = False
     bounded: Bounded | None = None
 
@@ -323,6 +325,8 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         return replace(run, input=None)
 
     def _check_nodes(self, run: Run, head: Head) -> None:
+        if self.ours.whole and (foreign := head.foreign(self.nodes)):
+            raise ThreadIncompatible(elsewhere(run.thread, self.name, foreign))
         if missing := head.missing(self.nodes, self.channels):
             names = ", ".join(repr(name) for name in missing)
             msg = (

@@ -96,6 +96,12 @@ class Head:
                 names |= _sent_to([value])
         return names - {END}
 
+    def foreign(self, nodes: Container[str]) -> list[str]:
+        """Which of the nodes the thread has ever gone to a graph does not have."""
+        written = self.saved.checkpoint["channel_versions"]
+        gone_to = {_target(channel) for channel in written if channel.startswith(keys.BRANCH)}
+        return sorted(name for name in gone_to - {END} if name not in nodes)
+
     def missing(self, nodes: Container[str], channels: Container[str]) -> list[str]:
         """Which of the nodes the thread still needs a graph does not have.
 
@@ -110,6 +116,14 @@ class Head:
             )
             waiting |= {f"{_target(channel)} (join)" for channel in joins}
         return sorted(name for name in waiting if name not in nodes)
+
+
+def elsewhere(thread: str, graph: str, nodes: Iterable[str]) -> str:
+    """Why a graph does not go on with a thread that has been at nodes it lacks."""
+    return (
+        f"Thread {thread!r} belongs to another graph than {graph!r}, one with"
+        f" {', '.join(map(repr, nodes))}: continue it with that one, or start a new thread."
+    )
 
 
 def as_question(saved: Any) -> Interrupt:

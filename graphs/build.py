@@ -172,6 +172,7 @@ def outer_builder(
     builder.locked_by = parts.locked_by
     builder.session = sessions(parts.hooks)
     builder.fenced = parts.journal.fenced
+    builder.whole = True
     builder.served = parts.served
     builder.bounded = lambda given: tightened(
         given, read_ceiling(os.environ), parts.models.offered()
