@@ -107,7 +107,7 @@ def test_commands_and_options_are_those_of_the_command():
 def test_environment_variables_are_those_the_code_reads():
     rooms = [d for d in ROOT.iterdir() if (d / "__init__.py").exists()]
     code = "\n".join(p.read_text(encoding="utf-8") for d in rooms for p in d.rglob("*.py"))
-    read = set(re.findall(r'environ(?:\.get\(|\[)"(\w+)"', code)) - {"TERM"}
+    read = set(re.findall(r'environ(?:\.get\(|\[|, )"(\w+)"', code)) - {"TERM"}
     assert set(names(row[0] for row in table("| variable |"))) == read
     by_key = next(row[1] for row in table("| variable |") if "OPENAI_API_KEY" in row[0])
     assert names_of_models(by_key) == [
