@@ -1,5 +1,6 @@
 """Between the command and its process: safe words, signals, typed lines, exit codes, the log."""
 
+import atexit
 import json
 import logging
 import os
@@ -221,6 +222,8 @@ def guarded(output: Output, action: Callable[[], int]) -> int:
         with signals_to(signal.default_int_handler):
             return action()
     except KeyboardInterrupt:
+        # What is cleaned up at the end of the process may take seconds; one more ends it at once.
+        atexit.register(signal.signal, signal.SIGINT, lambda *_: os._exit(Code.PAUSED))
         return _ended(output, Code.PAUSED)
     except (SettingsError, ThreadError, AnswerRejected) as error:
         if isinstance(error, DatabaseError) and output.thread:  # it failed in mid-run

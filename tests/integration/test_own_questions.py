@@ -8,7 +8,8 @@ from loopwright import Context, ScriptedModel, build_react, open_durability
 
 THREAD = {"configurable": {"thread_id": "t"}}
 GOAL = {"messages": [{"role": "user", "content": "Ask Ann and Bob."}]}
-READS, WRITES = {"readOnlyHint": True}, {}
+READS = {"readOnlyHint": True}
+WRITES: dict[str, bool] = {}
 
 
 class Desk:

@@ -230,6 +230,7 @@ _GRACE: Final = 1.0
 """Seconds a server gets to answer a withdrawn request before its connection is freed."""
 
 _BROKE_OFF: Final = partial(say, "answer_broke_off")
+_NOT_DONE: Final = (httpx.codes.TEMPORARY_REDIRECT, httpx.codes.PERMANENT_REDIRECT)
 _UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 _theirs = logging.getLogger("mcp.client.streamable_http")
@@ -333,13 +334,17 @@ class Transport(StreamableHTTPTransport):
         await read_stream_writer.send(failed(request_id, why, sent=False, forgotten=True))
 
     def _failed(self, name: types.RequestId, error: Exception) -> SessionMessage:
-        """A 4xx says that the request was not carried out; behind a 5xx it may have been."""
+        """A 4xx, 307 or 308 says that the request was not carried out.
+
+        Behind a 5xx it may have been, and behind a 302 or 303, which may show where its result is.
+        """
         why, forgotten = explain(error, self._config), False
         sent = isinstance(error, httpx.HTTPError) and not isinstance(error, _UNSENT)
         if isinstance(error, httpx.HTTPStatusError):
-            sent = error.response.is_server_error
+            status = error.response.status_code
+            sent = not error.response.is_client_error and status not in _NOT_DONE
             # Many servers say 400 where the specification wants 404 for a session unknown to them.
-            forgotten = error.response.status_code == httpx.codes.BAD_REQUEST
+            forgotten = status == httpx.codes.BAD_REQUEST
         return failed(name, why, sent=sent, forgotten=forgotten)
 
 

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,22 @@ def test_what_is_cut_is_cut_between_words():
         words = short(text, limit).removesuffix("…").split()
         assert words == text.split()[: len(words)]
     assert short("x" * 50, 10) == "x" * 9 + "…"
+
+
+STOPPED_AGAIN = """
+import atexit, os, signal, sys, time
+from loopwright.cli.terminal import Output, guarded
+def clean_up():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+atexit.register(clean_up)
+def action():
+    raise KeyboardInterrupt
+sys.exit(guarded(Output(resume="loopwright resume t"), action))
+"""
+
+
+def test_one_more_interrupt_ends_a_stopped_process_without_a_traceback():
+    ran = subprocess.run([sys.executable, "-c", STOPPED_AGAIN], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (130, "")
+    assert "Nothing is lost" in ran.stdout

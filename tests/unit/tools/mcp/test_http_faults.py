@@ -46,7 +46,10 @@ async def test_a_broken_answer_to_a_write_is_in_doubt_and_not_sent_again(served)
     assert world.calls == ["lose"]
 
 
-@pytest.mark.parametrize(("status", "sent"), [(500, True), (502, True), (429, False), (403, False)])
+@pytest.mark.parametrize(
+    ("status", "sent"),
+    [(500, True), (502, True), (302, True), (303, True), (307, False), (429, False), (403, False)],
+)
 async def test_a_refused_call_ends_alone(served, status, sent):
     box, world = served
     slow = asyncio.create_task(run(box, ("resumed", {})))
