@@ -15,11 +15,12 @@ from langgraph.store.memory import InMemoryStore
 from ..doors.background import hop, run_blocking
 from ..state.errors import SyncCallInLoop
 from ..state.told import say
-from ..tools.catalog import Catalog, CatalogTool, build_catalog
+from ..tools.catalog import NO_TOOLS, Catalog, CatalogTool, build_catalog
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
 from ..tools.mcp.servers import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
+from ..turn.begin import Missing
 from .policy import Policy, PolicyLike
 from .reuse import Memory
 
@@ -84,6 +85,11 @@ class Toolbox:
         if listings is None:
             listings = await self._home.visit(lambda servers: servers.listings(user_id))
         return self._name(listings)
+
+    async def missing(self, user_id: str | None = None) -> Missing:
+        """What is to be said of configured servers before a turn begins."""
+        found = await self.catalog(user_id) if self._configs else NO_TOOLS
+        return Missing(found.warnings, found.missing)
 
     def spare_store(self, thread_id: str) -> InMemoryStore:
         """Where a run without a store keeps its long results: in memory, for the last threads."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
@@ -109,6 +110,12 @@ class Context(BaseModel):
     )
     model_retries: int = Field(default=3, ge=0, le=10, description="Retries per model call.")
     tool_deadline: float = Field(default=60, gt=0, le=3_600, description="Seconds per tool call.")
+    startup_timeout: float = Field(
+        default=60,
+        gt=0,
+        le=3_600,
+        description="Seconds an MCP server may take to start, if its entry does not say.",
+    )
     result_cap: int = Field(
         default=16_000,
         ge=500,
@@ -143,6 +150,11 @@ class Context(BaseModel):
 
 
 DEFAULTS: Final = Context()
+
+STARTUP: Final[ContextVar[float]] = ContextVar(
+    "loopwright_startup", default=DEFAULTS.startup_timeout
+)
+"""The run's `startup_timeout`, which each node notes when it begins."""
 
 T = TypeVar("T")
 

@@ -70,7 +70,7 @@ class LoopState(LoopOutput):
     halt: Reason | None = None
     """Why the run must end now, where it is not the goal."""
     hook_context: list[str] = field(default_factory=list)
-    """What hooks add to every prompt of this turn; intake writes it."""
+    """What hooks add to every prompt of this turn, and which servers are missing; intake writes."""
     stop_hook_active: bool = False
     """A hook rejected this turn's answer, so another one is being made; finish sets it."""
     spend: Annotated[Spend, add_spend] = field(default_factory=Spend)
@@ -229,10 +229,14 @@ FOLDED = frozenset(
 
 def changes(state: object, update: U) -> U:
     """The part of an update that changes something: every key written is a row in the database."""
+    given: dict[str, Any] = dict(update)
+    if isinstance(texts := given.get("warnings"), list):  # each is told once
+        known = getattr(state, "warnings", ())
+        given["warnings"] = [text for text in texts if text not in known]
 
     def changed(key: str, value: Any) -> bool:
         if isinstance(value, Overwrite):
             return bool(getattr(state, key) != value.value)
         return bool(value) if key in FOLDED else bool(getattr(state, key) != value)
 
-    return cast("U", {key: value for key, value in update.items() if changed(key, value)})
+    return cast("U", {key: value for key, value in given.items() if changed(key, value)})

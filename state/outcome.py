@@ -97,4 +97,5 @@ class Outcome(TypedDict):
     uncertain_calls: list[dict[str, Any]]
     spend: Spend
     models: dict[str, str]
+    warnings: list[str]
     resume: dict[str, Any] | None

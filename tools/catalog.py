@@ -110,6 +110,8 @@ class Catalog:
 
     tools: Mapping[str, CatalogTool]
     warnings: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Configured servers of which no tool is there."""
 
     def specs(self, *, capped: bool = False) -> list[dict[str, Any]]:
         """The tools in OpenAI's format, always in the same order.
@@ -157,13 +159,18 @@ class Catalog:
         return found[:5] or list(self.tools)[:20]
 
 
+NO_TOOLS: Final = Catalog({})
+
+_NOTHING: Final = "MCP server {!r} is there, but offers no tool; look at its entry and its version."
+
+
 def build_catalog(python: Sequence[CatalogTool], listings: Sequence[Listing]) -> Catalog:
     """Name all tools: those of the program keep theirs, servers with equal names get a prefix.
 
     A prefixed name depends on the server's and the tool's name alone, so it is the same in every
     process and after every resume.
     """
-    warnings = [listing.warning for listing in listings if listing.warning]
+    warnings = [said for listing in listings if (said := _said_of(listing))]
     offered: list[CatalogTool] = []
     for listing in listings:
         offered += _described(listing, warnings)
@@ -175,7 +182,13 @@ def build_catalog(python: Sequence[CatalogTool], listings: Sequence[Listing]) ->
         if name in tools or name in RESERVED:
             name = _short(name, salt=f"{tool.server}/{tool.original}")
         tools[name] = replace(tool, name=name)
-    return Catalog(tools, tuple(warnings))
+    missing = tuple(listing.config.name for listing in listings if not listing.tools)
+    return Catalog(tools, tuple(warnings), missing)
+
+
+def _said_of(listing: Listing) -> str:
+    """What the user should know about a server."""
+    return listing.warning or ("" if listing.tools else _NOTHING.format(listing.config.name))
 
 
 def _described(listing: Listing, warnings: list[str]) -> Iterable[CatalogTool]:

@@ -35,13 +35,25 @@ NOTHING_NEW: Final = "The last message was dropped by a hook; send another one."
 _SHOWN: Final = 300
 
 
-async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], *, asks: bool) -> Any:
+class Missing(NamedTuple):
+    """What is to be said of tools before a turn begins, and the servers that have none."""
+
+    warnings: Sequence[str] = ()
+    servers: Sequence[str] = ()
+
+
+Look = Callable[[str | None], Awaitable[Missing]]
+"""From whom a run is for to what is missing of the tools."""
+
+
+async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look, *, asks: bool) -> Any:
     """Reset what counts per turn, take up what goes on, and let hooks speak of the request.
 
     Args:
         scope: The run, and the turn before.
         state: As the turn before left it.
         adopt: What is carried on.
+        look: Looks for the tools; what of them is missing is told first, before a model is asked.
         asks: Whether something is asked; where nothing is, the turn ends before it begins.
 
     Returns:
@@ -59,13 +71,25 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], *, asks: bool) 
         return fresh | adopted | _halted("MISSING_INFORMATION", EMPTY_REQUEST)
     scope.journal.own_turn(scope.thread, fresh["turn_id"])
     verdict = await scope.fire("BeforeAgent", prompt=with_request(state).request)
-    warnings = Overwrite(list(dict.fromkeys([*scope.session.warnings, *scope.notes])))
     if verdict.blocked:  # the prompt goes, and what was adopted for it
         dropped = _dropped(state, adopted.get("messages", []))
-        return fresh | _halted("DENIED", verdict.reason) | dropped | {"warnings": warnings}
-    context = [text for text in (scope.session.context, verdict.context) if text]
-    update = fresh | adopted | {"hook_context": context, "warnings": warnings}
+        return fresh | _halted("DENIED", verdict.reason) | dropped | _warnings(scope)
+    missing = await _missing(scope, look) if verdict.stop is None else ""
+    context = [text for text in (scope.session.context, verdict.context, missing) if text]
+    update = fresh | adopted | {"hook_context": context} | _warnings(scope)
     return update if verdict.stop is None else update | _halted("DENIED", verdict.stop)
+
+
+def _warnings(scope: RunScope) -> dict[str, Any]:
+    return {"warnings": Overwrite(list(dict.fromkeys([*scope.session.warnings, *scope.notes])))}
+
+
+async def _missing(scope: RunScope, look: Look) -> str:
+    """Tell the user which tools are missing; the words that tell it to models."""
+    missing = await look(scope.user)
+    for text in missing.warnings:
+        scope.emit({"type": "warning", "text": text})
+    return say("servers_missing", servers=", ".join(missing.servers)) if missing.servers else ""
 
 
 def asks_something(state: LoopState) -> bool:

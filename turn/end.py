@@ -9,7 +9,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 
 from ..hooks.contract import Verdict
-from ..state.calls import Evidence
+from ..state.calls import Evidence, join_texts
 from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import signature
@@ -119,7 +119,10 @@ async def end_turn(
     """
     facts = await _with_doubts(scope, facts)
     resume = how_to_resume(scope, state.request_id, facts.kept)
-    sum_up = partial(outcome_of, spend=state.spend, allowance=state.allowance, resume=resume)
+    told = join_texts(state.warnings, scope.notes)
+    sum_up = partial(
+        outcome_of, spend=state.spend, allowance=state.allowance, resume=resume, warnings=told
+    )
     outcome, update = sum_up(facts), LoopUpdate(warnings=scope.notes)
     verdict = await scope.fire(
         "AfterAgent", prompt=state.request, prompt_response=outcome["answer"],
@@ -203,7 +206,12 @@ def denial(tasks: Sequence[Task]) -> Reason | None:
 
 
 def outcome_of(
-    facts: Facts, *, spend: Spend, allowance: int, resume: dict[str, Any] | None
+    facts: Facts,
+    *,
+    spend: Spend,
+    allowance: int,
+    resume: dict[str, Any] | None,
+    warnings: Sequence[str] = (),
 ) -> Outcome:
     """The outcome of a turn; `allowance` says how often its request was given its limits."""
     (status, reason), unmet = facts.end, unmet_of(facts)
@@ -217,6 +225,7 @@ def outcome_of(
         uncertain_calls=list(facts.uncertain),
         spend=_counted(spend, allowance),
         models=spend.get("models", {}),
+        warnings=list(warnings),
         resume=None if status == "complete" else resume,
     )
 

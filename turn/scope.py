@@ -24,7 +24,7 @@ from ..hooks.contract import NOTHING, HookEvent, Verdict
 from ..hooks.registry import Hooks
 from ..prompts.prompt import PromptManager, sections
 from ..state.calls import CallState
-from ..state.context import SESSION_KEY, Context, Emit, Session, context_of
+from ..state.context import SESSION_KEY, STARTUP, Context, Emit, Session, context_of
 from ..state.journal import FENCE_KEY, Fence, Row
 from ..state.loop import LoopState
 from ..state.outcome import Spend, add_spend
@@ -176,6 +176,7 @@ async def scope_of(
     """
     context, configurable = context_of(runtime), get_config()["configurable"]
     speak(runtime, parts)
+    STARTUP.set(context.startup_timeout)
     outer, path = _OUTER.get(), getattr(state, "path", parts.name)
     thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER)
     if outer is None:

@@ -64,8 +64,7 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
         update = _sent_back(state, findings)
     else:
         update = await _taken(scope, plan, state, catalog)
-    notes = [*catalog.warnings, *scope.notes]
-    update["warnings"] = [text for text in notes if text not in state.warnings]
+    update["warnings"] = [*catalog.warnings, *scope.notes]
     return changes(state, update)
 
 

@@ -18,7 +18,7 @@ async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Par
     """Begin the turn."""
     scope = await scope_of(state, runtime, parts)
     asks = bool(with_request(state).request.strip())
-    update: FlowUpdate = await begin_turn(scope, state, _adopted, asks=asks)
+    update: FlowUpdate = await begin_turn(scope, state, _adopted, parts.toolbox.missing, asks=asks)
     return changes(state, update)
 
 

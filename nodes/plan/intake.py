@@ -15,7 +15,9 @@ from .work import gathered
 async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Begin the turn; of a request without words the planner asks what is wanted."""
     scope = await scope_of(state, runtime, parts)
-    update: PlanUpdate = await begin_turn(scope, state, _adopted, asks=asks_something(state))
+    update: PlanUpdate = await begin_turn(
+        scope, state, _adopted, parts.toolbox.missing, asks=asks_something(state)
+    )
     return changes(state, update)
 
 

@@ -20,5 +20,7 @@ async def react_intake(
         messages = await answered(scope, state, state.calls)
         return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
 
-    update: ReactUpdate = await begin_turn(scope, state, adopted, asks=asks_something(state))
+    update: ReactUpdate = await begin_turn(
+        scope, state, adopted, parts.toolbox.missing, asks=asks_something(state)
+    )
     return changes(state, update)

@@ -81,7 +81,7 @@ def test_the_page_of_graphs_says_what_each_node_does(name):
 
 
 def test_settings_table_names_every_field_and_default():
-    rows = {names([row[0]])[0]: row[1] for row in table("| setting |")}
+    rows = {names([row[0]])[0]: row[1] for row in table("| setting | default |")}
     assert list(rows) == list(Context.model_fields)
     for name in ("max_planning_rounds", "max_executor_rounds", "max_verify_cycles"):
         assert rows[name] == f"`{getattr(Context(), name)}`"

@@ -17,7 +17,8 @@ from support.scripts import call, failed, passed, plan, report, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
 KEYS = {
-    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models", "resume",
+    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
+    "warnings", "resume",
 }  # fmt: skip
 
 

@@ -29,7 +29,8 @@ from support.flows import (
 from support.patience import PATIENCE
 
 KEYS = {
-    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models", "resume",
+    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
+    "warnings", "resume",
 }  # fmt: skip
 
 

@@ -17,7 +17,8 @@ from support.reacting import DONE, GOAL, LOOK, THREAD, endless, of, one_step, ro
 from support.scripts import call, thought
 
 KEYS = {
-    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models", "resume",
+    "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
+    "warnings", "resume",
 }  # fmt: skip
 
 

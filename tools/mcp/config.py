@@ -96,7 +96,8 @@ class ServerConfig(BaseModel):
     user_headers: Headers | None = Field(default=None, repr=False)
     timeout: _Seconds | None = None
     # A first `npx` or `uvx` downloads its server; then it shakes hands and lists its tools.
-    startup_timeout: _Seconds = Field(default=60.0, validation_alias="startupTimeout")
+    # None: what the run's settings say.
+    startup_timeout: _Seconds | None = Field(default=None, validation_alias="startupTimeout")
     auto_approve: Annotated[frozenset[str], BeforeValidator(_approved)] = Field(
         default=frozenset(), validation_alias=AliasChoices("autoApprove", "alwaysAllow")
     )

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ...state.context import STARTUP
 from ...state.told import say
 from .call import Lost, ServerCall, ServerUnavailable, ToolGone
 from .config import ServerConfig
@@ -33,6 +34,15 @@ _LEFT_OUT: Final = (
     "MCP server {name!r} is left out: {why}. Its tools are missing; mend its entry in the MCP "
     "configuration or start the server, or switch it off with enabled: false."
 )
+_SLOW: Final = (
+    "MCP server {name!r} is left out: {why}. Its tools are missing. It is started once more behind "
+    "the scenes; if it needs longer (a first npx or uvx downloads it), raise startupTimeout in its "
+    "entry or startup_timeout of the run, or switch it off with enabled: false."
+)
+
+
+class _Silent(ServerUnavailable):
+    """It has not answered within its time to start."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +93,17 @@ class _Place:
         """Have the tools listed again at the next request for them."""
         self._changes += 1
 
-    async def load(self) -> None:
-        """List the tools; a server that was there keeps its tools: it may be back by the call."""
+    async def load(self, seconds: float | None = None) -> None:
+        """List the tools; a server that was there keeps its tools: it may be back by the call.
+
+        Args:
+            seconds: How long it may take to start; without them as the run says.
+        """
         seen = self._changes
         try:
             if self.config.problem:
                 raise ServerUnavailable(self.config.problem)  # noqa: TRY301 - told like the others
-            async with self._in_time():
+            async with self._in_time(seconds):
                 try:
                     seen, found = await self._asked()
                 except Lost:
@@ -99,8 +113,7 @@ class _Place:
             self.failed = None
         except Exception as error:
             log.debug("MCP server %s", self.config.name, exc_info=error)
-            known = isinstance(error, ServerUnavailable)
-            found = self._without(str(error) if known else f"{type(error).__name__}: {error}"[:300])
+            found = self._without(error)
         self._offered = seen, self.listing if found == self.listing else found
 
     async def _asked(self) -> tuple[int, Listing]:
@@ -108,9 +121,12 @@ class _Place:
         seen = self._changes
         return seen, Listing(self.config, await connection.tools())
 
-    def _without(self, why: str) -> Listing:
+    def _without(self, error: Exception) -> Listing:
         self.failed = time.monotonic()
-        words = _AWAY if self.listing.tools else _LEFT_OUT
+        known = isinstance(error, ServerUnavailable)
+        why = str(error) if known else f"{type(error).__name__}: {error}"[:300]
+        words = _SLOW if isinstance(error, _Silent) else _LEFT_OUT
+        words = _AWAY if self.listing.tools else words
         said = words.format(name=self.config.name, why=self.config.masked(why))
         return Listing(self.config, self.listing.tools, said)
 
@@ -124,22 +140,27 @@ class _Place:
     def retry(self) -> None:
         """Try a failed server again behind the scenes."""
         if self._retry is None or self._retry.done():
-            self._retry = asyncio.create_task(self.load(), context=contextvars.Context())
+            again = self.load(self._patience())
+            self._retry = asyncio.create_task(again, context=contextvars.Context())
+
+    def _patience(self) -> float:
+        """Seconds to start: as its entry says, else as the run that asks does."""
+        return self.config.startup_timeout or STARTUP.get()
 
     @contextlib.asynccontextmanager
-    async def _in_time(self) -> AsyncIterator[None]:
+    async def _in_time(self, seconds: float | None = None) -> AsyncIterator[None]:
         """Leave a server that is silent for longer than it may take to start."""
+        patience = seconds or self._patience()
         try:
             async with asyncio.timeout(None) as limit:
                 # In an empty context: behind the timers of others a loop keeps one that was
                 # called off until its time comes, and with it the run in which it was set.
-                until = asyncio.get_running_loop().time() + self.config.startup_timeout
+                until = asyncio.get_running_loop().time() + patience
                 contextvars.Context().run(limit.reschedule, until)
                 yield
         except TimeoutError:
             self.discard()
-            seconds = f"{self.config.startup_timeout:g}"
-            raise ServerUnavailable(say("server_silent", seconds=seconds)) from None
+            raise _Silent(say("server_silent", seconds=f"{patience:g}")) from None
 
     async def call(self, call: ServerCall) -> Any:
         """Call a tool; a dead session is reopened once.
