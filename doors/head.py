@@ -121,8 +121,8 @@ class Head:
 def elsewhere(thread: str, graph: str, nodes: Iterable[str]) -> str:
     """Why a graph does not go on with a thread that has been at nodes it lacks."""
     return (
-        f"Thread {thread!r} belongs to another graph than {graph!r}, one with"
-        f" {', '.join(map(repr, nodes))}: continue it with that one, or start a new thread."
+        f"Thread {thread!r} has been at {', '.join(map(repr, nodes))}, which the graph {graph!r}"
+        " does not have: continue it with the graph that it belongs to, or start a new thread."
     )
 
 

@@ -181,7 +181,7 @@ def unknown_name(kind: str, shown: str, name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     told = repr(near[0]) if near else listed(names)
     end = "near" if near else "known"
-    return say(f"{kind}_unknown_{end}", name=repr(shortened(shown)), known=told)
+    return say(f"unknown_{kind}_{end}", name=repr(shortened(shown)), known=told)
 
 
 def _plainly_fits(args: Mapping[str, Any], schema: Schema) -> bool:

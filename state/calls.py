@@ -201,26 +201,27 @@ def clean_citation(text: str) -> str:
 
 
 def cited_by(judged: TaskVerdict, known: Mapping[str, Evidence]) -> list[str]:
-    """The ids of the records that a verdict on a task cites, findings after evidence."""
-    cited = map(clean_citation, [*judged.evidence, *judged.findings])
-    return list(dict.fromkeys(known[name]["id"] for name in cited if name in known))
+    """The ids of the task's own records that a verdict on it cites, findings after evidence."""
+    cited = (known.get(clean_citation(name)) for name in [*judged.evidence, *judged.findings])
+    return list(dict.fromkeys(r["id"] for r in cited if r and r["task"] == judged.id))
 
 
 def _citation_problems(judged: TaskVerdict, known: Mapping[str, Evidence]) -> list[str]:
-    if not (judged.evidence or judged.findings):
-        return [say("no_citation", task=repr(judged.id))]
+    """Why a task is not proven; what it cites of another one beside its own counts for nothing."""
     cited = [(name, False) for name in judged.evidence]
     cited += [(name, True) for name in judged.findings]
-    problems = [_problem_with(name, judged.id, known, finding) for name, finding in cited]
-    return [problem for problem in problems if problem]
+    if not cited:
+        return [say("no_citation", task=repr(judged.id))]
+    records = [(name, known.get(clean_citation(name)), finding) for name, finding in cited]
+    own = [c for c in records if not c[1] or c[1]["task"] == judged.id]
+    if not own:
+        return [say("citation_of_another", evidence=repr(name)) for name, *_ in records]
+    return [problem for c in own if (problem := _problem_with(*c))]
 
 
-def _problem_with(citation: str, task: str, known: Mapping[str, Evidence], finding: bool) -> str:
-    record = known.get(clean_citation(citation))
+def _problem_with(citation: str, record: Evidence | None, finding: bool) -> str:
     if record is None:
         return say("citation_unknown", evidence=repr(citation))
-    if record["task"] != task:
-        return say("citation_of_another", evidence=repr(citation))
     if _succeeded(record) or (finding and _is_an_answer(record)):
         return ""
     return say("finding_is_none" if finding else "citation_failed", evidence=repr(citation))

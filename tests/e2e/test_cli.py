@@ -332,7 +332,7 @@ def test_a_thread_without_an_outcome_is_told_as_such():
         graph = other.add_edge("__start__", "other").compile(checkpointer=durability.checkpointer)
         graph.invoke({"messages": ["Hello."]}, {"configurable": {"thread_id": "foreign"}})
     said = sentence(cli("resume", "foreign"))
-    assert "The thread 'foreign' rests without an outcome" in said
+    assert "Thread 'foreign' has been at 'other', which the graph" in said
     assert "Error" not in said
 
 

@@ -161,7 +161,7 @@ def test_an_answer_without_words_leaves_the_question_open(nonsense):
     ("edit", "why"),
     [
         ({"type": "edit", "args": {"nope": 1}}, "The edit cannot run"),
-        ({"type": "edit", "args": {"text": 7}}, "The edit cannot run"),
+        ({"type": "edit", "args": {"text": [7]}}, "The edit cannot run"),
         ({"type": "edit", "name": "other", "args": {"text": "x"}}, "not the tool"),
     ],
 )

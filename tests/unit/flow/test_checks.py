@@ -108,7 +108,7 @@ BAD: list[Any] = [
     ([step("a", "teleport")], "there is no tool 'teleport'; use one of: query_sales, search"),
     # Arguments.
     ([step("a", arguments={})], "step 'a': the arguments do not fit 'search': 'query' is"),
-    ([step("a", arguments={"query": 5})], "query: 5 is not of type 'string'"),
+    ([step("a", arguments={"query": [5]})], "query: [5] is not of type 'string'"),
     ([step("a", arguments={"query": "x", "page": 2})], "('page' was unexpected)"),
     ([step("a", "query_sales", arguments={"sql": "x", "limit": -1})], "less than the minimum of 0"),
     ([step("a", "query_sales", arguments={"sql": "x", "limit": "ten"})], "'ten' is not of type"),
@@ -290,7 +290,7 @@ def test_there_are_many_ways_to_be_bad():
 @pytest.mark.parametrize(
     ("variables", "query", "words"),
     [
-        ({"n": 5}, "{{global.n}}", "query: 5 is not of type 'string'"),
+        ({"n": [5]}, "{{global.n}}", "query: [5] is not of type 'string'"),
         ({"n": {"a": 1}}, "{{global.n.b}}", "no 'b'"),
         ({"n": "{{s1}}"}, "x", "not expanded there"),
     ],

@@ -262,7 +262,7 @@ def test_what_may_fit_is_no_problem(args):
     ("args", "problems"),
     [
         ({}, ["'path' is a required property"]),
-        ({"path": 3}, ["path: 3 is not of type 'string'"]),
+        ({"path": [3]}, ["path: [3] is not of type 'string'"]),
         ({"path": "a", "limit": "5 {{s1}}"}, ["limit: '5 {{s1}}' is not of type 'integer'"]),
         ({"path": "a", "limit": 10}, ["limit: 10 is greater than the maximum of 9"]),
         ({"path": "a", "limit": True}, ["limit: True is not of type 'integer'"]),
@@ -292,7 +292,7 @@ def test_what_can_never_fit_is_named(args, problems):
 
 
 def test_all_problems_are_named_outer_ones_first():
-    args = {"limit": "x", "share": "y", "mode": 1, "tags": [[]], "deep": {"off": 1}, "far": 1}
+    args = {"limit": "x", "share": "y", "mode": [1], "tags": [[]], "deep": {"off": 1}, "far": 1}
     found = open_problems(SCHEMA, args)
     assert len(found) == 9
     assert ("'path' is a required" in found[0]) != ("'path' is a required" in found[1])
@@ -321,8 +321,8 @@ def test_keywords_that_look_at_the_whole_wait_for_the_value(schema):
     ("schema", "value"),
     [
         ({"minimum": 3}, 2),
-        ({"items": {"type": "string"}}, [1]),
-        ({"properties": {"b": {"type": "string"}}}, {"b": 1}),
+        ({"items": {"type": "string"}}, [[1]]),
+        ({"properties": {"b": {"type": "string"}}}, {"b": [1]}),
         ({"enum": [1]}, True),
         ({"const": 1}, 2),
         ({"type": "object", "properties": {}, "anyOf": [{"required": ["b"]}]}, {}),
