@@ -89,7 +89,10 @@ class Context(BaseModel):
         default=40, ge=1, le=1_000, description="Steps a plan of prompt_flow may have."
     )
     max_recoveries: int = Field(
-        default=4, ge=0, le=20, description="Repairs of a plan of prompt_flow per user turn."
+        default=4,
+        ge=0,
+        le=20,
+        description="New plans after failures in prompt_flow, per user turn.",
     )
     max_parallel_tasks: int = Field(
         default=4, ge=1, le=64, description="Tasks or steps side by side."

@@ -26,7 +26,7 @@ from ...state.flow import Failure, FlowState, FlowStep, Shape, value_of
 from ...state.outcome import Spend, add_spend
 from ...state.told import say
 from ...tools.catalog import Catalog, CatalogTool
-from ...tools.python_tools import asking
+from ...tools.python_tools import BUILT_IN, asking
 from ...turn.scope import RunScope
 from ..parts import Parts
 
@@ -205,6 +205,8 @@ class StepRun:
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = await self._filled(inputs) if self.is_new else self.begun or {}
         attempt = self.approved.get("tries", 0) if self.approved else 0
+        # Before anybody is asked what to do; a human's word is good for one call.
+        most = max(self.step["retries"], self._is_read and not self.approved)
         while True:
             calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
             if stopped := stopped_by(calls):
@@ -219,7 +221,7 @@ class StepRun:
             self.records += done.records
             changed = await self._read(done.records[0], calls[0])
             again = may_pass(changed) and not self.stopped and self._repeatable
-            if attempt >= self.step["retries"] or not again:
+            if attempt >= most or not again:
                 return self._ended(changed)
             if self.approved:  # it was good for one call
                 self.approved, arguments = None, await self._filled(inputs)
@@ -285,6 +287,11 @@ class StepRun:
     @property
     def _tool(self) -> CatalogTool | None:
         return self.flow.catalog.find(self.step["tool"])
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether it only reads; asking a model is none, and is repeated on its own."""
+        return self._tool is not None and self._tool.read_only and self._tool.tool is not BUILT_IN
 
     @property
     def _repeatable(self) -> bool:

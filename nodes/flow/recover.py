@@ -48,13 +48,15 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     """Decide about the required steps that failed.
 
     No model is asked where nobody allowed the call, where the same call failed the same way after
-    another plan was made for it, or where every strategy was taken as often as it may be.
+    another plan was made for it, where every strategy was taken as often as it may be, or where a
+    call must not be made again: then another plan is made.
     """
     scope, failed = await scope_of(state, runtime, parts), failed_steps(state.todos)
     catalog = await parts.toolbox.catalog(scope.user)
     causes = [_cause(step, catalog) for step in failed]
     keys = [*map(_key_of, causes)]
     left = strategies_left(state.recoveries, causes, scope.context.max_recoveries)
+    sent = [cause["step"] for cause in causes if not _may_be_made_again(cause)]
     if refused := denial(failed):
         why = "It was refused, which no other plan could change."
         decision = _Decision("give_up", why, refused)
@@ -63,6 +65,8 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     elif not left:
         made = sum(state.recoveries.values())
         decision = _Decision("give_up", f"No repair is left; {made} were made.", "MAX_ROUNDS")
+    elif sent:
+        decision = _Decision(next(iter(left)), say("not_made_again", steps=", ".join(sent)))
     else:
         decision = await _asked(scope, state, causes, left, parts)
     update = _ended(state, failed, decision) if decision.halt else _goes_on(state, causes, decision)
@@ -100,7 +104,7 @@ def _key_of(cause: Cause) -> str:
 
 
 async def _asked(
-    scope: RunScope, state: FlowState, causes: Sequence[Cause], left: Mapping[str, int],
+    scope: RunScope, state: FlowState, causes: Sequence[Cause], left: Mapping[Strategy, int],
     parts: Parts,
 ) -> _Decision:  # fmt: skip
     """What a model chooses among what may still be done; if nothing of use, another plan."""
@@ -133,7 +137,7 @@ async def _asked(
     return _Decision("give_up", f"{why}.", "ERROR", spend=spend)
 
 
-def _problems(decision: RecoveryDecision, left: Mapping[str, int]) -> list[str]:
+def _problems(decision: RecoveryDecision, left: Mapping[Strategy, int]) -> list[str]:
     allowed = [*left, "give_up"]
     if decision.strategy in allowed:
         return []
@@ -176,25 +180,27 @@ _SAME_AGAIN: Final = frozenset({"bad_arguments", "missing_input"})
 _MAY_HAVE_RUN: Final = frozenset({"timeout", "uncertain", "unexpected_result", "execution_error"})
 
 
-def strategies_left(taken: Mapping[str, int], causes: Sequence[Cause], most: int) -> dict[str, int]:
+def strategies_left(
+    taken: Mapping[str, int], causes: Sequence[Cause], most: int
+) -> dict[Strategy, int]:
     """The strategies that may still be taken, each with how often.
 
     Retrying is none of them where one of the calls would fail the same way again, or may have
-    taken effect and must not be made twice.
+    taken effect and must not be made twice. It takes nothing away from what makes another plan.
 
     Args:
         taken: Strategy to how often it was taken this turn.
         causes: What failed.
-        most: Bound for all strategies together.
+        most: Bound for other plans, however they are made; with 0 nothing is repaired.
     """
-    total = most - sum(taken.values())
-    left = {name: min(bound - taken.get(name, 0), total) for name, bound in _BOUNDS.items()}
-    if not all(_may_be_retried(cause) for cause in causes):
-        del left[_RETRY]
+    plans = most - sum(count for name, count in taken.items() if name != _RETRY)
+    left = {name: min(bound - taken.get(name, 0), plans) for name, bound in _BOUNDS.items()}
+    left[_RETRY] = _BOUNDS[_RETRY] - taken.get(_RETRY, 0) if most else 0
+    for cause in causes:
+        if cause["failure"] in _SAME_AGAIN or not _may_be_made_again(cause):
+            left[_RETRY] = 0
     return {name: count for name, count in left.items() if count > 0}
 
 
-def _may_be_retried(cause: Cause) -> bool:
-    if cause["failure"] in _SAME_AGAIN:
-        return False
+def _may_be_made_again(cause: Cause) -> bool:
     return cause["safe_to_repeat"] or cause["failure"] not in _MAY_HAVE_RUN

@@ -51,8 +51,9 @@ ENDS = {
     ),
     "the same plan": (("stuck", "SAME_PLAN"), {"plans": [BAD, BAD], "recovery": REPLAN}),
     "too many repairs": (
-        ("exhausted", "MAX_ROUNDS"),
-        {"plans": [BAD], "down": other_errors, "recovery": [decide("retry_step")],
+        ("partial", "MAX_ROUNDS"),
+        {"plans": [BAD, BAD | {"steps": [look("b", "down"), look("c", "c")]}],
+         "down": other_errors, "recovery": [*REPLAN, *[decide("retry_step")] * 2],
          "settings": {"max_recoveries": 1}},
     ),
     "no model call left for the plan": (

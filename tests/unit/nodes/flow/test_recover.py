@@ -173,15 +173,16 @@ async def test_another_call_or_another_error_is_another_failure(other):
     assert decided(ran) == ("replan_from_failure", None, 1)
 
 
-@pytest.mark.req("P-31")
+@pytest.mark.req("P-31", "W-22")
 @pytest.mark.parametrize(
     ("taken", "most", "left"),
     [
         ({"retry_step": 2}, 4, {"replan_from_failure": 2, "complete_replan": 1}),
         ({"replan_from_failure": 2}, 4, {"retry_step": 2, "complete_replan": 1}),
         ({"complete_replan": 1}, 4, {"retry_step": 2, "replan_from_failure": 2}),
-        ({"retry_step": 1}, 2, dict.fromkeys(
-            ["retry_step", "replan_from_failure", "complete_replan"], 1)),
+        ({"retry_step": 1}, 2, {
+            "retry_step": 1, "replan_from_failure": 2, "complete_replan": 1}),
+        ({"retry_step": 2, "complete_replan": 1}, 2, {"replan_from_failure": 1}),
     ],
 )  # fmt: skip
 async def test_each_strategy_and_all_together_are_bounded(taken, most, left):
@@ -192,7 +193,9 @@ async def test_each_strategy_and_all_together_are_bounded(taken, most, left):
 
 
 @pytest.mark.req("P-31")
-@pytest.mark.parametrize(("taken", "most"), [({"retry_step": 1, "complete_replan": 1}, 2), ({}, 0)])
+@pytest.mark.parametrize(
+    ("taken", "most"), [(dict.fromkeys(["retry_step", "replan_from_failure"], 2), 2), ({}, 0)]
+)
 async def test_with_no_repair_left_the_turn_ends_without_a_model(taken, most):
     ran = await after(steps=[broken("s1")], recoveries=taken, settings={"max_recoveries": most})
     assert decided(ran) == ("give_up", "MAX_ROUNDS", 0)
@@ -208,10 +211,6 @@ async def test_with_no_repair_left_the_turn_ends_without_a_model(taken, most):
         ("look", "bad_arguments", False),
         ("put", "tool_error", True),
         ("put", "tool_not_found", True),
-        ("put", "timeout", False),
-        ("put", "uncertain", False),
-        ("put", "unexpected_result", False),
-        ("put", "execution_error", False),
     ],
 )
 async def test_a_retry_is_offered_only_where_it_may_help_and_repeats_no_write(
@@ -220,6 +219,24 @@ async def test_a_retry_is_offered_only_where_it_may_help_and_repeats_no_write(
     steps = [broken("s1", tool=tool, failure=failure), broken("s2")]
     ran = await after(to("give_up"), steps=steps)
     assert ("retry_step" in ran.shown("strategies")) == offered
+
+
+@pytest.mark.req("W-22")
+@pytest.mark.parametrize(
+    "failure", ["timeout", "uncertain", "unexpected_result", "execution_error"]
+)
+@pytest.mark.parametrize(
+    ("taken", "strategy"),
+    [({}, "replan_from_failure"), ({"replan_from_failure": 2}, "complete_replan")],
+)
+async def test_a_call_that_may_not_be_made_twice_goes_straight_to_the_planner(
+    failure, taken, strategy
+):
+    steps = [broken("s1", tool="put", failure=failure), broken("s2")]
+    ran = await after(steps=steps, recoveries=taken)
+    assert decided(ran) == (strategy, None, 0)
+    assert "may have taken effect" in ran.state.improvements[0]
+    assert [c["step"] for c in ran.state.causes] == ["s1", "s2"]
 
 
 @pytest.mark.req("S2-28")
