@@ -1,9 +1,8 @@
 """`PromptManager`: the system prompt of each role, from its core template and business context.
 
 What a prompt holds beside that is data, in tagged sections that are written once and can be read
-back: `<name>` … `</name>` on lines of their own. Data is never a template: braces stay braces. A
-tag alone on a line of the data gets a backslash, so that it can neither begin nor end a section;
-reading takes it away.
+back: `<name>` … `</name>` on lines of their own. Data is never a template: braces stay braces. No
+tag in the data can begin or end a section: see `tags`.
 """
 
 import json
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from ..state.errors import SettingsError
 from ..state.told import FILE, say
+from .tags import NAMES, as_written, defused, defused_json
 
 SLOT: Final = "{{businessContext}}"
 _SLOTS: Final = re.compile(r"\{\{(businessContext|resourceId|taskId|tools)\}\}")
@@ -143,7 +143,9 @@ class PromptManager:
             contexts: `system_context`, `business_context` and `language` as for `get_prompt`.
         """
         tools = section("tools", [dict(t) for t in tool_info]) if tool_info else say("no_tools")
-        slots = {"resourceId": resource_id, "taskId": task_id, "tools": tools}
+        place = {"resourceId": resource_id, "taskId": task_id}
+        slots = {name: defused(" ".join(text.splitlines())) for name, text in place.items()}
+        slots["tools"] = tools
         return self.get_prompt(phase, slots=slots, **contexts)
 
     get_thought_prompt = partialmethod(get_phase_prompt, "thought")
@@ -183,23 +185,13 @@ def _folder(folder: Path) -> dict[str, str | Path]:
 
 # The sections of the data.
 
-_NAMES: Final = (
-    "additional_context", "answers", "conversation", "evidence", "failures", "improvements",
-    "limits", "previous_plan", "request", "results_so_far", "steps", "strategies", "task",
-    "tasks", "tools",
-)  # fmt: skip
-_ANY = "|".join(_NAMES)
-# Alone on a line; anywhere else a tag begins and ends nothing.
-_TAG: Final = re.compile(rf"^([ \t]*<\\*)(/?(?:{_ANY})>)(?=[ \t]*$)", re.MULTILINE)
-_DEFUSED: Final = re.compile(rf"^([ \t]*<\\*)\\(/?(?:{_ANY})>)(?=[ \t]*$)", re.MULTILINE)
-
 
 def section(name: str, value: object) -> str:
     """Write one section: a text as it is, anything else as JSON, a line per list item."""
-    if name not in _NAMES:
-        msg = f"There is no section {name!r}; the sections are {list(_NAMES)}."
+    if name not in NAMES:
+        msg = f"There is no section {name!r}; the sections are {list(NAMES)}."
         raise ValueError(msg)
-    body = _TAG.sub(r"\1\\\2", value) if isinstance(value, str) else _json(value)
+    body = defused(value) if isinstance(value, str) else defused_json(_json(value))
     return f"<{name}>\n{body}\n</{name}>"
 
 
@@ -211,17 +203,22 @@ def sections(values: Mapping[str, object]) -> str:
 
 def read_section(text: str, name: str) -> str | None:
     """Read the last section of this name back as text; None where there is none."""
-    found = re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", text, re.DOTALL | re.MULTILINE)
-    return _DEFUSED.sub(r"\1\2", str(found[-1])) if found else None
+    body = _body(text, name)
+    return None if body is None else as_written(body)
 
 
 def read_json(text: str, name: str) -> Any:
     """Read a section written from JSON data back; None where it is missing or no JSON."""
-    body = read_section(text, name)
+    body = _body(text, name)
     try:
         return None if body is None else json.loads(body)
     except json.JSONDecodeError:
         return None
+
+
+def _body(text: str, name: str) -> str | None:
+    found = re.findall(rf"^<{name}>\n(.*?)\n</{name}>$", text, re.DOTALL | re.MULTILINE)
+    return str(found[-1]) if found else None
 
 
 def _json(value: object) -> str:

@@ -1,0 +1,112 @@
+"""The tags of sections in data: found in any spelling, and written so that they are none.
+
+A model reads more as a tag than a parser does: capitals, blanks and invisible characters in it,
+brackets and letters of another script, attributes, whatever ends the line. So does this. In a text
+the tag gets a backslash, which reading takes away; in JSON its bracket is escaped, as JSON has it.
+What only looks a little like a tag, such as the type `List<Task>` or `<taskbar>`, stays as it is.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Final
+
+NAMES: Final = (
+    "additional_context", "answers", "conversation", "evidence", "failures", "improvements",
+    "limits", "previous_plan", "request", "results_so_far", "steps", "strategies", "task",
+    "tasks", "tools",
+)  # fmt: skip
+"""The sections there are."""
+
+_OPENED: Final = re.compile(
+    "[<\u00ab\u02c2\u1438\u2039\u226a\u227a\u2329\u276c\u276e\u2770\u27e8\u27ea\u29fc\u3008\u300a"
+    "\u3010\ufe3d\ufe3f\ufe64\uff1c]|&(?:lt|#0*60|#x0*3c)(?![a-z0-9]);?",
+    re.IGNORECASE,
+)
+_CLOSED: Final = (
+    "(?:[>\u00bb\u02c3\u1433\u203a\u226b\u227b\u232a\u276d\u276f\u2771\u27e9\u27eb\u29fd\u3009"
+    "\u300b\u3011\ufe3e\ufe40]|&(?:gt|#0*62|#x0*3e)(?![a-z0-9]))"
+)
+# Takes no room: controls that are no white space, joiners, variants, fillers, language tags.
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc"
+    "\U000e0000-\U000e0fff]"
+)
+# Letters of other scripts that are drawn like ours.
+_DRAWN_ALIKE: Final = str.maketrans(
+    "аеорсухіѕԁԛһӏ" + "αεικνορτυ" + "ıɡ",  # noqa: RUF001 - on purpose
+    "aeopcyxisdqhl" + "aeikvoptu" + "ig",
+)
+_SLASH: Final = "[/\u2044\u2215\u27cb\u29f8\u2571]"
+_NAMED: Final = "|".join(name.replace("_", r"[\W_]{0,3}") for name in NAMES)
+_TAG: Final = re.compile(
+    rf"[\s|\\]*(?:{_SLASH}[\s|\\]*(?:{_NAMED})(?![-.:]?\w)"
+    # One that opens is closed soon, or its line ends with it.
+    rf"|(?:{_NAMED})(?:[\s|]*+{_SLASH}?[\s|]*+(?:{_CLOSED}|\Z)|[^\S\n]*+\n|\s.{{0,200}}?{_CLOSED}))",
+    re.DOTALL,
+)
+_A_TYPE: Final = re.compile(r"[A-Z]\w*>")
+_LINE_ENDS: Final = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
+_BLANKS: Final = re.compile(r"[^\S\n]+")
+_ESCAPES: Final = re.compile(r"\\(u[0-9a-f]{4}|.)", re.IGNORECASE)
+_MEANT: Final = {"n": "\n", "r": "\n", "t": " ", "f": " ", "\\": "\\", '"': '"', "/": "/"}
+
+
+def defused(text: str) -> str:
+    """The text with a backslash behind the bracket of each tag."""
+    return _rewritten(text, 0, _begins_tag, lambda bracket: f"{bracket}\\")
+
+
+def as_written(text: str) -> str:
+    """A defused text as it was."""
+    return _rewritten(text, 1, _begins_tag, lambda bracket: bracket)
+
+
+def defused_json(text: str) -> str:
+    """The same JSON with the bracket of each tag in its strings escaped."""
+    return _rewritten(
+        text, 0, _begins_tag_in_json, lambda bracket: f"\\u{ord(bracket[0]):04x}{bracket[1:]}"
+    )
+
+
+def _rewritten(
+    text: str, cut: int, begins: Callable[[str, str, str], bool], mark: Callable[[str], str]
+) -> str:
+    """The text with a mark for the bracket of each tag, and without `cut` backslashes behind it.
+
+    Backslashes behind a bracket say nothing about whether it begins a tag: what was defused is
+    found again.
+    """
+    found = list(_OPENED.finditer(text))
+    ends = [*(bracket.start() for bracket in found[1:]), len(text)]
+    parts, done = [], 0
+    for bracket, end in zip(found, ends, strict=False):
+        start, behind = bracket.span()
+        rest = text[behind:end]
+        if rest.startswith("\\" * cut) and begins(text[start - 1 : start], bracket[0], rest):
+            parts += [text[done:start], mark(bracket[0])]
+            done = behind + cut
+    return "".join([*parts, text[done:]])
+
+
+def _begins_tag(before: str, bracket: str, rest: str) -> bool:
+    bare = rest.lstrip("\\")
+    if bracket == "<" and before.isalnum() and _A_TYPE.match(bare):
+        return False
+    return _TAG.match(_as_read(bare)) is not None
+
+
+def _begins_tag_in_json(before: str, bracket: str, rest: str) -> bool:
+    said = _ESCAPES.sub(lambda escape: _MEANT.get(escape[1], ""), rest)
+    return _begins_tag(before, bracket, said)
+
+
+def _as_read(text: str) -> str:
+    """The text as a reader sees it: small plain letters, single blanks, one kind of line end."""
+    seen = _BLANKS.sub(" ", _LINE_ENDS.sub("\n", _UNSEEN.sub("", text)))
+    if seen.isascii():
+        return seen.lower()
+    apart = unicodedata.normalize("NFKD", seen).casefold()
+    plain = "".join(sign for sign in apart if not unicodedata.combining(sign))
+    return plain.translate(_DRAWN_ALIKE)
