@@ -3,12 +3,16 @@
 A model reads more as a tag than a parser does: capitals, blanks and invisible characters in it,
 brackets and letters of another script, attributes, whatever ends the line. So does this. In a text
 the tag gets a backslash, which reading takes away; in JSON its bracket is escaped, as JSON has it.
-What only looks a little like a tag, such as the type `List<Task>` or `<taskbar>`, stays as it is.
+What only looks a little like a tag stays as it is, such as the type `List<Task>` or `<taskbar>`; so
+does a tag between the words of a line.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable
+from bisect import bisect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby
 from typing import Final
 
 NAMES: Final = (
@@ -46,6 +50,8 @@ _TAG: Final = re.compile(
     rf"|(?:{_NAMED})(?:[\s|]*+{_SLASH}?[\s|]*+(?:{_CLOSED}|\Z)|[^\S\n]*+\n|\s.{{0,200}}?{_CLOSED}))",
     re.DOTALL,
 )
+_CLOSING: Final = re.compile(_CLOSED, re.IGNORECASE)
+_WORD: Final = re.compile(r"[^\W_]")
 _A_TYPE: Final = re.compile(r"[A-Z]\w*>")
 _LINE_ENDS: Final = re.compile("\r\n?|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 _BLANKS: Final = re.compile(r"[^\S\n]+")
@@ -53,41 +59,65 @@ _ESCAPES: Final = re.compile(r"\\(u[0-9a-f]{4}|.)", re.IGNORECASE)
 _MEANT: Final = {"n": "\n", "r": "\n", "t": " ", "f": " ", "\\": "\\", '"': '"', "/": "/"}
 
 
+@dataclass(frozen=True)
+class _Tag:
+    """Where the bracket of a tag stands in a text, and where what is behind it begins."""
+
+    start: int
+    behind: int
+
+
 def defused(text: str) -> str:
     """The text with a backslash behind the bracket of each tag."""
-    return _rewritten(text, 0, _begins_tag, lambda bracket: f"{bracket}\\")
+    return _rewritten(text, _at_edges(text), lambda bracket: f"{bracket}\\")
 
 
 def as_written(text: str) -> str:
-    """A defused text as it was."""
-    return _rewritten(text, 1, _begins_tag, lambda bracket: bracket)
+    """A defused text as it was: what is behind the bracket says nothing of where a tag stands."""
+    tags = [tag for tag in _at_edges(text) if text.startswith("\\", tag.behind)]
+    cut = [replace(tag, behind=tag.behind + 1) for tag in tags]
+    return _rewritten(text, cut, lambda bracket: bracket.removesuffix("\\"))
 
 
 def defused_json(text: str) -> str:
     """The same JSON with the bracket of each tag in its strings escaped."""
-    return _rewritten(
-        text, 0, _begins_tag_in_json, lambda bracket: f"\\u{ord(bracket[0]):04x}{bracket[1:]}"
-    )
+    tags = _tags(text, lambda rest: _ESCAPES.sub(lambda sign: _MEANT.get(sign[1], ""), rest))
+    return _rewritten(text, tags, lambda bracket: f"\\u{ord(bracket[0]):04x}{bracket[1:]}")
 
 
-def _rewritten(
-    text: str, cut: int, begins: Callable[[str, str, str], bool], mark: Callable[[str], str]
-) -> str:
-    """The text with a mark for the bracket of each tag, and without `cut` backslashes behind it.
-
-    Backslashes behind a bracket say nothing about whether it begins a tag: what was defused is
-    found again.
-    """
-    found = list(_OPENED.finditer(text))
-    ends = [*(bracket.start() for bracket in found[1:]), len(text)]
+def _rewritten(text: str, tags: Iterable[_Tag], mark: Callable[[str], str]) -> str:
     parts, done = [], 0
-    for bracket, end in zip(found, ends, strict=False):
-        start, behind = bracket.span()
-        rest = text[behind:end]
-        if rest.startswith("\\" * cut) and begins(text[start - 1 : start], bracket[0], rest):
-            parts += [text[done:start], mark(bracket[0])]
-            done = behind + cut
+    for tag in tags:
+        parts += [text[done : tag.start], mark(text[tag.start : tag.behind])]
+        done = tag.behind
     return "".join([*parts, text[done:]])
+
+
+def _at_edges(text: str) -> list[_Tag]:
+    """The tags of every line that begins or ends with one; between words none means anything."""
+    tags = _tags(text)
+    ends = list(accumulate(map(len, text.splitlines(keepends=True)))) if tags else []
+    found: list[_Tag] = []
+    for line, group in groupby(tags, lambda tag: bisect(ends, tag.start)):
+        here = list(group)
+        before = text[ends[line - 1] if line else 0 : here[0].start]
+        last = text[here[-1].behind : ends[line]]
+        closed = _CLOSING.search(last)
+        after = last[closed.end() :] if closed else ""
+        found += [] if _WORD.search(before) and _WORD.search(after) else here
+    return found
+
+
+def _tags(text: str, said: Callable[[str], str] = str) -> list[_Tag]:
+    """All that is spelled like a tag; `said` reads what is behind a bracket."""
+    brackets = list(_OPENED.finditer(text))
+    ends = [*(bracket.start() for bracket in brackets[1:]), len(text)]
+    spans = [(*bracket.span(), end) for bracket, end in zip(brackets, ends, strict=False)]
+    return [
+        _Tag(start, behind)
+        for start, behind, end in spans
+        if _begins_tag(text[start - 1 : start], text[start:behind], said(text[behind:end]))
+    ]
 
 
 def _begins_tag(before: str, bracket: str, rest: str) -> bool:
@@ -95,11 +125,6 @@ def _begins_tag(before: str, bracket: str, rest: str) -> bool:
     if bracket == "<" and before.isalnum() and _A_TYPE.match(bare):
         return False
     return _TAG.match(_as_read(bare)) is not None
-
-
-def _begins_tag_in_json(before: str, bracket: str, rest: str) -> bool:
-    said = _ESCAPES.sub(lambda escape: _MEANT.get(escape[1], ""), rest)
-    return _begins_tag(before, bracket, said)
 
 
 def _as_read(text: str) -> str:
