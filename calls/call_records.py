@@ -25,7 +25,7 @@ Reason = Literal[
 """Why a call ended as it did; "" where its status says it all."""
 
 _EVENT_TEXT: Final = 2_000
-_NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server"})
+_NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server", "update"})
 
 
 class InDoubt(TypedDict):
@@ -130,7 +130,8 @@ class CallRecord(TypedDict):
 
     `reason` says why a call was cancelled; an `error` that may have taken effect is `uncertain`.
     `ran` is whether the tool was called now, `counts` whether this turn pays for it: a call that
-    a crash cut off from its count does not run again, but is paid for.
+    a crash cut off from its count does not run again, but is paid for. `update` is what its tool
+    wants changed in the graph's state.
     """
 
     id: str
@@ -148,6 +149,7 @@ class CallRecord(TypedDict):
     reused_from: NotRequired[str]
     same_as: NotRequired[str]
     message: ToolMessage
+    update: NotRequired[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -243,6 +245,8 @@ def ended(
         message=_message(call, answer),
     )
     record.update(links)  # type: ignore[typeddict-item]  # its own keys
+    if answer.result.update and not answer.reused_from:
+        record["update"] = answer.result.update
     return record
 
 

@@ -151,11 +151,14 @@ def _why(row: Row) -> str:
 def _recorded(row: Row) -> Answered:
     """The answer of a call that was made before: for another call, its source, or a dead run."""
     found = row.result or {}
+    # What another call changed in the graph's state is changed already.
+    update = {} if row.source else found.get("update") or {}
     result = ToolResult(
         text=str(found.get("text", "")),
         data=found.get("data"),
         is_error=bool(found.get("is_error")),
         artifact=found.get("artifact") or {},
+        update=update,
     )
     return Answered(
         result, stored=str(found.get("stored", "")), counts=not row.source,
@@ -170,4 +173,5 @@ def _as_json(result: ToolResult, stored: str) -> dict[str, Any]:
         "is_error": result.is_error,
         "artifact": result.artifact,
         "stored": stored,
+        **({"update": result.update} if result.update else {}),
     }

@@ -6,7 +6,6 @@ and whoever asked is told that the end is not known.
 
 import asyncio
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
@@ -24,7 +23,9 @@ from ..tools.python_tools import refused_arguments, run_tool
 from ..tools.values import NoJson
 from ..turn.scope import RunScope
 from .call_records import Answered, PendingCall, Reason
+from .commands import commands_in, joined, read_commands, without_messages
 from .gate import told_hooks
+from .injected import NotGiven, injected
 from .results import ToolResult, failure, from_exception, normalise
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,6 @@ T = TypeVar("T")
 TailCall = Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
 """Makes another call, of this name and these arguments."""
 
-_RUNTIME_MODULE: Final = "langgraph.prebuilt.tool_node"
 _GRACE: Final = 2.0
 """Seconds a cancelled piece of work gets to clean up before it is left behind."""
 _RESPONSE_KEYS: Final = frozenset(
@@ -119,41 +119,23 @@ async def call_python(
     args: Mapping[str, Any],
     call: PendingCall,
     about: Mapping[str, str],
+    tools: Sequence[BaseTool] = (),
 ) -> Any:
     """Call a tool of the embedding program.
 
-    `about` is what it may know of the call, as metadata of its `RunnableConfig`. A `ToolRuntime`
-    has the run's settings, store and stream.
+    `about` is what it may know of the call, as metadata of its `RunnableConfig`; `tools` are the
+    program's. What it wants changed in the graph's state is the result's `update`.
     """
-
-    def write(value: Any) -> None:
-        told = {"id": call["id"], "task": call["task"], "tool": call["name"], "value": value}
-        scope.emit({"type": "tool_output", **told})
-
-    config = merge_configs(ensure_config(), {"metadata": dict(about)})
-    given, id_ = dict(args), call["call_id"]
-    for name in _runtime_arguments(tool):
-        given[name] = sys.modules[_RUNTIME_MODULE].ToolRuntime(
-            state={}, context=scope.context, config=config, stream_writer=write, tool_call_id=id_,
-            store=scope.store,
-        )  # fmt: skip
+    config, id_ = merge_configs(ensure_config(), {"metadata": dict(about)}), call["call_id"]
+    try:
+        given = {**args, **injected(scope, tool, call, config, tools)}
+    except NotGiven as error:
+        told = say("failed_call", why=error, advice=say("do_without"))
+        return ToolResult(told, is_error=True)
     request = {"type": "tool_call", "name": tool.original, "args": given, "id": id_}
-    return await run_tool(cast("BaseTool", tool.tool), request, config)
-
-
-def _runtime_arguments(tool: CatalogTool) -> list[str]:
-    """Hidden parameters annotated as LangGraph's `ToolRuntime`, which a tool node would fill in."""
-    module = sys.modules.get(_RUNTIME_MODULE)  # whoever annotates with it has imported it
-    fields = getattr(getattr(tool.tool, "args_schema", None), "model_fields", {})
-    if module is None or not tool.hidden:
-        return []
-    kind = module.ToolRuntime
-    return [n for n in tool.hidden if n in fields and _is_a(fields[n].annotation, kind)]
-
-
-def _is_a(annotation: Any, kind: type) -> bool:
-    origin = getattr(annotation, "__origin__", annotation)
-    return isinstance(origin, type) and issubclass(origin, kind)
+    result = await run_tool(cast("BaseTool", tool.tool), request, config)
+    commands = commands_in(result)
+    return read_commands(commands, scope.by_tools, id_) if commands else result
 
 
 async def staying(work: Coroutine[Any, Any, T]) -> T:
@@ -255,7 +237,8 @@ async def after_tool(
     shown, wanted = _replaced(result, verdict), verdict.tail_call
     if wanted and not verdict.blocked:
         if tail is not None:
-            shown = await tail(wanted.name, wanted.args)
+            follows = await tail(wanted.name, wanted.args)
+            shown = replace(follows, update=joined(shown.update, follows.update))
         else:
             note = say("no_tail_here", tool=wanted.name)
             shown = replace(shown, text=f"{shown.text}\n\n{note}")
@@ -273,7 +256,10 @@ def _response(result: ToolResult) -> dict[str, Any]:
 
 
 def _replaced(result: ToolResult, verdict: Verdict) -> ToolResult:
-    """The text a hook put in the place of a result; its data, files and links are gone then."""
+    """The text a hook put in the place of a result.
+
+    Its data, files and links are gone then, and the messages that its tool adds.
+    """
     given = verdict.tool_response
     if verdict.blocked:
         return failure(say("result_withheld", why=verdict.reason))
@@ -281,4 +267,6 @@ def _replaced(result: ToolResult, verdict: Verdict) -> ToolResult:
         if set(given) - _RESPONSE_KEYS:  # a misspelt key must not show what it meant to hide
             return failure(say("result_unreadable"))
         given = next((str(given[k]) for k in ("llmContent", "llm_content") if k in given), None)
-    return result if given is None else ToolResult(given, is_error=result.is_error)
+    if given is None:
+        return result
+    return ToolResult(given, is_error=result.is_error, update=without_messages(result.update))

@@ -340,7 +340,8 @@ class _Run:
                 tool, ready.args, user_id=scope.user, meta=about, emit=scope.emit, turn=scope.turn,
                 can_ask=scope.can_ask and not call.get("tail_of"), reply=ready.reply,
             )  # fmt: skip
-        return await call_python(scope, tool, ready.args, call, about)
+        tools = [known.tool for known in self.gate.catalog.tools.values() if known.tool]
+        return await call_python(scope, tool, ready.args, call, about, tools)
 
     async def _tail(self, call: PendingCall, name: str, args: dict[str, Any]) -> ToolResult:
         """The call a hook wants right after another one, if policy allows it without a question."""

@@ -5,6 +5,7 @@ It can be read on with `read_result`, and references read it as the data it is.
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -63,13 +64,14 @@ class ResultStore:
         is_shown = weigh(result.text) <= cap
         data = as_text(result.data)
         if is_shown and (result.data is None or len(data) <= cap):
-            return ToolResult(result.text, result.data, result.is_error, artifact), ""
+            return replace(result, artifact=artifact, media=()), ""
         key, value = digest(result.text), {"text": result.text}
         if result.data is not None and spelled(result.text) != result.data:
             key, value = digest(f"{result.text}\n{data}"), {**value, "data": result.data}
         kept = await self._keep(key, value)
         text = result.text if is_shown else _shortened(result.text, cap, key if kept else "")
-        return ToolResult(text, None, result.is_error, artifact), key if kept else ""
+        shown = replace(result, text=text, data=None, artifact=artifact, media=())
+        return shown, key if kept else ""
 
     async def whole(self, key: str) -> Any:
         """What a tool gave, as data, whose text is stored; MISSING where none of this id is."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
-from langgraph.types import Command
 
 from ..state.canonical import storable, storable_json
 from ..state.told import say
@@ -44,6 +43,7 @@ class ToolResult:
         is_error: The tool failed.
         artifact: What programs may want besides (`links`, `media`, the tool's own artifact).
         media: Binary parts, not yet stored.
+        update: What the tool wants changed in the graph's state, as JSON; see `commands`.
     """
 
     text: str
@@ -51,15 +51,13 @@ class ToolResult:
     is_error: bool = False
     artifact: dict[str, Any] = field(default_factory=dict)
     media: tuple[Media, ...] = ()
+    update: dict[str, Any] = field(default_factory=dict)
 
 
 def normalise(raw: object) -> ToolResult:
     """Read whatever a tool returned: a message, an MCP answer, blocks, a text or any value."""
     if isinstance(raw, ToolResult):
         return raw
-    items = raw if isinstance(raw, list) else [raw]
-    if any(isinstance(item, Command) for item in items):
-        return _from_commands(items)
     if isinstance(raw, ToolMessage):
         return _from_message(raw)
     if isinstance(raw, Returned):
@@ -71,24 +69,6 @@ def normalise(raw: object) -> ToolResult:
     data = to_json(raw)
     text = data if isinstance(data, str) else as_text(data)
     return ToolResult(storable(text), None if isinstance(data, str) else data)
-
-
-def _from_commands(items: list[Any]) -> ToolResult:
-    """What a tool says by graph commands: its tool message; the rest is named, as not applied."""
-    said, left = [], []
-    for item in items:
-        messages = [item] if isinstance(item, ToolMessage) else []
-        if isinstance(item, Command):
-            update = dict(item._update_as_tuples()) if item.update else {}
-            messages = update.pop("messages", [])
-            left += [*map(str, update), *(k for k in ("goto", "resume") if getattr(item, k))]
-        own = messages if isinstance(messages, list) else [messages]
-        said += [normalise(message) for message in own if isinstance(message, ToolMessage)]
-        left += [type(message).__name__ for message in own if not isinstance(message, ToolMessage)]
-    result = said[0] if said else ToolResult(say("no_output"))
-    texts = [one.text for one in said] or [result.text]
-    texts += [say("command_not_applied", what=", ".join(dict.fromkeys(left)))] if left else []
-    return replace(result, text="\n".join(texts))
 
 
 def failure(why: str) -> ToolResult:

@@ -151,7 +151,8 @@ class Memory:
         if self._writes.get(key[0], 0) != writes or key[0] in self.unsettled:
             return
         self._entries.pop(key, None)
-        self._entries[key] = Known(id_, result, stored, self._clock())
+        # What the call changed in the graph's state is changed: reading again changes nothing.
+        self._entries[key] = Known(id_, replace(result, update={}), stored, self._clock())
         for oldest in list(self._entries)[:-_MOST]:
             self._entries.pop(oldest, None)
 

@@ -62,6 +62,8 @@ def route_after_calls(
     step = next_step(state.calls, state.decisions)
     if step != "done":
         return step
+    if not state.should_continue:  # a tool ended the loop
+        return "finish"
     return "observation" if state.observe == "model" else "thought"
 
 

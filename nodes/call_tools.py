@@ -1,12 +1,13 @@
 """Run the calls of one model turn along the one path every call takes."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from langgraph.runtime import Runtime
 
 from ..calls.approval import still_open
 from ..calls.call_records import CallRecord, as_evidence
+from ..calls.commands import messages_of, values_of, wanted
 from ..calls.path import run_calls
 from ..state.calls import UNCERTAIN, CallState, CallsUpdate, left_in_doubt, stopped_after
 from ..state.context import Context
@@ -41,8 +42,7 @@ async def call_tools(
     )
     records, before = done.records, state.denied if _goes_on(state) else ""
     cancelled = [r["reason"] for r in records if r["status"] == "cancelled"]
-    update = PassUpdate(
-        messages=[record["message"] for record in records],
+    update = _by_tools(state, records, waits=bool(done.waiting)) | PassUpdate(
         evidence=[as_evidence(record) for record in records],
         denied=cancelled[-1] if cancelled else before,
         strikes=max(state.strikes, strikes_of(records)),
@@ -53,6 +53,17 @@ async def call_tools(
     if why := _cannot_go_on(scope, records):
         update |= ended(*why)
     return changes(state, update)
+
+
+def _by_tools(state: CallState, records: Sequence[CallRecord], *, waits: bool) -> PassUpdate:
+    """What tools want changed; their messages follow once every call of the turn has its answer."""
+    wishes = wanted(records)
+    held = [*state.held, *(wish for wish in wishes if wish.get("messages"))]
+    added = [] if waits else messages_of(held, state.turn_id, state.messages)
+    messages = [*(record["message"] for record in records), *added]
+    return PassUpdate(messages=messages, held=held if waits else []) | cast(
+        "PassUpdate", values_of(wishes)
+    )
 
 
 def _goes_on(state: CallState) -> bool:

@@ -282,6 +282,9 @@ class CallState(ABC):
     """Call id to why the human's answer cannot be used; approve writes, the next question tells."""
     evidence: Records = field(default_factory=list)
     """Every call that was answered; call_tools appends."""
+    held: list[Any] = field(default_factory=list)
+    """Messages that tools add, as JSON, until each call of their model turn has its answer:
+    nothing may stand between those; call_tools writes."""
     denied: str = ""
     """Why a call was refused last: denied, rejected, not_interactive, expired or uncertain; or
     loop_detected, which ended the work on it."""
@@ -291,6 +294,9 @@ class CallState(ABC):
     """What was used; every node that asks or calls adds to it."""
     warnings: Annotated[list[str], join_texts] = field(default_factory=list)
     """What went wrong without ending the run: dead servers, other models that had to answer."""
+
+    # Fields that a tool may change by a graph command.
+    by_tools = frozenset({"messages"})
 
     @property
     @abstractmethod
@@ -305,6 +311,7 @@ class CallsUpdate(TypedDict, total=False):
     decisions: dict[str, Decision] | Overwrite
     objections: dict[str, str] | Overwrite
     evidence: list[Any] | Overwrite
+    held: list[Any]
     denied: str
     strikes: int
 

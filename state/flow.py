@@ -286,6 +286,8 @@ class FlowState(CallState, LoopState):
         "objection", "cut_off",
     }  # fmt: skip
 
+    by_tools = frozenset({"messages", "improvements"})
+
     @property
     def path(self) -> str:
         """The flow's own name; every call names its step."""

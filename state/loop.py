@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.ui import AnyUIMessage, ui_message_reducer
@@ -28,6 +28,10 @@ def last_text(before: str, writes: Sequence[str]) -> str:
 def last_list(before: list[T], writes: Sequence[list[T]]) -> list[T]:
     """Batch reducer: the newest list; see `last_text`."""
     return writes[-1] if writes else before
+
+
+PUBLIC: Final = ("messages", "todos", "improvements", "task_completed", "should_continue")
+"""The fields of a graph's state that its tools see, where the graph has them."""
 
 
 @dataclass(kw_only=True)

@@ -31,8 +31,10 @@ class ReactState(CallState, LoopState):
     # Call ids begin anew in every turn: an old answer must not count for a new call.
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "strikes", "phase", "iteration",
-        "demanded",
+        "demanded", "held",
     }  # fmt: skip
+
+    by_tools = frozenset({"messages", "improvements", "task_completed", "should_continue"})
 
     @property
     def path(self) -> str:

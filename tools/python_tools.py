@@ -222,13 +222,14 @@ def _timeout(metadata: Mapping[str, Any] | None) -> float | None:
 
 def _hidden(tool: BaseTool) -> frozenset[str]:
     """Arguments the framework injects; a model that forges one must not be heard."""
+    of_function: frozenset[str] = getattr(tool, "_injected_args_keys", frozenset())
     if isinstance(tool.args_schema, Mapping) or tool.args_schema is None:
-        return frozenset()
+        return of_function
     known = _schema(tool).get("properties", {})
     fields = getattr(tool.args_schema, "model_fields", {})
     names = {name for name in fields if name not in known}
     aliases = {str(field.alias) for field in fields.values() if field.alias}
-    return frozenset(names - aliases)
+    return frozenset(names - aliases) | of_function
 
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from ..prompts.prompt import PromptManager, sections
 from ..state.calls import CallState
 from ..state.context import SESSION_KEY, STARTUP, Context, Emit, Session, context_of
 from ..state.journal import FENCE_KEY, Fence, Row
-from ..state.loop import LoopState
+from ..state.loop import PUBLIC, LoopState
 from ..state.outcome import Spend, add_spend
 from ..state.told import LANGUAGE
 from .budget import Budget
@@ -88,6 +88,10 @@ class RunScope:
     """A question could be answered: somebody is there, and the run can be resumed."""
     session: Session = field(default_factory=Session)
     """What hooks brought at the start of this run."""
+    public: Mapping[str, Any] = field(default_factory=dict)
+    """The graph's state as its tools see it, as the node found it."""
+    by_tools: frozenset[str] = frozenset()
+    """The fields of it that tools may change."""
     notes: list[str] = field(default_factory=list)
     """What the outcome must warn of: the warnings told on the way."""
     began: float = field(default_factory=time.monotonic)
@@ -208,7 +212,17 @@ async def scope_of(
         durable=bool(saver) and not isinstance(lasting, InMemorySaver),
         can_ask=context.interactive and bool(saver),
         session=session if isinstance(session, Session) else Session(),
+        public=_public(state, outer),
+        by_tools=getattr(state, "by_tools", frozenset()),
     ).noting()
+
+
+def _public(state: LoopState | CallState, outer: RunScope | None) -> Mapping[str, Any]:
+    """What a graph's tools see of its state; a task's calls follow the run's conversation."""
+    own = {name: getattr(state, name) for name in PUBLIC if hasattr(state, name)}
+    if outer is None or isinstance(state, LoopState):
+        return own
+    return {**outer.public, **own, "messages": [*outer.public["messages"], *state.messages]}
 
 
 def speak(runtime: Runtime[Context], parts: GraphParts) -> None:

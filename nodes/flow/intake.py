@@ -11,7 +11,7 @@ from ...state.loop import changes
 from ...turn.begin import Work, begin_turn, same_request, taken_up, with_request
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .run_flow import folded
+from .run_flow import by_tools, folded
 
 
 async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -29,13 +29,15 @@ async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
     if before is None:
         return FlowUpdate()
     steps = [cast("FlowStep", task) for task in before.tasks]
+    changed = by_tools(state, state.cut_off)
+    improvements = changed.get("improvements", state.improvements)
     # What the plan left out was a part of its own request.
     gone = () if again else ("left_out",)
-    return FlowUpdate(
+    return changed | FlowUpdate(
         plan={key: value for key, value in state.plan.items() if key not in gone},
         todos=Overwrite([_reopened(step) for step in steps]),
         evidence=Overwrite(before.evidence),
-        improvements=state.improvements if again else [],
+        improvements=improvements if again else [],
     )
 
 

@@ -11,6 +11,7 @@ from langgraph.errors import GraphBubbleUp
 from typing_extensions import TypedDict
 
 from ...calls.call_records import CallRecord, as_evidence
+from ...calls.commands import wanted
 from ...calls.gate import deadline_of, open_calls
 from ...calls.path import run_calls
 from ...calls.result_store import MISSING, ResultStore
@@ -46,6 +47,7 @@ class StepEnd(TypedDict):
     `step` holds its id, its status and what changed; it stays `pending` where a question waits for
     a human (`waiting`), or where it could not begin (`held`). `stopped` says why a hook wants the
     run to end here, where one does; `took` names the spare write whose result the step has.
+    `wishes` is what its tool wants changed in the graph's state.
     """
 
     step: FlowStep
@@ -56,6 +58,7 @@ class StepEnd(TypedDict):
     warnings: list[str]
     stopped: NotRequired[str]
     took: NotRequired[str]
+    wishes: NotRequired[list[dict[str, Any]]]
 
 
 @dataclass
@@ -336,6 +339,8 @@ class StepRun:
             end["took"] = self.took["id"]
         if self.stopped:
             end["stopped"] = self.stopped
+        if wishes := wanted(self.records):
+            end["wishes"] = wishes
         return end
 
     def _tell(self, kind: str, **about: object) -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from langgraph.runtime import Runtime
 
 from ...calls.approval import still_open, undecided
 from ...calls.call_records import PendingCall
+from ...calls.commands import messages_of, values_of
 from ...calls.result_store import ResultStore
 from ...flow.carry import call_name
 from ...flow.expectations import Malformed
@@ -35,7 +36,7 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     ended = await run_ready(scope, runtime, order, waits, run.start, ended=run.hear)
     places = {step["id"]: place for place, step in enumerate(state.todos)}
     waiting: list[Any] = [*open_, *(call for end in ended for call in end["waiting"])]
-    update = folded(ended)
+    update = folded(ended) | by_tools(state, ended)
     update |= still_open(state, sorted(waiting, key=lambda call: places[call["task"]]))
     update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `folded`
     update["spend"] = used_by(scope, ended)
@@ -53,6 +54,13 @@ def folded(ends: Sequence[StepEnd]) -> FlowUpdate:
         evidence=[record for end in ends for record in end["evidence"]],
         warnings=[text for end in ends for text in end["warnings"]],
     )
+
+
+def by_tools(state: FlowState, ends: Sequence[StepEnd]) -> FlowUpdate:
+    """What tools want changed besides; their messages follow the conversation."""
+    wishes = [wish for end in ends for wish in end.get("wishes", [])]
+    added = messages_of(wishes, state.turn_id, state.messages)
+    return FlowUpdate(messages=added) | cast("FlowUpdate", values_of(wishes))
 
 
 def _halted(scope: RunScope, state: FlowState, ended: Sequence[StepEnd]) -> FlowUpdate:

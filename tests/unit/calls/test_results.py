@@ -12,6 +12,7 @@ from langchain_core.messages.content import create_text_block
 from langgraph.types import Command
 from pydantic import BaseModel
 
+from loopwright.calls.commands import read_commands
 from loopwright.calls.results import (
     ADVICE,
     failure,
@@ -122,14 +123,16 @@ def test_errors_are_marked():
     assert normalise(message("bad", status="error")).is_error
 
 
+@pytest.mark.req("W-13")
 def test_a_command_is_no_failed_call_and_what_is_not_applied_is_named():
-    assert not normalise(Command(update={})).is_error
+    assert not read_commands([Command(update={})], (), "1").is_error
     note = ToolMessage("noted", tool_call_id="1")
-    given = normalise([Command(update={"messages": [note], "todos": [1]}, goto="next")])
+    wanted = Command(update={"messages": [note], "todos": [1]}, goto="next")
+    given = read_commands([wanted], {"messages"}, "1")
     assert not given.is_error
     assert given.text.startswith("noted\n")
     assert "not applied: todos, goto" in given.text
-    assert normalise(Command(update=[("messages", [note])])).text == "noted"
+    assert read_commands([Command(update=[("messages", [note])])], (), "1").text == "noted"
 
 
 def test_an_exception_is_one_sentence_and_a_next_step():

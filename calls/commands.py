@@ -1,0 +1,172 @@
+"""What a tool wants changed by a graph command: what of it is applied, and what is only named."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+    convert_to_messages,
+)
+from langgraph.types import Command, Overwrite
+
+from ..state.messages import signature
+from ..state.told import say
+from .call_records import CallRecord
+from .results import ToolResult, normalise, to_json
+
+_KINDS: Final[Mapping[str, type[HumanMessage | AIMessage]]] = {
+    "human": HumanMessage, "ai": AIMessage
+}  # fmt: skip
+"""Which messages a tool may add; only the package itself gives a model a system message."""
+
+_KEPT: Final = ("id", "name", "additional_kwargs")
+
+
+def commands_in(given: object) -> list[Any]:
+    """What a tool gave, as a list, if there is a graph command in it; else nothing."""
+    items = given if isinstance(given, list) else [given]
+    return items if any(isinstance(item, Command) for item in items) else []
+
+
+def read_commands(items: Sequence[Any], takes: Collection[str], call_id: str) -> ToolResult:
+    """The result of a call whose tool answered with graph commands; it has not failed.
+
+    Args:
+        items: What it gave: commands, and perhaps tool messages beside them.
+        takes: The keys of the graph's state that tools may change here.
+        call_id: The call's id: the tool message with it is the result.
+
+    Returns:
+        The result. Its `update` has what is to be changed, its text names what is not applied.
+    """
+    wishes = _Wishes(takes)
+    for item in items:
+        wishes.read(item)
+    own = [message for message in wishes.answers if message.tool_call_id == call_id]
+    wishes.left += ["ToolMessage"] * (len(wishes.answers) - len(own) if own else 0)
+    said = [normalise(message) for message in own or wishes.answers]
+    result = said[0] if said else ToolResult(say("no_output"))
+    texts = [one.text for one in said] or [result.text]
+    if wishes.left:
+        texts.append(say("command_not_applied", what=", ".join(dict.fromkeys(wishes.left))))
+    return replace(result, text="\n".join(texts), update=wishes.update)
+
+
+@dataclass
+class _Wishes:
+    """What commands want, in their order: a later value of a key wins, messages add up."""
+
+    takes: Collection[str]
+    update: dict[str, Any] = field(default_factory=dict)
+    answers: list[ToolMessage] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def read(self, item: object) -> None:
+        """Take in one command, or a message beside it."""
+        if not isinstance(item, Command):
+            self._add_messages(item, self.takes)
+            return
+        elsewhere = item.graph is not None
+        for key, value in _pairs(item):
+            if key == "messages":
+                self._add_messages(value, () if elsewhere else self.takes)
+            elif elsewhere or key not in self.takes or not _fits(key, _bare(value)):
+                self.left.append(key)
+            else:
+                self.update[key] = to_json(_bare(value))
+        self.left += [key for key in ("goto", "resume", "graph") if getattr(item, key)]
+
+    def _add_messages(self, value: object, takes: Collection[str]) -> None:
+        for message in _messages(value):
+            if isinstance(message, ToolMessage):
+                self.answers.append(message)
+            elif "messages" in takes and _may_be_added(message):
+                self.update.setdefault("messages", []).append(_as_json(message))
+            else:
+                self.left.append(type(message).__name__)
+
+
+def _pairs(command: Command[Any]) -> list[tuple[str, Any]]:
+    """The keys and values of an update; what is none is one key that no graph has."""
+    if not command.update:
+        return []
+    return [(str(key), value) for key, value in command._update_as_tuples()]
+
+
+def _messages(value: object) -> list[Any]:
+    """Messages in any spelling LangGraph reads; what is none stays as it is."""
+    items: list[Any] = value if isinstance(value, list) else [value]
+    try:
+        return list(convert_to_messages(items))
+    except (ValueError, TypeError, NotImplementedError, KeyError):
+        return items
+
+
+def _may_be_added(message: object) -> bool:
+    calls = getattr(message, "tool_calls", None) or getattr(message, "invalid_tool_calls", None)
+    return isinstance(message, BaseMessage) and message.type in _KINDS and not calls
+
+
+def _as_json(message: BaseMessage) -> dict[str, Any]:
+    about = {key: value for key in _KEPT if (value := getattr(message, key, None))}
+    return {"type": message.type, **to_json({"content": message.content, **about})}
+
+
+def _bare(value: object) -> object:
+    return value.value if isinstance(value, Overwrite) else value
+
+
+def _fits(key: str, value: object) -> bool:
+    """Whether a value is of the kind that the key holds: texts to mend, else a yes or no."""
+    if key == "improvements":
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return isinstance(value, bool)
+
+
+def joined(first: Mapping[str, Any], then: Mapping[str, Any]) -> dict[str, Any]:
+    """Two updates as one: later values win, messages add up."""
+    both = {**first, **then}
+    if messages := [*first.get("messages", []), *then.get("messages", [])]:
+        both["messages"] = messages
+    return both
+
+
+def without_messages(update: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of an update."""
+    return {key: value for key, value in update.items() if key != "messages"}
+
+
+def wanted(records: Sequence[CallRecord]) -> list[dict[str, Any]]:
+    """What the tools of these calls want changed, in the order of the calls, as JSON."""
+    return [{**r["update"], "call": r["id"]} for r in records if r.get("update")]
+
+
+def values_of(wishes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The keys that tools want changed, besides messages; the later call wins."""
+    changed = {key: value for wish in wishes for key, value in without_messages(wish).items()}
+    changed.pop("call", None)
+    return changed
+
+
+def messages_of(
+    wishes: Sequence[Mapping[str, Any]], turn: str, known: Sequence[AnyMessage]
+) -> list[AnyMessage]:
+    """The messages that tools add. Each has an id that no known message has: none is replaced."""
+    taken = {str(message.id) for message in known}
+    added: list[AnyMessage] = []
+    for wish in wishes:
+        for place, plain in enumerate(wish.get("messages", [])):
+            about = {key: plain[key] for key in ("content", *_KEPT) if key in plain}
+            own = f"{turn}.{wish['call']}.{place}"
+            about["id"] = own if about.get("id", own) in taken else about.get("id", own)
+            taken.add(about["id"])
+            # Signed: a human message that a tool adds is no request of the user.
+            signed = about.get("additional_kwargs", {}) | signature("tool")
+            about["additional_kwargs"] = signed
+            added.append(_KINDS[plain["type"]](**about))
+    return added
