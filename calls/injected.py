@@ -113,8 +113,8 @@ def _runtime(
 
     around = config.get("configurable", {}).get(RUNTIME)
     return module.ToolRuntime(
-        state=_state(scope), context=scope.context, config=config, stream_writer=write,
-        tool_call_id=call["call_id"], store=scope.store, tools=list(tools),
+        state=_state(scope), context=scope.context.model_copy(deep=True), config=config,
+        stream_writer=write, tool_call_id=call["call_id"], store=scope.store, tools=list(tools),
         execution_info=getattr(around, "execution_info", None),
         server_info=getattr(around, "server_info", None),
     )  # fmt: skip

@@ -337,7 +337,8 @@ class _Run:
         }
         if tool.tool is None:
             return await self.toolbox.call_server(
-                tool, ready.args, user_id=scope.user, meta=about, emit=scope.emit, turn=scope.turn,
+                tool, ready.args, user_id=scope.user, meta=about | _of_the_application(scope),
+                emit=scope.emit, turn=scope.turn,
                 can_ask=scope.can_ask and not call.get("tail_of"), reply=ready.reply,
             )  # fmt: skip
         tools = [known.tool for known in self.gate.catalog.tools.values() if known.tool]
@@ -362,6 +363,13 @@ class _Run:
             return failure(say("tail_in_doubt", tool=name, why=answer.why))
         ended(tail, step.args, answer, status)
         return answer.result
+
+
+def _of_the_application(scope: RunScope) -> dict[str, Any]:
+    """What a server is told of the application; a Python tool has it in its `ToolRuntime`."""
+    names = ("resource_id", "task_id", "tool_context")
+    told = {f"loopwright/{name}": getattr(scope.context, name) for name in names}
+    return {key: value for key, value in told.items() if value}
 
 
 def _warned(answer: Answered, circle: Repeat) -> Answered:

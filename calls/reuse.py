@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from ..state.canonical import canonical
 from ..state.context import Context
 from ..state.told import say
 from ..tools.catalog import CatalogTool
@@ -22,7 +23,7 @@ RETRY_REASON: Final = "retry_reason"
 _MOST: Final = 200
 """Results kept for one user turn; the oldest go first."""
 
-_Key = tuple[str | None, str, str | None]
+_Key = tuple[str | None, str, str]
 
 
 def asked_again(schema: Mapping[str, Any], args: object) -> tuple[Any, bool]:
@@ -120,11 +121,12 @@ class Memory:
         An identical call that runs now is waited for. A call that is no read, and may not be
         reused like one, makes everything its server said out of date, before and after it; one
         that raises may still be going on.
-        Users never see each other's results.
+        Users never see each other's results, nor what was read for other data of the application.
         """
         server = tool.server
         if reusable(tool, context):
-            key = (server, tool.content(dict(args)), user_id)
+            told = [user_id, context.resource_id, context.task_id, context.tool_context]
+            key = (server, tool.content(dict(args)), canonical(told))
             async with self._after_twin(key, again=again):
                 known = None if again else self._find(key, context.dedupe_seconds)
                 yield Use(self, server, known, key, self._writes.get(server, 0))

@@ -9,13 +9,16 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from .context import DEFAULTS, Context
+from .context import DEFAULTS, Context, unfit_for_tools
 from .errors import SettingsError
 
 VARIABLE: Final = "LOOPWRIGHT_CEILING"
 
 FREE: Final = frozenset({"tiers", "language", "observe", "resource_id", "task_id"})
 """What a client sets as it likes: it lifts no limit and gives no permission."""
+
+SHARED: Final = "tool_context"
+"""Data for tools: a client adds keys of its own to the operator's, and changes none of those."""
 
 MODELS: Final = frozenset({"model", "models", "fallback_models"})
 
@@ -67,6 +70,8 @@ def tightened(given: object, ceiling: Context, offered: Collection[str]) -> Cont
 
 def _taken(name: str, wanted: Context, ceiling: Context, offered: Collection[str]) -> object:
     said, most = getattr(wanted, name), getattr(ceiling, name)
+    if name == SHARED:
+        return _shared(said, most)
     if said == getattr(DEFAULTS, name):
         return said if _within(name, said, most) and not _is_own(name) else most
     if name in MODELS:
@@ -79,6 +84,20 @@ def _taken(name: str, wanted: Context, ceiling: Context, offered: Collection[str
         )
         raise SettingsError(msg)
     return said
+
+
+def _shared(said: Mapping[str, Any], most: Mapping[str, Any]) -> dict[str, Any]:
+    """The operator's data for tools, and what a client adds to it."""
+    taken = sorted(key for key in said if key in most and said[key] != most[key])
+    both = {**said, **most}
+    if taken:
+        why = f"{', '.join(map(_shown, taken))} is set by the server's operator: leave it out"
+    else:
+        why = unfit_for_tools(both)
+    if why:
+        msg = f"The run's context is wrong: {SHARED}: {why}."
+        raise SettingsError(msg)
+    return both
 
 
 def _is_own(name: str) -> bool:

@@ -1,5 +1,6 @@
 """What one run is begun with: its settings, as a form that Studio shows, and what hooks gave it."""
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
@@ -7,11 +8,26 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from .roles import ROLES, TIERS, Tier
 
 PolicyWord = Literal["default", "allow", "ask", "deny"]
+
+
+MOST_TOOL_CONTEXT: Final = 32_000
+"""Characters of JSON: every call of a tool carries it."""
+
+
+def unfit_for_tools(given: dict[str, Any]) -> str:
+    """Why data cannot be a `tool_context`; "" where it can."""
+    try:
+        length = len(json.dumps(given, allow_nan=False, ensure_ascii=False).encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"only JSON reaches every tool ({error})"
+    if length <= MOST_TOOL_CONTEXT:
+        return ""
+    return f"it has {length} bytes of JSON, of {MOST_TOOL_CONTEXT} that each call of a tool carries"
 
 
 class Context(BaseModel):
@@ -138,6 +154,33 @@ class Context(BaseModel):
     task_id: str = Field(
         default="", description="The user's task in the application, told to the model."
     )
+    tool_context: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Data of the application for its tools, as JSON; models are not told.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        """Say where data of the application belongs, which is no setting."""
+        unknown = (
+            sorted(map(str, set(given) - set(cls.model_fields))) if type(given) is dict else []
+        )
+        if unknown:
+            msg = (
+                f"{', '.join(map(repr, unknown))}: no setting is named so; put data of your "
+                "application, which its tools need, into tool_context"
+            )
+            raise ValueError(msg)
+        return given
+
+    @field_validator("tool_context")
+    @classmethod
+    def _is_json(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Refuse what could not be sent to a tool."""
+        if why := unfit_for_tools(given):
+            raise ValueError(why)
+        return given
 
     def model_post_init(self, _: Any) -> None:
         """Refuse role and tier names that would silently do nothing."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopwright.state.ceiling import FREE, MODELS, STRICTEST_FIRST, read_ceiling, tightened
+from loopwright.state.ceiling import FREE, MODELS, SHARED, STRICTEST_FIRST, read_ceiling, tightened
 from loopwright.state.context import DEFAULTS, Context
 from loopwright.state.errors import SettingsError
 
@@ -21,7 +21,7 @@ def most(name):
 
 @pytest.mark.req("W-43")
 def test_every_setting_has_a_rule():
-    ruled = LIMITS | FREE | MODELS | {*STRICTEST_FIRST} | {*TOLD} | {"question_expires_in"}
+    ruled = LIMITS | FREE | MODELS | {*STRICTEST_FIRST} | {*TOLD} | {SHARED, "question_expires_in"}
     assert set(Context.model_fields) == ruled
 
 
@@ -98,3 +98,23 @@ def test_a_ceiling_is_text_or_a_file(tmp_path):
     for given in (text, str(tmp_path / "ceiling.json")):
         assert read_ceiling({"LOOPWRIGHT_CEILING": given}).max_tasks == 5
     assert read_ceiling({}) == DEFAULTS
+
+
+@pytest.mark.req("W-28", "W-43")
+def test_a_client_adds_data_for_tools_and_changes_none_of_the_operators():
+    ours = Context(tool_context={"tenant": "acme", "limits": {"a": 1}, "off": None})
+
+    def taken(**said):
+        return tightened({"tool_context": said}, ours, ()).tool_context
+
+    assert tightened(None, ours, ()).tool_context == ours.tool_context
+    assert taken(page=3) == {**ours.tool_context, "page": 3}
+    assert taken(tenant="acme") == ours.tool_context
+    assert tightened({"tool_context": {"page": 3}}, DEFAULTS, ()).tool_context == {"page": 3}
+    for said in ({"tenant": "other"}, {"limits": {}}, {"off": 1}, {"tenant": None}):
+        with pytest.raises(
+            SettingsError, match=r"tool_context: .* is set by the server's operator"
+        ):
+            taken(**said)
+    with pytest.raises(SettingsError, match="32000"):
+        taken(page="x" * 31_960)
