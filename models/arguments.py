@@ -1,6 +1,7 @@
 """The arguments of calls as a provider streamed them: what was cut is closed by no parser here."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackHandler
@@ -16,13 +17,18 @@ class Heard(AsyncCallbackHandler):
 
     run_inline = True
 
-    def __init__(self) -> None:
-        """Nothing is heard yet."""
+    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+        """Nothing is heard yet; `tell` is given all that is written, text or arguments."""
         self._sum: AIMessageChunk | None = None
+        self._tell, self._written = tell, ""
 
     async def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:  # noqa: ARG002 - LangChain's signature
         """Keep a piece of the stream."""
         piece = getattr(chunk, "message", None)
+        if self._tell is not None and isinstance(piece, AIMessageChunk):
+            pieces = [piece.text, *(part["args"] or "" for part in piece.tool_call_chunks)]
+            self._written += "".join(pieces)
+            self._tell(self._written)
         if isinstance(piece, AIMessageChunk) and piece.tool_call_chunks:
             bare = AIMessageChunk(content="", tool_call_chunks=piece.tool_call_chunks)
             self._sum = bare if self._sum is None else self._sum + bare

@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
+from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
 
@@ -66,6 +67,7 @@ async def ask(
     contract: type[C] | None = None,
     check: Callable[[C], list[str]] | None = None,
     read: Callable[[AIMessage], Reading[C]] | None = None,
+    heard: Callable[[str], None] | None = None,
     most_asks: int = MAX_ASKS,
     bump: int = 0,
 ) -> Answer[C]:
@@ -84,6 +86,7 @@ async def ask(
         contract: What the answer must be.
         check: Names problems of a valid contract, which are fed back like malformed answers.
         read: Reads an answer that is no contract; its problems are fed back likewise.
+        heard: Is given the answer as far as it is written, where the model is streamed.
         most_asks: How often a malformed answer is asked for.
         bump: How many tiers stronger than usual.
 
@@ -97,7 +100,7 @@ async def ask(
     chosen = models.at_hand(role, scope.context, bump=bump)
     if chosen is None:  # clients read certificates and configuration files when they are built
         chosen = await asyncio.to_thread(models.choose, role, scope.context, bump=bump)
-    caller = _Caller(scope, models, role, chosen, tools, contract)
+    caller = _Caller(scope, models, role, chosen, tools, contract, heard)
     answer: Answer[C] = Answer(AIMessage(""))
     extra: list[BaseMessage] = []
     for _ in range(most_asks):
@@ -128,6 +131,7 @@ class _Caller:
     chosen: Chosen
     tools: Sequence[dict[str, Any]]
     contract: type[Contract] | None
+    heard: Callable[[str], None] | None = None
     answered: str = ""
     asks: int = 0
     spend: Spend = field(default_factory=Spend)
@@ -205,10 +209,12 @@ class _Caller:
             known, left = replace(quirks, dropped=set(quirks.dropped)), left - 1
             spells_out = quirks.spells_out and not tools
             messages = refusals.spelled_out(request.messages) if spells_out else request.messages
-            heard = Heard()
-            config: RunnableConfig = {
-                "tags": [TAG_NOSTREAM], "metadata": about, "callbacks": [heard],
-            }  # fmt: skip
+            heard = Heard(self.heard)
+            # Callbacks that are given replace the run's own: those of tracers, and of streams.
+            config = merge_configs(
+                {"callbacks": ensure_config().get("callbacks")},
+                {"tags": [TAG_NOSTREAM], "metadata": about, "callbacks": [heard]},
+            )
             try:
                 given = await asked.ainvoke(messages, config)
                 message: AIMessage = given["raw"] if isinstance(given, dict) else given

@@ -19,11 +19,13 @@ from ...state.flow import (
     unfinished,
 )
 from ...state.loop import changes
+from ...state.outcome import add_spend
 from ...state.plan import task_view
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import scope_of
 from ..parts import Parts
+from .early_reads import EarlyReads
 
 _LONGEST_QUOTE: Final = 40_000
 
@@ -48,13 +50,14 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
         "improvements": state.improvements,
         "additional_context": scope.hook_notes(state.hook_context),
     }
-    answer = await ask(
-        scope, parts.models, "flow_planner",
-        [*scope.opening("flow_planner", data), *_repairs(state.drafts)],
-        contract=ExecutionPlan, most_asks=1,
-    )  # fmt: skip
-    warnings = [*catalog.warnings, *scope.notes]
-    update = FlowUpdate(spend=scope.used(answer.spend), warnings=warnings)
+    async with EarlyReads(scope, parts, catalog, state) as early:
+        answer = await ask(
+            scope, parts.models, "flow_planner",
+            [*scope.opening("flow_planner", data), *_repairs(state.drafts)],
+            contract=ExecutionPlan, most_asks=1, heard=early.hear,
+        )  # fmt: skip
+    spend, warnings = add_spend(answer.spend, early.spend), [*catalog.warnings, *scope.notes]
+    update = FlowUpdate(spend=scope.used(spend), warnings=warnings, evidence=early.evidence)
     if answer.refused:
         update |= FlowUpdate(halt=limit_reason(answer.refused), unmet=answer.problems[-1:])
     else:

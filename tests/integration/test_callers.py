@@ -2,13 +2,22 @@
 
 import time
 from datetime import datetime
+from typing import Any, ClassVar
 
 import pytest
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright import Context, PromptManager, ScriptedModel, build_plan_execute_verify
+from loopwright import (
+    Context,
+    PromptManager,
+    ScriptedModel,
+    build_plan_execute_verify,
+    build_prompt_flow,
+    build_react,
+)
 from loopwright.prompts.prompt import read_json
 from support.scripts import call, failed, passed, plan, report, todo
 
@@ -235,3 +244,20 @@ def test_questions_do_not_refill_the_seconds():
         state = graph.invoke(Command(resume="approve"), THREAD, context=context)
     assert state["outcome"]["reason"] == "TIMEOUT"
     assert state["outcome"]["status"] in {"partial", "exhausted"}, "by how far it came"
+
+
+@pytest.mark.parametrize("build", [build_plan_execute_verify, build_react, build_prompt_flow])
+def test_callbacks_of_the_caller_hear_of_each_model_call(build):
+    """Tracers hang on the run's config."""
+
+    class Tracer(BaseCallbackHandler):
+        heard: ClassVar[list[str]] = []
+
+        def on_chat_model_start(self, *_: Any, metadata: Any = None, **__: Any) -> None:
+            self.heard.append(metadata["langgraph_node"])
+
+    Tracer.heard.clear()
+    outcome = build().invoke({"messages": [HumanMessage("go")]}, {"callbacks": [Tracer()]})[
+        "outcome"
+    ]
+    assert len(Tracer.heard) == outcome["spend"]["model_calls"] > 0

@@ -1,0 +1,152 @@
+"""Early reads: what a plan reads is called while the rest of the plan is still being written."""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+from langchain_core.messages import AIMessage
+from pydantic import ValidationError
+
+from ...calls.call_records import CallRecord, as_evidence
+from ...calls.gate import Gate, open_calls
+from ...calls.path import run_calls
+from ...calls.result_store import ResultStore
+from ...calls.reuse import reusable
+from ...flow.checks import plan_flaws
+from ...flow.references import MissingValue, resolve
+from ...flow.when import needs_of
+from ...state.calls import Evidence, rounds_named
+from ...state.flow import ExecutionPlan, FlowState, PlanStep
+from ...state.outcome import Spend
+from ...tools.catalog import Catalog
+from ...turn.scope import RunScope
+from ..parts import Parts
+from .one_step import StepResults
+
+EARLY: Final = "early"
+"""Begins the ids of these calls, as a task's id would."""
+
+_MOST: Final = 50  # each step is checked together with those before it
+_STEPS: Final = re.compile(r'"steps"\s*:\s*\[')
+_DECODER: Final = json.JSONDecoder()
+_BETWEEN: Final = " \t\r\n,"
+
+
+class EarlyReads:
+    """Listens to a plan that is being written, and begins its reads as soon as they stand there.
+
+    Their results are the turn's: the step that makes the same call is answered with them, also
+    where this plan is refused and another one has that step. A step is begun if all before it is
+    sound and nothing before it may change the world; not if a condition, a list or a human decides
+    about it, nor where hooks want to see each call. To be left only when they are done.
+    """
+
+    def __init__(self, scope: RunScope, parts: Parts, catalog: Catalog, state: FlowState) -> None:
+        """Listen, unless somebody wants to see the plan before any of it runs."""
+        self.records: list[CallRecord] = []
+        self._scope, self._parts, self._catalog = scope, parts, catalog
+        self._text = _Written()
+        self._steps: list[PlanStep] = []
+        self._begun: dict[str, asyncio.Task[Any]] = {}
+        self._slots = asyncio.Semaphore(scope.context.max_parallel_tasks)
+        self._round = rounds_named(state.evidence).get(EARLY, 0)
+        # A plan made anew has most of its reads already.
+        seen = scope.context.review_plan or "BeforeTool" in scope.hooks.events
+        self._open = not (seen or state.todos)
+        self._heard = 0
+
+    async def __aenter__(self) -> Self:
+        """Begin to listen."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Wait for the reads; where no plan came of it they are given up."""
+        for task in self._begun.values() if error else ():
+            task.cancel()
+        await asyncio.gather(*self._begun.values(), return_exceptions=True)
+
+    def hear(self, text: str) -> None:
+        """Take note of the answer as far as it is written."""
+        self._open = self._open and len(text) >= self._heard  # a retry begins from the front
+        self._heard = len(text)
+        for written in self._text.steps(text) if self._open else ():
+            self._open = self._open and self._take(written)
+
+    def _take(self, written: object) -> bool:
+        """Begin a step where that may be; False where nothing behind it may begin."""
+        try:
+            step = PlanStep.model_validate(written)
+        except ValidationError:
+            return False
+        self._steps.append(step)
+        plan, limit = ExecutionPlan(steps=self._steps), min(_MOST, self._scope.context.max_steps)
+        tool = self._catalog.find(step.tool)
+        if plan_flaws(plan, self._catalog, limit=limit) or not (tool and tool.read_only):
+            return False
+        needs = {*step.dependencies, *needs_of(step.arguments, step.when)}
+        later = step.when or not reusable(tool, self._scope.context)
+        if not later and needs <= self._begun.keys():
+            self._begun[step.id] = asyncio.create_task(self._read(step))
+        return True
+
+    async def _read(self, step: PlanStep) -> Any:
+        """Make the step's call, and give its result as data."""
+        values = {i: await self._begun[i] for i in needs_of(step.arguments, None)}
+        arguments = resolve(step.arguments, values, {})
+        tool, scope = self._catalog.tools[step.tool], replace(self._scope, path=EARLY)
+        gate = await Gate.of(self._parts.toolbox, scope)
+        if gate.judge(tool, arguments)[1] != "allow":
+            raise MissingValue(step.id)
+        self._round += 1
+        asked = AIMessage("", tool_calls=[{"name": step.tool, "args": arguments, "id": None}])
+        async with self._slots:
+            calls = await open_calls(scope, self._parts.toolbox, asked, round_=self._round)
+            quiet = replace(scope, can_ask=False)
+            done = await run_calls(quiet, self._parts.toolbox, calls, plain=True)
+        self.records += done.records
+        if not done.records or done.records[0]["status"] != "success":
+            raise MissingValue(step.id)
+        store = scope.store or self._parts.toolbox.spare_store(scope.thread)
+        results = StepResults(ResultStore(store, scope.thread), lasts=scope.store_lasts)
+        return (await results.of(done.records[0]))[0]
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        """What the state keeps of the calls."""
+        return [as_evidence(record) for record in self.records]
+
+    @property
+    def spend(self) -> Spend:
+        """What the calls used."""
+        seconds = round(sum(record["seconds"] for record in self.records), 3)
+        return Spend(tool_calls=sum(r["counts"] for r in self.records), seconds=seconds)
+
+
+class _Written:
+    """The steps of a plan in JSON, each as soon as it is whole; every character is read once."""
+
+    def __init__(self) -> None:
+        self._at = -1
+
+    def steps(self, text: str) -> Iterator[object]:
+        """Those that the text has more than it had before."""
+        if self._at < 0:
+            if (begins := _STEPS.search(text)) is None:
+                return
+            self._at = begins.end()
+        while "}" in text[self._at :]:
+            start = self._at + len(text[self._at :]) - len(text[self._at :].lstrip(_BETWEEN))
+            try:
+                step, self._at = _DECODER.raw_decode(text, start)
+            except ValueError:
+                return
+            yield step
