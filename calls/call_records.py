@@ -148,6 +148,7 @@ class CallRecord(TypedDict):
     counts: bool
     reused_from: NotRequired[str]
     same_as: NotRequired[str]
+    read_only: NotRequired[bool]
     message: ToolMessage
     update: NotRequired[dict[str, Any]]
 
@@ -244,6 +245,8 @@ def ended(
         counts=answer.counts,
         message=_message(call, answer),
     )
+    if call["read_only"]:
+        record["read_only"] = True
     record.update(links)  # type: ignore[typeddict-item]  # its own keys
     if answer.result.update and not answer.reused_from:
         record["update"] = answer.result.update

@@ -91,7 +91,9 @@ async def run_calls(
         book=Book(scope),
         toolbox=toolbox,
         memory=toolbox.memory(scope.thread, scope.turn),
-        results=ResultStore(scope.store or toolbox.spare_store(scope.thread), scope.thread),
+        results=ResultStore(
+            scope.store or toolbox.spare_store(scope.thread), scope.thread, scope.past
+        ),
         history=_before(history, planned),
         plain=plain,
         shared=len(now) > 1,

@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.store.base import BaseStore
 
 from ..state.canonical import weigh
+from ..state.past import Past
 from ..state.told import say
 from ..tools.catalog import READ_RESULT
 from .results import ToolResult, as_text, digest, failure, spelled
@@ -39,9 +40,13 @@ def has_stored(messages: Sequence[BaseMessage]) -> bool:
 class ResultStore:
     """The long results of one thread, in the run's store. Equal texts are kept once."""
 
-    def __init__(self, store: BaseStore, thread_id: str) -> None:
-        """Use a store for one thread; threads never see each other's results."""
+    def __init__(self, store: BaseStore, thread_id: str, past: Past | None = None) -> None:
+        """Use a store for one thread; threads never see each other's results.
+
+        What calls before gave, by their ids in `past`, can be read too.
+        """
         self._store = store
+        self._past = past or Past()
         # A label of a namespace must be non-empty and without periods.
         label = thread_id.replace("%", "%25").replace(".", "%2E") or "-"
         self._namespace = ("loopwright", "results", label)
@@ -84,13 +89,15 @@ class ResultStore:
     async def read(self, args: Mapping[str, Any], cap: int) -> ToolResult:
         """Answer a call of `read_result`: the part of a stored text that starts at `offset`."""
         key, offset = str(args["id"]).strip(), int(args.get("offset") or 0)
-        item = await self._store.aget(self._namespace, key)
-        if item is None:
-            return failure(say("no_such_result", id=repr(key)))
-        text = item.value.get("text")
-        if not isinstance(text, str):
-            kind = item.value.get("type", "file")
-            return failure(say("result_no_text", id=repr(key), kind=kind))
+        text = self._past.text(key)
+        if text is None:
+            item = await self._store.aget(self._namespace, key)
+            if item is None:
+                return failure(say("no_such_result", id=repr(key)))
+            text = item.value.get("text")
+            if not isinstance(text, str):
+                kind = item.value.get("type", "file")
+                return failure(say("result_no_text", id=repr(key), kind=kind))
         if offset >= len(text):
             told = say("result_too_short", id=repr(key), length=len(text), offset=offset)
             return failure(told)

@@ -16,7 +16,8 @@ from itertools import accumulate, groupby
 from typing import Final
 
 NAMES: Final = (
-    "additional_context", "answers", "conversation", "evidence", "failures", "improvements",
+    "additional_context", "answers", "conversation", "earlier_evidence", "evidence", "failures",
+    "improvements",
     "limits", "previous_plan", "request", "results_so_far", "steps", "strategies", "task",
     "tasks", "tools",
 )  # fmt: skip

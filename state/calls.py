@@ -5,7 +5,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -65,7 +65,8 @@ class Evidence(TypedDict, total=False):
     `reason` says why a call was cancelled, or, as `uncertain`, that nobody knows whether it took
     effect; its MCP server, if any, is kept then. `reused_from` and `same_as` name the earlier call
     whose result this one shows: it was reused, or the loop guard answered instead of reading
-    again; a write with `same_as` was made once more, and gave the same.
+    again; a write with `same_as` was made once more, and gave the same. One that is `read_only`
+    changed nothing. `turn` is that of a record of an earlier user turn.
     """
 
     id: str
@@ -80,6 +81,8 @@ class Evidence(TypedDict, total=False):
     reused_from: str
     same_as: str
     server: str
+    read_only: bool
+    turn: int
 
 
 def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) -> list[Evidence]:
@@ -116,14 +119,26 @@ def admissible(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> list[Evid
     A report of an earlier attempt, or of an earlier task under the same id, proves nothing now;
     and none does after a call of its task that failed or is in doubt: words do not undo it.
     """
-    results = {task["id"]: task.get("result", "") for task in tasks}
-    in_vain = {r["task"] for r in evidence if r["tool"] is not None and not _succeeded(r)}
-    results = {i: result for i, result in results.items() if i not in in_vain}
+    vain = in_vain(evidence)
+    results = {t["id"]: t.get("result", "") for t in tasks if t["id"] not in vain}
     return [
         record
         for record in evidence
         if record["tool"] is not None or results.get(record["task"]) == record["result"]
     ]
+
+
+def in_vain(evidence: Sequence[Evidence]) -> set[str]:
+    """The tasks with a call that failed or is in doubt."""
+    return {r["task"] for r in evidence if r["tool"] is not None and not _succeeded(r)}
+
+
+def citable(record: Evidence) -> bool:
+    """Whether a call of an earlier turn can prove a task of this one: it read, and it succeeded.
+
+    What a call changed was done for the request of its own turn.
+    """
+    return _succeeded(record) and bool(record.get("read_only"))
 
 
 def _succeeded(record: Evidence) -> bool:
@@ -157,16 +172,20 @@ def report_of(task_id: str, summary: str, *, completed: bool) -> Evidence:
 
 
 def check_verdict(
-    verdict: VerifierResponse, tasks: Sequence[Task], evidence: Sequence[Evidence]
+    verdict: VerifierResponse,
+    tasks: Sequence[Task],
+    evidence: Sequence[Evidence],
+    earlier: Sequence[Evidence] = (),
 ) -> list[str]:
     """Every reason not to believe a verdict, one sentence each; empty where it holds.
 
     Each task called completed must cite evidence of its own that exists in this run and is no
     failed call, unless as a finding: an error that is the answer. Where it cites none and there is
-    one proof, that is taken. A passed verdict must judge every task.
+    one proof, that is taken. What was read in an `earlier` turn proves a task that had no call
+    fail. A passed verdict must judge every task.
     """
     only = attached(verdict, tasks, evidence)
-    known = by_citation(evidence, tasks)
+    known, vain = by_citation(evidence, tasks, earlier), in_vain(evidence)
     ids = {task["id"] for task in tasks}
     problems = [
         say("unknown_task", task=repr(t.id), tasks=sorted(ids))
@@ -176,7 +195,7 @@ def check_verdict(
     proven: set[str] = set()
     for judged in verdict.tasks:
         if judged.completed:
-            found = [] if judged.id in only else _citation_problems(judged, known)
+            found = [] if judged.id in only else _citation_problems(judged, known, vain)
             problems += found
             proven |= set() if found else {judged.id}
     if verdict.all_completed:
@@ -187,12 +206,14 @@ def check_verdict(
     return problems
 
 
-def by_citation(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> dict[str, Evidence]:
+def by_citation(
+    evidence: Sequence[Evidence], tasks: Sequence[Task], earlier: Sequence[Evidence] = ()
+) -> dict[str, Evidence]:
     """Admissible records by id, and by the provider's call id where that is unique in the run."""
     records = admissible(evidence, tasks)
     counts = Counter(record.get("call_id", "") for record in records)
     by_call = {r["call_id"]: r for r in records if r.get("call_id") and counts[r["call_id"]] == 1}
-    return by_call | {record["id"]: record for record in records}
+    return {record["id"]: record for record in earlier} | by_call | {r["id"]: r for r in records}
 
 
 def clean_citation(text: str) -> str:
@@ -203,20 +224,33 @@ def clean_citation(text: str) -> str:
 def cited_by(judged: TaskVerdict, known: Mapping[str, Evidence]) -> list[str]:
     """The ids of the task's own records that a verdict on it cites, findings after evidence."""
     cited = (known.get(clean_citation(name)) for name in [*judged.evidence, *judged.findings])
-    return list(dict.fromkeys(r["id"] for r in cited if r and r["task"] == judged.id))
+    own = (r for r in cited if r and not _of_another(r, judged.id, ()))
+    return list(dict.fromkeys(r["id"] for r in own))
 
 
-def _citation_problems(judged: TaskVerdict, known: Mapping[str, Evidence]) -> list[str]:
-    """Why a task is not proven; what it cites of another one beside its own counts for nothing."""
+def _citation_problems(
+    judged: TaskVerdict, known: Mapping[str, Evidence], vain: Collection[str]
+) -> list[str]:
+    """Why a task is not proven; what it cites of others beside its own counts for nothing."""
     cited = [(name, False) for name in judged.evidence]
     cited += [(name, True) for name in judged.findings]
     if not cited:
         return [say("no_citation", task=repr(judged.id))]
     records = [(name, known.get(clean_citation(name)), finding) for name, finding in cited]
-    own = [c for c in records if not c[1] or c[1]["task"] == judged.id]
+    others = {name: why for name, r, _ in records if (why := _of_another(r, judged.id, vain))}
+    own = [c for c in records if c[0] not in others]
     if not own:
-        return [say("citation_of_another", evidence=repr(name)) for name, *_ in records]
+        return [say(why, evidence=repr(name)) for name, why in others.items()]
     return [problem for c in own if (problem := _problem_with(*c))]
+
+
+def _of_another(record: Evidence | None, task: str, vain: Collection[str]) -> str:
+    """Why a record is none for this task: the name of the sentence; "" where it is one."""
+    if record is None:
+        return ""
+    if "turn" in record:
+        return "" if citable(record) and task not in vain else "citation_of_earlier"
+    return "" if record["task"] == task else "citation_of_another"
 
 
 def _problem_with(citation: str, record: Evidence | None, finding: bool) -> str:

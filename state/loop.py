@@ -10,8 +10,9 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from .calls import CallState, CallsUpdate, Evidence, Records, join_texts
-from .messages import Messages, conversation_of, request_text
+from .messages import Conversation, Messages, conversation_of, request_text
 from .outcome import Outcome, Reason, Spend, add_spend
+from .past import EarlierRecords
 from .plan import Task, merge_tasks
 
 T = TypeVar("T")
@@ -98,7 +99,7 @@ class LoopState(LoopOutput):
         return request_text(self.messages, self.request_message)
 
     @property
-    def conversation(self) -> list[dict[str, str]]:
+    def conversation(self) -> Conversation:
         """The talk before them, as {role, text}."""
         return conversation_of(self.messages, self.request_message)
 
@@ -136,6 +137,8 @@ class PlanState(LoopState):
     """The plan; the planner replaces it, work updates it, the verifier may reopen tasks."""
     evidence: Records = field(default_factory=list)
     """Every call of this run and the reports of tasks without calls; work appends."""
+    earlier: EarlierRecords = field(default_factory=list)
+    """What the calls of earlier turns brought, under ids of their own; intake adds to it."""
     planning: Planning = "ready"
     """What the planner decided; its router reads it."""
     planning_rounds: int = 0
@@ -169,6 +172,7 @@ class PlanUpdate(LoopUpdate, total=False):
 
     todos: list[Task] | Overwrite
     evidence: list[Evidence] | Overwrite
+    earlier: list[Evidence]
     planning: Planning
     planning_rounds: int
     cycles: int
@@ -227,7 +231,17 @@ class TaskUpdate(CallsUpdate, total=False):
 
 # Keys whose writes are folded into what is there: an empty write changes nothing.
 FOLDED = frozenset(
-    {"messages", "ui", "spend", "warnings", "todos", "evidence", "decisions", "objections"}
+    {
+        "messages",
+        "ui",
+        "spend",
+        "warnings",
+        "todos",
+        "evidence",
+        "earlier",
+        "decisions",
+        "objections",
+    }
 )
 
 

@@ -17,6 +17,7 @@ from langchain_core.messages import (
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from .canonical import beginning_of
 from .told import say
 
 
@@ -69,8 +70,10 @@ Messages = Annotated[list[AnyMessage], MESSAGES]
 # Longer requests are shown shortened in the middle; state keeps every word.
 REQUEST_CAP: Final = 100_000
 # What a role sees of earlier turns: enough to follow the talk, small enough to send each time.
-TURNS_SHOWN: Final = 20
-TEXT_CAP: Final = 4_000
+TALK_CAP: Final = 24_000
+TEXT_CAP: Final = 8_000
+
+Conversation = list[dict[str, Any]]
 
 
 def request_place(messages: Sequence[AnyMessage], request: str) -> int:
@@ -97,14 +100,47 @@ def _shortened(text: str) -> str:
     return f"{text[:half]}\n{left_out}\n{text[-half:]}"
 
 
-def conversation_of(messages: Sequence[AnyMessage], request: str) -> list[dict[str, str]]:
-    """The talk before a request as {role, text}: words, not the whole transcript."""
-    talk = [
-        {"role": "user" if m.type == "human" else "assistant", "text": m.text[:TEXT_CAP]}
-        for m in messages[: max(0, request_place(messages, request))]
-        if m.type in {"human", "ai"} and m.text.strip()
-    ]
-    return talk[-TURNS_SHOWN:]
+def conversation_of(messages: Sequence[AnyMessage], request: str) -> Conversation:
+    """The talk before a request as {role, text}: words of the user and answers, newest last.
+
+    What phases say to each other, calls and results are no part of it. The oldest words go first
+    where not all have room; the first entry then says how many.
+    """
+    talk = [m for m in messages[: max(0, request_place(messages, request))] if _is_talk(m)]
+    shown: Conversation = []
+    room = TALK_CAP
+    for message in reversed(talk):
+        text = beginning_of(message.text, TEXT_CAP)
+        room -= len(text)
+        if room < 0:
+            break
+        shown.insert(0, {"role": "user" if message.type == "human" else "assistant", "text": text})
+    left = len(talk) - len(shown)
+    return [{"left_out": say("earlier_words_left_out", count=left)}, *shown] if left else shown
+
+
+def _is_talk(message: AnyMessage) -> bool:
+    """Whether a message is for the other side: of the user, or an answer to the user."""
+    if message.type == "human":
+        return bool(message.text.strip())
+    if not isinstance(message, AIMessage) or _calls(message) or not message.text.strip():
+        return False
+    about = message.additional_kwargs
+    by_phase = about.get("agent_type", PACKAGE) != PACKAGE
+    return not by_phase or is_answer(message)
+
+
+def is_answer(message: AnyMessage) -> bool:
+    """Whether a message of ours ended a user turn."""
+    return str(message.id).startswith(ANSWER) or bool(message.additional_kwargs.get(ENDS))
+
+
+PACKAGE: Final = "loopwright"
+"""Signs what the package itself says to the user."""
+ANSWER: Final = "answer-"
+"""Begins the id of a turn's final message where the graph has a plan."""
+ENDS: Final = "ends"
+"""Key in a message's `additional_kwargs`: a model ended the turn with it."""
 
 
 def signature(role: str) -> dict[str, str]:

@@ -6,8 +6,6 @@ from typing import Final, Literal
 from .calls import CallState, CallsUpdate
 from .loop import LoopState, LoopUpdate
 
-ENDS: Final = "ends"
-"""Key in a message's `additional_kwargs`: a model ended the turn with it."""
 PATH: Final = "react"
 """Begins the id of every call of this loop: `react.<iteration>.<index>`."""
 

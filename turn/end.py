@@ -12,7 +12,7 @@ from ..hooks.contract import Verdict
 from ..state.calls import Evidence, join_texts
 from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
-from ..state.messages import signature
+from ..state.messages import ANSWER, PACKAGE, signature
 from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome
 from ..state.plan import Task, requested
 from ..state.repetition import LOOP_DETECTED
@@ -138,7 +138,7 @@ async def end_turn(
         outcome = sum_up(facts)
         update |= LoopUpdate(task_completed=False, halt=halt, unmet=unmet)
     if verdict.blocked or not facts.answer:
-        about = signature("loopwright")
+        about = signature(PACKAGE)
         last = AIMessage(outcome["answer"], id=facts.message, additional_kwargs=about)
         update["messages"] = [last]
     scope.emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
@@ -166,7 +166,7 @@ def _again(state: LoopState, verdict: Verdict, why: str) -> LoopUpdate:
 
 def answer_id(state: LoopState) -> str:
     """The id of a turn's final message."""
-    return f"answer-{state.turn}-{state.request_id}"
+    return f"{ANSWER}{state.turn}-{state.request_id}"
 
 
 def answer_of(state: LoopState) -> str:

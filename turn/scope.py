@@ -28,6 +28,7 @@ from ..state.context import SESSION_KEY, STARTUP, Context, Emit, Session, contex
 from ..state.journal import FENCE_KEY, Fence, Row
 from ..state.loop import PUBLIC, LoopState
 from ..state.outcome import Spend, add_spend
+from ..state.past import Past
 from ..state.told import LANGUAGE
 from .budget import Budget
 
@@ -86,6 +87,8 @@ class RunScope:
     """It is saved somewhere that outlives the process."""
     can_ask: bool = True
     """A question could be answered: somebody is there, and the run can be resumed."""
+    past: Past = field(default_factory=Past)
+    """What was said and found before, for what runs inside the node."""
     session: Session = field(default_factory=Session)
     """What hooks brought at the start of this run."""
     public: Mapping[str, Any] = field(default_factory=dict)
@@ -211,6 +214,7 @@ async def scope_of(
         saved=bool(saver),
         durable=bool(saver) and not isinstance(lasting, InMemorySaver),
         can_ask=context.interactive and bool(saver),
+        past=outer.past if outer else Past(),
         session=session if isinstance(session, Session) else Session(),
         public=_public(state, outer),
         by_tools=getattr(state, "by_tools", frozenset()),

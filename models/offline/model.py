@@ -13,6 +13,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ...prompts.prompt import read_json, read_section
 from ...state.roles import ROLE_METADATA
+from ...tools.catalog import READ_RESULT
 from .matching import Match, read_tools
 from .react import act, calls_of, observe, think
 from .tasks import NO_ANSWER, answered, judge, next_step, plan, plan_steps, read_from, recover
@@ -53,7 +54,8 @@ class _Asked:
 
     def __init__(self, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]) -> None:
         self.messages = messages
-        self.tools = read_tools(specs)
+        # It never shortens what it is shown, so it has no use for reading on.
+        self.tools = [tool for tool in read_tools(specs) if tool.name != READ_RESULT]
         self.system = next((str(m.text) for m in messages if m.type == "system"), "")
         self.shown = next((str(m.text) for m in messages if m.type == "human"), "")
         self.request = read_section(self.shown, "request") or ""

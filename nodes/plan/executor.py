@@ -15,6 +15,7 @@ from ...state.context import Context, Emit
 from ...state.contracts import ExecutorResponse, decide_task
 from ...state.loop import TaskState, TaskUpdate
 from ...state.messages import signature
+from ...state.past import index_of, shows_all
 from ...state.plan import task_view
 from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, repeated_text
 from ...state.told import say
@@ -39,7 +40,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     answer = await ask(
         scope, parts.models, "executor", _messages(scope, state, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
-        tools=() if last else catalog.specs(capped=has_stored(state.messages)),
+        tools=() if last else catalog.specs(capped=_has_more(scope, state)),
     )  # fmt: skip
     update = TaskUpdate(
         round=round_,
@@ -62,6 +63,11 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     )
 
 
+def _has_more(scope: RunScope, state: TaskState) -> bool:
+    """Whether there are results that only `read_result` shows whole."""
+    return has_stored(state.messages) or not shows_all(scope.past.records)
+
+
 def ended_by_calls(reason: str, why: str) -> TaskUpdate:
     """A doubt with nobody to ask, a loop or a hook fails the task."""
     return _ended("failed", "", why) | TaskUpdate(denied=reason)
@@ -76,6 +82,8 @@ def _own(message: AIMessage, task: str, number: int) -> AIMessage:
 def _messages(scope: RunScope, state: TaskState, *, last: bool) -> list[BaseMessage]:
     """Role and task first, then this task's own scratch: each call extends the one before it."""
     data = {
+        "conversation": scope.past.conversation,
+        "earlier_evidence": index_of(scope.past.records),
         "request": state.request,
         "task": task_view(state.task, *SHOWN),
         "results_so_far": state.results_so_far,

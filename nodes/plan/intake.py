@@ -5,6 +5,7 @@ from langgraph.types import Overwrite
 
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
+from ...state.past import remembered
 from ...state.plan import Task
 from ...turn.begin import Work, asks_something, begin_turn, same_request, taken_up
 from ...turn.scope import RunScope, scope_of
@@ -18,6 +19,12 @@ async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -
     update: PlanUpdate = await begin_turn(
         scope, state, _adopted, parts.toolbox.missing, asks=asks_something(state)
     )
+    kept = update.get("evidence")
+    going_on = kept.value if isinstance(kept, Overwrite) else state.evidence
+    ids = {record["id"] for record in going_on}
+    ended = [record for record in state.evidence if record["id"] not in ids]
+    answers = [] if update.get("answers", state.answers) else state.answers
+    update["earlier"] = remembered(state.turn, ended, answers)
     return changes(state, update)
 
 

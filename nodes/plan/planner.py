@@ -8,6 +8,7 @@ from ...state.calls import rounds_named
 from ...state.context import Context
 from ...state.contracts import PlannerResponse, Todo
 from ...state.loop import Planning, PlanState, PlanUpdate, changes
+from ...state.past import index_of
 from ...state.plan import adopt_plan, fallback_plan, find_problems, name_todos, task_view
 from ...state.told import say
 from ...turn.begin import EMPTY_REQUEST
@@ -41,8 +42,9 @@ async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdat
     scope.emit({"type": "phase", "role": "planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
     data = {
-        "request": state.request,
         "conversation": state.conversation,
+        "earlier_evidence": index_of(state.earlier),
+        "request": state.request,
         "tools": catalog.summaries(),
         "previous_plan": [task_view(t, *SHOWN) for t in state.todos],
         "improvements": state.improvements,

@@ -19,6 +19,7 @@ from ...state.contracts import VerifierResponse
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.messages import signature
 from ...state.outcome import Reason
+from ...state.past import index_of
 from ...state.plan import Task, merge_tasks, task_view
 from ...state.told import say
 from ...turn.budget import limit_reason
@@ -41,8 +42,9 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
     if scope.budget.exhausted:
         scope.budget.last_turn()
     data = {
-        "request": state.request,
         "conversation": state.conversation,
+        "earlier_evidence": index_of(state.earlier, citing=True),
+        "request": state.request,
         "tasks": [task_view(t, *JUDGED) for t in state.todos],
         "evidence": [
             {key: record.get(key) for key in CITED}
@@ -53,7 +55,9 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
     answer = await ask(
         scope, parts.models, "verifier", scope.opening("verifier", data),
         contract=VerifierResponse,
-        check=lambda verdict: check_verdict(verdict, state.todos, state.evidence),
+        check=lambda verdict: check_verdict(
+            verdict, state.todos, state.evidence, state.earlier
+        ),
     )  # fmt: skip
     update = _judged(state, answer, scope.context)
     update |= PlanUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
@@ -111,7 +115,7 @@ def _blockers(state: PlanState, verdict: VerifierResponse) -> set[str]:
 
 def _judged_tasks(state: PlanState, verdict: VerifierResponse) -> list[Task]:
     """Proven tasks get the evidence the verdict cites; rejected ones must be done again."""
-    known = by_citation(state.evidence, state.todos)
+    known = by_citation(state.evidence, state.todos, state.earlier)
     only = attached(verdict, state.todos, state.evidence)
     status = {t["id"]: t["status"] for t in state.todos}
     changed = []

@@ -1,8 +1,8 @@
 """Work: every unfinished task runs the executor graph as soon as its dependencies are done."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langgraph.runtime import Runtime
@@ -12,11 +12,12 @@ from ...state.calls import Evidence, report_of
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.outcome import Spend
+from ...state.past import Past
 from ...state.plan import Task, apply_wishes, in_order, waits_for
 from ...state.told import say
 from ...turn.budget import Budget, limit_reason
 from ...turn.schedule import run_ready, used_by
-from ...turn.scope import RunScope, scope_of
+from ...turn.scope import RunScope, around, scope_of
 from ..parts import Parts
 
 RunTask = Callable[[Any], Awaitable[Any]]
@@ -90,18 +91,25 @@ class _Tasks:
             return end_of(task, {"status": "blocked", "feedback": stopped})
         self._tell(task, "in_progress")
         began = time.monotonic()
-        final = await self.run_task(
-            {
-                "request": self.state.request,
-                "turn_id": self.state.turn_id,
-                "hook_context": self.state.hook_context,
-                "task": task,
-                "results_so_far": results_for(task, known),
-            }
-        )
+        with around(replace(self.scope, past=self._past(waited_for.values()))):
+            final = await self.run_task(
+                {
+                    "request": self.state.request,
+                    "turn_id": self.state.turn_id,
+                    "hook_context": self.state.hook_context,
+                    "task": task,
+                    "results_so_far": results_for(task, known),
+                }
+            )
         end = end_of(task, final, time.monotonic() - began)
         self._tell(task, end["task"]["status"])
         return end
+
+    def _past(self, waited_for: Iterable[TaskEnd]) -> Past:
+        """What a task knows from before; it is read from the run, not saved with each task."""
+        state, ended = self.state, [r for end in waited_for for r in end["evidence"]]
+        records = [*state.earlier, *(r for r in [*state.evidence, *ended] if r["tool"] is not None)]
+        return Past(conversation=state.conversation, records=records)
 
     def _cannot_start(self, task: Task, known: list[Task]) -> str:
         if spent := self.scope.budget.exhausted:

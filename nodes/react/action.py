@@ -12,7 +12,8 @@ from ...models.thoughts import read_words
 from ...state.calls import UNCERTAIN, stopped_by
 from ...state.context import Context
 from ...state.loop import changes
-from ...state.react import ENDS, ReactState, ReactUpdate
+from ...state.messages import ENDS
+from ...state.react import ReactState, ReactUpdate
 from ...state.repetition import LOOP_DETECTED
 from ...turn.budget import limit_reason
 from ...turn.scope import scope_of

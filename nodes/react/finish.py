@@ -11,8 +11,8 @@ from ...hooks.contract import Verdict
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence
 from ...state.context import Context
 from ...state.loop import changes
-from ...state.messages import request_place
-from ...state.react import ENDS, ReactState, ReactUpdate
+from ...state.messages import ENDS, request_place
+from ...state.react import ReactState, ReactUpdate
 from ...state.told import say
 from ...turn.end import Facts, called, end_turn, not_known, refusal
 from ...turn.scope import scope_of

@@ -21,8 +21,8 @@ from langchain_core.messages import (
 
 from ...prompts.prompt import section
 from ...state.canonical import storable
-from ...state.messages import signature
-from ...state.react import ENDS, Phase, ReactState
+from ...state.messages import ENDS, signature
+from ...state.react import Phase, ReactState
 from ...state.told import say
 from ...turn.scope import RunScope
 

@@ -11,8 +11,9 @@ from ...models.reading import Reading
 from ...models.thoughts import AgentMeta, read_thought
 from ...state.context import Context, Emit
 from ...state.loop import changes
+from ...state.messages import ENDS
 from ...state.outcome import Reason
-from ...state.react import ENDS, ReactState, ReactUpdate
+from ...state.react import ReactState, ReactUpdate
 from ...state.repetition import LAST_STRIKE, repeated_text
 from ...state.told import say
 from ...turn.budget import Limit, limit_reason
