@@ -6,7 +6,6 @@ durable.
 """
 
 import asyncio
-import difflib
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -18,7 +17,6 @@ from collections.abc import (
 )
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Self, cast
 
@@ -33,37 +31,21 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
 from ..state.context import OpenSession
-from ..state.errors import SettingsError, StateKeyError, ThreadIncompatible, ThreadNotFound
+from ..state.errors import SettingsError, ThreadNotFound
 from ..state.journal import FENCE_KEY, Fence
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
 from .checks import address_answer, check_command, in_words
+from .continuing import check_nodes, keep_order
 from .durability import lend, with_async, with_async_store
-from .head import CUT_OFF, Head, elsewhere, without_answered
-from .outside import Bounded, check_update, client_run, from_outside, withdraws
+from .head import CUT_OFF, Head, without_answered
+from .node_checks import at_once, spelled_right
+from .outside import Bounded, check_keys, check_update, client_run, from_outside, withdraws
 from .run import HELD_KEY, Held, LockedBy, Run
 
 Fenced = Callable[[str], Awaitable[Fence | None]]
-
-
-def _unknown(node: str, key: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=1)
-    meant = f" Did it mean {near[0]!r}?" if near else ""
-    return f"The node {node!r} returned the key {key!r}, which its graph's state lacks.{meant}"
-
-
-def _at_once(path: Any) -> Any:
-    """A sync router as an async function, which runs where it is called: it only reads state."""
-    if iscoroutinefunction(path) or not hasattr(path, "__name__"):
-        return path
-
-    @wraps(path)
-    async def route(state: Any) -> Any:
-        return path(state)
-
-    return route
 
 
 class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
@@ -100,24 +82,12 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         An async function that returns such a key raises StateKeyError.
         """
         if iscoroutinefunction(getattr(action, "func", action)):
-            action = self._spelled_right(str(node), action)
+            action = spelled_right(str(node), action, self.channels)
         return super().add_node(node, action, **options)
-
-    def _spelled_right(self, node: str, action: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(action)
-        async def checked(*args: Any, **kwargs: Any) -> Any:
-            update = await action(*args, **kwargs)
-            changed = update.update if isinstance(update, Command) else update
-            for key in changed if isinstance(changed, Mapping) else ():
-                if key not in self.channels:
-                    raise StateKeyError(_unknown(node, key, list(self.channels)))
-            return update
-
-        return checked
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
         """Route by a function; see LangGraph, which would call a sync one in a worker thread."""
-        return super().add_conditional_edges(source, _at_once(path), path_map)
+        return super().add_conditional_edges(source, at_once(path), path_map)
 
     def compile(
         self, checkpointer: Checkpointer = None, **options: Any
@@ -138,6 +108,11 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     def ours(self) -> LoopBuilder[StateT, ContextT, InputT, OutputT]:
         """The builder, which knows what surrounds the runs."""
         return cast("LoopBuilder[StateT, ContextT, InputT, OutputT]", self.builder)
+
+    @property
+    def whole(self) -> bool:
+        """See LoopBuilder."""
+        return self.ours.whole
 
     @property
     def checkpointer(self) -> Checkpointer:
@@ -210,6 +185,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """The thread's state; see LangGraph. Questions that were answered are left out."""
         run = self._run(None, config, {})
+        check_keys(run.configurable, runs=False)
         state = await super().aget_state(run.config, subgraphs=subgraphs)
         inner = run.nested or run.configurable.get("checkpoint_ns")
         if not state.interrupts or inner or run.addressed:
@@ -219,7 +195,15 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
 
     def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
         """The thread's checkpoints, newest first; see LangGraph."""
-        return stream_blocking(self.aget_state_history(self._lent(config), **options))
+        return stream_blocking(self.aget_state_history(config, **options))
+
+    async def aget_state_history(
+        self, config: RunnableConfig, **options: Any
+    ) -> AsyncIterator[StateSnapshot]:
+        """The thread's checkpoints, newest first; see LangGraph."""
+        check_keys(self._configurable(config), runs=False)
+        async for state in super().aget_state_history(self._lent(config), **options):
+            yield state
 
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
@@ -231,8 +215,11 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Write into the thread's state; see LangGraph. A client of a server may not."""
-        if self._is_client(self._configurable(config)):
+        run = self._run(None, config, {})
+        check_keys(run.configurable, runs=False)
+        if self._is_client(run.configurable):
             check_update(supersteps)
+        keep_order(run, await run.newest())
         return await super().abulk_update_state(config, supersteps)
 
     def _is_client(self, configurable: Mapping[str, Any]) -> bool:
@@ -271,9 +258,10 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     ) -> AsyncIterator[tuple[Run, Held | None]]:
         """Everything around one run: what it needs is taken before and given back after it."""
         run = self._run(input, config, options)
+        check_keys(run.configurable, runs=True)
         async with run.hold(self.ours.locked_by) as held:
             if held is not None:
-                run = run.telling(HELD_KEY, run.thread)
+                run = run.telling(HELD_KEY, held.entry)
                 if self.ours.fenced is not None and self.ours.writes():
                     run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
             if self._is_client(run.configurable):
@@ -293,7 +281,8 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     async def _check_inner(self, run: Run) -> None:
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""
         if run.configurable.get(keys.RESUMING) and (head := await run.head()):
-            self._check_nodes(run, head)
+            check_nodes(run, head, self)
+            keep_order(run, head)
 
     async def _let_in(self, run: Run) -> Run:
         """Check and complete a run of the whole graph.
@@ -307,12 +296,13 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             return run
         run = replace(run, options=self._durable(run.options))
         head = await run.head()
+        keep_order(run, await run.newest() if run.addressed else head)
         if head is None:
             if run.resumes and run.thread:
                 msg = f"No thread {run.thread!r} is saved here; start it with a message."
                 raise ThreadNotFound(msg)
             return run
-        self._check_nodes(run, head)
+        check_nodes(run, head, self)
         if withdraws(run.input):
             return await self._withdrawn(run)
         await self._bring_up(run, head)
@@ -323,18 +313,6 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         """The run of a thread whose open question, and whatever was next, is given up."""
         await super().abulk_update_state(run.where(), [[StateUpdate(None, END)]])
         return replace(run, input=None)
-
-    def _check_nodes(self, run: Run, head: Head) -> None:
-        if self.ours.whole and (foreign := head.foreign(self.nodes)):
-            raise ThreadIncompatible(elsewhere(run.thread, self.name, foreign))
-        if missing := head.missing(self.nodes, self.channels):
-            names = ", ".join(repr(name) for name in missing)
-            msg = (
-                f"Thread {run.thread!r} waits at {names}, which the graph {self.name!r} does not"
-                " have: another version or another graph saved it. Continue it with that one, or"
-                " start a new thread."
-            )
-            raise ThreadIncompatible(msg)
 
     def _durable(self, options: dict[str, Any]) -> dict[str, Any]:
         if not self.ours.writes():

@@ -118,14 +118,6 @@ class Head:
         return sorted(name for name in waiting if name not in nodes)
 
 
-def elsewhere(thread: str, graph: str, nodes: Iterable[str]) -> str:
-    """Why a graph does not go on with a thread that has been at nodes it lacks."""
-    return (
-        f"Thread {thread!r} has been at {', '.join(map(repr, nodes))}, which the graph {graph!r}"
-        " does not have: continue it with the graph that it belongs to, or start a new thread."
-    )
-
-
 def as_question(saved: Any) -> Interrupt:
     """A saved question; LangGraph's server saves the fields of one as a dict."""
     if isinstance(saved, Mapping):

@@ -5,6 +5,8 @@ Its public surface has no word for them. Each has a test that fails when LangGra
 
 from typing import Final
 
+from langgraph.checkpoint.base import id as ids
+
 SAVER: Final = "__pregel_checkpointer"
 """The saver of a run, in its `configurable`."""
 
@@ -16,6 +18,23 @@ RESUMING: Final = "__pregel_resuming"
 
 TASK: Final = "__pregel_task_id"
 """In `configurable` of whatever runs inside a node."""
+
+SCRATCHPAD: Final = "__pregel_scratchpad"
+"""In `configurable` of whatever runs inside a node, an object of the class below."""
+
+SCRATCHPAD_CLASS: Final = "PregelScratchpad"
+
+PREFIX: Final = "__pregel_"
+"""How its keys in `configurable` begin that no caller may set."""
+
+NODE_FINISHED: Final = "__pregel_node_finished"
+"""A function that its server has called whenever a node ends, in `configurable` of a run."""
+
+STREAM_FORMATS: Final = ("__pregel_stream_messages_v2", "__pregel_strict_resume")
+"""Flags for the outermost run, which its doors and servers set."""
+
+INNER_COORDINATES: Final = ("checkpoint_ns", "checkpoint_map")
+"""Where a graph inside a node is saved, and which checkpoints of the graphs around it count."""
 
 COORDINATES: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
 """A config that gives one of these in `configurable` stands alone; any other one refines the
@@ -46,3 +65,23 @@ THREADS_SQL: Final = "SELECT DISTINCT thread_id FROM checkpoints WHERE checkpoin
 def place_of_task(node: str, step: str, task: str) -> str:
     """The checkpoint namespace of a graph that a `@task` runs inside a node; by names and ids."""
     return f"{node}:{step}|task:{task}"
+
+
+def number_after(checkpoint: str) -> float:
+    """Have this process give checkpoints ids that sort after this one, also where its clock is behind.
+
+    Ids are times, and a saver takes the greatest for the newest. LangGraph makes them greater from
+    one to the next within a process; this is how it remembers the last one.
+
+    Returns:
+        How many seconds the id lies ahead of this clock; 0 where it does not, or is no time.
+    """
+    try:
+        there = ids.UUID(checkpoint)
+    except ValueError:
+        return 0.0
+    here = ids.uuid6()
+    if there.version != here.version or there.time < here.time:
+        return 0.0
+    ids._last_v6_timestamp = there.time  # noqa: SLF001 - see above; a test says when it is renamed
+    return float(there.time - here.time) / 1e7

@@ -6,24 +6,85 @@ client: what it says of itself proves nothing.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END
+from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import ValidationError
 
-from ..state.context import Context
+from ..state.context import SESSION_KEY, Context, Session
 from ..state.errors import SettingsError
+from ..state.journal import FENCE_KEY, Fence
 from . import langgraph_keys as keys
 from .checks import in_words
-from .run import Run
+from .run import HELD_KEY, Holding, Run
 
 Bounded = Callable[[object], object]
+
+_OURS: Final[Mapping[str, type]] = {HELD_KEY: Holding, FENCE_KEY: Fence, SESSION_KEY: Session}
+"""What a run tells the graphs inside it, and nobody else may."""
+
+_PREFIXES: Final = (keys.PREFIX, "__loopwright_")
+
+_AT_THE_ROOT: Final[Mapping[str, Callable[[object], bool]]] = {
+    keys.RUNTIME: lambda value: isinstance(value, Runtime),
+    keys.NODE_FINISHED: callable,
+    **dict.fromkeys(keys.STREAM_FORMATS, lambda value: isinstance(value, bool)),
+}
+"""What LangGraph's doors and its server give to the outermost run, none of it JSON but flags."""
 
 
 def from_outside(configurable: Mapping[str, Any]) -> bool:
     """Whether LangGraph's server runs the graph, as LangGraph itself tells it."""
     return any(configurable.get(key) is not None for key in keys.SERVER)
+
+
+def check_keys(configurable: Mapping[str, Any], *, runs: bool) -> None:
+    """Refuse keys that only LangGraph itself sets, for a graph that it runs as a node.
+
+    That it does so is told by where the call is made: inside a task of LangGraph's, whose id the
+    run has. A key says nothing, anybody can send one.
+
+    Args:
+        configurable: As the graph will see it.
+        runs: The graph is run; else a state is read or written, which a parent graph hands down.
+
+    Raises:
+        SettingsError: There are such keys.
+    """
+    inside = _inside(configurable)
+    wrong = [key for key, value in configurable.items() if not _may(key, value, inside, runs)]
+    if wrong:
+        msg = (
+            f"`configurable` carries {', '.join(map(repr, wrong))}, which only LangGraph sets, for"
+            " a graph that it runs as a node: leave that out, and name a thread_id and at most a"
+            " checkpoint_id. Nothing was run."
+        )
+        raise SettingsError(msg)
+
+
+def _inside(configurable: Mapping[str, Any]) -> bool:
+    """Whether a task of LangGraph's makes the call, on behalf of which the graph runs."""
+    around = (var_child_runnable_config.get() or {}).get("configurable", {})
+    task, pad = configurable.get(keys.TASK), configurable.get(keys.SCRATCHPAD)
+    told = task is not None and task == around.get(keys.TASK)
+    return told and type(pad).__name__ == keys.SCRATCHPAD_CLASS
+
+
+def _may(key: str, value: object, inside: bool, runs: bool) -> bool:
+    if kind := _OURS.get(key):
+        return inside and isinstance(value, kind | None)
+    if inside:
+        return True
+    if key in keys.INNER_COORDINATES:
+        return not (runs and value)
+    if key == keys.SAVER and not runs:
+        return isinstance(value, BaseCheckpointSaver)
+    at_the_root = _AT_THE_ROOT.get(key)
+    return at_the_root(value) if at_the_root else not str(key).startswith(_PREFIXES)
 
 
 def identity(configurable: Mapping[str, Any], *, served: bool = False) -> str | None:

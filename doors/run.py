@@ -31,7 +31,7 @@ from .durability import Locks, Release, locks_of
 from .head import Head, inner_places, open_questions
 
 HELD_KEY: Final = "__loopwright_held"
-"""Where graphs inside a run find its thread, which it holds; kept out of metadata as FENCE_KEY."""
+"""Where graphs inside a run find what it holds; kept out of metadata as FENCE_KEY."""
 
 _CLEAN_UP: Final = 5.0
 """Seconds a run of this process gets that is over but still cleans up after itself."""
@@ -98,7 +98,8 @@ class Run:
         """
         if self.saver is None or not self.thread:
             return nullcontext()
-        if self.nested and self.configurable.get(HELD_KEY) == self.thread:
+        around = self.configurable.get(HELD_KEY)
+        if self.nested and isinstance(around, Holding) and around.covers(self.thread):
             return nullcontext()
         return thread_lock(locked_by or partial(locks_of, self.saver), self.locked)
 
@@ -133,6 +134,16 @@ class Run:
         saved = await self.saver.aget_tuple(self.where())
         return None if saved is None else Head(saved)
 
+    async def newest(self) -> Head | None:
+        """The newest checkpoint where the run is saved, whichever it starts from."""
+        if self.saver is None or not self.thread:
+            return None
+        place = self.configurable.get("checkpoint_ns") or ""
+        saved = await self.saver.aget_tuple(
+            {"configurable": {"thread_id": self.thread, "checkpoint_ns": place}}
+        )
+        return None if saved is None else Head(saved)
+
     async def questions(self, head: Head) -> list[Interrupt]:
         """The questions that are open; at an older checkpoint those that were."""
         if self.saver is None or self.addressed:
@@ -144,17 +155,24 @@ class Run:
         return open_questions(head, inner)
 
 
-class _Entry:
+class Holding:
     """What other runs of this process see of the one that holds a thread."""
 
     def __init__(self, key: Key) -> None:
+        """Nothing is locked yet."""
         self.key = key
         self.unlock: Release | None = None
         self.over = False
         self.gone = threading.Event()
         self._process = os.getpid()
 
+    def covers(self, thread: str) -> bool:
+        """Whether a graph inside the run needs no lock of its own: the run still holds this."""
+        mine = self._process == os.getpid() and not self.gone.is_set()
+        return mine and self.key[1].partition("\n")[0] == thread
+
     def leave(self) -> None:
+        """Let go, once."""
         if os.getpid() != self._process:  # a forked child's copy: the lock is its parent's
             return
         try:
@@ -165,7 +183,7 @@ class _Entry:
             self.gone.set()
 
 
-_here: dict[Key, _Entry] = {}
+_here: dict[Key, Holding] = {}
 """The threads that are held by runs of this process."""
 
 if hasattr(os, "register_at_fork"):
@@ -175,23 +193,23 @@ if hasattr(os, "register_at_fork"):
 class Held:
     """A thread that is held; it is let go at the latest when nobody refers to this any more."""
 
-    def __init__(self, entry: _Entry) -> None:
+    def __init__(self, entry: Holding) -> None:
         """Take over what the entry locks."""
-        self._entry = entry
+        self.entry = entry
         self._lost = weakref.finalize(self, _leave_lost, entry)
         self._lost.atexit = False  # the end of a process lets go by itself
 
     def is_over(self) -> None:
         """The run is over, although it may still have to clean up."""
-        self._entry.over = True
+        self.entry.over = True
 
     def release(self) -> None:
         """Let go; a second call does nothing."""
         if self._lost.detach() is not None:
-            self._entry.leave()
+            self.entry.leave()
 
 
-def _leave_lost(entry: _Entry) -> None:
+def _leave_lost(entry: Holding) -> None:
     """Let go of what a generator held that nobody will ever close.
 
     In a thread of its own: the garbage collector calls from anywhere, also from within `leave`.
@@ -238,7 +256,7 @@ async def _let_go(held: Held) -> None:
 
 def _take(locked_by: LockedBy, name: str) -> Held:
     locks = locked_by()
-    entry = _Entry((locks.place, name))
+    entry = Holding((locks.place, name))
     if _here.setdefault(entry.key, entry) is not entry:
         raise _busy(name, f"process {os.getpid()}")
     taken: Release | str | None = ""

@@ -141,3 +141,17 @@ def test_a_client_makes_no_call_that_no_model_made(bob, server, graph):
     assert (state["interrupts"], state["next"]) == ([], [])
     assert not [*server.folder.glob("*.txt.*"), *server.folder.glob("forged*")]
     assert not (server.folder / f"asked-{graph}.txt").exists()
+
+
+@pytest.mark.req("W-47")
+def test_a_client_sends_no_internal_keys(bob, server):
+    for forged in (
+        {"__pregel_task_id": "x"},
+        {"__pregel_task_id": "x", "__loopwright_held": "t", "checkpoint_ns": "work:1"},
+        {"__pregel_checkpointer": {}},
+        {"checkpoint_map": {"": "1ef4f797-8335-6428-8001-8a1503f9b875"}},
+    ):
+        _, result = begun(bob, "react", GOAL.format("keys"), config={"configurable": forged})
+        assert result["__error__"]["error"] == "SettingsError", forged
+        assert "only LangGraph sets" in result["__error__"]["message"]
+    assert not (server.folder / "keys.txt").exists()

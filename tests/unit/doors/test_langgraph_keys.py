@@ -22,6 +22,8 @@ from support.toy_graphs import ToyState, hello, on
         ("RUNTIME", "CONFIG_KEY_RUNTIME"),
         ("RESUMING", "CONFIG_KEY_RESUMING"),
         ("TASK", "CONFIG_KEY_TASK_ID"),
+        ("SCRATCHPAD", "CONFIG_KEY_SCRATCHPAD"),
+        ("NODE_FINISHED", "CONFIG_KEY_NODE_FINISHED"),
         ("NULL_TASK", "NULL_TASK_ID"),
         ("RETURN", "RETURN"),
         ("ERROR_SOURCE", "ERROR_SOURCE_NODE"),
@@ -31,7 +33,7 @@ def test_a_constant_is_called_as_it_was(own, name):
     assert getattr(ours, own) == getattr(theirs, name)
 
 
-@pytest.mark.parametrize("name", ["SAVER", "RUNTIME", "TASK"])
+@pytest.mark.parametrize("name", ["SAVER", "RUNTIME", "TASK", "SCRATCHPAD"])
 def test_the_config_of_a_node_has_it(name):
     seen: dict[str, Any] = {}
 
@@ -44,6 +46,15 @@ def test_the_config_of_a_node_has_it(name):
     builder.add_edge(START, "look")
     builder.compile(InMemorySaver()).invoke(hello(), on("t"))
     assert getattr(ours, name) in seen
+    assert type(seen[ours.SCRATCHPAD]).__name__ == ours.SCRATCHPAD_CLASS
+
+
+def test_its_keys_are_told_by_how_they_begin():
+    keys = {v for k, v in vars(theirs).items() if k.startswith("CONFIG_KEY_")}
+    assert {*ours.STREAM_FORMATS} <= keys
+    plain = {key for key in keys if not key.startswith(ours.PREFIX)}
+    assert plain == {*ours.COORDINATES}
+    assert {*ours.INNER_COORDINATES} < plain
 
 
 def test_the_channels_of_branches_and_joins_are_named_as_they_were():
