@@ -10,7 +10,6 @@ from . import langgraph_keys as keys
 from .head import Head
 from .run import Run
 
-
 log = logging.getLogger(__name__)
 
 _TOLD_FROM: Final = 60.0

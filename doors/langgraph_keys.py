@@ -68,10 +68,10 @@ def place_of_task(node: str, step: str, task: str) -> str:
 
 
 def number_after(checkpoint: str) -> float:
-    """Have this process give checkpoints ids that sort after this one, also where its clock is behind.
+    """Have this process number its checkpoints after this one, also where its clock is behind.
 
     Ids are times, and a saver takes the greatest for the newest. LangGraph makes them greater from
-    one to the next within a process; this is how it remembers the last one.
+    one to the next within a process; this is how it remembers the last one, by a private name.
 
     Returns:
         How many seconds the id lies ahead of this clock; 0 where it does not, or is no time.
@@ -83,5 +83,5 @@ def number_after(checkpoint: str) -> float:
     here = ids.uuid6()
     if there.version != here.version or there.time < here.time:
         return 0.0
-    ids._last_v6_timestamp = there.time  # noqa: SLF001 - see above; a test says when it is renamed
+    ids._last_v6_timestamp = there.time
     return float(there.time - here.time) / 1e7

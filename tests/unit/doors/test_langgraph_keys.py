@@ -2,9 +2,11 @@
 
 import re
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from langgraph._internal import _config, _constants as theirs
+from langgraph.checkpoint.base import id as ids
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
 from langgraph.func import task
@@ -47,6 +49,17 @@ def test_the_config_of_a_node_has_it(name):
     builder.compile(InMemorySaver()).invoke(hello(), on("t"))
     assert getattr(ours, name) in seen
     assert type(seen[ours.SCRATCHPAD]).__name__ == ours.SCRATCHPAD_CLASS
+
+
+@pytest.mark.req("W-70")
+def test_checkpoints_are_numbered_after_one_that_lies_ahead(monkeypatch):
+    monkeypatch.setattr(ids, "_last_v6_timestamp", None)
+    before = ids.uuid6()
+    ahead = ids.UUID(int=before.int + (3600 * 10**7 >> 12 << 80))
+    assert 3500 < ours.number_after(str(ahead)) < 3601
+    assert str(ahead) < str(ids.uuid6()) < str(ids.uuid6())
+    for other in (str(before), "no id", "1ef4f797", str(UUID(int=0)), str(uuid4())):
+        assert ours.number_after(other) == 0
 
 
 def test_its_keys_are_told_by_how_they_begin():
