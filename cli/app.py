@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..state.errors import SettingsError
-from .settings import DEFAULT_GRAPH, Settings
+from .settings import DEFAULT_GRAPH, Settings, handed_in
 from .terminal import Code, Output, guarded
 
 # click's UsageError, which newer versions of typer carry inside themselves.
@@ -93,11 +93,18 @@ def run(
     thread: Annotated[
         str | None, typer.Option("--thread", help="A new message on this thread.")
     ] = None,
+    plan: Annotated[
+        str | None, typer.Option("--plan", help="File with a plan for prompt_flow to follow.")
+    ] = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="name=value for a variable of the plan; JSON or text."),
+    ] = None,
 ) -> int:
     """Run a goal to its end, asking before anything is changed."""
     from .run import run_goal  # noqa: PLC0415 - see the module
 
-    return run_goal(settings, output, goal, thread)
+    return run_goal(settings, output, goal, thread, handed_in(plan, values or []))
 
 
 @_command(*_RUN)

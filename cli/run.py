@@ -3,7 +3,8 @@
 import atexit
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
@@ -24,7 +25,7 @@ from ..state.errors import AnswerRejected, SettingsError, ThreadIncompatible, Th
 from ..state.roles import roles_of
 from .approvals import Asker, Question, given_answers
 from .progress import Event
-from .settings import DEFAULT_GRAPH, Settings, new_thread_id, read_goal, thread_named
+from .settings import DEFAULT_GRAPH, PLANNED, Settings, new_thread_id, read_goal, thread_named
 from .terminal import Code, Output, code_of, signals_to
 from .view import LiveView, PlainView
 
@@ -34,13 +35,24 @@ GRAPH_KEY: Final = "loopwright_graph"
 Graph = LoopGraph[Any, Any, Any, Any]
 
 
-def run_goal(settings: Settings, output: Output, goal: str, thread: str | None) -> int:
-    """Run a goal on a new or an existing thread; the exit code."""
+def run_goal(
+    settings: Settings,
+    output: Output,
+    goal: str,
+    thread: str | None,
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> int:
+    """Run a goal on a new or an existing thread, perhaps by a plan of the user's; the exit code."""
+    if more:
+        settings = replace(settings, graph=settings.graph or PLANNED)
+        if settings.graph != PLANNED:
+            msg = f"--plan and --set are for {PLANNED}, not {settings.graph}: leave --graph out."
+            raise SettingsError(msg)
     builder_of(settings.graph or DEFAULT_GRAPH)
     given = thread_named(thread) if thread is not None else new_thread_id()
     words = read_goal(goal)
     with _session(settings, output, given) as session:
-        return session.run(words)
+        return session.run(words, more)
 
 
 def resume_thread(settings: Settings, output: Output, thread: str, answer: str | None) -> int:
@@ -141,10 +153,10 @@ class Session:
     def _pending(self) -> list[Question]:
         return [Question.of(interrupt) for interrupt in self._state().interrupts]
 
-    def run(self, goal: str) -> int:
-        """Send a message to the thread and run to the end; the exit code."""
+    def run(self, goal: str, more: Mapping[str, Any] = MappingProxyType({})) -> int:
+        """Send a message, and what is handed in with it, and run to the end; the exit code."""
         self._there_is_a_thread()
-        self._leg({"messages": [{"role": "user", "content": goal}]})
+        self._leg({"messages": [{"role": "user", "content": goal}], **more})
         return self._settle()
 
     def resume(self, answer: str | None) -> int:

@@ -1,12 +1,14 @@
 """What the user set: arguments before environment variables before defaults."""
 
+import json
 import os
 import secrets
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 from typer import Option
 
@@ -15,6 +17,8 @@ from ..state.errors import SettingsError
 from ..state.roles import GRAPHS
 
 DEFAULT_GRAPH: Final = "plan_execute_verify"
+PLANNED: Final = "prompt_flow"
+"""The graph that can be handed a plan."""
 NO_MODEL: Final = (
     "No language model is configured: the built-in offline model stands in, which only matches"
     " words. Set OPENAI_API_KEY or LOOPWRIGHT_MODEL (and OPENAI_BASE_URL for a server of your own)"
@@ -103,6 +107,36 @@ def read_goal(goal: str) -> str:
         msg = 'The goal is empty: say what you want done, such as loopwright run "Sum up a.md".'
         raise SettingsError(msg)
     return text
+
+
+def handed_in(plan: str | None, values: Sequence[str]) -> dict[str, Any]:
+    """A plan from a file, and values for its variables, as keys of a run's input.
+
+    Raises:
+        SettingsError: The file cannot be read, or a value has no name.
+    """
+    more: dict[str, Any] = {}
+    if (path := stated(plan, "--plan")) is not None:
+        try:
+            more["execution_plan"] = Path(path).read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"The plan {path} of --plan cannot be read ({error}); check the path."
+            raise SettingsError(msg) from error
+    for given in values:
+        name, sign, value = given.partition("=")
+        if not (sign and name.strip()):
+            msg = f"--set {given!r} names no variable: write --set name=value."
+            raise SettingsError(msg)
+        more.setdefault("variables", {})[name.strip()] = _value(value)
+    return more
+
+
+def _value(text: str) -> Any:
+    """JSON where it is some, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def new_thread_id() -> str:

@@ -126,6 +126,25 @@ def check_client(command: Command[Any]) -> None:
     raise SettingsError(msg)
 
 
+PLAN: Final = "execution_plan"
+"""The key of an input that hands in a plan."""
+
+
+def check_input(given: object) -> None:
+    """Refuse a client's own plan: what the operator tells the planner would be passed over.
+
+    Raises:
+        SettingsError: A client of a server wants that.
+    """
+    if not isinstance(given, Mapping) or given.get(PLAN) is None:
+        return
+    msg = (
+        f"A client of a server may not hand in a plan: leave {PLAN!r} out, and nothing but"
+        " `variables` reaches the plan that the operator has built in. Nothing was run."
+    )
+    raise SettingsError(msg)
+
+
 def client_run(run: Run, bounded: Bounded | None) -> Run:
     """A client's run under the operator's settings.
 
@@ -142,6 +161,8 @@ def client_run(run: Run, bounded: Bounded | None) -> Run:
         given = inherited
     elif isinstance(run.input, Command):
         check_client(run.input)
+    else:
+        check_input(run.input)
     if bounded is None:
         return run
     try:

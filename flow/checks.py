@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from pydantic.alias_generators import to_camel
@@ -42,7 +43,12 @@ _NAMED: Final = 20
 
 
 def plan_flaws(
-    plan: ExecutionPlan, catalog: Catalog, *, kept: Sequence[FlowStep] = (), limit: int
+    plan: ExecutionPlan,
+    catalog: Catalog,
+    *,
+    kept: Sequence[FlowStep] = (),
+    limit: int,
+    given: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[str]:
     """Every flaw of a plan, one sentence each; empty where it is sound.
 
@@ -51,6 +57,8 @@ def plan_flaws(
         catalog: The tools there are.
         kept: Finished steps that it may refer to although it does not hold them.
         limit: How many steps it may have.
+        given: Values of variables that came with the request: what looks like a reference in one
+            of them is text.
     """
     steps = [_Step(n, step, references_in(step.arguments)) for n, step in enumerate(plan.steps)]
     ids = [*(step.id for step in steps if step.id), *(step["id"] for step in kept)]
@@ -70,7 +78,8 @@ def plan_flaws(
     found += [
         say("variable_holds_reference", name=repr(name), reference=references[0])
         for name, value in plan.global_variables.items()
-        if (references := references_in(value))  # values of variables are not expanded
+        # Values of variables are not expanded.
+        if (references := references_in(value)) and given.get(name) != value
     ]
     found += _foreign(steps, catalog, kept)
     return [*found, *_circle(steps), *_against_tools(plan, steps, catalog, kept)]

@@ -16,7 +16,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
-from langgraph.typing import StateT
+from langgraph.typing import InputT, StateT
 from typing_extensions import TypedDict, Unpack
 
 from ..calls.policy import PolicyLike
@@ -34,7 +34,7 @@ from ..state.context import Context
 from ..state.environment import stated, variable
 from ..state.errors import SettingsError
 from ..state.journal import Journal
-from ..state.loop import LoopInput, LoopOutput
+from ..state.loop import LoopOutput
 from ..tools.catalog import Catalog
 from ..tools.python_tools import PythonTool
 
@@ -100,9 +100,9 @@ def documented(function: F) -> F:
 
 def build(
     name: str,
-    draw: Callable[[Parts], LoopBuilder[StateT, Context, LoopInput, LoopOutput]],
+    draw: Callable[[Parts], LoopBuilder[StateT, Context, InputT, LoopOutput]],
     options: BuildOptions,
-) -> LoopGraph[StateT, Context, LoopInput, LoopOutput]:
+) -> LoopGraph[StateT, Context, InputT, LoopOutput]:
     """Build a graph.
 
     Args:
@@ -164,10 +164,10 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
 
 
 def outer_builder(
-    state: type[StateT], parts: Parts
-) -> LoopBuilder[StateT, Context, LoopInput, LoopOutput]:
-    """An empty graph that takes messages and gives an outcome, with what surrounds its runs."""
-    builder = LoopBuilder(state, Context, input_schema=LoopInput, output_schema=LoopOutput)
+    state: type[StateT], parts: Parts, given: type[InputT]
+) -> LoopBuilder[StateT, Context, InputT, LoopOutput]:
+    """An empty graph that takes its input and gives an outcome, with what surrounds its runs."""
+    builder = LoopBuilder(state, Context, input_schema=given, output_schema=LoopOutput)
     builder.writes = parts.toolbox.has_writes
     builder.locked_by = parts.locked_by
     builder.session = sessions(parts.hooks)

@@ -1,7 +1,7 @@
 """prompt_flow: a model plans a DAG of tool calls, which is checked, run, repaired and answered."""
 
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from langgraph.graph import START
 from typing_extensions import Unpack
@@ -12,26 +12,29 @@ from ..nodes.approve import approve
 from ..nodes.flow.answer_flow import answer_flow
 from ..nodes.flow.check_flow import check_flow
 from ..nodes.flow.finish import flow_finish
-from ..nodes.flow.intake import flow_intake
+from ..nodes.flow.intake import flow_intake, read_given
 from ..nodes.flow.plan_flow import plan_flow
 from ..nodes.flow.recover import recover
 from ..nodes.flow.review_flow import review_flow
 from ..nodes.flow.run_flow import run_flow
 from ..nodes.parts import Parts
 from ..state.context import Context
-from ..state.flow import FlowState, failed_steps
-from ..state.loop import LoopInput, LoopOutput
+from ..state.errors import SettingsError
+from ..state.flow import ExecutionPlan, FlowInput, FlowState, failed_steps
+from ..state.loop import LoopOutput
 from ..tools.python_tools import with_llm_call
 from .build import BuildOptions, build, documented, outer_builder, served_parts
 
 NAME = "prompt_flow"
 
-FlowGraph = LoopGraph[FlowState, Context, LoopInput, LoopOutput]
+FlowGraph = LoopGraph[FlowState, Context, FlowInput, LoopOutput]
 
 
-def route_after_intake(state: FlowState) -> Literal["plan_flow", "finish"]:
-    """Plan, unless nothing was asked or a hook refused it."""
-    return "finish" if state.halt else "plan_flow"
+def route_after_intake(state: FlowState) -> Literal["plan_flow", "check_flow", "finish"]:
+    """Plan, or check the plan that was handed in, unless nothing was asked or a hook refused it."""
+    if state.halt:
+        return "finish"
+    return "check_flow" if state.drafts else "plan_flow"
 
 
 def route_after_plan(state: FlowState) -> Literal["check_flow", "finish"]:
@@ -101,10 +104,12 @@ def route_after_finish(state: FlowState) -> Literal["answer_flow", "__end__"]:
     return "answer_flow" if state.outcome is None else "__end__"
 
 
-def flow_builder(parts: Parts) -> LoopBuilder[FlowState, Context, LoopInput, LoopOutput]:
-    """Draw the graph."""
-    builder = outer_builder(FlowState, parts)
-    builder.add_node("intake", partial(flow_intake, parts=parts))
+def flow_builder(
+    parts: Parts, plan: dict[str, Any] | None = None
+) -> LoopBuilder[FlowState, Context, FlowInput, LoopOutput]:
+    """Draw the graph; `plan` is what it follows where none comes with the input."""
+    builder = outer_builder(FlowState, parts, FlowInput)
+    builder.add_node("intake", partial(flow_intake, parts=parts, plan=plan))
     builder.add_node("plan_flow", partial(plan_flow, parts=parts))
     builder.add_node("check_flow", partial(check_flow, parts=parts))
     builder.add_node("review_flow", partial(review_flow, parts=parts))
@@ -127,10 +132,21 @@ def flow_builder(parts: Parts) -> LoopBuilder[FlowState, Context, LoopInput, Loo
 
 
 @documented
-def build_prompt_flow(**options: Unpack[BuildOptions]) -> FlowGraph:
-    """Build the graph, ready to be invoked, streamed or embedded, sync or async."""
+def build_prompt_flow(
+    *, plan: dict[str, Any] | str | ExecutionPlan | None = None, **options: Unpack[BuildOptions]
+) -> FlowGraph:
+    """Build the graph, ready to be invoked, streamed or embedded, sync or async.
+
+    `plan` is followed in every turn without asking a model for one, unless the input brings
+    another: an ExecutionPlan, an object of its fields, or text. Values for its variables come
+    with the input.
+    """
     tools = with_llm_call(options.get("tools", ()))
-    return build(NAME, flow_builder, {**options, "tools": tools})
+    read, problems = (None, []) if plan is None else read_given(plan)
+    if problems:
+        msg = f"plan= cannot be read: {'; '.join(problems)}."
+        raise SettingsError(msg)
+    return build(NAME, partial(flow_builder, plan=read), {**options, "tools": tools})
 
 
 builder = flow_builder(served_parts(NAME, with_llm_call(())))

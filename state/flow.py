@@ -3,9 +3,10 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, NotRequired, get_args
 
 from langgraph.channels.delta import DeltaChannel
+from langgraph.channels.ephemeral_value import EphemeralValue
 from langgraph.types import Overwrite
 from pydantic import (
     AfterValidator,
@@ -20,7 +21,7 @@ from typing_extensions import TypedDict
 from .calls import CallState, CallsUpdate
 from .canonical import storable_json
 from .contracts import Contract, Id, Text, Texts, listed, read_word
-from .loop import LoopState, LoopUpdate
+from .loop import LoopInput, LoopState, LoopUpdate
 from .plan import Task, merge_tasks
 
 PATH: Final = "prompt_flow"
@@ -222,12 +223,23 @@ class FlowStep(Task, total=False):
 
 
 class Draft(TypedDict):
-    """One answer of the planner that is not adopted: its words, what they mean, what is wrong."""
+    """One plan that is not adopted: the planner's words, what they mean, what is wrong."""
 
     text: str
     plan: dict[str, Any] | None
     """The plan as ExecutionPlan's JSON by field name; None where the answer is no plan."""
     findings: list[str]
+    given: NotRequired[bool]
+    """It was handed in: no model is asked to mend it."""
+
+
+class Given(TypedDict, total=False):
+    """What the program handed in for a request."""
+
+    plan: dict[str, Any] | None
+    """As ExecutionPlan's JSON by field name; None where there is none that can be read."""
+    variables: dict[str, Any]
+    """Values for the plan's variables: every plan of the request has them."""
 
 
 class Cause(TypedDict):
@@ -245,7 +257,17 @@ class Cause(TypedDict):
 
 
 @dataclass(kw_only=True)
-class FlowState(CallState, LoopState):
+class FlowInput(LoopInput):
+    """What a caller gives prompt_flow: messages, and perhaps a plan for them."""
+
+    execution_plan: Annotated[dict[str, Any] | str | None, EphemeralValue] = None
+    """A plan to follow, as an object or as text; without one a model plans."""
+    variables: Annotated[dict[str, Any] | None, EphemeralValue] = None
+    """Values for the variables that the plan reads as {{global.name}}."""
+
+
+@dataclass(kw_only=True)
+class FlowState(CallState, LoopState, FlowInput):
     """State of plan → check → run → recover → answer."""
 
     todos: Annotated[list[FlowStep], DeltaChannel(merge_tasks, snapshot_frequency=50)] = field(
@@ -278,12 +300,14 @@ class FlowState(CallState, LoopState):
     cut_off: list[Any] = field(default_factory=list)
     """Ends of steps that a new message cut off before run_flow could gather them; the graph's
     doors write them, intake takes them in."""
+    given: Given = field(default_factory=Given)
+    """What the program handed in for this request; intake writes it."""
 
     # Call ids begin anew in every turn: an old answer must not count for a new call.
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "todos", "plan", "planning",
         "drafts", "prints", "strategy", "recoveries", "failures_seen", "causes", "reviewed",
-        "objection", "cut_off",
+        "objection", "cut_off", "given",
     }  # fmt: skip
 
     by_tools = frozenset({"messages", "improvements"})
@@ -309,6 +333,7 @@ class FlowUpdate(LoopUpdate, CallsUpdate, total=False):
     reviewed: list[FlowStep]
     objection: list[str]
     cut_off: list[Any]
+    given: Given
 
 
 def finished(steps: Sequence[FlowStep]) -> list[FlowStep]:

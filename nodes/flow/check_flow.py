@@ -1,5 +1,6 @@
 """Check flow: a plan is taken if it is sound, else it goes back with all that is wrong in it."""
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,6 +10,8 @@ from langgraph.types import Overwrite
 from ...flow.carry import adopt
 from ...flow.checks import plan_flaws
 from ...flow.order import fingerprint, steps_of
+from ...flow.references import listed
+from ...flow.templates import filled, lacking, unread
 from ...state.calls import rounds_named
 from ...state.canonical import beginning_of, canonical, hash_of, storable_json
 from ...state.context import Context
@@ -37,6 +40,11 @@ _UNSOUND: Final = (
     f"No plan that can run was made in {MOST_DRAFTS} attempts, and nothing of them was run; say "
     "the goal in other words, or check that there are tools for it. The last one was wrong in this:"
 )
+_GIVEN: Final = "The plan that was handed in cannot run, and nothing of it was run:"
+_LACKING: Final = (
+    "The plan that was handed in reads variables that have no value: {names}. Give them with the "
+    "input, such as {example}; nothing was run."
+)
 _SAME_PLAN: Final = (
     "The planner came back to a plan that had failed or was rejected in this turn, so it was not "
     "run again; say what should be done differently."
@@ -55,11 +63,17 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     """
     scope = await scope_of(state, runtime, parts)
     catalog = await parts.toolbox.catalog(scope.user)
-    plan, findings = None, state.drafts[-1]["findings"]
+    plan, findings, missing = None, state.drafts[-1]["findings"], list[str]()
     if (written := state.drafts[-1]["plan"]) is not None:
-        plan = ExecutionPlan.model_validate(written)
+        drafted, values = ExecutionPlan.model_validate(written), state.given.get("variables", {})
+        plan = filled(drafted, values)
         findings = flaws_of(plan, state, catalog, scope.context)
-    if plan is None or findings:
+        if state.drafts[-1].get("given"):
+            missing = lacking(plan)
+            findings = [*findings, *unread(drafted, values)]
+    if missing:
+        update = _without_values(missing)
+    elif plan is None or findings:
         scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
         update = _sent_back(state, findings)
     else:
@@ -71,12 +85,19 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
 def _sent_back(state: FlowState, findings: Sequence[str]) -> FlowUpdate:
     """Have the plan mended, unless that was tried often enough."""
     checked: Draft = {**state.drafts[-1], "findings": list(findings)}
-    drafts = [*state.drafts[:-1], checked]
-    if len(drafts) < MOST_DRAFTS:
+    drafts, given = [*state.drafts[:-1], checked], checked.get("given", False)
+    if len(drafts) < MOST_DRAFTS and not given:
         return FlowUpdate(planning="again", drafts=drafts)
     more = len(findings) - _MOST_TOLD
-    listed = [*findings[:_MOST_TOLD], *([f"and {more} more"] if more > 0 else [])]
-    return FlowUpdate(drafts=drafts, halt="ERROR", unmet=[_UNSOUND, *listed])
+    told = [*findings[:_MOST_TOLD], *([f"and {more} more"] if more > 0 else [])]
+    return FlowUpdate(drafts=drafts, halt="ERROR", unmet=[_GIVEN if given else _UNSOUND, *told])
+
+
+def _without_values(names: Sequence[str]) -> FlowUpdate:
+    """End the turn where a plan that was handed in lacks values of its variables."""
+    example = json.dumps({"variables": dict.fromkeys(names[:1], "…")}, ensure_ascii=False)
+    why = _LACKING.format(names=listed(names), example=example)
+    return FlowUpdate(halt="MISSING_INFORMATION", unmet=[why])
 
 
 async def _taken(
@@ -109,7 +130,10 @@ def flaws_of(
 
     That is everything, within the bounds of what a model or a human can read.
     """
-    found = plan_flaws(plan, catalog, kept=finished(state.todos), limit=context.max_steps)
+    found = plan_flaws(
+        plan, catalog, kept=finished(state.todos), limit=context.max_steps,
+        given=state.given.get("variables", {}),
+    )  # fmt: skip
     shown = [beginning_of(text, _LONGEST_FINDING) for text in found[:_MOST_FINDINGS]]
     more = len(found) - len(shown)
     return [*shown, say("and_more", count=more)] if more else shown

@@ -1,12 +1,16 @@
-"""Intake: begins a turn, with the steps that go on from the turn before."""
+"""Intake: begins a turn, with the steps that go on from the turn before, or a plan handed in."""
 
-from typing import cast
+import json
+from collections.abc import Mapping
+from typing import Any, cast
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
+from ...models.reading import read_object, read_text
+from ...state.canonical import storable_json
 from ...state.context import Context
-from ...state.flow import FlowState, FlowStep, FlowUpdate
+from ...state.flow import Draft, ExecutionPlan, FlowState, FlowStep, FlowUpdate, Given
 from ...state.loop import changes
 from ...turn.begin import Work, begin_turn, same_request, taken_up, with_request
 from ...turn.scope import RunScope, scope_of
@@ -14,11 +18,15 @@ from ..parts import Parts
 from .run_flow import by_tools, folded
 
 
-async def flow_intake(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
-    """Begin the turn."""
+async def flow_intake(
+    state: FlowState, runtime: Runtime[Context], *, parts: Parts, plan: dict[str, Any] | None = None
+) -> FlowUpdate:
+    """Begin the turn; `plan` is followed where none came with the input."""
     scope = await scope_of(state, runtime, parts)
     asks = bool(with_request(state).request.strip())
     update: FlowUpdate = await begin_turn(scope, state, _adopted, parts.toolbox.missing, asks=asks)
+    if not update.get("halt"):
+        update |= _handed_in(state, plan)
     return changes(state, update)
 
 
@@ -46,3 +54,58 @@ def _reopened(step: FlowStep) -> FlowStep:
     if step["status"] == "completed":
         return step
     return {**step, "status": "pending", "denied": "", "failure": ""}
+
+
+def _handed_in(state: FlowState, built_in: dict[str, Any] | None) -> FlowUpdate:
+    """The plan to begin with, as a draft that is checked; nothing where a model is to plan.
+
+    What came with a request holds as long as that goes on, also where it is resumed.
+    """
+    before = state.given if same_request(state) else Given()
+    plan, problems = before.get("plan") or built_in, list[str]()
+    if state.execution_plan is not None:
+        plan, problems = read_given(state.execution_plan)
+    variables = before.get("variables", {})
+    if state.variables is not None:
+        variables, flaw = _variables(state.variables)
+        problems += flaw
+    if plan is None and not (variables or problems):
+        return FlowUpdate()
+    if plan is None and not problems:
+        problems = ["`variables` came without a plan that could read them; add `execution_plan`"]
+    draft = Draft(text="", plan=None if problems else plan, findings=problems, given=True)
+    return FlowUpdate(given=Given(plan=plan, variables=variables), drafts=[draft])
+
+
+def read_given(given: object) -> tuple[dict[str, Any] | None, list[str]]:
+    """A plan that a program hands in, by field name, or None with what is wrong with it.
+
+    Args:
+        given: An ExecutionPlan, an object of the same fields, or either spelling of it as text.
+    """
+    if isinstance(given, ExecutionPlan):
+        given = given.model_dump()
+    if not isinstance(given, str | Mapping):
+        return None, [f"it is a {type(given).__name__}, but must be an object or a text"]
+    try:
+        if isinstance(given, str):
+            plan, problems = read_text(given, ExecutionPlan)
+        else:
+            plan, problems = read_object(_as_json(given), ExecutionPlan)
+    except (TypeError, ValueError) as error:
+        return None, [f"it is no JSON ({error})"]
+    return (None, problems) if plan is None else (storable_json(plan.model_dump()), [])
+
+
+def _variables(given: object) -> tuple[dict[str, Any], list[str]]:
+    if not isinstance(given, Mapping):
+        return {}, [f"`variables` is a {type(given).__name__}, but must be an object"]
+    try:
+        return storable_json(_as_json(given)), []
+    except (TypeError, ValueError) as error:
+        return {}, [f"`variables` is no JSON ({error}): give texts, numbers, lists, objects"]
+
+
+def _as_json(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy in JSON's types; a TypeError or ValueError says what has none."""
+    return cast("dict[str, Any]", json.loads(json.dumps(dict(given), allow_nan=False)))

@@ -237,6 +237,21 @@ def test_a_plan_of_tool_calls_is_told_step_by_step(notes):
     assert "flow_planner:" not in again.stdout
 
 
+def test_a_plan_of_the_users_own_is_followed_with_values_for_its_variables(notes):
+    read = {"id": "r", "tool": "read_file", "arguments": {"path": "{{global.file}}"}}
+    Path("plan.json").write_text(json.dumps({"steps": [read]}), encoding="utf-8")
+    script = {"answerer": ["It says so [r]."]}
+    Path("said.json").write_text(json.dumps(script), encoding="utf-8")
+    given = ("run", "--plan", "plan.json", "--script", "said.json", "--json", "Read it.")
+    done = cli(*given, "--set", "file=notes.md")
+    outcome = json.loads(done.stdout)
+    assert (done.returncode, outcome["status"]) == (0, "complete")
+    assert "Monday" in outcome["tasks"][0]["result"]
+    without = cli(*given)
+    assert without.returncode == 3
+    assert "no value: 'file'" in without.stdout
+
+
 def test_a_plan_waits_for_its_review_and_runs_once_it_is_approved(notes):
     command = ["--graph", "prompt_flow", "--thread", "t", "--review", "Read notes.md"]
     denied = cli("run", *command)
@@ -361,6 +376,9 @@ def test_a_recorded_model_is_played_from_a_file():
         (["run", "x", "--mcp", "broken.json"], "no valid JSON"),
         (["run", "x", "--script", "broken.json"], "The script broken.json cannot be played"),
         (["run", "x", "--script", "s.json", "--model", "offline"], "give one of them"),
+        (["run", "x", "--plan", "none.json"], "The plan none.json of --plan cannot be read"),
+        (["run", "x", "--set", "city"], "--set name=value"),
+        (["run", "x", "--set", "a=1", "--graph", "react"], "prompt_flow, not react"),
         (["run", "x", "--db", "sqlite:////proc/threads.db"], "/proc/threads.db"),
         (["threads", "--db", "sqlite:///broken.json"], "broken.json"),
         (["resume", "nobody", "approve"], "No thread 'nobody'"),
