@@ -4,7 +4,7 @@ import json
 import re
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -13,9 +13,11 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from ..state.calls import HOOK_STOP, call_id, stopped_by
 from ..state.canonical import shortened, storable_json
 from ..state.context import Context
+from ..state.secrets import MASK, Secrets, is_masked
 from ..state.told import say
 from ..tools.arguments import check_arguments
 from ..tools.catalog import Catalog, CatalogTool
+from ..tools.python_tools import BUILT_IN
 from ..turn.scope import RunScope
 from .call_records import Action, Answered, CallStatus, PendingCall, changed, left_waiting, waiting
 from .journal import Book, Doubt, Found
@@ -37,17 +39,20 @@ class Gate:
         policy: What may be called.
         scope: The run that wants the calls.
         grants: What a human has allowed for the thread.
+        secrets: What no call may carry.
     """
 
     catalog: Catalog
     policy: Policy
     scope: RunScope
     grants: Collection[Mapping[str, Any]] = ()
+    secrets: Secrets = field(default_factory=Secrets)
 
     @classmethod
     async def of(cls, toolbox: Toolbox, scope: RunScope) -> "Gate":
         """What judges the calls of a run."""
-        return cls(await toolbox.catalog(scope.user), toolbox.policy, scope)
+        catalog = await toolbox.catalog(scope.user)
+        return cls(catalog, toolbox.policy, scope, secrets=toolbox.secrets)
 
     def tool_of(self, call: PendingCall) -> CatalogTool | None:
         """The tool of a call, if it is still there."""
@@ -59,7 +64,9 @@ class Gate:
         Returns:
             The arguments to run with, what happens to the call, and why.
         """
-        fitted, problem = check_arguments(tool.schema, args)
+        fitted, problem = check_arguments(tool.schema, self.secrets.in_json(args))
+        if is_masked(fitted) and tool.tool is not BUILT_IN:
+            problem = say("arguments_masked", mask=MASK)
         if problem:
             return fitted, "error", say("not_run", why=problem)
         fitted = {name: value for name, value in fitted.items() if name not in tool.hidden}
@@ -229,7 +236,8 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
     """A planned call without its ids."""
     name = str(call.get("name") or "")
     tool = gate.catalog.find(name)
-    args, again = asked_again(tool.schema if tool else {}, call.get("args"))
+    given = gate.secrets.in_json(call.get("args"))
+    args, again = asked_again(tool.schema if tool else {}, given)
     base = {
         "name": name,
         "server": tool.server if tool else None,

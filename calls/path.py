@@ -38,7 +38,7 @@ from .journal import Book, Doubt, doubted_sends
 from .one_call import TailCall, after_tool, call_python, in_order, run_once
 from .policy import NOT_INTERACTIVE
 from .result_store import ResultStore
-from .results import ToolResult, failure
+from .results import ToolResult, failure, without_secrets
 from .reuse import Memory
 from .toolbox import Toolbox
 
@@ -319,6 +319,7 @@ class _Run:
             made = await run_once(tool, self.results.read(ready.args, cap), deadline)
         else:
             made = await run_once(tool, self._sent(call, ready, key), deadline)
+            made = replace(made, result=without_secrets(made.result, self.toolbox.secrets))
             status.returned = True
             original = call.get("tail_of", "")
             tail: TailCall | None = None if original else partial(self._tail, call)
@@ -344,6 +345,8 @@ class _Run:
                 can_ask=scope.can_ask and not call.get("tail_of"), reply=ready.reply,
             )  # fmt: skip
         tools = [known.tool for known in self.gate.catalog.tools.values() if known.tool]
+        secrets, emit = self.toolbox.secrets, scope.emit
+        scope = replace(scope, emit=lambda event: emit(secrets.in_json(event)))
         return await call_python(scope, tool, ready.args, call, about, tools)
 
     async def _tail(self, call: PendingCall, name: str, args: dict[str, Any]) -> ToolResult:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from langchain_core.messages import ToolMessage
 
 from ..state.canonical import storable, storable_json
+from ..state.secrets import Secrets
 from ..state.told import say
 from ..tools.values import NoJson, Returned, as_json, told
 
@@ -52,6 +53,17 @@ class ToolResult:
     artifact: dict[str, Any] = field(default_factory=dict)
     media: tuple[Media, ...] = ()
     update: dict[str, Any] = field(default_factory=dict)
+
+
+def without_secrets(result: ToolResult, secrets: Secrets) -> ToolResult:
+    """The result with secrets masked: what is shown and stored of it, and what references read."""
+    return replace(
+        result,
+        text=secrets.in_text(result.text),
+        data=secrets.in_json(result.data),
+        artifact=secrets.in_json(result.artifact),
+        update=secrets.in_json(result.update),
+    )
 
 
 def normalise(raw: object) -> ToolResult:

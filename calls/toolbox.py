@@ -14,6 +14,7 @@ from langgraph.store.memory import InMemoryStore
 
 from ..doors.background import hop, run_blocking
 from ..state.errors import SyncCallInLoop
+from ..state.secrets import Secrets
 from ..state.told import say
 from ..tools.catalog import NO_TOOLS, Catalog, CatalogTool, build_catalog
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
@@ -67,7 +68,8 @@ class Toolbox:
             weakref.WeakValueDictionary()
         )
         self._python = read_tools(tools)
-        self._configs = read_servers(mcp)
+        self.secrets = Secrets()
+        self._configs = read_servers(mcp, secrets=self.secrets)
         self._home = _Home(self._configs)
         self._named: dict[tuple[int, ...], tuple[Sequence[Listing], Catalog]] = {}
         _homes.add(self._home)

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from ..state.canonical import shortened
+from ..state.secrets import MASK
 from ..state.told import LANGUAGE, say
 
 GLOBAL: Final = "global"
@@ -270,7 +271,7 @@ def meaning_of(
         raise MissingValue(reference.why)
     root, path, _ = reference
     if root == GLOBAL:
-        return _followed(reference, dict(variables))
+        return _shown(reference, _followed(reference, dict(variables)))
     if root not in results:
         kind = "no_result_of_step" if results else "no_result_yet"
         step = repr(shortened(root))
@@ -279,7 +280,14 @@ def meaning_of(
     if path[:1] in WHOLE and not (isinstance(result, dict) and path[0] in result):
         reference = reference._replace(path=path[1:])
     means_all = path in _ALL_OF_OTHER and not isinstance(result, dict)
-    return result if means_all else _followed(reference, result)
+    return _shown(reference, result if means_all else _followed(reference, result))
+
+
+def _shown(reference: Reference, value: Any) -> Any:
+    """The value; a masked one is not there."""
+    if value == MASK:
+        raise MissingValue(say("masked_value", reference=reference))
+    return value
 
 
 def _as_text(value: Any) -> str:

@@ -21,6 +21,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.messages.ai import UsageMetadata
 from pydantic import ValidationError
 
+from ..state.secrets import own
 from ..state.told import say
 
 _FIRST_DELAY: Final = 0.5
@@ -92,7 +93,7 @@ def is_stale(error: Exception) -> bool:
 
 def describe(error: BaseException) -> str:
     """An error in one short line, with its type."""
-    text = " ".join(str(error).split())[:300]
+    text = own().in_words(" ".join(str(error).split()))[:300]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

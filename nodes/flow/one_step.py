@@ -17,7 +17,7 @@ from ...calls.path import run_calls
 from ...calls.result_store import MISSING, ResultStore
 from ...calls.results import spelled, without_advice
 from ...flow.expectations import unexpected
-from ...flow.references import MissingValue, references_in, resolve
+from ...flow.references import MissingValue, meaning_of, references_in, resolve
 from ...models.ask import Answer, ask
 from ...models.reading import spoken
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, stopped_after, stopped_by
@@ -25,9 +25,10 @@ from ...state.canonical import shortened
 from ...state.errors import LoopwrightError
 from ...state.flow import Failure, FlowState, FlowStep, Shape, value_of
 from ...state.outcome import Spend, add_spend
+from ...state.secrets import is_masked
 from ...state.told import say
 from ...tools.catalog import Catalog, CatalogTool
-from ...tools.python_tools import BUILT_IN, asking
+from ...tools.python_tools import BUILT_IN, LLM_CALL, asking
 from ...turn.scope import RunScope
 from ..parts import Parts
 
@@ -235,7 +236,12 @@ class StepRun:
         named = {reference.root for reference in references_in(self.step["arguments"])}
         values = {i: await self.flow.results.data(inputs[i]) for i in inputs if i in named}
         variables = self.flow.state.plan.get("global_variables", {})
-        return cast("dict[str, Any]", resolve(self.step["arguments"], values, variables))
+        filled = cast("dict[str, Any]", resolve(self.step["arguments"], values, variables))
+        if self.step["tool"] != LLM_CALL:  # which may be asked about a text that holds a mask
+            for reference in references_in(self.step["arguments"]):
+                if is_masked(meaning_of(reference, values, variables)):
+                    raise MissingValue(say("masked_value", reference=reference))
+        return filled
 
     async def _planned(self, arguments: dict[str, Any], tries: int) -> list[Any]:
         round_ = self.step["rounds"] + len(self.records) + 1

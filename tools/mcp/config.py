@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -19,16 +19,13 @@ from pydantic import (
 )  # fmt: skip
 
 from ...state.errors import ToolServerError
+from ...state.secrets import Secrets, values_of, values_of_arguments, values_of_headers
 
 Headers = Callable[[str | None], Any]
 """Gives the headers for a user id: a dict, or an awaitable of one. Called for every request."""
 
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
 _NO_VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
-
-_SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CREDENTIAL", re.IGNORECASE)
-# Shorter values are words such as "Bearer" or "none", which texts hold for other reasons.
-_SHORTEST_SECRET: Final = 7
 
 _WANTED: Final = {
     "args": "a list of strings",
@@ -80,7 +77,9 @@ _Seconds = Annotated[float, Field(gt=0, le=3_600, strict=True)]
 class ServerConfig(BaseModel):
     """How one MCP server is reached. `problem` says why it cannot be, in words for the user."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True, coerce_numbers_to_str=True)
+    model_config = ConfigDict(
+        frozen=True, populate_by_name=True, coerce_numbers_to_str=True, arbitrary_types_allowed=True
+    )
 
     name: str
     command: _Text = ""
@@ -102,17 +101,17 @@ class ServerConfig(BaseModel):
         default=frozenset(), validation_alias=AliasChoices("autoApprove", "alwaysAllow")
     )
     problem: str = ""
-    secrets: tuple[str, ...] = Field(default=(), repr=False)
+    secrets: Secrets = Field(default_factory=Secrets, repr=False)
 
     def masked(self, text: str) -> str:
-        """A text of the server without the secrets it was given: it may go into the state."""
-        named = (value for name, value in self.env.items() if _SECRET.search(name))
-        words = (word for header in self.headers.values() for word in header.split())
-        given = {value.strip() for value in (*named, *words, *self.secrets)}
-        for value in sorted(given, key=len, reverse=True):
-            if len(value) >= _SHORTEST_SECRET:
-                text = text.replace(value, "…")
-        return text
+        """Words of the server without secrets: they may go into the state."""
+        return self.secrets.in_words(text)
+
+    def given(self) -> Iterator[str]:
+        """The secrets that the server is given."""
+        yield from values_of([*self.env.items(), ("", self.url)])
+        yield from values_of_headers(self.headers)
+        yield from values_of_arguments(self.args)
 
     def approves(self, tool: str) -> bool:
         """Whether the user has approved this tool once and for all."""
@@ -120,7 +119,10 @@ class ServerConfig(BaseModel):
 
 
 def read_servers(
-    source: str | Path | Mapping[str, Any] | None, *, environ: Mapping[str, str] | None = None
+    source: str | Path | Mapping[str, Any] | None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    secrets: Secrets | None = None,
 ) -> list[ServerConfig]:
     """Read the servers that are switched on.
 
@@ -128,6 +130,7 @@ def read_servers(
         source: A JSON file, or its content as a mapping; `mcpServers` may be left out of a mapping.
         environ: Where `${NAME}` and `${NAME:-default}` are looked up; in `command`, `args`, `cwd`,
             `env`, `url` and `headers`.
+        secrets: Takes the secrets that the servers are given; all of them know the same.
 
     Returns:
         One entry a server in the order given; a wrong entry carries its `problem` and does not
@@ -144,7 +147,8 @@ def read_servers(
         msg = 'The MCP configuration needs {"mcpServers": {"name": {"command": …} or {"url": …}}}.'
         raise ToolServerError(msg)
     values = os.environ if environ is None else environ
-    read = (_read_one(str(name), entry, values) for name, entry in servers.items())
+    known = Secrets() if secrets is None else secrets
+    read = (_read_one(str(name), entry, values, known) for name, entry in servers.items())
     return [config for config in read if config is not None]
 
 
@@ -164,19 +168,22 @@ def _load(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _read_one(name: str, entry: object, environ: Mapping[str, str]) -> ServerConfig | None:
+def _read_one(
+    name: str, entry: object, environ: Mapping[str, str], secrets: Secrets
+) -> ServerConfig | None:
     if not isinstance(entry, Mapping):
         return ServerConfig(name=name, problem='it must be an object with "command" or "url"')
     if entry.get("enabled") is False or entry.get("disabled") is True:
         return None
     given = {key: value for key, value in entry.items() if value is not None}
-    given |= {"name": name, "problem": "", "secrets": _secrets(entry, environ)}
+    given |= {"name": name, "problem": "", "secrets": secrets}
     if callable(given.get("headers")):
         given["user_headers"] = given.pop("headers")
     try:
         config = ServerConfig.model_validate(given, context=environ)
     except ValidationError as error:
         return ServerConfig(name=name, problem=_wrong(error))
+    secrets.learn([*config.given(), *values_of(_used(entry, environ))])
     return config.model_copy(update={"problem": _missing(config)})
 
 
@@ -197,7 +204,7 @@ def _missing(config: ServerConfig) -> str:
     return "" if good else '"url" must be an http:// or https:// address'
 
 
-def _secrets(entry: object, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables with secret names that an entry uses anywhere."""
+def _used(entry: object, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The variables that an entry uses anywhere, by name."""
     names = {match[1] for match in _VARIABLE.finditer(json.dumps(entry, default=str))}
-    return tuple(environ[name] for name in names if _SECRET.search(name) and environ.get(name))
+    return [(name, environ[name]) for name in names if environ.get(name)]

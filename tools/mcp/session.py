@@ -165,7 +165,9 @@ class Connection:
                 found = await self._request(asked)
             except McpError as error:
                 raise ServerUnavailable(self._config.masked(error.error.message)) from error
-            tools += [tool for tool in found.get("tools") or () if isinstance(tool, dict)]
+            offered = [tool for tool in found.get("tools") or () if isinstance(tool, dict)]
+            masked = self._config.secrets.in_json(offered)
+            tools += [m | {"name": t.get("name")} for t, m in zip(offered, masked, strict=True)]
             cursor = found.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or cursor in pages:
                 return tuple(tools)
@@ -276,8 +278,9 @@ class Connection:
 
 
 def _as_message(answer: dict[str, Any], config: ServerConfig) -> ToolMessage:
-    """An answer as a tool message; servers name the key they refuse, so errors are masked."""
-    content, structured = answer.get("content") or [], answer.get("structuredContent")
+    """An answer as a tool message, without secrets."""
+    said = config.secrets.in_json([answer.get("content") or [], answer.get("structuredContent")])
+    content, structured = said
     blocks = content if isinstance(content, list) else [_text(json.dumps(content))]
     failed = answer.get("isError") is True
     if failed:

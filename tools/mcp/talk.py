@@ -8,7 +8,7 @@ import contextlib
 import contextvars
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from mcp.shared.context import RequestContext
 from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ...state.secrets import Secrets
 from .call import Asked, ServerCall, Why
 from .config import ServerConfig
 
@@ -123,9 +124,9 @@ class Talk:
     form: asyncio.Future[dict[str, Any]]
     _reply: asyncio.Future[dict[str, Any]] | None = None
 
-    def __init__(self, call: ServerCall, session: Session, masked: Callable[[str], str]) -> None:
+    def __init__(self, call: ServerCall, session: Session, secrets: Secrets) -> None:
         """Send the call."""
-        self._masked = masked
+        self._secrets = secrets
         self.go_on(call)
         params = types.CallToolRequestParams(
             name=call.name, arguments=call.args, _meta=types.RequestParams.Meta(**call.meta)
@@ -158,14 +159,15 @@ class Talk:
             about: dict[str, Any] = {"url": params.url}
         else:
             about = {"schema": params.requestedSchema}
-        self.form.set_result({"message": self._masked(params.message), **about})
+        message = self._secrets.in_words(params.message)
+        self.form.set_result({"message": message, **self._secrets.in_json(about)})
         answer = await self._reply if self._reply is not None else _DECLINED
         with contextlib.suppress(ValidationError):  # a form may want what the protocol cannot say
             return types.ElicitResult.model_validate(answer)
         return types.ElicitResult(action="decline")
 
     async def _progress(self, done: float, total: float | None, message: str | None) -> None:
-        text = self._masked(message or "")
+        text = self._secrets.in_words(message or "")
         self.call.tell("tool_progress", progress=done, total=total, message=text)
 
 
@@ -189,7 +191,7 @@ class Talks:
         self._let_go(call)
         _, talk = self._parked.pop(call.key, (self, None))
         if talk is None:
-            talk = Talk(call, session, self._config.masked)
+            talk = Talk(call, session, self._config.secrets)
         else:
             talk.go_on(call)
         self._now.append(talk)

@@ -17,7 +17,7 @@ import os
 import shutil
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -30,6 +30,7 @@ from mcp.client.streamable_http import RequestContext, StreamableHTTPTransport
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from pydantic import ValidationError
 
+from ...state.secrets import Secrets, values_of_headers
 from ...state.told import say
 from .call import Why
 from .config import Headers, ServerConfig
@@ -244,6 +245,7 @@ class UserHeaders(httpx.Auth):
 
     headers: Headers
     user_id: str | None
+    secrets: Secrets = field(default_factory=Secrets)
 
     async def async_auth_flow(
         self, request: httpx.Request
@@ -259,13 +261,16 @@ class UserHeaders(httpx.Auth):
         # In a thread: a sync callable may read a file or a vault.
         found = await asyncio.to_thread(self.headers, self.user_id)
         given = await found if inspect.isawaitable(found) else found
-        return {str(name): str(value) for name, value in (given or {}).items()}
+        headers = {str(name): str(value) for name, value in (given or {}).items()}
+        self.secrets.learn(values_of_headers(headers), passing=True)
+        return headers
 
 
 def authentication(config: ServerConfig, user_id: str | None) -> dict[str, Any]:
     """The headers of a server as arguments of an HTTP client."""
     asked = config.user_headers
-    return {"headers": config.headers, "auth": UserHeaders(asked, user_id) if asked else None}
+    auth = UserHeaders(asked, user_id, config.secrets) if asked else None
+    return {"headers": config.headers, "auth": auth}
 
 
 class Transport(StreamableHTTPTransport):

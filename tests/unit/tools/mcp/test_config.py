@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from loopwright.state.errors import ToolServerError
+from loopwright.state.secrets import MASK
 from loopwright.tools.mcp.config import read_servers
 
 
@@ -129,8 +130,10 @@ def test_what_a_server_says_is_shown_without_the_secrets_it_was_given():
         "b": {"url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "Bearer abcdefgh"}},
     }
     first, second = read_servers({"mcpServers": servers})
-    assert first.masked("401 for sk-12345678 in production ab") == "401 for … in production ab"
-    assert second.masked("Bearer abcdefgh was refused") == "Bearer … was refused"
+    assert (
+        first.masked("401 for sk-12345678 in production ab") == f"401 for {MASK} in production ab"
+    )
+    assert second.masked("Bearer abcdefgh was refused") == f"Bearer {MASK} was refused"
 
 
 def test_secret_variables_are_masked_wherever_they_were_filled_in():

@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, build_prompt_flow, build_react, open_durability
+from loopwright.state.secrets import MASK
 from support.flows import flow, planning, step
 from support.mcp_servers import serving, soon, stdio
 from support.patience import PATIENCE
@@ -63,7 +64,7 @@ async def test_progress_and_log_messages_are_events_of_the_run(entry):
     ]
     assert {event["message"] for event in told} == {"on the way"}
     logs = [event for event in events if event["type"] == "server_log"]
-    assert {(e["server"], e["level"], e["text"]) for e in logs} == {("desk", "info", "…")}
+    assert {(e["server"], e["level"], e["text"]) for e in logs} == {("desk", "info", MASK)}
     assert len(logs) == 3
 
 

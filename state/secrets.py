@@ -1,0 +1,242 @@
+"""Secrets: which values are, by their names and places, and texts and data without them.
+
+What is shown or stored has `MASK` in their place. Nothing may be sent with a mask in it: whoever
+reads a value that was masked, or is about to make a call with one, finds out by `is_masked`.
+"""
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+MASK: Final = "…masked…"
+
+_NAMES: Final = re.compile(
+    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|(ACCESS|PRIVATE|MASTER|SIGNING|ACCOUNT)_?KEY"
+    r"|DSN|CONN(ECTION)?_?STR"
+)
+_WEAKER: Final = frozenset({"KEY", "KEYS", "PASS", "PWD", "AUTH", "AUTHORIZATION", "COOKIE", "PAT"})
+"""Words whose values are secrets unless they are words themselves, such as AUTH=anonymous."""
+_ABOUT: Final = frozenset({
+    "FILE", "PATH", "DIR", "URL", "URI", "SOCK", "NAME", "TYPE", "MODE", "METHOD", "ENABLED", "TTL",
+    "EXPIRY", "EXPIRES", "LIMIT", "COUNT", "LENGTH", "SIZE", "HOST", "PORT", "PROVIDER", "VERSION",
+})  # fmt: skip
+"""A name that ends so tells something about a secret."""
+_MEASURES: Final = frozenset({"MAX", "MIN", "NUM", "BUDGET"})
+_FOLDERS: Final = frozenset({"PWD", "OLDPWD"})
+_OPEN_HEADERS: Final = re.compile(
+    r"accept|content-|user-agent$|host$|origin$|referer$|connection$|cache-control$|mcp-|date$"
+)
+
+# Shorter values, and these, are words that texts hold for other reasons.
+_SHORTEST: Final = 8
+_NO_BOUNDS: Final = 12
+_COMMON: Final = frozenset({
+    "password", "required", "optional", "disabled", "anonymous", "undefined", "changeme",
+    "development", "production", "localhost", "00000000", "12345678",
+})  # fmt: skip
+
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]+|[a-z]+|[0-9]+")
+_IN_URL: Final = re.compile(r"(?<=://)([^\s/@:'\"]*:)[^\s/@'\"]+(?=@)")
+_PAIR: Final = re.compile(r"(\w+)\s*=\s*('[^']*'|\"[^\"]*\"|[^\s;&,]+)")
+_FLAG: Final = re.compile(r"--?([\w-]+)(?:=(.*))?", re.DOTALL)
+_LONG: Final = 16
+_MOST_PASSING: Final = 2_000
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a value of this name is a secret."""
+    return _kind(name) != ""
+
+
+def _kind(name: str) -> str:
+    words = [word.upper() for word in _WORD.findall(name)]
+    while words and words[-1].isdigit():
+        words.pop()
+    if not words or words[-1] in _ABOUT or _MEASURES & set(words) or name in _FOLDERS:
+        return ""
+    if _NAMES.search("_".join(words)) or _NAMES.search(name.upper()):
+        return "surely"
+    return "perhaps" if _WEAKER & set(words) else ""
+
+
+def values_of(named: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """The secrets among named values: those under names of secrets, and credentials in others."""
+    for name, value in named:
+        text, kind = value.strip(), _kind(name)
+        yield from _inside(text)
+        if kind == "surely" or (kind and not text.isalpha()):
+            yield text
+            yield from _lines(text)
+
+
+def values_of_headers(headers: Mapping[str, str]) -> Iterator[str]:
+    """The secrets in headers: every word of those that do not say something harmless."""
+    for name, value in headers.items():
+        if _OPEN_HEADERS.match(name.lower()):
+            continue
+        for word in re.split(r"[\s;,]+", value):
+            yield word
+            yield word.partition("=")[2]
+            yield from _decoded(word)
+
+
+def values_of_arguments(args: Iterable[str]) -> Iterator[str]:
+    """The secrets on a command line: what follows a flag with the name of a secret."""
+    before = ""
+    for arg in args:
+        flag = _FLAG.fullmatch(arg)
+        if flag and flag[2] is not None:
+            yield from values_of([(flag[1].replace("-", "_"), flag[2])])
+        else:
+            yield from values_of([(before, arg)])
+        before = flag[1].replace("-", "_") if flag and flag[2] is None else ""
+
+
+def _inside(text: str) -> Iterator[str]:
+    """The secrets in a URL, in `password=…` pairs, or in a JSON object."""
+    if "://" in text:
+        yield from _in_url(text)
+    if "=" in text:
+        pairs = ((name, value.strip("'\"")) for name, value in _PAIR.findall(text))
+        yield from (v for name, v in pairs if _kind(name) == "surely" or name.upper() == "PWD")
+    if text.startswith("{"):
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return
+        items = [(k, v) for k, v in found.items() if isinstance(v, str)]
+        yield from values_of(items)
+
+
+def _in_url(text: str) -> Iterator[str]:
+    try:
+        url = urlsplit(text)
+        user, word = url.username or "", url.password or ""
+        query = parse_qsl(url.query)
+    except ValueError:
+        return
+    if word:
+        yield from (word, unquote(word), f"{user}:{word}@")
+        yield base64.b64encode(f"{unquote(user)}:{unquote(word)}".encode()).decode()
+    elif len(user) > _LONG:
+        yield user
+    yield from (value for name, value in query if is_secret_name(name))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of a key of several lines; whoever repeats it may break it anew."""
+    if "\n" in text:
+        lines = (line.strip() for line in text.splitlines())
+        yield from (n for n in lines if len(n) >= _LONG and not n.startswith("-----"))
+
+
+def _decoded(word: str) -> Iterator[str]:
+    """The password behind a word of Basic authentication."""
+    try:
+        said = base64.b64decode(word, validate=True).decode()
+    except ValueError:
+        return
+    if ":" in said:
+        yield from (said, said.partition(":")[2])
+
+
+def _spellings(value: str) -> Iterator[str]:
+    yield value
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield quote(value, safe="")
+    yield quote_plus(value)
+    yield base64.b64encode(value.encode("utf-8", "replace")).decode()
+
+
+class Secrets:
+    """The secrets that somebody was given; texts and data without them, and without our own."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        """Begin with these; too short ones and common words are left out."""
+        self._spelled: tuple[str, ...] = ()
+        self._passing: tuple[str, ...] = ()
+        self.learn(values)
+
+    def learn(self, values: Iterable[str], *, passing: bool = False) -> None:
+        """Know these, too; of passing ones, such as a user's tokens, the newest are known.
+
+        Safe to call from any thread.
+        """
+        good = [v for v in values if len(v) >= _SHORTEST and v.lower() not in _COMMON]
+        spelled = sorted({one for value in good for one in _spellings(value)}, key=len)[::-1]
+        if passing:
+            self._passing = tuple(dict.fromkeys([*spelled, *self._passing]))[:_MOST_PASSING]
+        elif not set(spelled) <= set(self._spelled):
+            self._spelled = tuple(sorted({*self._spelled, *spelled}, key=len, reverse=True))
+
+    def in_words(self, text: str) -> str:
+        """What a server says in words, without secrets; a password in an address never is shown."""
+        return _IN_URL.sub(rf"\1{MASK}", self.in_text(text))
+
+    def in_text(self, text: str) -> str:
+        """The text without secrets."""
+        return str(_walked(text, self._present(text)))
+
+    def in_json(self, value: Any) -> Any:
+        """A JSON value without secrets, in its keys as well."""
+        if isinstance(value, str):
+            return self.in_text(value)
+        try:
+            found = bool(self._present(json.dumps(value, ensure_ascii=False, default=str)))
+        except (ValueError, RecursionError):
+            found = True
+        return _walked(value, list(self._known())) if found else value
+
+    def _present(self, text: str) -> list[str]:
+        return [value for value in self._known() if value in text]
+
+    def _known(self) -> Iterator[str]:
+        yield from self._spelled
+        yield from self._passing
+        if (ours := own()) is not self:
+            yield from ours._spelled
+
+
+def _without(text: str, value: str) -> str:
+    if len(value) >= _NO_BOUNDS or not value.isalnum():
+        return text.replace(value, MASK)
+    return re.sub(rf"(?<![^\W_]){re.escape(value)}(?![^\W_])", MASK, text)
+
+
+def _walked(value: Any, known: list[str]) -> Any:
+    if isinstance(value, str):
+        for one in known:
+            value = _without(value, one)
+        return value
+    if isinstance(value, Mapping):
+        return {_walked(key, known): _walked(item, known) for key, item in value.items()}
+    return [_walked(item, known) for item in value] if isinstance(value, list | tuple) else value
+
+
+_known_kind = lru_cache(maxsize=4096)(_kind)
+
+
+def own() -> Secrets:
+    """The secrets of this process: those in its environment."""
+    may_be = ((n, v) for n, v in os.environ.items() if "://" in v or _known_kind(n))
+    return _of_environment(tuple(may_be))
+
+
+@lru_cache(maxsize=8)
+def _of_environment(items: tuple[tuple[str, str], ...]) -> Secrets:
+    return Secrets(values_of(items))
+
+
+def is_masked(value: Any) -> bool:
+    """Whether a secret was masked somewhere in a JSON value."""
+    if isinstance(value, str):
+        return MASK in value
+    if isinstance(value, Mapping):
+        return any(is_masked(one) for item in value.items() for one in item)
+    return isinstance(value, list | tuple) and any(map(is_masked, value))
