@@ -28,7 +28,7 @@ from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, current_folder, sessions
 from ..models.choice import Models
 from ..nodes.parts import Parts
-from ..prompts.prompt import PromptManager
+from ..prompts.prompt import PromptManager, known_language
 from ..state.ceiling import read_ceiling, tightened
 from ..state.context import Context
 from ..state.environment import stated, variable
@@ -174,10 +174,16 @@ def outer_builder(
     builder.fenced = parts.journal.fenced
     builder.whole = True
     builder.served = parts.served
-    builder.bounded = lambda given: tightened(
-        given, read_ceiling(os.environ), parts.models.offered()
-    )
+    builder.bounded = lambda given: _bounded(parts, given)
     return builder
+
+
+def _bounded(parts: Parts, given: object) -> Context:
+    """A client's settings under those of the operator; a run that cannot speak does not begin."""
+    context = tightened(given, read_ceiling(os.environ), parts.models.offered())
+    if context.language:
+        known_language(context.language)
+    return context
 
 
 def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:

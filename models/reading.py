@@ -220,6 +220,9 @@ _IN_WORDS: Final = _thoughts("think|thinking")
 # Words for a reader may be about the other tags; what stands around an object is never shown.
 _AROUND_JSON: Final = _thoughts("think|thinking|thought|reasoning|reflection")
 _SIGNS: Final = re.compile(r'\\.|["{}]', re.DOTALL)
+# Signs of a Chinese keyboard where JSON has its own; within quotes they are text.
+_WIDE: Final = re.compile(r'("(?:\\.|[^"\\])*")|“([^“”]*)”|[：，]', re.DOTALL)  # noqa: RUF001
+_PLAIN: Final = {"：": ":", "，": ","}  # noqa: RUF001
 # Longer answers are cut: a plan of a thousand steps has a third of it.
 _LONGEST: Final = 1_000_000
 # Repairing takes time that grows with the square of the length: here a second or two at worst.
@@ -315,10 +318,17 @@ def _object_in(slice_: str) -> dict[str, Any] | None:
     value = _loads(slice_)
     if value is not None or len(slice_) > _LONGEST_REPAIRED:
         return value
+    plain = _WIDE.sub(lambda sign: _PLAIN.get(sign[0]) or sign[1] or _quoted(sign[2]), slice_)
+    if (value := _loads(plain)) is not None:
+        return value
     try:
-        return _object(repair_json(slice_, return_objects=True))
+        return _object(repair_json(plain, return_objects=True))
     except Exception:  # noqa: BLE001 - a repair that fails in any way is no repair
         return None
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _loads(text: str) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage
 from pydantic import ConfigDict, StrictBool
 
 from ..state.contracts import Contract, Text
+from ..state.empty_phrases import says_nothing
 from ..state.told import say
 from .reading import Reading, extract, field_names, read_answer, read_object, spoken, unusable
 
@@ -46,13 +47,16 @@ class AgentMeta(Contract):
     reason: Text = ""
 
 
-def read_thought(message: AIMessage, *, must_answer: bool = False) -> Reading[AgentMeta]:
+def read_thought(
+    message: AIMessage, *, must_answer: bool = False, request: str = ""
+) -> Reading[AgentMeta]:
     """Read a thought: its text as a message without the tag, and the tag.
 
     Args:
         message: As the provider gave it.
         must_answer: No step is left, so a thought that wants one has a problem; its tag is
             told all the same, as is that of a thought without words.
+        request: What the answer is to, where the thought ends with one.
     """
     text = message.text
     shown = AIMessage(visible(text), usage_metadata=message.usage_metadata)
@@ -64,13 +68,19 @@ def read_thought(message: AIMessage, *, must_answer: bool = False) -> Reading[Ag
         problems = [*problems, say("tag_alone")]
     if problems:
         return replace(reading, parsed=parsed, problems=problems)
-    if must_answer and parsed is not None and parsed.should_continue:
-        problems = [say("must_answer")]
+    if parsed is not None and parsed.should_continue:
+        problems = [say("must_answer")] if must_answer else []
+    elif says_nothing(shown.text, request):
+        problems = [say("says_nothing")]
     return replace(reading, parsed=parsed, problems=problems)
 
 
 def read_words(
-    message: AIMessage, *, with_tools: bool = False, must_call: bool = False
+    message: AIMessage,
+    *,
+    with_tools: bool = False,
+    must_call: bool = False,
+    answers: str | None = None,
 ) -> Reading[Any]:
     """Read an action or an observation: calls where tools were offered, else a text.
 
@@ -78,6 +88,7 @@ def read_words(
         message: As the provider gave it.
         with_tools: Tools were offered.
         must_call: A text without a call is no answer.
+        answers: The request that a text without a call answers; None where it answers none.
     """
     reading: Reading[Any] = read_answer(message, None, with_tools=with_tools)
     shown = without_tag(reading.message)
@@ -87,6 +98,8 @@ def read_words(
             problems = [say("empty_answer")]
         elif must_call and not problems:
             problems = [say("must_call")]
+        elif not problems and answers is not None and says_nothing(shown.text, answers):
+            problems = [say("says_nothing")]
     wanted = "wanted_call" if must_call else "wanted_text"
     return replace(reading, message=shown, problems=problems, wanted=wanted)
 

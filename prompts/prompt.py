@@ -10,32 +10,46 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partialmethod
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
 from ..state.errors import SettingsError
-from ..state.told import FILE, say
+from ..state.told import (
+    ENGLISH,
+    FILE,
+    FILES,
+    SENTENCES,
+    known_as,
+    learn,
+    read_sentences,
+    say,
+    slots_in,
+)
 from .tags import NAMES, as_written, defused, defused_json
 
 SLOT: Final = "{{businessContext}}"
 _SLOTS: Final = re.compile(r"\{\{(businessContext|resourceId|taskId|tools)\}\}")
 
 
-def _read_all() -> dict[str, dict[str, str]]:
-    folders = (f for f in files(__package__).joinpath("core").iterdir() if f.is_dir())
+def _templates_in(folder: Traversable | Path) -> dict[str, str]:
     return {
-        folder.name: {
-            entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8").strip()
-            for entry in folder.iterdir()
-            if entry.name.endswith(".md") and entry.name != FILE
-        }
-        for folder in folders
+        entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8").strip()
+        for entry in folder.iterdir()
+        if entry.name.endswith(".md") and entry.name not in FILES
     }
+
+
+def _read_all() -> dict[str, dict[str, str]]:
+    folders = [f for f in files(__package__).joinpath("core").iterdir() if f.is_dir()]
+    return {f.name: found for f in folders if (found := _templates_in(f))}
 
 
 # Read at import: a file read inside a node would block the event loop.
 CORE_TEMPLATES: Final = _read_all()
-"""Language to role to the core template that ships with the package."""
+"""Language to role to the core template. A language may leave roles out: English has them all."""
+_SHOWN: Final = 40
+_SHIPPED: Final = frozenset(CORE_TEMPLATES)
 
 
 class PromptManager:
@@ -47,9 +61,18 @@ class PromptManager:
     template and context is text; braces in it stay as they are.
     """
 
-    def __init__(self, *, language: str = "en") -> None:
-        """Start with the core templates of a language and no business context."""
-        self.language = language
+    def __init__(self, *, language: str | Path = ENGLISH) -> None:
+        """Start with the core templates of a language and no business context.
+
+        Args:
+            language: Its name, or a folder of your own that is called after it: from then on the
+                settings of a run may name it, too.
+
+        Raises:
+            SettingsError: The language is not known, or the folder holds none.
+        """
+        given = read_language(language) if isinstance(language, Path) else language
+        self.language = known_language(given)
         self._templates: dict[str, str] = {}
         self._contexts: dict[str, str] = {}
         self._system_context = ""
@@ -78,14 +101,7 @@ class PromptManager:
                 role needs the one for the business context), or has it twice.
         """
         text = _read(template)
-        for name in self._slots_of(role):
-            slot = f"{{{{{name}}}}}"
-            if text.count(slot) != 1:
-                msg = (
-                    f"The core template for role {role!r} must hold the slot {slot} exactly once; "
-                    f"it holds it {text.count(slot)} times."
-                )
-                raise SettingsError(msg)
+        _check_slots(f"The core template for role {role!r}", role, text)
         self._templates[role] = text
 
     def get_prompt(
@@ -110,19 +126,14 @@ class PromptManager:
         Raises:
             SettingsError: No template is known for the role or language.
         """
-        template = self._templates.get(role) or _shipped(role, language or self.language)
+        template = _shipped(role, known_language(language or self.language), self._templates)
         parts = [
             self._system_context, system_context, self._contexts.get(role, ""), business_context,
         ]  # fmt: skip
         context = "\n\n".join(part.strip() for part in parts if part.strip())
-        texts = dict.fromkeys(self._slots_of(role), "")
+        texts = dict.fromkeys(_slots_of(role), "")
         texts |= {**(slots or {}), "businessContext": context or say("no_business_context")}
         return _SLOTS.sub(lambda slot: texts.get(slot[1], slot[0]), template).strip()
-
-    def _slots_of(self, role: str) -> list[str]:
-        """The slots of the template shipped for a role; a role of one's own has only the first."""
-        shipped = CORE_TEMPLATES.get(self.language, {}).get(role, SLOT)
-        return list(dict.fromkeys(_SLOTS.findall(shipped)))
 
     def get_phase_prompt(
         self,
@@ -153,17 +164,92 @@ class PromptManager:
     get_observation_prompt = partialmethod(get_phase_prompt, "observation")
 
 
-def _shipped(role: str, language: str) -> str:
-    if language not in CORE_TEMPLATES:
-        msg = f"There are no prompts in language {language!r}; there are {sorted(CORE_TEMPLATES)}."
-        raise SettingsError(msg)
-    if role not in CORE_TEMPLATES[language]:
+def read_language(folder: Path) -> str:
+    """Learn a language from a folder of its name, which is given back.
+
+    It holds what `prompts/core/en` does: a template a role, `sentences.md`, `empty_phrases.md`.
+    What it leaves out is told in English.
+
+    Raises:
+        SettingsError: It is no such folder, or what it holds does not fit what is filled in.
+    """
+    name = folder.resolve().name
+    if name in _SHIPPED:
         msg = (
-            f"There is no core template for role {role!r}; give one with "
-            f"set_core_template({role!r}, …) or use one of {sorted(CORE_TEMPLATES[language])}."
+            f"The language {name!r} ships with the package: give the folder {folder} another name."
         )
         raise SettingsError(msg)
-    return CORE_TEMPLATES[language][role]
+    templates = {path.stem: _read(path) for path in _files(folder) if path.name not in FILES}
+    for role, text in templates.items():
+        _check_slots(str(folder / f"{role}.md"), role, text)
+    if (said := folder / FILE).is_file():
+        _check_sentences(said)
+    learn(name, folder)
+    CORE_TEMPLATES[name] = {role: text.strip() for role, text in templates.items()}
+    return name
+
+
+def _files(folder: Path) -> list[Path]:
+    found = sorted(folder.glob("*.md"))
+    if not found:
+        msg = (
+            f"{folder} holds no language: it must be a folder with one <role>.md a role, or "
+            f"{FILE}, as prompts/core/{ENGLISH} of the package has them."
+        )
+        raise SettingsError(msg)
+    return found
+
+
+def _check_sentences(file: Path) -> None:
+    english = SENTENCES[ENGLISH]
+    for name, text in read_sentences(_read(file)).items():
+        unknown = {*slots_in(text)} - {*slots_in(english.get(name, ""))}
+        if name not in english or unknown:
+            what = f"the slots {sorted(unknown)}" if name in english else "no meaning"
+            msg = f"{file}: the sentence {name!r} has {what}, which is not so in English."
+            raise SettingsError(msg)
+
+
+def known_language(language: str) -> str:
+    """The language of this name, or of one that means it, such as `zh-CN`.
+
+    Raises:
+        SettingsError: There is none.
+    """
+    known = known_as(language, CORE_TEMPLATES)
+    if known not in CORE_TEMPLATES:
+        named = repr(language[:_SHOWN])
+        msg = f"There are no prompts in language {named}; there are {sorted(CORE_TEMPLATES)}."
+        raise SettingsError(msg)
+    return known
+
+
+def _shipped(role: str, language: str, own: Mapping[str, str]) -> str:
+    templates = {**CORE_TEMPLATES[ENGLISH], **CORE_TEMPLATES[language], **own}
+    if role not in templates:
+        msg = (
+            f"There is no core template for role {role!r}; give one with "
+            f"set_core_template({role!r}, …) or use one of {sorted(templates)}."
+        )
+        raise SettingsError(msg)
+    return templates[role]
+
+
+def _slots_of(role: str) -> list[str]:
+    """The slots of the template shipped for a role; a role of one's own has only the first."""
+    shipped = CORE_TEMPLATES[ENGLISH].get(role, SLOT)
+    return list(dict.fromkeys(_SLOTS.findall(shipped)))
+
+
+def _check_slots(what: str, role: str, text: str) -> None:
+    for name in _slots_of(role):
+        slot = f"{{{{{name}}}}}"
+        if text.count(slot) != 1:
+            msg = (
+                f"{what} must hold the slot {slot} exactly once; "
+                f"it holds it {text.count(slot)} times."
+            )
+            raise SettingsError(msg)
 
 
 def _read(text: str | Path) -> str:

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from .canonical import storable
+from .empty_phrases import says_nothing
 from .told import say
 
 TaskStatus = Literal[
@@ -40,7 +41,12 @@ _STATUS_ALIASES: Final[dict[str, str]] = {
     "success": "completed",
     "error": "failed",
     "canceled": "cancelled",
-}
+    "待办": "pending", "待处理": "pending", "未开始": "pending", "等待中": "pending",
+    "进行中": "in_progress", "执行中": "in_progress", "处理中": "in_progress",
+    "已完成": "completed", "完成": "completed", "成功": "completed",
+    "失败": "failed", "已失败": "failed", "跳过": "skipped", "已跳过": "skipped",
+    "取消": "cancelled", "已取消": "cancelled", "受阻": "blocked", "阻塞": "blocked",
+}  # fmt: skip
 
 _SHOWN: Final = 80
 
@@ -105,6 +111,9 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+_FLAGS: Final = {"是": "true", "真": "true", "否": "false", "假": "false"}
+
+Flag = Annotated[bool, BeforeValidator(lambda value: read_word(value, ("true", "false"), _FLAGS))]
 Text = Annotated[str, BeforeValidator(_text)]
 Texts = Annotated[list[Text], BeforeValidator(listed)]
 Id = Annotated[str, BeforeValidator(_text), Field(max_length=200)]
@@ -166,7 +175,7 @@ class PlannerResponse(Contract):
     type: Annotated[Text, _is("component", "planner-response")] = "component"
     component: Annotated[Text, _is("planner-response", "planner")] = "planner-response"
     summary: Text = Field(default="", description="One or two sentences on the plan.")
-    needs_more_planning: bool = Field(
+    needs_more_planning: Flag = Field(
         default=False,
         description="True if another planning round or an answer of the user is needed.",
     )
@@ -194,7 +203,8 @@ NextAction = Literal["continue", "complete", "skip", "retry"]
 _ACTIONS: Final[frozenset[str]] = frozenset(get_args(NextAction))
 _ACTION_ALIASES: Final = {
     "completed": "complete", "done": "complete", "finish": "complete", "finished": "complete",
-    "skipped": "skip",
+    "skipped": "skip", "继续": "continue", "完成": "complete", "已完成": "complete", "跳过": "skip",
+    "重试": "retry", "重做": "retry",
 }  # fmt: skip
 
 
@@ -212,21 +222,22 @@ class ExecutorResponse(Contract):
     summary: Text = Field(
         default="", description="Process, the actual result with its data, and problems met."
     )
-    task_completed: bool | None = Field(
+    task_completed: Flag | None = Field(
         default=None, description="True only if the task's result is in the summary; always say."
     )
-    should_continue: bool | None = Field(default=None, description="True to take another round.")
+    should_continue: Flag | None = Field(default=None, description="True to take another round.")
     next_action: Annotated[NextAction | None, BeforeValidator(_read_action)] = None
     todos: Annotated[list[TodoStatus], BeforeValidator(listed)] = Field(default_factory=list)
-    is_current: bool | None = None
+    is_current: Flag | None = None
 
     @model_validator(mode="after")
     def _says_how_it_stands(self) -> Self:
         said = (self.task_completed, self.should_continue, self.next_action)
         if said == (None, None, None) and not self.todos:
             raise ValueError(say("completed_or_not"))
-        if self._claims_completion and not self.summary.strip():
-            raise ValueError(say("completed_without_result"))
+        if self._claims_completion and says_nothing(self.summary):
+            empty = not self.summary.strip()
+            raise ValueError(say("completed_without_result" if empty else "says_nothing"))
         return self
 
     @property
@@ -242,7 +253,7 @@ class TaskVerdict(Contract):
     """The verifier's judgement of one task."""
 
     id: Id
-    completed: bool
+    completed: Flag
     feedback: Text = ""
     evidence: Texts = Field(
         default_factory=list, description="Ids of the evidence that proves completion."
@@ -253,28 +264,13 @@ class TaskVerdict(Contract):
     )
 
 
-# Summaries that answer nothing, whatever the request was.
-_EMPTY_PHRASES: Final = re.compile(
-    r"\W*(?:(?:all )?(?:the )?(?:tasks?|work|everything)? ?"
-    r"(?:is|are|was|were|has been|have been)? ?"
-    r"(?:now )?(?:successfully )?(?:done|completed?|finished|ok|success|successful)"
-    r"(?: successfully)?|n/?a|null)\W*",
-    re.IGNORECASE,
-)
-
-
-def _says_nothing(summary: str) -> bool:
-    """Whether a summary is empty or one of the phrases that hold no data, such as 'Done.'."""
-    return not summary.strip() or bool(_EMPTY_PHRASES.fullmatch(summary))
-
-
 class VerifierResponse(Contract):
     """The verdict on the whole run."""
 
     type: Annotated[Text, _is("component", "verifier-response")] = "component"
     component: Annotated[Text, _is("verifier-response", "verifier")] = "verifier-response"
-    all_completed: bool = Field(description="Every task fully reached its criteria.")
-    user_needs_satisfied: bool = Field(description="The user's own words are answered.")
+    all_completed: Flag = Field(description="Every task fully reached its criteria.")
+    user_needs_satisfied: Flag = Field(description="The user's own words are answered.")
     overall_feedback: Text = ""
     tasks: Annotated[list[TaskVerdict], BeforeValidator(listed)] = Field(default_factory=list)
     summary: Text = Field(default="", description="The final answer, with concrete data.")
@@ -295,7 +291,7 @@ class VerifierResponse(Contract):
 
 
 def _contradiction(verdict: VerifierResponse) -> str:
-    if verdict.passed and _says_nothing(verdict.summary):
+    if verdict.passed and says_nothing(verdict.summary):
         return say("passed_without_summary")
     if verdict.all_completed and any(not task.completed for task in verdict.tasks):
         return say("all_but_not_all")

@@ -1,17 +1,23 @@
 """What a model is told beside its prompt: sentences of `prompts/core/<language>/sentences.md`.
 
 `say` speaks the language of the run, which each node notes when it begins. What a language lacks
-is said in English.
+is said in English. A language is a folder; the phrases in it that say nothing are read with it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextvars import ContextVar
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Final
+
+from . import empty_phrases
 
 ENGLISH: Final = "en"
 FILE: Final = "sentences.md"
+FILES: Final = frozenset({FILE, empty_phrases.FILE})
+"""What stands in the folder of a language beside its templates."""
 LANGUAGE: Final[ContextVar[str]] = ContextVar("loopwright_language", default=ENGLISH)
 
 _HEADING: Final = re.compile(r"^## (\w+)\n", re.MULTILINE)
@@ -24,19 +30,38 @@ def read_sentences(text: str) -> dict[str, str]:
     return {name: said.strip() for name, said in zip(parts[::2], parts[1::2], strict=True)}
 
 
-def _read_all() -> dict[str, Mapping[str, str]]:
+def slots_in(text: str) -> list[str]:
+    """The names of the slots in a sentence."""
+    return _SLOT.findall(text)
+
+
+SENTENCES: Final[dict[str, Mapping[str, str]]] = {}
+"""Language to name to sentence."""
+
+
+def learn(language: str, folder: Traversable | Path) -> None:
+    """Take what the folder of a language holds for `say`, and its phrases that say nothing."""
+    said, empty = folder.joinpath(FILE), folder.joinpath(empty_phrases.FILE)
+    if said.is_file():
+        SENTENCES[language] = read_sentences(said.read_text(encoding="utf-8"))
+    if empty.is_file():
+        empty_phrases.learn_phrases(language, empty.read_text(encoding="utf-8"))
+
+
+def _learn_all() -> None:
     package = str(__package__).rpartition(".")[0]
-    folders = [f for f in files(package).joinpath("prompts", "core").iterdir() if f.is_dir()]
-    found = {f.name: f.joinpath(FILE) for f in folders}
-    return {
-        name: read_sentences(file.read_text(encoding="utf-8"))
-        for name, file in found.items()
-        if file.is_file()
-    }
+    for folder in files(package).joinpath("prompts", "core").iterdir():
+        if folder.is_dir():
+            learn(folder.name, folder)
 
 
-# At import: a file read inside a node would block the event loop.
-SENTENCES: Final = _read_all()
+_learn_all()  # at import: a file read inside a node would block the event loop
+
+
+def known_as(language: str, known: Collection[str]) -> str:
+    """The known language that `ZH`, `zh-CN` or `zh_Hans` means; what means none as it is."""
+    main = re.split(r"[-_]", language.strip())[0].lower()
+    return language if language in known or main not in known else main
 
 
 def say(name: str, /, **slots: object) -> str:

@@ -29,7 +29,7 @@ from ..state.journal import FENCE_KEY, Fence, Row
 from ..state.loop import PUBLIC, LoopState
 from ..state.outcome import Spend, add_spend
 from ..state.past import Past
-from ..state.told import LANGUAGE
+from ..state.told import LANGUAGE, SENTENCES, known_as
 from .budget import Budget
 
 log = logging.getLogger(__name__)
@@ -231,7 +231,7 @@ def _public(state: LoopState | CallState, outer: RunScope | None) -> Mapping[str
 
 def speak(runtime: Runtime[Context], parts: GraphParts) -> None:
     """Let the running node, and all it calls, tell models things in the run's language."""
-    LANGUAGE.set(context_of(runtime).language or parts.prompts.language)
+    LANGUAGE.set(known_as(context_of(runtime).language or parts.prompts.language, SENTENCES))
 
 
 async def _budget_for(

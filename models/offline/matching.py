@@ -8,6 +8,7 @@ from typing import Any, Final
 
 READ: Final = 40_000
 """Characters of a text that are read: matching words must stay fast on any input."""
+ONLY_ENGLISH: Final = "The offline model only understands English: LOOPWRIGHT_MODEL names another."
 
 
 @lru_cache(maxsize=20_000)
@@ -65,6 +66,8 @@ def clauses(goal: str) -> list[str]:
 
     A piece of one word asks for nothing by itself and stays with its neighbour.
     """
+    if in_another_script(goal):
+        return [goal]
     text = re.sub("[\ue000\ue001]", "", goal[:READ])
     quoted = _QUOTED.findall(text)
     numbers = iter(range(len(quoted)))
@@ -85,6 +88,13 @@ def _tidied(piece: str) -> str:
     courtesy = _COURTESY.match(piece.strip())
     bare = piece.strip()[courtesy.end() :] if courtesy else piece.strip()
     return bare.rstrip(" .!,;?" if courtesy and courtesy["can"] else " .!,;")
+
+
+def in_another_script(text: str) -> bool:
+    """Whether most words of a text, without the values in it, are not in Latin letters."""
+    bare = (token for token in _QUOTED.sub(" ", text[:READ]).split() if not _value(token, ""))
+    found = [bool(re.search(r"[^\W\d_\u0000-\u02af\u1e00-\u1eff]", token)) for token in bare]
+    return sum(found) * 2 + any(found[:1]) > len(found)  # of equal numbers the first word decides
 
 
 def is_question(clause: str) -> bool:
@@ -217,6 +227,8 @@ def _tool(spec: Mapping[str, Any]) -> Tool:
 
 def match(clause: str, tools: Sequence[Tool], results: Sequence[str] = ()) -> Match:
     """Choose the tool for a clause and fill its arguments, also from earlier results."""
+    if in_another_script(clause):
+        return Match(why=ONLY_ENGLISH)
     # A question about a file or an address is first of all to read it.
     about_path = is_question(clause) and any(value.kind == "path" for value in values(clause))
     asked = ["read"] if about_path else wanted(clause)

@@ -14,7 +14,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from ...prompts.prompt import read_json, read_section
 from ...state.roles import ROLE_METADATA
 from ...tools.catalog import READ_RESULT
-from .matching import Match, read_tools
+from .matching import ONLY_ENGLISH, Match, in_another_script, read_tools
 from .react import act, calls_of, observe, think
 from .tasks import NO_ANSWER, answered, judge, next_step, plan, plan_steps, read_from, recover
 
@@ -71,8 +71,8 @@ def _answer(role: str, asked: _Asked) -> AIMessage:
     if role in _CONTRACTS:
         return AIMessage(json.dumps(_CONTRACTS[role](asked), ensure_ascii=False))
     text = read_from(asked.shown) if role == "llm_call" else ""
-    refused = {} if text else {"refusal": NO_ANSWER}
-    return AIMessage(text or NO_ANSWER, additional_kwargs=refused)
+    why = ONLY_ENGLISH if in_another_script(asked.shown) else NO_ANSWER
+    return AIMessage(text or why, additional_kwargs={} if text else {"refusal": why})
 
 
 def _executed(asked: _Asked) -> AIMessage:

@@ -10,7 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...state.canonical import beginning_of
-from .matching import READ, Match, Tool, clauses, is_question, match, read_tools, wanted, words
+from .matching import (
+    ONLY_ENGLISH,
+    READ,
+    Match,
+    Tool,
+    clauses,
+    in_another_script,
+    is_question,
+    match,
+    read_tools,
+    wanted,
+    words,
+)  # fmt: skip
 
 NO_MODEL: Final = "No language model is configured"
 NO_ANSWER: Final = (
@@ -126,10 +138,12 @@ def settled(
     clause: str, tools: Sequence[Tool], results: Sequence[str], own: Sequence[Call]
 ) -> Step | None:
     """How a clause ended, None where it is still open."""
+    if in_another_script(clause):
+        return Step(text=ONLY_ENGLISH)
     bad = [call for call in own if call.failed]
     if bad:
         return Step(text=f"The call of {bad[-1].tool} failed: {beginning_of(bad[-1].text, _KEPT)}")
-    whole = beginning_of("\n\n".join(call.text for call in own) or "Done.", _KEPT)
+    whole = beginning_of("\n\n".join(call.text for call in own) or "It gave nothing.", _KEPT)
     if not is_question(clause):
         return Step(True, whole) if own else None
     said = picked(clause, [call.text for call in own] or results)

@@ -15,6 +15,7 @@ from ...models.reading import Reading
 from ...models.thoughts import read_words
 from ...state.canonical import beginning_of
 from ...state.context import Context
+from ...state.empty_phrases import says_nothing
 from ...state.flow import FlowState, FlowStep, FlowUpdate
 from ...state.loop import changes
 from ...state.messages import signature
@@ -54,7 +55,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     }
     answer: Answer[Any] = await ask(
         scope, parts.models, "answerer", scope.opening("answerer", data),
-        read=partial(read_cited, steps=state.todos),
+        read=partial(read_cited, steps=state.todos, request=state.request),
         most_asks=1 if scope.budget.exhausted else MOST_ASKS,
     )  # fmt: skip
     update = _answered(scope, state, answer, facts)
@@ -96,18 +97,21 @@ def _answered(scope: RunScope, state: FlowState, answer: Answer[Any], facts: Fac
 
 
 # Some models write full-width brackets around what they cite.
-_BRACKETS: Final = re.compile(r"[\[【]([^\[\]【】\n]{1,2000})[\]】](\(|:[ \t]*<?https?:)?")
+_BRACKETS: Final = re.compile(r"[\[【［]([^\[\]【】［］\n]{1,2000})[\]】］](\(|:[ \t]*<?https?:)?")  # noqa: RUF001
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_BETWEEN: Final = re.compile(r"[,;&]|(?<!\S)and(?!\S)")
-_STEP: Final = re.compile(r"\Asteps?\s+", re.IGNORECASE)
+_BETWEEN: Final = re.compile(r"[,;&、，；]|(?<!\S)and(?!\S)")  # noqa: RUF001 - full-width
+_STEP: Final = re.compile(r"\A(?:steps?\s+|步骤\s*)", re.IGNORECASE)
 _ALWAYS_AN_ID: Final = re.compile(r"s(?:tep)?[ _-]?\d+", re.IGNORECASE)
 _A_NUMBER: Final = re.compile(r"\d{1,3}")
 
 
-def read_cited(message: AIMessage, steps: Sequence[FlowStep]) -> Reading[Any]:
+def read_cited(message: AIMessage, steps: Sequence[FlowStep], request: str = "") -> Reading[Any]:
     """Read an answer that must rest on completed steps of the plan as it ended."""
     reading: Reading[Any] = read_words(message)
-    problems = reading.problems or citation_problems(reading.message.text, steps)
+    text = reading.message.text
+    problems = reading.problems or citation_problems(text, steps)
+    if not problems and says_nothing(_BRACKETS.sub("", text), request):
+        problems = [say("says_nothing")]
     return replace(reading, problems=problems, wanted="wanted_cited")
 
 

@@ -32,7 +32,10 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
     demanded = state.demanded and bool(specs)
     answer: Answer[Any] = await ask(
         scope, parts.models, "action", opening(scope, "action", state), tools=specs,
-        read=partial(read_words, with_tools=bool(specs), must_call=demanded), most_asks=MOST_ASKS,
+        read=partial(
+            read_words, with_tools=bool(specs), must_call=demanded, answers=state.request
+        ),
+        most_asks=MOST_ASKS,
     )  # fmt: skip
     message = answer.message
     update = ReactUpdate(phase="action", spend=scope.used(answer.spend), warnings=scope.notes)

@@ -37,7 +37,7 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     messages = opening(scope, "thought", state, catalog.summaries())
     if halt and not by_itself:
         messages.append(HumanMessage(say("answer_now")))
-    reader = _Reader(must_answer=halt is not None)
+    reader = _Reader(must_answer=halt is not None, request=state.request)
     answer = await ask(
         scope, parts.models, "thought", messages, read=reader.read,
         most_asks=1 if halt and not by_itself else MOST_ASKS,
@@ -68,10 +68,11 @@ class _Reader:
     """Reads the answers of one thought, and keeps whether one of them wanted a further step."""
 
     must_answer: bool
+    request: str
     all_done: bool = True
 
     def read(self, message: AIMessage) -> Reading[AgentMeta]:
-        reading = read_thought(message, must_answer=self.must_answer)
+        reading = read_thought(message, must_answer=self.must_answer, request=self.request)
         self.all_done &= reading.parsed is None or not reading.parsed.should_continue
         return reading
 

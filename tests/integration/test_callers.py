@@ -192,7 +192,7 @@ def test_a_task_that_failed_runs_on_the_next_tier_the_others_do_not():
     def weak(messages, offered):
         task = read_json(messages[1].text, "task")["id"]
         return (
-            report("no", taskCompleted=False, shouldContinue=False) if task == "1" else report("ok")
+            report("no", taskCompleted=False, shouldContinue=False) if task == "1" else report("7")
         )
 
     strong = ScriptedModel(lambda messages, offered: report("Done by the stronger one."))

@@ -39,7 +39,7 @@ def model(*executor, **scripts):
     return ScriptedModel(
         {
             "planner": [plan(todo("1", "Pay Ada"))],
-            "executor": [*(executor or [[call("pay", to="ada")]]), report("Done.")],
+            "executor": [*(executor or [[call("pay", to="ada")]]), report("Paid ada.")],
             "verifier": [passed("Ada is paid.", t1=["1.1.0"])],
         }
         | scripts
@@ -258,7 +258,7 @@ def test_a_request_and_an_answer_can_be_changed():
         text = given["llm_response"]["content"]
         return {"llm_response": text.replace("Ada is paid.", "Ada has her money.")}
 
-    scripted = model(executor=[[call("look", name="owner")], report("Done.")])
+    scripted = model(executor=[[call("look", name="owner")], report("Paid ada.")])
     hooks = [
         Hook(event="BeforeModel", run=redact),
         Hook(
@@ -377,7 +377,7 @@ def test_a_rejected_answer_is_made_once_more():
 def test_an_answer_rejected_twice_is_not_given():
     scripted = model(
         planner=[plan(todo("1", "Pay Ada"))] * 2,
-        executor=[[call("pay", to="ada")], report("Done.")] * 2,
+        executor=[[call("pay", to="ada")], report("Paid ada.")] * 2,
         verifier=[passed("PIN opqr.", t1=["1.1.0"]), passed("PIN opqr.", t1=["1.1.0"])],
     )
     deny = on("AfterAgent", {"decision": "deny", "reason": "a PIN", "clearContext": True})

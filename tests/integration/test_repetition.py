@@ -288,7 +288,7 @@ def test_a_tool_that_is_made_to_be_repeated_is_never_refused():
         return "still running"
 
     tool = Shelf.tool("wait", wait, readOnlyHint=True, repeatable=True)
-    model = script(*[[call("wait")]] * 8, report("done"))
+    model = script(*[[call("wait")]] * 8, report("waited"))
     state, _ = run(model, [tool])
     assert len(ran) == 8
     assert state["outcome"]["status"] == "complete"

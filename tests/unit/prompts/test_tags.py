@@ -13,7 +13,7 @@ from loopwright.prompts.tags import NAMES, as_written, defused, defused_json
 # Written here once more, from what the standard says: what a reader does not see or tells apart.
 FULL = str.maketrans({chr(n): chr(n + 0xFEE0) for n in range(0x21, 0x7F)})
 BOLD = str.maketrans({chr(ord("a") + n): chr(0x1D41A + n) for n in range(26)})
-CYRILLIC = str.maketrans("aeopcyxis", "аеорсухіѕ")  # noqa: RUF001 - on purpose
+CYRILLIC = str.maketrans("aeopcyxis", "аеорсухіѕ")
 LETTERS = {
     "plain": str,
     "capitals": str.upper,
@@ -33,7 +33,7 @@ BLANKS = [
     "", " ", "\t", "\r", "\r\n", "\n", "\u00a0", "\u3000", "\u2028", "\u200b", "\ufeff", "\x00",
     "\u2060 ", "  " * 300, "\u200d" * 900,
 ]  # fmt: skip
-BRACKETS = ["<>", "＜＞", "〈〉", "《》", "‹›", "⟨⟩", "⟪⟫", "❮❯", "﹤﹥", "【】", "«»", "〈〉"]  # noqa: RUF001
+BRACKETS = ["<>", "＜＞", "〈〉", "《》", "‹›", "⟨⟩", "⟪⟫", "❮❯", "﹤﹥", "【】", "«»", "〈〉"]
 PAIRS = [*map(tuple, BRACKETS), ("&lt;", "&gt;"), ("&#60;", "&#x3E;"), ("&LT", "&GT"), ("<|", "|>")]
 ENDS = ["", "\n", "\r", "\r\n", "\x0b", "\x0c", "\x85", "\u2028", "\u2029", " ", "\u00a0", "."]
 BEFORE = ["", "\n", "\r", "\u2028", "text. ", "“", "{", "a > b ", "<<", "<p>", "文"]
@@ -45,7 +45,7 @@ def tags(draw):
     name = draw(st.sampled_from(list(LETTERS.values())))(draw(st.sampled_from(NAMES)))
     opened, closed = draw(st.sampled_from(PAIRS))
     blank = st.sampled_from(BLANKS)
-    slash = draw(st.sampled_from(["", "/", "／", "\u2215", "/ ", "/\u200b"]))  # noqa: RUF001
+    slash = draw(st.sampled_from(["", "/", "／", "\u2215", "/ ", "/\u200b"]))
     after = draw(st.sampled_from(["", "/", " /", ' id="1"', "\ta=b c", " \u200b", "\u00a0lang=en"]))
     return f"{opened}{draw(blank)}{slash}{draw(blank)}{name}{after}{draw(blank)}{closed}"
 

@@ -1,0 +1,172 @@
+"""A language is a folder: Chinese ships beside English, any other can be added."""
+
+import re
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import AIMessage
+
+from loopwright import Context, PromptManager, ScriptedModel, build_react
+from loopwright.models.thoughts import read_thought
+from loopwright.prompts.prompt import CORE_TEMPLATES, read_language
+from loopwright.prompts.tags import NAMES
+from loopwright.state.errors import SettingsError
+from loopwright.state.roles import ROLES
+from loopwright.state.told import SENTENCES, known_as
+from support.scripts import thought
+
+ROOT = Path(__file__).parents[3] / "prompts" / "core"
+SHIPPED = sorted(path.name for path in ROOT.iterdir() if (path / "planner.md").is_file())
+SLOT = re.compile(r"\{\{(\w+)\}\}")
+KEY = re.compile(r'"(\w+)"\s*:')
+CODE = re.compile(r"\b(?:[a-z]+[A-Z]\w*|[a-z]+_[a-z_]+)\b")
+TAG = re.compile(r"</?(\w+)>")
+HAN = re.compile(r"[\u4e00-\u9fff]")
+COMPARED = (SLOT, KEY, CODE, TAG)
+OTHERS = [name for name in SHIPPED if name != "en"]
+
+
+def parts(text):
+    """What must be the same in each language: slots, keys, names in code, tags."""
+    found = [sorted({*pattern.findall(text)}) for pattern in COMPARED]
+    return [sorted(SLOT.findall(text)), *found]
+
+
+@pytest.mark.req("W-64")
+def test_english_and_chinese_ship_and_english_has_every_role():
+    assert {"en", "zh"} <= set(SHIPPED) == set(CORE_TEMPLATES)
+    assert set(CORE_TEMPLATES["en"]) == {name for name, role in ROLES.items() if role.graph}
+
+
+@pytest.mark.req("W-64")
+@pytest.mark.parametrize("language", OTHERS)
+@pytest.mark.parametrize("role", sorted(CORE_TEMPLATES["en"]))
+def test_a_template_has_the_slots_keys_names_and_tags_of_the_english_one(language, role):
+    assert parts(CORE_TEMPLATES[language][role]) == parts(CORE_TEMPLATES["en"][role])
+
+
+@pytest.mark.req("W-64")
+@pytest.mark.parametrize("language", OTHERS)
+def test_every_sentence_is_there_with_its_slots_keys_names_and_tags(language):
+    said, english = SENTENCES[language], SENTENCES["en"]
+    assert set(said) == set(english), f"what stands in only one: write it in {language}, too"
+    wrong = [name for name, text in english.items() if parts(said[name]) != parts(text)]
+    assert wrong == []
+
+
+@pytest.mark.req("W-64")
+@pytest.mark.parametrize("role", sorted(CORE_TEMPLATES["zh"]))
+def test_the_chinese_templates_are_chinese(role):
+    text = CORE_TEMPLATES["zh"][role]
+    for line in text.splitlines():
+        assert HAN.search(line) or len(line) < 20 or line.startswith("{{"), line
+    assert re.match(rf"你(?:是|处在)[^。]*（{role}）|你是一份[^。]* {role} ", text)
+    assert not re.search(r"[\u4e00-\u9fff] ?[,;!?]", text), "half-width signs between Chinese words"
+
+
+@pytest.mark.req("W-64")
+def test_the_chinese_sentences_are_chinese():
+    bare = {"failed_call", "problem_at", "step_has"}
+    assert [n for n, t in SENTENCES["zh"].items() if not HAN.search(t) and n not in bare] == []
+
+
+def test_the_tag_that_a_chinese_thought_is_shown_can_be_read():
+    lines = CORE_TEMPLATES["zh"]["thought"].splitlines()
+    tag = next(line for line in lines if line.startswith("<agent_meta>"))
+    assert read_thought(AIMessage(f"持有人是花子。\n{tag}")).problems == []
+
+
+def test_no_template_holds_a_tag_of_the_data():
+    for templates in CORE_TEMPLATES.values():
+        assert not {*TAG.findall("\n".join(templates.values()))} & {*NAMES}
+
+
+@pytest.fixture
+def forgotten():
+    """Languages learnt in a test are none after it."""
+    known, said = dict(CORE_TEMPLATES), dict(SENTENCES)
+    yield
+    for now, before in ((CORE_TEMPLATES, known), (SENTENCES, said)):
+        now.clear()
+        now.update(before)
+
+
+def folder(path: Path, **files: str) -> Path:
+    path.mkdir()
+    for name, text in files.items():
+        (path / f"{name}.md").write_text(text, encoding="utf-8")
+    return path
+
+
+THOUGHT = "Bist du dran? {{businessContext}} {{resourceId}} {{taskId}} {{tools}}"
+SAID = "# Sätze\n\n## what_next\nWas nun?\n\n## answer_again\nNein: {{problems}} Also {{wanted}}.\n"
+
+
+@pytest.mark.req("W-64")
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize("how", ["manager", "run"])
+def test_a_language_of_ones_own_is_a_folder(tmp_path, how):
+    own = folder(
+        tmp_path / "xx", thought=THOUGHT, sentences=SAID,
+        empty_phrases="## Say nothing\n- [ganz] (fix)\n",
+    )  # fmt: skip
+    prompts = PromptManager(language=own)
+    context = Context()
+    if how == "run":
+        prompts, context = PromptManager(), Context(language="xx-XX")
+    model = ScriptedModel({"thought": [thought("Ganz fix."), thought("Ada hat es.")]})
+    graph = build_react(model=model, prompts=prompts)
+    outcome = graph.invoke({"messages": [("user", "Wer?")]}, context=context)["outcome"]
+    assert (outcome["status"], outcome["answer"]) == ("complete", "Ada hat es.")
+    first, second = model.asked
+    assert first.messages[0].text.startswith("Bist du dran?")
+    assert second.messages[-1].text.startswith("Nein: - the answer says nothing"), (
+        "what a language leaves out is said in English"
+    )
+    assert PromptManager(language="xx").get_prompt("planner").startswith("You are the planner")
+
+
+@pytest.mark.req("W-64")
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({}, "holds no language"),
+        ({"thought": "Ohne Platz"}, r"thought.md must hold the slot \{\{businessContext\}\}"),
+        ({"sentences": "## what_next\n{{when}}\n"}, r"'what_next' has the slots \['when'\]"),
+        ({"sentences": "## what_nxt\nWas\n"}, "'what_nxt' has no meaning"),
+    ],
+)  # fmt: skip
+def test_a_folder_that_does_not_fit_is_refused_with_a_sentence(tmp_path, files, told):
+    with pytest.raises(SettingsError, match=told):
+        PromptManager(language=folder(tmp_path / "xx", **files))
+    assert "xx" not in CORE_TEMPLATES
+
+
+def test_a_shipped_language_is_not_replaced_and_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(SettingsError, match="'zh' ships with the package"):
+        read_language(folder(tmp_path / "zh", planner="x"))
+    with pytest.raises(SettingsError, match="xx holds no language: it must be a folder"):
+        PromptManager(language=tmp_path / "xx")
+
+
+@pytest.mark.req("W-64")
+@pytest.mark.parametrize("language", ["zz", "english", "de", " ", "x" * 500])
+def test_an_unknown_language_is_one_clear_sentence(language):
+    told = r"^There are no prompts in language '.{1,40}'; there are \['en', 'zh'\]\."
+    with pytest.raises(SettingsError, match=told):
+        PromptManager(language=language)
+    prompts = PromptManager()
+    prompts.set_core_template("thought", THOUGHT)
+    graph = build_react(model=ScriptedModel(["x"]), prompts=prompts)
+    with pytest.raises(SettingsError, match=told):
+        graph.invoke({"messages": [("user", "?")]}, context=Context(language=language))
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("zh", "zh"), ("ZH", "zh"), ("zh-CN", "zh"), ("zh_Hans_CN", "zh"), (" en-GB ", "en"),
+     ("zhx", "zhx"), ("", "")],
+)  # fmt: skip
+def test_a_language_is_read_as_programs_name_it(said, meant):
+    assert known_as(said, ("en", "zh")) == meant
