@@ -66,8 +66,6 @@ def clauses(goal: str) -> list[str]:
 
     A piece of one word asks for nothing by itself and stays with its neighbour.
     """
-    if in_another_script(goal):
-        return [goal]
     text = re.sub("[\ue000\ue001]", "", goal[:READ])
     quoted = _QUOTED.findall(text)
     numbers = iter(range(len(quoted)))

@@ -225,7 +225,7 @@ def test_chinese_is_read_in_every_field_of_a_verdict_and_of_planned_steps(id_, o
         assert {key: shown[key] for key in verdict if key != "tasks"} == {
             key: value for key, value in verdict.items() if key != "tasks"
         }
-        assert shown["tasks"] == [{**verdict["tasks"][0], "findings": []}]  # type: ignore[index]
+        assert shown["tasks"] == [{**verdict["tasks"][0], "findings": []}]
     steps = {
         "goal": one, "globalVariables": {id_: two}, "leftOut": [two],
         "steps": [{"id": id_, "description": one, "tool": "look", "arguments": {id_: two},
