@@ -176,7 +176,7 @@ class _Caller:
                 else:
                     self._add(model_spend(self.role, first, 0, 0))
                     raise ModelCallFailed(
-                        refusals.sentence(self.role, chosen.name, error)
+                        refusals.sentence(self.role, chosen.name, error, request.messages)
                     ) from error
             else:
                 self.answered, self.asks = chosen.name, self.asks + 1

@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_snake
 
 from ..hooks.contract import ToolConfig, Verdict
 from ..hooks.registry import Hooks
+from ..state.attachments import blocks_in
 from ..state.context import Emit
 from ..state.told import say
 from ..turn.budget import Limit
@@ -161,6 +162,17 @@ def _messages(
     for one in given:
         place = next((i for i, (form, _) in enumerate(before) if form == one), None)
         messages.append(_read(one) if place is None else before.pop(place)[1])
+    return _with_attachments(messages, request.messages)
+
+
+def _with_attachments(
+    messages: list[BaseMessage], before: Sequence[BaseMessage]
+) -> list[BaseMessage]:
+    """The messages with what hooks are not shown: of one whose words they changed, the rest."""
+    for place, (message, old) in enumerate(zip(messages, before, strict=False)):
+        if message is not old and message.type == old.type and (blocks := blocks_in(old)):
+            content = [*blocks, {"type": "text", "text": message.text}]
+            messages[place] = message.model_copy(update={"content": content})
     return messages
 
 

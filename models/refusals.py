@@ -21,6 +21,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.messages.ai import UsageMetadata
 from pydantic import ValidationError
 
+from ..state.attachments import blocks_in
 from ..state.secrets import own
 from ..state.told import say
 
@@ -97,11 +98,22 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def sentence(role: str, model: str, error: Exception) -> str:
-    """What a user is told where no model answered."""
+_CANNOT_READ: Final = (400, 404, 413, 415, 422)
+# What a provider's client raises for a block it cannot translate.
+_NOT_SENT: Final = (ValueError, TypeError, KeyError, NotImplementedError)
+
+
+def sentence(role: str, model: str, error: Exception, messages: Sequence[BaseMessage] = ()) -> str:
+    """What a user is told where no model answered; `messages` are what it was sent."""
     advice = "resume the thread when it is reachable again"
     if status_of(error) in (400, 401, 403, 404, 413, 422):
         advice = "mend that, then resume the thread"
+    kinds = sorted({str(block.get("type")) for m in messages for block in blocks_in(m)})
+    if kinds and (status_of(error) in _CANNOT_READ or isinstance(error, _NOT_SENT)):
+        advice = (
+            f"it was sent {', '.join(kinds)}: if it cannot read that, resume the thread with a "
+            "model that can, or send it as text"
+        )
     return f"The {role}'s model {model} did not answer ({describe(error)}); {advice}."
 
 

@@ -9,8 +9,9 @@ from langgraph.graph.ui import AnyUIMessage, ui_message_reducer
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
+from .attachments import Block
 from .calls import CallState, CallsUpdate, Evidence, Records, join_texts
-from .messages import Conversation, Messages, conversation_of, request_text
+from .messages import Conversation, Messages, attachments_of, conversation_of, request_text
 from .outcome import Outcome, Reason, Spend, add_spend
 from .past import EarlierRecords
 from .plan import Task, merge_tasks
@@ -103,6 +104,11 @@ class LoopState(LoopOutput):
         """The talk before them, as {role, text}."""
         return conversation_of(self.messages, self.request_message)
 
+    @property
+    def attachments(self) -> list[Block]:
+        """What came with them that is no text, as blocks of a prompt."""
+        return attachments_of(self.messages, self.request_message)
+
 
 class LoopUpdate(TypedDict, total=False):
     """What a node of any graph may change."""
@@ -163,7 +169,7 @@ class PlanState(LoopState):
     @property
     def request(self) -> str:
         """The user's words of this turn; where there were none, the answers to what was asked."""
-        words = request_text(self.messages, self.request_message)
+        words = super().request
         return words if words.strip() else " ".join(a["answer"] for a in self.answers)
 
 

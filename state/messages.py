@@ -17,6 +17,7 @@ from langchain_core.messages import (
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
+from .attachments import Block, blocks_in, names_at, shown_blocks
 from .canonical import beginning_of
 from .told import say
 
@@ -87,9 +88,17 @@ def request_place(messages: Sequence[AnyMessage], request: str) -> int:
 
 
 def request_text(messages: Sequence[AnyMessage], request: str = "") -> str:
-    """The words of the request, in prompt length; '' where there is none."""
+    """The words of the request, in prompt length; '' where there is none.
+
+    Of one that is a picture alone a sentence says so.
+    """
     place = request_place(messages, request)
-    return _shortened(messages[place].text) if place >= 0 else ""
+    if place < 0:
+        return ""
+    text = messages[place].text
+    if not text.strip() and blocks_in(messages[place]):
+        return say("request_without_words")
+    return _shortened(text)
 
 
 def _shortened(text: str) -> str:
@@ -100,21 +109,29 @@ def _shortened(text: str) -> str:
     return f"{text[:half]}\n{left_out}\n{text[-half:]}"
 
 
+def attachments_of(messages: Sequence[AnyMessage], request: str) -> list[Block]:
+    """What a role that sees the request is shown of it beside its words, and of the talk before."""
+    return shown_blocks(messages, request_place(messages, request))
+
+
 def conversation_of(messages: Sequence[AnyMessage], request: str) -> Conversation:
     """The talk before a request as {role, text}: words of the user and answers, newest last.
 
     What phases say to each other, calls and results are no part of it. The oldest words go first
     where not all have room; the first entry then says how many.
     """
-    talk = [m for m in messages[: max(0, request_place(messages, request))] if _is_talk(m)]
+    before = messages[: max(0, request_place(messages, request))]
+    talk = [(place, message) for place, message in enumerate(before) if _is_talk(message)]
+    names = names_at(before)
     shown: Conversation = []
     room = TALK_CAP
-    for message in reversed(talk):
+    for place, message in reversed(talk):
         text = beginning_of(message.text, TEXT_CAP)
         room -= len(text)
         if room < 0:
             break
-        shown.insert(0, {"role": "user" if message.type == "human" else "assistant", "text": text})
+        said = {"role": "user" if message.type == "human" else "assistant", "text": text}
+        shown.insert(0, said | ({"attached": names[place]} if place in names else {}))
     left = len(talk) - len(shown)
     return [{"left_out": say("earlier_words_left_out", count=left)}, *shown] if left else shown
 
@@ -122,7 +139,7 @@ def conversation_of(messages: Sequence[AnyMessage], request: str) -> Conversatio
 def _is_talk(message: AnyMessage) -> bool:
     """Whether a message is for the other side: of the user, or an answer to the user."""
     if message.type == "human":
-        return bool(message.text.strip())
+        return bool(message.text.strip() or blocks_in(message))
     if not isinstance(message, AIMessage) or _calls(message) or not message.text.strip():
         return False
     about = message.additional_kwargs

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 from langgraph.channels.delta import DeltaChannel
 
+from .attachments import Block
 from .calls import Evidence, citable
 from .canonical import beginning_of, canonical, shortened
 from .messages import Conversation
@@ -108,7 +109,7 @@ class Past:
     """What surrounds a task: the talk so far, and the calls made before it."""
 
     conversation: Conversation = field(default_factory=list)
-    blocks: Sequence[Any] = ()
+    blocks: Sequence[Block] = ()
     """What of the talk and of the request is no text, with a line of text before each."""
     records: Sequence[Evidence] = ()
     """The calls of earlier turns, then those of this one that the task may know."""

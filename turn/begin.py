@@ -11,7 +11,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.types import Overwrite
 
+from ..state.attachments import blocks_in
 from ..state.calls import UNCERTAIN, Evidence, merge_records
+from ..state.canonical import canonical
 from ..state.journal import Row
 from ..state.loop import FOLDED, LoopState, LoopUpdate
 from ..state.messages import repairs, request_place
@@ -97,9 +99,7 @@ def asks_something(state: LoopState) -> bool:
     newest = newest_prompt(state.messages, state.request_message)
     if newest is None:
         return False
-    return bool(newest.text.strip()) or any(
-        isinstance(block, dict) and block.get("type") != "text" for block in newest.content
-    )
+    return bool(newest.text.strip() or blocks_in(newest))
 
 
 def _halted(reason: str, why: str) -> dict[str, Any]:
@@ -160,7 +160,8 @@ def request_name(messages: Sequence[AnyMessage], request: str = "") -> str:
     newest = newest_prompt(messages, request)
     if newest is None:
         return ""
-    words = hashlib.sha256(newest.text.encode("utf-8", "replace")).hexdigest()[:8]
+    asked = newest.text + (canonical(attached) if (attached := blocks_in(newest)) else "")
+    words = hashlib.sha256(asked.encode("utf-8", "replace")).hexdigest()[:8]
     return f"{newest.id}-{words}"
 
 

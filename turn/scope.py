@@ -23,6 +23,7 @@ from ..doors.recorder import Recorder
 from ..hooks.contract import NOTHING, HookEvent, Verdict
 from ..hooks.registry import Hooks
 from ..prompts.prompt import PromptManager, sections
+from ..state.attachments import Block
 from ..state.calls import CallState
 from ..state.context import SESSION_KEY, STARTUP, Context, Emit, Session, context_of
 from ..state.journal import FENCE_KEY, Fence, Row
@@ -121,10 +122,16 @@ class RunScope:
             self.journaled, turn=self.turn, place=self.place, keeps=keeps, fence=self.fence, **how
         )
 
-    def opening(self, role: str, data: Mapping[str, object]) -> list[BaseMessage]:
-        """The first two messages of a call: the role's system prompt and its data as sections."""
-        system = self.prompts.get_prompt(role, **self.contexts(role))
-        return [SystemMessage(system), HumanMessage(sections(data))]
+    def opening(
+        self, role: str, data: Mapping[str, object], blocks: Sequence[Block] = ()
+    ) -> list[BaseMessage]:
+        """The first two messages of a call: the role's system prompt and its data as sections.
+
+        `blocks` are what the user has attached; they stand first, for they change least.
+        """
+        system, told = self.prompts.get_prompt(role, **self.contexts(role)), sections(data)
+        shown = HumanMessage([*blocks, {"type": "text", "text": told}] if blocks else told)
+        return [SystemMessage(system), shown]
 
     def contexts(self, role: str) -> dict[str, Any]:
         """What the run's settings say for the prompts of a role."""

@@ -13,10 +13,21 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ...prompts.prompt import read_json, read_section
 from ...state.roles import ROLE_METADATA
+from ...state.told import say
 from ...tools.catalog import READ_RESULT
 from .matching import ONLY_ENGLISH, Match, in_another_script, read_tools
 from .react import act, calls_of, observe, think
-from .tasks import NO_ANSWER, answered, judge, next_step, plan, plan_steps, read_from, recover
+from .tasks import (
+    NO_ANSWER,
+    WORDS_ONLY,
+    answered,
+    judge,
+    next_step,
+    plan,
+    plan_steps,
+    read_from,
+    recover,
+)
 
 
 class OfflineModel(BaseChatModel):
@@ -59,6 +70,9 @@ class _Asked:
         self.system = next((str(m.text) for m in messages if m.type == "system"), "")
         self.shown = next((str(m.text) for m in messages if m.type == "human"), "")
         self.request = read_section(self.shown, "request") or ""
+        before, after = say("attached_to_request", name="\0").split("\0")
+        self.attached = max(before, after, key=len) in self.shown
+        """The request holds more than words."""
 
     def read(self, name: str, default: Any = ()) -> Any:
         """A section of the data."""
@@ -99,6 +113,9 @@ def _calling(asked: _Asked, text: str, match: Match) -> AIMessage:
 
 def _planned(asked: _Asked) -> dict[str, Any]:
     request = "\n".join([asked.request, *(said["answer"] for said in asked.read("answers"))])
+    nobody = say("nobody_answered")
+    if asked.attached and all(said["answer"] == nobody for said in asked.read("answers")):
+        return {"needsMorePlanning": True, "missingInformation": [WORDS_ONLY], "todos": []}
     most = asked.read("limits", {}).get("tasks", 20)
     return plan(request, asked.read("previous_plan"), asked.read("improvements"), most)
 
@@ -106,7 +123,8 @@ def _planned(asked: _Asked) -> dict[str, Any]:
 def _flow(asked: _Asked) -> dict[str, Any]:
     before = asked.read("steps"), asked.read("failures"), asked.read("improvements")
     most = asked.read("limits", {}).get("steps", 40)
-    return plan_steps(asked.request, asked.read("tools"), *before, most)
+    drawn = plan_steps(asked.request, asked.read("tools"), *before, most)
+    return drawn | {"leftOut": [*drawn["leftOut"], *([WORDS_ONLY] if asked.attached else [])]}
 
 
 _ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage]]] = {

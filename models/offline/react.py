@@ -12,8 +12,9 @@ from typing import Final
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
+from ...state.attachments import blocks_in
 from .matching import Match, Tool, clauses
-from .tasks import Call, Step, answer, failed, next_step, settled
+from .tasks import WORDS_ONLY, Call, Step, answer, failed, next_step, settled
 
 _SIGNED: Final = "agent_type"
 _SHOWN: Final = 200
@@ -26,6 +27,8 @@ class Talk:
     asked: list[str]
     calls: list[tuple[int, Call]]
     must_answer: bool = False
+    attached: bool = False
+    """The request holds more than words."""
 
     def about(self, number: int) -> tuple[list[str], list[Call]]:
         """What all calls gave, and the calls made for one clause."""
@@ -45,7 +48,8 @@ class Talk:
         """What is done and what is not; ids of calls are not in messages, so none is cited."""
         told = [(self.asked[number - 1], ends[number]) for number in sorted(ends)]
         parts = [(asked, end.text, ()) for asked, end in told if end.done]
-        return answer(parts, [f'"{asked}": {end.text}' for asked, end in told if not end.done])
+        undone = [f'"{asked}": {end.text}' for asked, end in told if not end.done]
+        return answer(parts, [*undone, *([WORDS_ONLY] if self.attached else [])])
 
 
 def _read(messages: Sequence[BaseMessage]) -> Talk:
@@ -61,7 +65,8 @@ def _read(messages: Sequence[BaseMessage]) -> Talk:
         return Talk([], [])
     calls = list(_numbered(messages[kept[-1] :]))
     must_answer = kept[-1] < said[-1] == len(messages) - 1
-    return Talk(clauses(messages[kept[-1]].text), calls, must_answer)
+    newest = messages[kept[-1]]
+    return Talk(clauses(newest.text), calls, must_answer, bool(blocks_in(newest)))
 
 
 def _numbered(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, Call]]:

@@ -25,6 +25,7 @@ from .matching import (
 )  # fmt: skip
 
 NO_MODEL: Final = "No language model is configured"
+WORDS_ONLY: Final = f"{NO_MODEL}, so what you attached cannot be read: say in words what is wanted."
 NO_ANSWER: Final = (
     f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a "
     "model such as 'openai:gpt-5.4-mini', and ask again."

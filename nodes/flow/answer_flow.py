@@ -54,7 +54,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
         "additional_context": scope.hook_notes(state.hook_context),
     }
     answer: Answer[Any] = await ask(
-        scope, parts.models, "answerer", scope.opening("answerer", data),
+        scope, parts.models, "answerer", scope.opening("answerer", data, state.attachments),
         read=partial(read_cited, steps=state.todos, request=state.request),
         most_asks=1 if scope.budget.exhausted else MOST_ASKS,
     )  # fmt: skip

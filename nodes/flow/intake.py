@@ -12,7 +12,7 @@ from ...state.canonical import storable_json
 from ...state.context import Context
 from ...state.flow import Draft, ExecutionPlan, FlowState, FlowStep, FlowUpdate, Given
 from ...state.loop import changes
-from ...turn.begin import Work, begin_turn, same_request, taken_up, with_request
+from ...turn.begin import Work, asks_something, begin_turn, same_request, taken_up
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .run_flow import by_tools, folded
@@ -23,8 +23,9 @@ async def flow_intake(
 ) -> FlowUpdate:
     """Begin the turn; `plan` is followed where none came with the input."""
     scope = await scope_of(state, runtime, parts)
-    asks = bool(with_request(state).request.strip())
-    update: FlowUpdate = await begin_turn(scope, state, _adopted, parts.toolbox.missing, asks=asks)
+    update: FlowUpdate = await begin_turn(
+        scope, state, _adopted, parts.toolbox.missing, asks=asks_something(state)
+    )
     if not update.get("halt"):
         update |= _handed_in(state, plan)
     return changes(state, update)

@@ -53,7 +53,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     async with EarlyReads(scope, parts, catalog, state) as early:
         answer = await ask(
             scope, parts.models, "flow_planner",
-            [*scope.opening("flow_planner", data), *_repairs(state.drafts)],
+            [*scope.opening("flow_planner", data, state.attachments), *_repairs(state.drafts)],
             contract=ExecutionPlan, most_asks=1, heard=early.hear,
         )  # fmt: skip
     spend, warnings = add_spend(answer.spend, early.spend), [*catalog.warnings, *scope.notes]

@@ -90,7 +90,7 @@ def _messages(scope: RunScope, state: TaskState, *, last: bool) -> list[BaseMess
         "additional_context": scope.hook_notes(state.hook_context),
     }
     told = [HumanMessage(say("last_round"))] if last else []
-    return [*scope.opening("executor", data), *state.messages, *told]
+    return [*scope.opening("executor", data, scope.past.blocks), *state.messages, *told]
 
 
 def _report(

@@ -53,7 +53,7 @@ async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdat
         "additional_context": scope.hook_notes(state.hook_context),
     }
     answer = await ask(
-        scope, parts.models, "planner", scope.opening("planner", data),
+        scope, parts.models, "planner", scope.opening("planner", data, state.attachments),
         contract=PlannerResponse,
         check=lambda plan: find_problems(name_todos(plan.todos), scope.context.max_tasks),
     )  # fmt: skip

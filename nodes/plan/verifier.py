@@ -53,7 +53,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         "additional_context": scope.hook_notes(state.hook_context),
     }
     answer = await ask(
-        scope, parts.models, "verifier", scope.opening("verifier", data),
+        scope, parts.models, "verifier", scope.opening("verifier", data, state.attachments),
         contract=VerifierResponse,
         check=lambda verdict: check_verdict(
             verdict, state.todos, state.evidence, state.earlier

@@ -109,7 +109,7 @@ class _Tasks:
         """What a task knows from before; it is read from the run, not saved with each task."""
         state, ended = self.state, [r for end in waited_for for r in end["evidence"]]
         records = [*state.earlier, *(r for r in [*state.evidence, *ended] if r["tool"] is not None)]
-        return Past(conversation=state.conversation, records=records)
+        return Past(state.conversation, state.attachments, records)
 
     def _cannot_start(self, task: Task, known: list[Task]) -> str:
         if spent := self.scope.budget.exhausted:

@@ -1,0 +1,91 @@
+"""What messages of the user hold beside words: images, audio, files, in whatever block.
+
+A block is passed on as it came; whether a model can read it, its provider says.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from langchain_core.messages import AnyMessage, BaseMessage
+
+from .told import say
+
+Block = dict[str, Any]
+
+MOST_BEFORE: Final = 8
+"""Attachments of earlier messages that a role is shown, the newest; in this many characters:"""
+SIZE_BEFORE: Final = 10_000_000
+
+_KINDS: Final = ("image", "audio", "video")
+
+
+class Attachment(NamedTuple):
+    """One block, and its name: `image 1` is the first attachment of the thread."""
+
+    name: str
+    place: int
+    """Of the message that holds it."""
+    block: Block
+
+
+def blocks_in(message: BaseMessage) -> list[Block]:
+    """The blocks of a message that are no text."""
+    if isinstance(message.content, str):
+        return []
+    return [b for b in message.content if isinstance(b, Mapping) and b.get("type") != "text"]
+
+
+def attached_to(messages: Sequence[AnyMessage]) -> Iterator[Attachment]:
+    """What the user's messages have attached, numbered through, oldest first."""
+    number = 0
+    for place, message in enumerate(messages):
+        for block in blocks_in(message) if message.type == "human" else ():
+            number += 1
+            written = str(block.get("type"))
+            kind = next((kind for kind in _KINDS if kind in written), "file")
+            yield Attachment(f"{kind} {number}", place, block)
+
+
+def names_at(messages: Sequence[AnyMessage]) -> dict[int, list[str]]:
+    """The names of what each message has attached, by its place."""
+    names: dict[int, list[str]] = {}
+    for one in attached_to(messages):
+        names.setdefault(one.place, []).append(one.name)
+    return names
+
+
+def shown_blocks(messages: Sequence[AnyMessage], place: int) -> list[Block]:
+    """What a role is shown beside words, a line of text before each: what the request has attached.
+
+    Of the talk before it the newest are shown; a line says how many have no room.
+
+    Args:
+        messages: The conversation.
+        place: Where the request stands.
+    """
+    found = list(attached_to(messages[: place + 1]))
+    of_request = [one for one in found if one.place == place]
+    before = found[: len(found) - len(of_request)]
+    kept = _newest(before)
+    left = len(before) - len(kept)
+    shown = [_line(say("older_attachments_left_out", count=left))] if left else []
+    for one in kept:
+        shown += [_line(say("attached_before", name=one.name)), one.block]
+    for one in of_request:
+        shown += [_line(say("attached_to_request", name=one.name)), one.block]
+    return shown
+
+
+def _newest(before: Sequence[Attachment]) -> list[Attachment]:
+    kept: list[Attachment] = []
+    room = SIZE_BEFORE
+    for one in before[: -MOST_BEFORE - 1 : -1]:
+        room -= len(str(one.block))
+        if room < 0:
+            break
+        kept.insert(0, one)
+    return kept
+
+
+def _line(text: str) -> Block:
+    return {"type": "text", "text": f"{text}\n"}

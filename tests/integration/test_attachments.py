@@ -1,0 +1,228 @@
+"""What is attached to a message reaches the roles that see the request, as it came."""
+
+import base64
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from loopwright import (
+    Context,
+    ScriptedModel,
+    build_plan_execute_verify,
+    build_prompt_flow,
+    build_react,
+    hook,
+    open_durability,
+)
+from loopwright.prompts.prompt import read_json, read_section
+from loopwright.state.attachments import MOST_BEFORE
+from loopwright.state.errors import ModelCallFailed
+from support.flows import flow, step
+from support.scripts import call, passed, plan, report, thought, todo
+
+THREAD = {"configurable": {"thread_id": "t"}}
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60)).decode()
+
+BLOCKS = {
+    "openai url": {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}},
+    "openai base64": {
+        "type": "image_url",
+        "image_url": {"url": f"data:image/png;base64,{PIXEL}", "detail": "low"},
+    },
+    "standard url": {"type": "image", "url": "https://example.org/cat.png"},
+    "standard base64": {"type": "image", "base64": PIXEL, "mime_type": "image/png"},
+    "front end": {
+        "type": "image", "source_type": "base64", "mime_type": "image/png", "data": PIXEL,
+        "metadata": {"name": "cat.png"},
+    },
+    "anthropic": {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
+    },
+    "file": {"type": "file", "base64": PIXEL, "mime_type": "application/pdf"},
+    "file id": {"type": "file", "file": {"file_id": "file-1"}},
+    "audio": {"type": "input_audio", "input_audio": {"data": PIXEL, "format": "wav"}},
+    "of nobody": {"type": "hologram", "data": PIXEL},
+}  # fmt: skip
+
+
+def send(text: str) -> str:
+    """Send a mail."""
+    return f"sent {text}"
+
+
+def look(name: str) -> str:
+    """Look something up."""
+    return f"it is {name}"
+
+
+def attached(*blocks, words="What is on it?"):
+    text = [{"type": "text", "text": words}] if words else []
+    return {"messages": [HumanMessage([*text, *blocks])]}
+
+
+def planned(turns=1):
+    return ScriptedModel(
+        {
+            "planner": [plan(todo("1", "Say what is on it"))] * turns,
+            "executor": [report("A cat is on it.")] * turns,
+            "verifier": [passed("A cat.", t1=[])] * turns,
+        }
+    )
+
+
+def flowing(turns=1):
+    return ScriptedModel(
+        {
+            "flow_planner": [flow(step("s1", "look", arguments={"name": "cat"}))] * turns,
+            "answerer": ["A cat [s1]."] * turns,
+        }
+    )
+
+
+GRAPHS = {
+    "plan_execute_verify": (build_plan_execute_verify, planned),
+    "prompt_flow": (build_prompt_flow, flowing),
+}
+every_graph = pytest.mark.parametrize(("build", "scripted"), GRAPHS.values(), ids=GRAPHS)
+
+
+def shown(asked):
+    """The blocks of a request that are no text."""
+    human = next(m for m in asked.messages if m.type == "human")
+    return [] if isinstance(human.content, str) else [
+        block for block in human.content if block["type"] != "text"
+    ]  # fmt: skip
+
+
+def standard(blocks):
+    """Blocks as LangChain reads them, whoever spelled them; it gives some of them ids."""
+    read = HumanMessage(blocks).content_blocks
+    return [{key: value for key, value in block.items() if key != "id"} for block in read]
+
+
+@pytest.mark.req("W-09")
+@every_graph
+@pytest.mark.parametrize("words", ["What is on it?", ""], ids=["words", "alone"])
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
+def test_what_is_attached_reaches_every_role_that_sees_the_request(build, scripted, block, words):
+    model = scripted()
+    graph = build(model=model, tools=[look], checkpointer=InMemorySaver())
+    outcome = graph.invoke(attached(block, words=words), THREAD)["outcome"]
+    assert outcome["status"] == "complete"
+    for asked in model.asked:
+        assert standard(shown(asked)) == standard([block]), asked.role
+        text = next(m for m in asked.messages if m.type == "human").text
+        assert "1, attached to the request" in text
+        assert read_section(text, "request") == (
+            words or "The request has no words: it is what is attached to it."
+        )
+        assert isinstance(asked.messages[0].content, str)
+
+
+@pytest.mark.req("W-09")
+@every_graph
+def test_an_image_of_the_first_turn_is_there_in_the_third(build, scripted):
+    model = scripted(3)
+    graph = build(model=model, tools=[look], checkpointer=InMemorySaver())
+    first, second = BLOCKS["standard base64"], BLOCKS["openai url"]
+    graph.invoke(attached(first), THREAD)
+    graph.invoke(attached(second, words=""), THREAD)
+    graph.invoke({"messages": [HumanMessage("What was on the first?")]}, THREAD)
+    asked = model.asked[-1]
+    assert shown(asked) == [first, second]
+    text = next(m for m in asked.messages if m.type == "human").text
+    talk = read_json(text, "conversation")
+    assert [entry.get("attached") for entry in talk] == [["image 1"], None, ["image 2"], None]
+    assert "[image 1, sent earlier in the conversation:]" in text
+    assert "attached to the request" not in text
+
+
+@pytest.mark.req("W-09")
+def test_many_earlier_images_are_shown_in_bounds_and_told_that_some_are_left_out():
+    turns = MOST_BEFORE + 3
+    model = planned(turns)
+    graph = build_plan_execute_verify(model=model, checkpointer=InMemorySaver())
+    for turn in range(turns):
+        graph.invoke(attached({"type": "image", "url": f"https://example.org/{turn}"}), THREAD)
+    last = model.asked[-1]
+    urls = [block["url"].rpartition("/")[2] for block in shown(last)]
+    assert urls == [str(n) for n in range(2, turns)]
+    assert "[2 older attachments have no room here]" in last.messages[1].text
+
+
+@pytest.mark.req("W-09")
+def test_attachments_survive_a_new_process_and_stand_where_they_stood(tmp_path):
+    def graph(database, model):
+        return build_plan_execute_verify(
+            model=model, tools=[send], durability=database,
+            policy={"rules": [{"tool": "send", "action": "ask"}]},
+        )  # fmt: skip
+
+    url, image = f"sqlite:///{tmp_path}/threads.db", BLOCKS["standard base64"]
+    before = ScriptedModel(
+        {"planner": [plan(todo("1", "Send what is on it"))], "executor": [[call("send", text="a")]]}
+    )
+    with open_durability(url) as database:
+        assert "__interrupt__" in graph(database, before).invoke(attached(image), THREAD)
+    after = ScriptedModel(
+        {"executor": [report("Sent.")], "verifier": [passed("A cat.", t1=["1.1.0"])]}
+    )
+    with open_durability(url) as database:
+        ended = graph(database, after).invoke(Command(resume={"type": "approve"}), THREAD)
+    assert ended["outcome"]["status"] == "complete"
+    first, again = before.asked[-1], after.asked[0]
+    assert again.messages[: len(first.messages)] == first.messages
+    assert shown(again) == [image]
+
+
+@pytest.mark.req("W-09")
+@every_graph
+def test_a_model_that_cannot_read_it_ends_the_run_with_one_sentence(build, scripted):
+    class BadRequestError(Exception):
+        status_code = 400
+
+    role = "planner" if scripted is planned else "flow_planner"
+    model = ScriptedModel({role: [BadRequestError("no image input here")] * 9})
+    graph = build(model=model, tools=[look], checkpointer=InMemorySaver())
+    with pytest.raises(ModelCallFailed, match="it was sent image: if it cannot read that"):
+        graph.invoke(attached(BLOCKS["standard url"]), THREAD)
+
+
+@pytest.mark.req("W-09")
+@pytest.mark.parametrize("interactive", [True, False])
+def test_without_a_model_the_run_says_at_once_what_it_cannot_read(interactive):
+    context = Context(interactive=interactive)
+    for build in (build_plan_execute_verify, build_prompt_flow, build_react):
+        graph = build(tools=[look], model="offline", checkpointer=InMemorySaver())
+        result = graph.invoke(attached(BLOCKS["standard url"]), THREAD, context=context)
+        asked = "".join(str(i.value) for i in result.get("__interrupt__", []))
+        said = asked or str(result["outcome"])
+        assert "what you attached cannot be read" in said, build
+
+
+@pytest.mark.req("W-09")
+def test_a_hook_that_changes_the_words_does_not_drop_the_picture():
+    @hook("BeforeModel")
+    def mask(event):
+        messages = [
+            m | {"content": m["content"].replace("secret", "***")}
+            for m in event["llm_request"]["messages"]
+        ]
+        return {"hookSpecificOutput": {"llm_request": {"messages": messages}}}
+
+    model = planned()
+    graph = build_plan_execute_verify(model=model, hooks=[mask])
+    graph.invoke(attached(BLOCKS["standard url"], words="What is the secret?"))
+    for asked in model.asked:
+        assert "secret" not in asked.messages[1].text
+        assert shown(asked) == [BLOCKS["standard url"]]
+
+
+@pytest.mark.req("W-09")
+def test_react_has_the_picture_in_its_messages():
+    model = ScriptedModel({"thought": [thought("A cat.")]})
+    build_react(model=model).invoke(attached(BLOCKS["standard base64"], words=""))
+    assert shown(model.asked[0]) == [BLOCKS["standard base64"]]
