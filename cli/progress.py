@@ -123,7 +123,11 @@ _WARNINGS: Final = {
     "fallback": _says("{model} ({role}) failed: {error}; asking {to} instead"),
     "budget": _says("{used:,.0f} of {of:,.0f} {limit} are used"),
 }
-_NOTES: Final = {"flaws": _flaws, "recovery": _recovery}
+_NOTES: Final = {
+    "flaws": _flaws,
+    "recovery": _recovery,
+    "not_enough": _says("not enough for an answer, more is planned: {missing}"),
+}
 """What a plain view has under the name of the event, and a live one among the warnings."""
 _LINES: Final = {
     "task": _says("task {id} {status}: {description}"),

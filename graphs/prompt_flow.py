@@ -99,6 +99,11 @@ def route_after_recover(state: FlowState) -> Literal["run_flow", "plan_flow", "f
     return routes.get(state.strategy, "finish")
 
 
+def route_after_answer(state: FlowState) -> Literal["plan_flow", "finish"]:
+    """End with the answer; plan more where the results were not enough for one."""
+    return "plan_flow" if state.planning == "again" and not state.halt else "finish"
+
+
 def route_after_finish(state: FlowState) -> Literal["answer_flow", "__end__"]:
     """End with the outcome; where there is none a hook rejected the answer, so answer again."""
     return "answer_flow" if state.outcome is None else "__end__"
@@ -126,7 +131,7 @@ def flow_builder(
     builder.add_conditional_edges("run_flow", route_after_run)
     builder.add_conditional_edges("approve", route_after_approve)
     builder.add_conditional_edges("recover", route_after_recover)
-    builder.add_edge("answer_flow", "finish")
+    builder.add_conditional_edges("answer_flow", route_after_answer)
     builder.add_conditional_edges("finish", route_after_finish)
     return builder
 

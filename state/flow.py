@@ -300,6 +300,9 @@ class FlowState(CallState, LoopState, FlowInput):
     cut_off: list[Any] = field(default_factory=list)
     """Ends of steps that a new message cut off before run_flow could gather them; the graph's
     doors write them, intake takes them in."""
+    not_enough: str = ""
+    """What the answerer missed in the results, so that more was planned: once a turn; answer_flow
+    writes it."""
     given: Given = field(default_factory=Given)
     """What the program handed in for this request; intake writes it."""
 
@@ -307,7 +310,7 @@ class FlowState(CallState, LoopState, FlowInput):
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "todos", "plan", "planning",
         "drafts", "prints", "strategy", "recoveries", "failures_seen", "causes", "reviewed",
-        "objection", "cut_off", "given",
+        "objection", "cut_off", "given", "not_enough",
     }  # fmt: skip
 
     by_tools = frozenset({"messages", "improvements"})
@@ -334,6 +337,7 @@ class FlowUpdate(LoopUpdate, CallsUpdate, total=False):
     objection: list[str]
     cut_off: list[Any]
     given: Given
+    not_enough: str
 
 
 def finished(steps: Sequence[FlowStep]) -> list[FlowStep]:

@@ -16,7 +16,7 @@ from ...models.thoughts import read_words
 from ...state.canonical import beginning_of
 from ...state.context import Context
 from ...state.empty_phrases import says_nothing
-from ...state.flow import FlowState, FlowStep, FlowUpdate
+from ...state.flow import FlowState, FlowStep, FlowUpdate, finished
 from ...state.loop import changes
 from ...state.messages import signature
 from ...state.plan import task_view
@@ -38,28 +38,55 @@ AS_THEY_CAME: Final = "No usable answer was written ({why}): the results are sho
 async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
     """Ask for the answer; one that cannot be used gives way to the results themselves.
 
-    Where a limit ended the turn the answer is still asked for, once, and told what is missing.
+    Once a turn it may say instead that the results are not enough: then more is planned. Where a
+    limit ended the turn the answer is still asked for, once, and told what is missing.
     """
     scope, round_ = await scope_of(state, runtime, parts), 1 + state.stop_hook_active
     scope.emit({"type": "phase", "role": "answerer", "action": "answering", "round": round_})
     if scope.budget.exhausted:
         scope.budget.last_turn()
-    facts = facts_of(state)
+    facts, may_plan = facts_of(state), _may_plan_more(scope, state)
     data = {
         "request": state.request,
         "conversation": state.conversation,
         "steps": _shown(state.todos, scope.context.result_cap),
         "failures": unmet_of(facts),
+        "limits": {"not_enough": int(may_plan)},
         "improvements": state.improvements if state.stop_hook_active else [],
         "additional_context": scope.hook_notes(state.hook_context),
     }
     answer: Answer[Any] = await ask(
         scope, parts.models, "answerer", scope.opening("answerer", data, state.attachments),
-        read=partial(read_cited, steps=state.todos, request=state.request),
+        read=partial(
+            read_cited, steps=state.todos, request=state.request, may_plan=may_plan
+        ),
         most_asks=1 if scope.budget.exhausted else MOST_ASKS,
     )  # fmt: skip
-    update = _answered(scope, state, answer, facts)
+    lacking = "" if answer.refused else missed(answer.message.text, state.todos)
+    if lacking and not answer.problems:
+        update = _more_is_planned(scope, state, lacking)
+    else:
+        update = _answered(scope, state, answer, facts)
+    if lacking and answer.problems:
+        still = say("still_missing", what=lacking)
+        update |= FlowUpdate(unmet=[*state.unmet, still], task_completed=False)
     return changes(state, update | FlowUpdate(spend=scope.used(answer.spend)))
+
+
+def _may_plan_more(scope: RunScope, state: FlowState) -> bool:
+    """Whether the answerer may have more planned: once a turn, where plans may be mended at all."""
+    over = state.halt or state.not_enough or scope.budget.exhausted
+    return not over and scope.context.max_recoveries > 0
+
+
+def _more_is_planned(scope: RunScope, state: FlowState, lacking: str) -> FlowUpdate:
+    """Have a further plan made that goes on from the results there are."""
+    scope.emit({"type": "not_enough", "missing": lacking})
+    wish = say("plan_what_is_missing", what=lacking)
+    return FlowUpdate(
+        not_enough=lacking, planning="again", drafts=[], warnings=scope.notes,
+        improvements=[*state.improvements, wish],
+    )  # fmt: skip
 
 
 def _shown(steps: Sequence[FlowStep], cap: int) -> list[dict[str, Any]]:
@@ -105,14 +132,37 @@ _ALWAYS_AN_ID: Final = re.compile(r"s(?:tep)?[ _-]?\d+", re.IGNORECASE)
 _A_NUMBER: Final = re.compile(r"\d{1,3}")
 
 
-def read_cited(message: AIMessage, steps: Sequence[FlowStep], request: str = "") -> Reading[Any]:
-    """Read an answer that must rest on completed steps of the plan as it ended."""
+_NOT_ENOUGH: Final = re.compile(r"\W*not enough\W*[:：]\W*(\S.*)", re.IGNORECASE | re.DOTALL)  # noqa: RUF001 - full-width colon
+_LONGEST_LACK: Final = 1_000
+
+
+def read_cited(
+    message: AIMessage, steps: Sequence[FlowStep], request: str = "", *, may_plan: bool = False
+) -> Reading[Any]:
+    """Read an answer that must rest on completed steps of the plan as it ended.
+
+    With `may_plan` it may say instead that the results are not enough, see `missed`.
+    """
     reading: Reading[Any] = read_words(message)
-    text = reading.message.text
-    problems = reading.problems or citation_problems(text, steps)
+    text, problems = reading.message.text, reading.problems
+    if not problems and missed(text, steps):
+        problems = [] if may_plan else [say("not_enough_again")]
+        return replace(reading, problems=problems, wanted="wanted_cited")
+    problems = problems or citation_problems(text, steps)
     if not problems and says_nothing(_BRACKETS.sub("", text), request):
         problems = [say("says_nothing")]
     return replace(reading, problems=problems, wanted="wanted_cited")
+
+
+def missed(text: str, steps: Sequence[FlowStep]) -> str:
+    """What an answer that begins with "not enough:" says is missing; '' of any other answer.
+
+    One that cites a completed step is an answer: there may be too little of what was asked for.
+    """
+    said = _NOT_ENOUGH.match(text)
+    if said is None or (finished(steps) and not citation_problems(text, steps)):
+        return ""
+    return said[1].strip()[:_LONGEST_LACK]
 
 
 def citation_problems(text: str, steps: Sequence[FlowStep]) -> list[str]:

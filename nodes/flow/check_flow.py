@@ -88,6 +88,8 @@ def _sent_back(state: FlowState, findings: Sequence[str]) -> FlowUpdate:
     drafts, given = [*state.drafts[:-1], checked], checked.get("given", False)
     if len(drafts) < MOST_DRAFTS and not given:
         return FlowUpdate(planning="again", drafts=drafts)
+    if _answers_anyway(state):
+        return FlowUpdate(planning="ready", drafts=[], unmet=_still_missing(state))
     more = len(findings) - _MOST_TOLD
     told = [*findings[:_MOST_TOLD], *([f"and {more} more"] if more > 0 else [])]
     return FlowUpdate(drafts=drafts, halt="ERROR", unmet=[_GIVEN if given else _UNSOUND, *told])
@@ -108,6 +110,9 @@ async def _taken(
     if not unfinished(steps):  # the planner gave up what failed, without a word
         dropped = [told(step) for step in failed_steps(state.todos)]
         update["plan"] |= {"left_out": [*plan.left_out, *dropped]}
+    if _answers_anyway(state) and not unfinished(steps):
+        update["unmet"] = _still_missing(state)
+        return update | FlowUpdate(planning="ready")
     if repeats_a_plan(update):
         return FlowUpdate(drafts=[], halt="SAME_PLAN", unmet=[_SAME_PLAN])
     scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
@@ -117,6 +122,15 @@ async def _taken(
         return update | FlowUpdate(halt="NOT_INTERACTIVE", unmet=[_NOBODY])
     await scope.notify("PlanReview", "The plan waits for a review.", {"todos": steps})
     return update | FlowUpdate(planning="review", objection=[])
+
+
+def _answers_anyway(state: FlowState) -> bool:
+    """Whether there is an answer to be given from what is done, though more was wished for."""
+    return bool(state.not_enough and finished(state.todos)) and not unfinished(state.todos)
+
+
+def _still_missing(state: FlowState) -> list[str]:
+    return [*state.unmet, say("still_missing", what=state.not_enough)]
 
 
 _MOST_FINDINGS: Final = 200

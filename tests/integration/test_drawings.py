@@ -42,6 +42,7 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "run_flow": prompt_flow.route_after_run,
         "approve": prompt_flow.route_after_approve,
         "recover": prompt_flow.route_after_recover,
+        "answer_flow": prompt_flow.route_after_answer,
         "finish": prompt_flow.route_after_finish,
     },
     "task_execution": {
