@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from ..state.calls import TRANSITIONS
+from ..state.calls import TRANSITIONS, step_of
 from ..state.roles import ROLES
 from .terminal import call_text, plural, short
 
@@ -84,6 +84,28 @@ def _step_start(event: Event) -> str:
     return f"step {event.get('step_id')} begins{again}: {event.get('description')}"
 
 
+def _step_item(event: Event) -> str:
+    how = "done" if event.get("success") else "failed"
+    return f"step {event.get('step_id')} item {event.get('item')} {how} ({items_text(event)})"
+
+
+def _items(event: Event) -> dict[str, Any]:
+    """How many items a step has, and how many are done, where the event says so."""
+    return {key: event[key] for key in ("items", "done") if key in event}
+
+
+def items_text(task: Mapping[str, Any]) -> str:
+    """How many of a step's items are done, as "3/20"; '' where it has none.
+
+    An event counts them; a saved step has them themselves.
+    """
+    items = task.get("items")
+    if not isinstance(items, list):
+        return f"{task.get('done', 0)}/{items}" if items else ""
+    done = sum(item.get("status") == "completed" for item in items)
+    return f"{done}/{len(items)}" if items else ""
+
+
 def _step_result(event: Event) -> str:
     """How a step ended; what it gave stands in the line of its call."""
     spent = f"{plural(int(event.get('attempts') or 0), 'attempt')}, {_seconds(event)}"
@@ -137,6 +159,7 @@ _LINES: Final = {
     "phase": _phase,
     "plan": _plan,
     "prompt_flow_step_start": _step_start,
+    "prompt_flow_step_item": _step_item,
     "prompt_flow_step_result": _step_result,
     "tool_call": _call,
     "verdict": _verdict,
@@ -217,15 +240,18 @@ class Board:
 
     def _on_prompt_flow_step_start(self, event: Event) -> None:
         self.phase = "working"
-        attempts = event.get("attempt")
-        self._put([{"id": event.get("step_id"), "status": "in_progress", "attempts": attempts}])
+        about = {"id": event.get("step_id"), "status": "in_progress"}
+        self._put([{**about, "attempts": event.get("attempt"), **_items(event)}])
+
+    def _on_prompt_flow_step_item(self, event: Event) -> None:
+        self._put([{"id": event.get("step_id"), **_items(event)}])
 
     def _on_prompt_flow_step_result(self, event: Event) -> None:
         self._put([{**event, "id": event.get("step_id"), "feedback": event.get("output")}])
 
     def _on_tool_call(self, event: Event) -> None:
         call, status = str(event.get("id")), str(event.get("status"))
-        if (task := self.tasks.get(str(event.get("task")))) is not None:
+        if (task := self.tasks.get(step_of(str(event.get("task"))))) is not None:
             task["asks"] = status == "awaiting_approval"
         before = self.steps.pop(call, None)
         self.steps[call] = Step(_called(event), status)

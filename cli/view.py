@@ -15,7 +15,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from .progress import FINISHED, UNFINISHED, Board, Event, Step, line_of, spend_text
+from .progress import FINISHED, UNFINISHED, Board, Event, Step, items_text, line_of, spend_text
 from .settings import NO_MODEL
 from .terminal import Output, call_text, clean, plural, short, without_echo
 
@@ -212,8 +212,8 @@ def _how_far(board: Board, task: Mapping[str, Any]) -> str:
         # One that could begin waits for a step that runs, or for a slot.
         running = any(other["status"] == "in_progress" for other in board.tasks.values())
         return short(f"waits for {waits or 'its turn'}", 60) if waits or running else ""
-    made = int(task.get("attempts") or 0)
-    attempts = plural(made, "attempt") if made > 1 else ""
+    made, items = int(task.get("attempts") or 0), items_text(task)
+    attempts = items or (plural(made, "attempt") if made > 1 else "")
     ended = made and task["status"] not in UNFINISHED
     return ", ".join(filter(None, (attempts, f"{task.get('seconds', 0):.1f} s" if ended else "")))
 

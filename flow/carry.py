@@ -4,12 +4,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from ..state.calls import call_id
+from ..state.calls import call_id, item_task
 from ..state.canonical import canonical, shortened
-from ..state.flow import FlowStep, was_made
+from ..state.flow import FlowItem, FlowStep, reopened, was_made
 from ..state.plan import free_id
+from .items import sources_of
 from .order import in_plan_order, prints
-from .references import renamed, roots_in
+from .references import renamed
 from .when import needs_of, renamed_in
 
 _SHOWN: Final = 200
@@ -19,6 +20,8 @@ _COMPARED: Final = {
     **{key: key for key in ("tool", "description", "arguments")},
     "depends_on": "dependencies",
     **{key: key for key in ("optional", "expect", "when", "retries", "timeout")},
+    "for_each": "for each",
+    "max_items": "max items",
     "expected_output": "expected output",
 }
 
@@ -65,16 +68,12 @@ def adopt(
     elders = _same_calls(steps, old, now, before, found=pairs)
     carried = _still_good(pairs, steps, reads)
     homes = {step["id"]: name for name, step in carried.items()}
-    again = {step["id"] for step in pairs.values()}
-    again -= (
-        {root for step in steps for root in needs_of(step["arguments"], step.get("when"))}
-        - ids
-        - homes.keys()
-    )
+    needed = {root for step in steps for root in _needs(step)} - ids - homes.keys()
+    again = {step["id"] for step in pairs.values()} - needed
     left_out = [step for name, step in called.items() if name not in again]
     homes |= _ids_for(left_out, ids, taken={*ids, *rounds, *called})
     names = {name: home for name, home in homes.items() if name not in {home, *ids}}
-    adopted = [_kept(step, homes, before[step["id"]], _claims(step, revision)) for step in left_out]
+    adopted = [_kept(step, homes, before[step["id"]], revision) for step in left_out]
     for step in steps:
         name, fresh = step["id"], _renamed(step, names)
         fresh["claims"] = _claims(elders.get(name), revision)
@@ -84,7 +83,11 @@ def adopt(
         elif now[name] == before.get(name) and earlier[name]["status"] != "completed":
             fresh |= _of(earlier[name], ("attempts", "seconds"))
         adopted.append(fresh)
-    return adopted
+    return _with_items(adopted, _handed(steps, elders, carried, old, revision))
+
+
+def _with_items(steps: Sequence[FlowStep], items: Mapping[str, list[FlowItem]]) -> list[FlowStep]:
+    return [{**step, "items": items.get(step["id"], step.get("items") or [])} for step in steps]
 
 
 def _ids_for(
@@ -107,6 +110,47 @@ def _claims(elder: FlowStep | None, revision: str) -> list[str]:
     if elder is None or not (elder["changes"] and revision):
         return []
     return [*elder["claims"], *(call_name(revision, elder, more) for more in (0, 1))]
+
+
+def _claimed(step: FlowStep, revision: str) -> list[FlowItem]:
+    """The items of a step, with the names under which their calls may have been made."""
+    claimed: list[FlowItem] = []
+    for place, item in enumerate(step.get("items") or []):
+        whole = cast("FlowStep", {"claims": [], "rounds": 0, **step, **item})
+        whole["id"] = item_task(step["id"], place)
+        claimed.append(item | FlowItem(claims=_claims(whole, revision)))
+    return claimed
+
+
+def _handed(
+    steps: Sequence[FlowStep],
+    elders: Mapping[str, FlowStep],
+    carried: Mapping[str, FlowStep],
+    old: Sequence[FlowStep],
+    revision: str,
+) -> dict[str, list[FlowItem]]:
+    """By id of a new step with items: those of the old one that need not be called again.
+
+    That is the one that makes the same calls. Reads also take over from one with another list, as
+    far as the calls are the same; of other writes the journal knows. Reads are made again where
+    something before them is, or where all together were not as expected.
+    """
+    ids = {step["id"] for step in steps}
+    elder_ids = {elder["id"] for elder in elders.values()}
+    free = [step for step in old if step.get("items") and step["id"] not in elder_ids]
+    found: dict[str, FlowStep] = {}
+    for step in (step for step in steps if step.get("for_each") is not None):
+        name = step["id"]
+        if name in elders:
+            found[name] = elders[name]
+        elif alike := [o for o in free if not step["changes"] and o["tool"] == step["tool"]]:
+            found[name] = next((one for one in alike if one["id"] == name), alike[0])
+            free.remove(found[name])
+        to_do = any(i in ids and i not in carried for i in step["depends_on"] or [])
+        again = to_do or found.get(name, step).get("failure") == "unexpected_result"
+        if again and not step["changes"] and name not in carried:
+            found.pop(name, None)
+    return {name: reopened(_claimed(elder, revision)) for name, elder in found.items()}
 
 
 def call_name(revision: str, step: FlowStep, more: int = 1) -> str:
@@ -135,7 +179,7 @@ def _other_check(step: FlowStep, done: FlowStep) -> bool:
     return step["expect"] not in (None, done["expect"])
 
 
-def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str, claims: list[str]) -> FlowStep:
+def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str, revision: str) -> FlowStep:
     """A step that the new plan leaves out; what it was made from goes by its new ids.
 
     One whose result failed its check did change the world: it is told, and found if planned again.
@@ -144,9 +188,11 @@ def _kept(step: FlowStep, homes: Mapping[str, str], made_of: str, claims: list[s
         **step,
         "status": "skipped" if was_made(step) else step["status"],
         "spare": step["changes"],
-        "claims": claims,
+        "claims": _claims(step, revision),
         "id": homes[step["id"]],
         "arguments": renamed(step["arguments"], homes),
+        "for_each": renamed(step.get("for_each"), homes),
+        "items": _claimed(step, revision),
         "depends_on": [homes[name] for name in step["depends_on"] or [] if name in homes],
         "made_of": made_of,
     }
@@ -157,7 +203,9 @@ def _renamed(step: FlowStep, names: Mapping[str, str]) -> FlowStep:
     before = dict.fromkeys(names.get(name, name) for name in step["depends_on"] or [])
     arguments = renamed(step["arguments"], names) if names else step["arguments"]
     when = renamed_in(step.get("when"), names)
-    return {**step, "arguments": arguments, "when": when, "depends_on": list(before)}
+    each = renamed(step.get("for_each"), names)
+    changed = {"arguments": arguments, "when": when, "for_each": each, "depends_on": list(before)}
+    return cast("FlowStep", {**step, **changed})
 
 
 def _finished(step: FlowStep, done: FlowStep, made_of: str) -> FlowStep:
@@ -185,14 +233,14 @@ def _same_calls(
     Of two steps that make the same call, each must be made from the very results that the new
     step refers to. Pairs that were found already stand.
     """
-    roots = {step["id"]: roots_in(step["arguments"]) for step in new}
+    roots = {step["id"]: _sources(step) for step in new}
     known = {step["id"] for step in old}
     pairs = dict(found or {})
     taken = {step["id"] for step in pairs.values()}
     left: dict[tuple[str, frozenset[str]], dict[str, FlowStep]] = defaultdict(dict)
     for step in (step for step in old if step["id"] not in taken):
         # A root that is gone, because a crash came before it was saved, is "" as well.
-        came_from = frozenset(r if r in known else "" for r in roots_in(step["arguments"]))
+        came_from = frozenset(r if r in known else "" for r in _sources(step))
         left[old_prints[step["id"]], came_from][step["id"]] = step
     for alike in (True, False):
         for name in (step["id"] for step in in_plan_order(new)):
@@ -253,6 +301,14 @@ def _changes(old: FlowStep, new: FlowStep, names: Mapping[str, str]) -> Iterator
             alike = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), 0)
             start = max(0, alike - _BEFORE)
             yield f"~ {new['id']}: {told} {' → '.join(_cut(text, start) for text in texts)}"
+
+
+def _needs(step: FlowStep) -> list[str]:
+    return needs_of(step["arguments"], step.get("when"), step.get("for_each"))
+
+
+def _sources(step: FlowStep) -> list[str]:
+    return sources_of(step["arguments"], step.get("for_each"))
 
 
 def _other(one: Any, two: Any) -> Any:

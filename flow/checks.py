@@ -20,8 +20,10 @@ from ..state.told import say
 from ..tools.catalog import Catalog, CatalogTool
 from .expectations import flawed
 from .foreign import foreign_in
+from .items import flawed_each, read_of_item, read_of_list
 from .references import (
     GLOBAL,
+    ITEM,
     MissingValue,
     Reference,
     is_whole,
@@ -60,7 +62,7 @@ def plan_flaws(
         given: Values of variables that came with the request: what looks like a reference in one
             of them is text.
     """
-    steps = [_Step(n, step, references_in(step.arguments)) for n, step in enumerate(plan.steps)]
+    steps = [_Step(n, step, references_in(_filled_in(step))) for n, step in enumerate(plan.steps)]
     ids = [*(step.id for step in steps if step.id), *(step["id"] for step in kept)]
     known = dict.fromkeys(ids)
     unknown = _unknown_roots(steps, known)
@@ -86,7 +88,7 @@ def plan_flaws(
 
 
 class _Step(NamedTuple):
-    """A step as planned, its index in the plan, and the references in its arguments in order."""
+    """A step as planned, its index in the plan, and the references in its fields in order."""
 
     place: int
     planned: PlanStep
@@ -98,8 +100,17 @@ class _Step(NamedTuple):
 
     @property
     def reads(self) -> list[Reference]:
-        """What its arguments and its condition read."""
-        return [*self.references, *reads_of(self.planned.when)]
+        """What its arguments, its list and its condition read; of items see `of_items`."""
+        asked = reads_of(self.planned.when)
+        return [*(r for r in self.references if not self._is_item(r)), *asked]
+
+    @property
+    def of_items(self) -> list[Reference]:
+        """What its arguments read of an item of its list."""
+        return [r for r in self.references if self._is_item(r)]
+
+    def _is_item(self, reference: Reference) -> bool:
+        return reference.root == ITEM and self.planned.for_each is not None
 
     @property
     def name(self) -> str:
@@ -109,12 +120,15 @@ class _Step(NamedTuple):
         return say("step_numbered", number=self.place + 1)
 
 
+_RESERVED: Final = {GLOBAL: "id_of_variables", ITEM: "id_of_items"}
+
+
 def _odd_ids(steps: Sequence[_Step]) -> Iterator[str]:
     for name, times in Counter(step.id for step in steps if step.id).items():
         if times > 1:
             yield say("id_used_often", id=repr(name), times=times)
-        if name == GLOBAL:
-            yield say("id_of_variables", id=repr(GLOBAL))
+        if name in _RESERVED:
+            yield say(_RESERVED[name], id=repr(name))
         if len(name) > LONGEST_ID:
             shown = repr(name[:20] + "…")
             yield say("id_too_long", id=shown, length=len(name), limit=LONGEST_ID)
@@ -131,6 +145,7 @@ _MEANT: Final = {
     ),
     **dict.fromkeys(("condition", "if", "runIf", "onlyIf", "unless"), "when"),
     **dict.fromkeys(("check", "assert", "validate"), "expect"),
+    **dict.fromkeys(("loop", "map", "each", "over", "iterate", "repeatFor", "items"), "forEach"),
 }
 
 
@@ -178,6 +193,8 @@ def _odd_references(
         if reference.root == GLOBAL:
             if missing := _missing(reference, {}, variables):
                 yield say("step_has", step=step.name, problem=missing)
+        elif reference.root == ITEM:
+            yield say("item_outside", step=step.name, reference=reference)
         elif reference.root == step.id:
             yield say("refers_to_itself", step=step.name, reference=reference)
         elif reference.root in unknown:
@@ -199,14 +216,19 @@ def _malformed(step: _Step, known: Collection[str]) -> list[str]:
     """What looks like a reference and is none, and references in names of fields."""
     # Whatever is malformed takes a '{{' of its own: where references account for all of them, a
     # second reading, the dearest part of a check, would find nothing.
-    if json.dumps(step.planned.arguments).count("{{") == len(step.references):
+    if json.dumps(_filled_in(step.planned)).count("{{") == len(step.references):
         return []
     odd = [
         say("name_holds_reference", name=repr(shortened(name)))
         for name in _field_names(step.planned.arguments)
-        if any(r.root in known or r.root == GLOBAL for r in references_in(name))
+        if any(r.root in known or r.root in _RESERVED for r in references_in(name))
     ]
-    return [*malformed_in(step.planned.arguments), *odd]
+    return [*malformed_in(_filled_in(step.planned)), *odd]
+
+
+def _filled_in(planned: PlanStep) -> Any:
+    """The fields of a step in which references stand for values."""
+    return planned.arguments if planned.for_each is None else [planned.for_each, planned.arguments]
 
 
 def _foreign(steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep]) -> Iterator[str]:
@@ -217,7 +239,8 @@ def _foreign(steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep])
         named = outputs.get(step.planned.tool, {}).get("properties")
         fields[step.id] = named if isinstance(named, dict) else ()
     for step in steps:
-        for problem in foreign_in(step.planned.arguments, fields):
+        known = fields if step.planned.for_each is None else {**fields, ITEM: ()}
+        for problem in foreign_in(_filled_in(step.planned), known):
             yield say("step_has", step=step.name, problem=problem)
 
 
@@ -246,11 +269,11 @@ def _circle(steps: Sequence[_Step]) -> list[str]:
 
 
 def _waits_for(step: _Step) -> list[str]:
-    return list(
-        dict.fromkeys(
-            [*step.planned.dependencies, *needs_of(step.planned.arguments, step.planned.when)]
-        )
-    )
+    return list(dict.fromkeys([*step.planned.dependencies, *_needs(step.planned)]))
+
+
+def _needs(planned: PlanStep) -> list[str]:
+    return needs_of(planned.arguments, planned.when, planned.for_each)
 
 
 def _looks_ahead(step: _Step, other: _Step) -> str:
@@ -284,7 +307,9 @@ def _against_tools(
             if name not in unknown:
                 unknown[name] = _unknown_tool(name, catalog, hint=len(unknown) < _NAMED)
             found.append(unknown[name])
-        found += [unreadable(reference) for reference in dict.fromkeys(step.reads)]
+        reads = [*step.reads, *(read_of_item(step.planned, r) for r in step.of_items)]
+        found += [unreadable(r) for r in dict.fromkeys(filter(None, reads))]
+        found += flawed_each(step.planned, plan.global_variables)
         found.append(flawed(step.planned.expect))
         found.append(flawed_condition(step.planned.when or ""))
         yield from (say("step_has", step=step.name, problem=what) for what in found if what)
@@ -315,16 +340,21 @@ def _reader(
     plan: ExecutionPlan, find: Callable[[str], CatalogTool | None], kept: Sequence[FlowStep]
 ) -> Callable[[Reference], str]:
     """Says why a reference to a field can have no value; '' where it may have one."""
-    tool_of = {step.id: step.tool for step in plan.steps}
+    planned = {step.id: step for step in plan.steps}
     # What is stored is not at hand: its references are read when the step runs.
     results = {step["id"]: value_of(step) for step in kept if step.get("shape") != "stored"}
 
     def unreadable(reference: Reference) -> str:
         if not reference.path:
             return ""
-        if reference.root in tool_of:
-            tool = find(tool_of[reference.root])
-            return missing_field(reference, tool.output) if tool and tool.output else ""
+        if (step := planned.get(reference.root)) is not None:
+            tool, read = find(step.tool), reference
+            if step.for_each is not None:
+                one = read_of_list(reference)
+                if one is None:
+                    return say("list_of_results", reference=reference, step=repr(step.id))
+                read = one
+            return missing_field(read, tool.output) if tool and tool.output else ""
         return _missing(reference, results, {}) if reference.root in results else ""
 
     return unreadable

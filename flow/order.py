@@ -12,7 +12,8 @@ from typing import Any, Final
 from ..state.canonical import hash_of
 from ..state.flow import ExecutionPlan, FlowStep, PlanStep
 from ..state.plan import new_task
-from .references import GLOBAL, MissingValue, references_in, resolve, roots_in
+from .items import sources_of
+from .references import GLOBAL, ITEM, MissingValue, references_in, resolve
 from .when import needs_of
 
 # No text that is kept holds NUL: a plan cannot spell what stands for a reference.
@@ -26,7 +27,7 @@ def steps_of(plan: ExecutionPlan) -> list[FlowStep]:
     """
     ids = {step.id for step in plan.steps}
     return [
-        _step(step, [i for i in needs_of(step.arguments, step.when) if i in ids])
+        _step(step, [i for i in needs_of(step.arguments, step.when, step.for_each) if i in ids])
         for step in plan.steps
     ]
 
@@ -43,6 +44,9 @@ def _step(step: PlanStep, refers_to: list[str]) -> FlowStep:
         "expect": step.expect,
         "timeout": step.timeout,
         "when": step.when,
+        "for_each": step.for_each,
+        "max_items": step.max_items,
+        "items": [],
         "unwanted": False,
         "expected_output": step.expected_output,
         "spare": False,
@@ -112,16 +116,20 @@ def prints(
 
 
 def _print_of(step: FlowStep, known: Mapping[str, str], variables: Mapping[str, Any] | None) -> str:
-    references = references_in(step["arguments"])
+    each = step.get("for_each")
+    made = step["arguments"] if each is None else [step["arguments"], each]
+    references = references_in(made)
     roots = {reference.root for reference in references}
     symbols = {root: _Symbol({_MARK: [known.get(root, root)]}) for root in roots}
+    if each is not None:
+        symbols[ITEM] = _Symbol({_MARK: [ITEM]})
     if variables is None:
         names = (str(r.path[0]) for r in references if r.root == GLOBAL and r.path)
         variables = {name: _Symbol({_MARK: [GLOBAL, name]}) for name in names}
     try:
-        filled = resolve(step["arguments"], symbols, variables)
+        filled = resolve(made, symbols, variables)
     except MissingValue:  # no sound plan
-        filled = step["arguments"]
+        filled = made
     return hash_of([step["tool"], filled])
 
 
@@ -133,5 +141,5 @@ def fingerprint(steps: Sequence[FlowStep], variables: Mapping[str, Any]) -> str:
 
 def _follows(step: FlowStep, known: Mapping[str, str]) -> list[str]:
     """The prints of what a step comes after without referring to it."""
-    roots = roots_in(step["arguments"])
+    roots = sources_of(step["arguments"], step.get("for_each"))
     return sorted(known.get(i, i) for i in step.get("depends_on") or [] if i not in roots)

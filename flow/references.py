@@ -20,6 +20,8 @@ from ..state.told import LANGUAGE, say
 
 GLOBAL: Final = "global"
 """The root by which references read the plan's variables."""
+ITEM: Final = "item"
+"""The root by which a step that is made once for each item of a list reads the item."""
 OPEN: Final = "{{"
 
 _CLOSE: Final = "}}"
@@ -316,15 +318,16 @@ def _key(value: Any, part: str | int) -> str | int | None:
 def _no_entry(reference: Reference, place: int, value: Any) -> str:
     root, path, _ = reference
     step = repr(shortened(root))
-    whole = say("the_variables") if root == GLOBAL else say("the_result_of_step", step=step)
+    named = {GLOBAL: "the_variables", ITEM: "the_item"}
+    whole = say(named[root]) if root in named else say("the_result_of_step", step=step)
     way = "".join(f"[{json.dumps(part, ensure_ascii=False)}]" for part in path[:place])
     where = say("part_of", part=shortened(way), whole=whole) if way else whole
     part = path[place]
     name = f"[{part}]" if isinstance(part, int) else repr(shortened(part))
-    return say("no_entry", reference=reference, entry=name, where=where, kind=_kind(value))
+    return say("no_entry", reference=reference, entry=name, where=where, kind=kind_of(value))
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
     """What a value is, in words: its keys, its length, its type."""
     if isinstance(value, dict):
         return say("kind_object", keys=listed(value)) if value else say("kind_empty_object")

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from ..state.told import say
 from .expectations import Comparison, Malformed, read_condition, why_not
-from .references import GLOBAL, MissingValue, Reference, meaning_of, references_in, roots_in
+from .items import sources_of
+from .references import GLOBAL, MissingValue, Reference, meaning_of, references_in
 
 _OF_BEING_THERE: Final = {"exists": True, "is missing": False}
 
@@ -40,10 +41,10 @@ def flawed_condition(when: str) -> str:
     return ""
 
 
-def needs_of(arguments: Any, when: str | None) -> list[str]:
+def needs_of(arguments: Any, when: str | None, for_each: Any = None) -> list[str]:
     """Ids of the steps whose results a step is made from or depends upon, each once."""
     asked = (reference.root for reference in reads_of(when) if reference.root != GLOBAL)
-    return list(dict.fromkeys([*roots_in(arguments), *asked]))
+    return list(dict.fromkeys([*sources_of(arguments, for_each), *asked]))
 
 
 def unwanted(when: str, results: Mapping[str, Any], variables: Mapping[str, Any]) -> str:

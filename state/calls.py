@@ -3,6 +3,7 @@
 `CallState` is the part of a graph's state that belongs to its calls.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -96,6 +97,26 @@ def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) ->
 def call_id(task: str, round_: int, index: int = 0) -> str:
     """The evidence id of a call: of the model turn `round_` for a task, the call at `index`."""
     return f"{task}.{round_}.{index}"
+
+
+def item_task(step: str, index: int) -> str:
+    """Whose calls those of one item are, of a step that is made once for each item of a list."""
+    return f"{step}[{index}]"
+
+
+_ITEM: Final = re.compile(r"(.+)\[(\d+)\]", re.DOTALL)
+
+
+def step_of(task: str) -> str:
+    """The step whose item a task is; any other task is its own."""
+    found = _ITEM.fullmatch(task)
+    return found[1] if found else task
+
+
+def index_of(task: str) -> int | None:
+    """Which item of its step a task is; None where it is none."""
+    found = _ITEM.fullmatch(task)
+    return int(found[2]) if found else None
 
 
 def left_in_doubt(record: Evidence) -> bool:

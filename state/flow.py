@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, NotRequired, get_args
 
@@ -20,7 +21,7 @@ from typing_extensions import TypedDict
 
 from .calls import CallState, CallsUpdate
 from .canonical import storable_json
-from .contracts import Contract, Id, Text, Texts, listed, read_word
+from .contracts import Contract, Id, TaskStatus, Text, Texts, listed, read_word
 from .loop import LoopInput, LoopState, LoopUpdate
 from .plan import Task, merge_tasks
 
@@ -41,6 +42,17 @@ def _mapping(value: object) -> object:
         except (ValueError, RecursionError):
             return value
     return {} if value is None else storable_json(value)
+
+
+def _each(value: object) -> object:
+    """Read a list written as JSON text as the list it is, and an empty text as nothing."""
+    if isinstance(value, str):
+        text = value.strip()
+        if not text.startswith("["):
+            return text or None
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text)
+    return storable_json(value)
 
 
 def _names(given: list[str]) -> list[str]:
@@ -94,6 +106,18 @@ class PlanStep(Contract):
         default=None,
         description="Run the step only if this holds: a condition over earlier results, such as "
         "'s1.row_count > 0 and s2.status == open'.",
+    )
+    for_each: Annotated[list[Any] | Text | None, BeforeValidator(_each)] = Field(
+        default=None,
+        validation_alias=AliasChoices("forEach", "for_each", "foreach"),
+        description="Make the call once for each item of a list, such as '{{s1.rows}}'; {{item}} "
+        "and {{item.field}} in the arguments stand for the item.",
+    )
+    max_items: int = Field(
+        default=100,
+        ge=1,
+        le=1_000,
+        description="With more items than this no call is made, and the step fails.",
     )
     expected_output: Text = Field(default="", description="What the result should hold.")
     expect: dict[str, Any] | Text | None = Field(
@@ -179,6 +203,29 @@ Shape = Literal["text", "json", "value", "stored"]
 """Where a step has its result as data, see `FlowStep.shape`."""
 
 
+class FlowItem(TypedDict, total=False):
+    """The call of one item of a step with `for_each`: what of a step's state is its own.
+
+    Its place in the list is its index; its task is `<step>[<index>]`, see `item_task`.
+    """
+
+    status: TaskStatus
+    made_of: str
+    """The call as it is made, as a hash: one of another plan that makes the same is the same."""
+    attempts: int
+    rounds: int
+    seconds: float
+    claims: list[str]
+    evidence: list[str]
+    feedback: str
+    denied: str
+    failure: Failure | Literal[""]
+    result: str
+    shape: Shape | Literal[""]
+    value: Any
+    stored: str
+
+
 class FlowStep(Task, total=False):
     """One step in state: a task that is one call of one tool.
 
@@ -200,6 +247,11 @@ class FlowStep(Task, total=False):
     timeout: float | None
     when: str | None
     """The condition under which it is to run; see `flow.when`."""
+    for_each: Any
+    """The list of which each item is a call of its own, as planned; None where it is one call."""
+    max_items: int
+    items: list[FlowItem]
+    """The calls of its items, in their order; empty before its list is known."""
     unwanted: bool
     """It was skipped as the plan wants it: its condition, or that of a step it is made from, does
     not hold."""
@@ -361,11 +413,26 @@ def spared(step: FlowStep) -> bool:
 
 
 def was_made(step: FlowStep) -> bool:
-    """Whether the step is not done though its call changed the world: the result failed its check.
+    """Whether the step is not done though it changed the world: the result failed its check.
 
-    The call is not made again; another plan may give it another check.
+    The call is not made again; another plan may give it another check. Of a step with items some
+    may be made.
     """
-    return step["status"] != "completed" and bool(step.get("shape"))
+    if step["status"] == "completed":
+        return False
+    items = step.get("items") or []
+    return bool(step.get("shape")) or (step["changes"] and any(map(is_done, items)))
+
+
+def is_done(item: FlowItem) -> bool:
+    """Whether the call of an item was made, and gave a result."""
+    return item.get("status") == "completed"
+
+
+def reopened(items: Sequence[FlowItem], *, anew: bool = False) -> list[FlowItem]:
+    """Items to be tried again: those that are not done, or all of them."""
+    shut = FlowItem(status="pending", failure="", denied="", feedback="")
+    return [item | shut if anew or not is_done(item) else item for item in items]
 
 
 def value_of(step: FlowStep) -> Any:

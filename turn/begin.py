@@ -12,7 +12,7 @@ from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.types import Overwrite
 
 from ..state.attachments import blocks_in
-from ..state.calls import UNCERTAIN, Evidence, merge_records
+from ..state.calls import UNCERTAIN, Evidence, merge_records, step_of
 from ..state.canonical import canonical
 from ..state.journal import Row
 from ..state.loop import FOLDED, LoopState, LoopUpdate
@@ -210,7 +210,9 @@ async def taken_up(
     over = not again and state.outcome is not None
     tasks = merge_tasks(list(before.tasks), [ended["todos"]])
     done = {task["id"] for task in tasks if not over and task["status"] == "completed"}
-    rows = await scope.release(lambda row: row.task in done, ended=over, told=over)
+    rows = await scope.release(
+        lambda row: not done.isdisjoint((row.task, step_of(row.task))), ended=over, told=over
+    )
     if over:
         return None
     evidence = merge_records(before.evidence, [ended["evidence"]])
@@ -240,7 +242,7 @@ def _text(row: Row) -> str:
 
 def _told(task: Task, rows: Sequence[Row]) -> Task:
     """An unfinished task says which calls were made for it already."""
-    made = [_sentence(row) for row in rows if row.task == task["id"]]
+    made = [_sentence(row) for row in rows if task["id"] in {row.task, step_of(row.task)}]
     if not made or task["status"] == "completed":
         return task
     return {**task, "feedback": say("before_the_cut", calls="; ".join(made))}

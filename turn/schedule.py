@@ -26,14 +26,18 @@ class _NotStarted(GraphBubbleUp):
     """Raised in a task that must not start now, so that nothing is recorded for it."""
 
 
+_Place = tuple[int, ...]
+"""Where a task stands in the order; of a part of one also which part."""
+
+
 class _Slots:
     """At most `free` holders; who waits gets in by place, lowest first."""
 
     def __init__(self, free: int) -> None:
         self._free = free
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[_Place, asyncio.Future[None]]] = []
 
-    async def take(self, place: int) -> None:
+    async def take(self, place: _Place) -> None:
         # Everything that became ready in the same moment queues up before anyone is served.
         await asyncio.sleep(0)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -62,11 +66,15 @@ class _Slots:
 class _Run(Generic[R]):
     """One pass over a plan: the futures of its tasks and the slots they share."""
 
-    waits: Mapping[str, Sequence[str]]
+    waits: dict[str, Sequence[str]]
     start: Callable[[str, dict[str, R]], Awaitable[R]]
     ended: Callable[[R], object]
     runtime: Runtime[Any]
     slots: _Slots
+    at: _Place = ()
+    """The task whose parts these tasks are."""
+    lent: set[_Place] = field(default_factory=set)
+    """Tasks that gave their slot to their parts."""
     done: dict[str, asyncio.Future[R]] = field(default_factory=dict)
 
     async def run(self, order: Sequence[str]) -> list[R | BaseException]:
@@ -74,7 +82,7 @@ class _Run(Generic[R]):
         self.done = {name: loop.create_future() for name in order}
         before = _RUN.set(self)
         watchers = [
-            asyncio.ensure_future(self._watch(name, _durable(name, place)))
+            asyncio.ensure_future(self._watch(name, _durable(name, (*self.at, place))))
             for place, name in enumerate(order)
         ]
         _RUN.reset(before)
@@ -91,7 +99,7 @@ class _Run(Generic[R]):
         self.done[name].set_result(result)
         return result
 
-    async def one(self, name: str, place: int) -> R:
+    async def one(self, name: str, place: _Place) -> R:
         """Run one task when its turn has come; it has nothing to do where one before it rests."""
         others = {other: self.done[other] for other in self.waits[name]}
         if running := [end for end in others.values() if not end.done()]:
@@ -102,15 +110,18 @@ class _Run(Generic[R]):
         try:
             if self.runtime.drain_requested:
                 raise _NotStarted(name)
+            _TASK.set((self, name, place))
             return await self.start(name, {other: end.result() for other, end in others.items()})
         finally:
-            self.slots.give()
+            if place not in self.lent:
+                self.slots.give()
 
 
 _RUN: ContextVar[_Run[Any]] = ContextVar("loopwright_run")
+_TASK: ContextVar[tuple[_Run[Any], str, _Place]] = ContextVar("loopwright_task")
 
 
-async def _one(name: str, place: int) -> Any:
+async def _one(name: str, place: _Place) -> Any:
     return await _RUN.get().one(name, place)
 
 
@@ -144,10 +155,42 @@ async def run_ready(
     Raises:
         GraphBubbleUp: A task was interrupted, or the run was drained before all were done.
     """
-    scope.budget.span = partial(seconds_before, waits)
-    run = _Run(waits, start, ended, runtime, _Slots(scope.context.max_parallel_tasks))
+    slots = _Slots(scope.context.max_parallel_tasks)
+    known = dict(waits)
+    scope.budget.span = partial(seconds_before, known)
     with around(scope):
-        ends = await run.run(order)
+        return _all_of(await _Run(known, start, ended, runtime, slots).run(order))
+
+
+async def run_parts(
+    order: Sequence[str],
+    waits: Mapping[str, Sequence[str]],
+    start: Callable[[str, dict[str, R]], Awaitable[R]],
+    ended: Callable[[R], object],
+) -> list[R]:
+    """Run the parts of the task that calls this, which then waits for nothing else.
+
+    They share the slots of its pass, where each stands at the place of its whole: the whole needs
+    none while its parts run, nor for what it makes of them. Each is durable by itself.
+
+    Args:
+        order: Names of the parts, as of tasks; see `run_ready`, also for the rest.
+        waits: Name of a part to those of the parts it waits for.
+        start: Runs one part.
+        ended: Told every result as it comes.
+    """
+    run, whole, place = _TASK.get()
+    before = run.waits[whole]
+    run.waits |= {name: [*before, *others] for name, others in waits.items()}
+    if place not in run.lent:
+        run.lent.add(place)
+        run.slots.give()
+    parts = _Run(dict(waits), start, ended, run.runtime, run.slots, place)
+    return _all_of(await parts.run(order))
+
+
+def _all_of(ends: Sequence[R | BaseException]) -> list[R]:
+    """What the tasks gave; what one of them raised is raised now that all rest."""
     _raise_first([end for end in ends if isinstance(end, BaseException)])
     return [end for end in ends if not isinstance(end, BaseException)]
 

@@ -237,7 +237,8 @@ class _Draft:
         self.tools = [tool for tool in read_tools(self.specs) if tool.name != _LANGUAGE]
         done = [step for step in self.before if step["status"] == "completed"]
         self.results = [str(step.get("result", "")) for step in done]
-        self.made = {(s["id"], s["tool"]): s["arguments"] for s in done if s.get("arguments")}
+        calls = [s for s in done if s.get("arguments") and not s.get("for_each")]
+        self.made = {(s["id"], s["tool"]): s["arguments"] for s in calls}
 
     def add(self, name: str, clause: str) -> None:
         """Plan the calls of one clause, or say why there are none."""

@@ -181,9 +181,15 @@ def _plan_print(steps: list[FlowStep], variables: dict[str, object]) -> str:
     what was missing.
     """
     keys = ("tool", "optional", "expect", "retries", "timeout")
-    given = ([step.get(k) for k in (*keys, *(["when"] * bool(step.get("when"))))] for step in steps)
+    given = ([step.get(k) for k in (*keys, *_said_of(step))] for step in steps)
     ways = sorted(map(canonical, given))
     return hash_of([fingerprint(steps, variables), ways])
+
+
+def _said_of(step: FlowStep) -> list[str]:
+    """Which fields count besides, where they are used."""
+    items = ["max_items"] if step.get("for_each") is not None else []
+    return [*(["when"] if step.get("when") else []), *items]
 
 
 def repeats_a_plan(update: FlowUpdate) -> bool:

@@ -25,7 +25,7 @@ from ...state.outcome import Spend
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope
 from ..parts import Parts
-from .one_step import StepResults
+from .step_results import StepResults
 
 EARLY: Final = "early"
 """Begins the ids of these calls, as a task's id would."""
@@ -92,8 +92,9 @@ class EarlyReads:
         tool = self._catalog.find(step.tool)
         if plan_flaws(plan, self._catalog, limit=limit) or not (tool and tool.read_only):
             return False
-        needs = {*step.dependencies, *needs_of(step.arguments, step.when)}
-        later = step.when or not reusable(tool, self._scope.context)
+        needs = {*step.dependencies, *needs_of(step.arguments, step.when, step.for_each)}
+        decided = step.when or step.for_each is not None
+        later = decided or not reusable(tool, self._scope.context)
         if not later and needs <= self._begun.keys():
             self._begun[step.id] = asyncio.create_task(self._read(step))
         return True

@@ -10,7 +10,15 @@ from langgraph.types import Overwrite
 from ...models.reading import read_object, read_text
 from ...state.canonical import storable_json
 from ...state.context import Context
-from ...state.flow import Draft, ExecutionPlan, FlowState, FlowStep, FlowUpdate, Given
+from ...state.flow import (
+    Draft,
+    ExecutionPlan,
+    FlowState,
+    FlowStep,
+    FlowUpdate,
+    Given,
+    reopened,
+)
 from ...state.loop import changes
 from ...turn.begin import Work, asks_something, begin_turn, same_request, taken_up
 from ...turn.scope import RunScope, scope_of
@@ -34,7 +42,7 @@ async def flow_intake(
 async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
     done, again = Work(state.todos, state.evidence), same_request(state)
-    before = await taken_up(scope, state, done, folded(state.cut_off))
+    before = await taken_up(scope, state, done, folded(state.cut_off, state.todos))
     if before is None:
         return FlowUpdate()
     steps = [cast("FlowStep", task) for task in before.tasks]
@@ -54,7 +62,8 @@ def _reopened(step: FlowStep) -> FlowStep:
     """A step that is not finished may be planned again; why it is not stays with it."""
     if step["status"] == "completed":
         return step
-    return {**step, "status": "pending", "denied": "", "failure": ""}
+    items = reopened(step.get("items") or [])
+    return {**step, "status": "pending", "denied": "", "failure": "", "items": items}
 
 
 def _handed_in(state: FlowState, built_in: dict[str, Any] | None) -> FlowUpdate:

@@ -1,7 +1,6 @@
 """One step of a plan in one pass: its references, its call, its check, its repetitions."""
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NotRequired, cast
@@ -14,16 +13,15 @@ from ...calls.call_records import CallRecord, as_evidence
 from ...calls.commands import wanted
 from ...calls.gate import deadline_of, open_calls
 from ...calls.path import run_calls
-from ...calls.result_store import MISSING, ResultStore
-from ...calls.results import spelled, without_advice
-from ...flow.expectations import unexpected
+from ...calls.results import without_advice
+from ...flow.expectations import Expectation, unexpected
 from ...flow.references import MissingValue, meaning_of, references_in, resolve
 from ...models.ask import Answer, ask
 from ...models.reading import spoken
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, stopped_after, stopped_by
 from ...state.canonical import shortened
 from ...state.errors import LoopwrightError
-from ...state.flow import Failure, FlowState, FlowStep, Shape, value_of
+from ...state.flow import Failure, FlowState, FlowStep
 from ...state.outcome import Spend, add_spend
 from ...state.secrets import is_masked
 from ...state.told import say
@@ -31,6 +29,7 @@ from ...tools.catalog import Catalog, CatalogTool
 from ...tools.python_tools import BUILT_IN, LLM_CALL, asking
 from ...turn.scope import RunScope
 from ..parts import Parts
+from .step_results import StepResults
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
@@ -60,85 +59,10 @@ class StepEnd(TypedDict):
     stopped: NotRequired[str]
     took: NotRequired[str]
     wishes: NotRequired[list[dict[str, Any]]]
-
-
-@dataclass
-class StepResults:
-    """Reads and keeps the results of the steps of one pass."""
-
-    store: ResultStore
-    """Where results are that were too long to be shown."""
-    lasts: bool
-    """Whether it is there after a restart; if not, the state keeps them whole."""
-    _read: dict[str, Any] = field(default_factory=dict)
-
-    async def of(self, record: CallRecord) -> tuple[Any, FlowStep]:
-        """The result of a call that succeeded: as data, and as its step keeps it."""
-        artifact = record["message"].artifact
-        data = artifact.get("data") if isinstance(artifact, Mapping) else None
-        return await self.kept(record["result"], data, _stored(record))
-
-    async def unread(self, record: CallRecord) -> FlowStep:
-        """The same, where the store could not be read just now: what of it can still be kept."""
-        if not (stored := _stored(record)):
-            return (await self.of(record))[1]
-        shape: Shape = "stored" if self.lasts else "text"
-        return FlowStep(result=record["result"], shape=shape, value=None, stored=stored)
-
-    async def kept(self, text: str, data: Any, stored: str) -> tuple[Any, FlowStep]:
-        """A result as data, and as a step keeps it; see `FlowStep.shape`.
-
-        Args:
-            text: As a model is shown it.
-            data: Its structured part, or None.
-            stored: Id of the whole text in the store; "" where `text` is all of it.
-        """
-        whole = await self.store.whole(stored) if stored else MISSING
-        if whole is not MISSING:
-            data = whole
-            shape: Shape = "stored" if self.lasts else "value"
-        else:
-            data = spelled(text) if data is None else data
-            shape = _shape(text, data)
-        value, where = data if shape == "value" else None, stored if shape == "stored" else ""
-        return data, FlowStep(result=text, shape=shape, value=value, stored=where)
-
-    async def data(self, step: FlowStep) -> Any:
-        """The result of a finished step.
-
-        Raises:
-            MissingValue: It was stored, and is no longer there.
-        """
-        if step.get("shape") != "stored":
-            return value_of(step)
-        key = step["stored"]
-        if key not in self._read:
-            whole = await self.store.whole(key)
-            if whole is MISSING:
-                raise MissingValue(say("result_lost", step=repr(step["id"])))
-            self._read[key] = whole
-        return self._read[key]
-
-
-def _stored(record: CallRecord) -> str:
-    """The id under which a store has the whole result; "" where none has."""
-    return str(record["message"].additional_kwargs.get("stored", ""))
-
-
-def _shape(text: str, data: Any) -> Shape:
-    """How the state can hold data of which this is the text."""
-    if data == text:
-        return "text"
-    said = _as_json(text)
-    same = type(said) is type(data) and said == data  # False is no 0
-    return "json" if same else "value"
-
-
-def _as_json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    took_all: NotRequired[list[str]]
+    """The same of a step's items."""
+    rests: NotRequired[bool]
+    """Not all of its items could begin, or one waits for an answer."""
 
 
 @dataclass(kw_only=True)
@@ -196,15 +120,15 @@ class StepRun:
         except (GraphBubbleUp, LoopwrightError):
             raise
         except Exception as error:  # noqa: BLE001 - a step that breaks must not break its siblings
-            failed = _failed("execution_error", f"{type(error).__name__}: {error}")
+            end = failed("execution_error", f"{type(error).__name__}: {error}")
             last = self.records[-1] if self.records else None
             if last is not None and last["status"] == "success":
-                failed = self._once(failed, await self.flow.results.unread(last))
-            return self._ended(failed)
+                end = self._once(end, await self.flow.results.unread(last))
+            return self._ended(end)
 
     def lacking(self, why: str) -> StepEnd:
         """The end of a step that lacks what it would be made from."""
-        return self._ended(_failed("missing_input", why))
+        return self._ended(failed("missing_input", why))
 
     async def _run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
         arguments = await self._filled(inputs) if self.is_new else self.begun or {}
@@ -215,7 +139,7 @@ class StepRun:
             calls = [self.approved] if self.approved else await self._planned(arguments, attempt)
             if stopped := stopped_by(calls):
                 self.stopped = stopped
-                return self._ended(_failed("refused", stopped, denied="denied"))
+                return self._ended(failed("refused", stopped, denied="denied"))
             done = await run_calls(
                 self.flow.scope, self.flow.parts.toolbox, calls,
                 decisions=self.flow.state.decisions, plain=True,
@@ -236,12 +160,7 @@ class StepRun:
         named = {reference.root for reference in references_in(self.step["arguments"])}
         values = {i: await self.flow.results.data(inputs[i]) for i in inputs if i in named}
         variables = self.flow.state.plan.get("global_variables", {})
-        filled = cast("dict[str, Any]", resolve(self.step["arguments"], values, variables))
-        if self.step["tool"] != LLM_CALL:  # which may be asked about a text that holds a mask
-            for reference in references_in(self.step["arguments"]):
-                if is_masked(meaning_of(reference, values, variables)):
-                    raise MissingValue(say("masked_value", reference=reference))
-        return filled
+        return filled(self.step, values, variables)
 
     async def _planned(self, arguments: dict[str, Any], tries: int) -> list[Any]:
         round_ = self.step["rounds"] + len(self.records) + 1
@@ -267,31 +186,24 @@ class StepRun:
         """What came of a call, and whether its result is what the plan expects."""
         self.stopped = stopped_after([record["message"]])
         if self.refused:
-            return _failed("refused", self.refused, denied="denied")
+            return failed("refused", self.refused, denied="denied")
         if record["status"] != "success":
             tool, scope = self._tool, self.flow.scope
             limit = None if tool is None else deadline_of(call, tool, scope.context)
             return failed_call(record, call, limit=limit, spent=scope.budget.exhausted is not None)
         data, kept = await self.flow.results.of(record)
-        if wrong := await self._unexpected(data, kept["shape"]):
-            return self._once(_failed("unexpected_result", wrong), kept)
+        if wrong := await judged(self.step.get("expect"), data, kept["shape"]):
+            return self._once(failed("unexpected_result", wrong), kept)
         done = FlowStep(status="completed", feedback="", failure="", denied="")
         return done | kept | FlowStep(evidence=[record["id"]])
 
-    async def _unexpected(self, data: Any, shape: str) -> str:
-        expect = self.step.get("expect")
-        # A check of many rows takes seconds, and so does one with many cases.
-        if expect and (shape in _MAY_BE_LONG or len(str(expect)) > _LONG_CHECK):
-            return await asyncio.to_thread(unexpected, data, expect)
-        return unexpected(data, expect)
-
-    def _once(self, failed: FlowStep, kept: FlowStep) -> FlowStep:
+    def _once(self, end: FlowStep, kept: FlowStep) -> FlowStep:
         """A failure with what the call gave, where it has changed the world: not to be repeated."""
         if self._repeatable:
-            return failed
+            return end
         shown = shortened(kept["result"], _LEAST_SHOWN)
-        told = FlowStep(feedback=say("made_once", why=failed["feedback"], result=shown))
-        return failed | kept | told | FlowStep(evidence=[self.records[-1]["id"]])
+        told = FlowStep(feedback=say("made_once", why=end["feedback"], result=shown))
+        return end | kept | told | FlowStep(evidence=[self.records[-1]["id"]])
 
     @property
     def _tool(self) -> CatalogTool | None:
@@ -369,7 +281,37 @@ class StepRun:
         return text
 
 
-def _failed(failure: Failure, why: str, *, denied: str = "") -> FlowStep:
+def filled(
+    step: FlowStep, values: Mapping[str, Any], variables: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a step with what its references stand for.
+
+    Raises:
+        MissingValue: One of them stands for nothing, or for a secret.
+    """
+    given = cast("dict[str, Any]", resolve(step["arguments"], values, variables))
+    if step["tool"] != LLM_CALL:  # which may be asked about a text that holds a mask
+        for reference in references_in(step["arguments"]):
+            if is_masked(meaning_of(reference, values, variables)):
+                raise MissingValue(say("masked_value", reference=reference))
+    return given
+
+
+async def judged(expect: Expectation, data: Any, shape: str) -> str:
+    """What about a result is not as expected; '' where all of it is."""
+    # A check of many rows takes seconds, and so does one with many cases.
+    if expect and (shape in _MAY_BE_LONG or len(str(expect)) > _LONG_CHECK):
+        return await asyncio.to_thread(unexpected, data, expect)
+    return unexpected(data, expect)
+
+
+def held(name: str) -> StepEnd:
+    """The end of a step, or an item, that could not begin in this pass."""
+    step = FlowStep(id=name, status="pending")
+    return StepEnd(step=step, evidence=[], waiting=[], held=True, spend=Spend(), warnings=[])
+
+
+def failed(failure: Failure, why: str, *, denied: str = "") -> FlowStep:
     """A failure; `denied` says why nobody lets the call run: another plan could not change it."""
     return FlowStep(status="failed", failure=failure, feedback=why, denied=denied)
 
@@ -393,7 +335,7 @@ def failed_call(
     why = without_advice(record["result"])
     if record["status"] == "cancelled":
         doubt = record["reason"] in (UNCERTAIN, GAVE_UP)
-        return _failed("uncertain" if doubt else "refused", why, denied=record["reason"])
+        return failed("uncertain" if doubt else "refused", why, denied=record["reason"])
     failure: Failure = "timeout" if limit and record["seconds"] >= limit else "tool_error"
     if limit is None:
         failure = "tool_not_found"
@@ -403,7 +345,7 @@ def failed_call(
         failure = "uncertain"
     elif not record["ran"]:
         failure = "budget" if spent else "tool_error"
-    return _failed(failure, why)
+    return failed(failure, why)
 
 
 def _as_evidence(record: CallRecord) -> Evidence:

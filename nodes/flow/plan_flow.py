@@ -6,6 +6,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
 
+from ...flow.items import progress_of
 from ...flow.signatures import capabilities
 from ...models.ask import Answer, ask
 from ...state.canonical import shortened, storable, storable_json
@@ -98,6 +99,7 @@ _PLANNED: Final = (
     "arguments",
     "depends_on",
     "when",
+    "for_each",
     "optional",
     "status",
 )
@@ -124,6 +126,8 @@ def _view(step: FlowStep, share: int, needed: Collection[str], *, brief: bool) -
     fields = task_view(step, *_PLANNED, *(() if done else ("failure",)))
     if brief and done:
         fields.pop("arguments", None)
+    if not done and (items := progress_of(step)):
+        fields["items"] = items
     key = "result" if done else "feedback"
     text = str(step.get(key) or "")
     return fields | ({key: shortened(text, share)} if text else {})

@@ -17,6 +17,7 @@ from ...state.flow import (
     RecoveryDecision,
     Strategy,
     failed_steps,
+    reopened,
 )
 from ...state.loop import changes
 from ...state.outcome import Reason, Spend
@@ -159,7 +160,8 @@ def _goes_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> 
     taken = state.recoveries.get(decision.strategy, 0) + 1
     update = FlowUpdate(recoveries={**state.recoveries, decision.strategy: taken})
     if decision.strategy == _RETRY:
-        again = [FlowStep(id=c["step"], status="pending", failure="", shape="") for c in causes]
+        steps = {step["id"]: step for step in state.todos}
+        again = [_opened(steps[cause["step"]]) for cause in causes]
         return update | FlowUpdate(todos=again)
     known = [*state.causes, *(cause for cause in causes if cause not in state.causes)]
     update |= FlowUpdate(causes=known[-_MOST_CAUSES:], drafts=[])
@@ -168,6 +170,12 @@ def _goes_on(state: FlowState, causes: Sequence[Cause], decision: _Decision) -> 
         mend = say("strategy_chosen", steps=ids, strategy=decision.strategy, why=decision.why)
         update["improvements"] = [*state.improvements, mend]
     return update
+
+
+def _opened(step: FlowStep) -> FlowStep:
+    """A step that is tried again; its items are if they are not done, or not what was expected."""
+    items = reopened(step.get("items") or [], anew=step.get("failure") == "unexpected_result")
+    return FlowStep(id=step["id"], status="pending", failure="", shape="", items=items)
 
 
 _RETRY: Final = "retry_step"

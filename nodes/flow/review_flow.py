@@ -121,4 +121,6 @@ def _line(step: FlowStep) -> str:
     needs = ", ".join(step["depends_on"] or [])
     after = f" (after {needs})" if needs else ""
     only = f" (only when {step.get('when')})" if step.get("when") else ""
-    return f"{step['id']}. {step['description']}: {step['tool']}({short}){after}{only}"
+    each = shortened(str(step.get("for_each")), _SHOWN)
+    times = f" (for each of {each})" if step.get("for_each") is not None else ""
+    return f"{step['id']}. {step['description']}: {step['tool']}({short}){times}{after}{only}"

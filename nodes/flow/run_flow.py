@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 from langgraph.runtime import Runtime
@@ -15,8 +16,10 @@ from ...flow.expectations import Malformed
 from ...flow.order import in_plan_order
 from ...flow.references import MissingValue
 from ...flow.when import needs_of, reads_of, unwanted
+from ...state.calls import index_of, item_task, step_of
 from ...state.context import Context
-from ...state.flow import FlowState, FlowStep, FlowUpdate, failed_steps, spared
+from ...state.flow import FlowItem, FlowState, FlowStep, FlowUpdate, failed_steps, spared
+from ...state.journal import Row
 from ...state.loop import changes
 from ...state.outcome import Spend
 from ...state.told import say
@@ -24,7 +27,9 @@ from ...turn.budget import limit_reason
 from ...turn.schedule import run_ready, used_by
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .one_step import FlowScope, StepEnd, StepResults, StepRun
+from .every_item import EachRun, all_used, item_after
+from .one_step import FlowScope, StepEnd, StepRun, held
+from .step_results import StepResults
 
 
 async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -36,22 +41,33 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     ended = await run_ready(scope, runtime, order, waits, run.start, ended=run.hear)
     places = {step["id"]: place for place, step in enumerate(state.todos)}
     waiting: list[Any] = [*open_, *(call for end in ended for call in end["waiting"])]
-    update = folded(ended) | by_tools(state, ended)
-    update |= still_open(state, sorted(waiting, key=lambda call: places[call["task"]]))
+    update = folded(ended, state.todos) | by_tools(state, ended)
+    update |= still_open(state, sorted(waiting, key=lambda call: _place(call, places)))
     update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `folded`
     update["spend"] = used_by(scope, ended)
     return changes(state, update | _halted(scope, state, ended))
 
 
-def folded(ends: Sequence[StepEnd]) -> FlowUpdate:
-    """What the ends of a pass change in the run: steps, evidence and warnings."""
+def _place(call: Mapping[str, Any], places: Mapping[str, int]) -> tuple[int, int]:
+    return places[step_of(call["task"])], index_of(call["task"]) or 0
+
+
+def folded(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> FlowUpdate:
+    """What the ends of a pass change in the run: steps, evidence and warnings.
+
+    Ends of items count where a crash came before that of their step.
+    """
+    took = {one for end in ends for one in (end.get("took", ""), *end.get("took_all", []))}
+    evidence = [record for end in ends for record in end["evidence"]]
+    # Every call is told by the step that has its result now: two would make it two writes.
+    used = (s["id"] for s in steps if s["spare"] and s.get("items") and all_used(s, evidence))
     return FlowUpdate(
         todos=[
-            *(end["step"] for end in ends if not end["held"]),
-            # The call is told by the step that has its result now: two would make it two writes.
-            *(FlowStep(id=end["took"], gone=True) for end in ends if end.get("took")),
+            *(end["step"] for end in ends if not end["held"] and _of_step(end)),
+            *_with_items(ends, steps),
+            *(FlowStep(id=name, gone=True) for name in dict.fromkeys([*took, *used]) if name),
         ],
-        evidence=[record for end in ends for record in end["evidence"]],
+        evidence=evidence,
         warnings=[text for end in ends for text in end["warnings"]],
     )
 
@@ -61,6 +77,25 @@ def by_tools(state: FlowState, ends: Sequence[StepEnd]) -> FlowUpdate:
     wishes = [wish for end in ends for wish in end.get("wishes", [])]
     added = messages_of(wishes, state.turn_id, state.messages)
     return FlowUpdate(messages=added) | cast("FlowUpdate", values_of(wishes))
+
+
+def _of_step(end: StepEnd) -> bool:
+    return index_of(end["step"]["id"]) is None
+
+
+def _with_items(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> list[FlowStep]:
+    """The steps of which only items ended, with these."""
+    whole = {end["step"]["id"] for end in ends}
+    known = {step["id"]: [*(step.get("items") or [])] for step in steps}
+    found: dict[str, list[FlowItem]] = {}
+    for end in ends:
+        name, place = step_of(end["step"]["id"]), index_of(end["step"]["id"])
+        if place is None or name in whole or name not in known or end["held"]:
+            continue
+        items = found.setdefault(name, known[name])
+        items += [FlowItem(status="pending") for _ in range(len(items), place + 1)]
+        items[place] = item_after(items[place], end["step"])
+    return [FlowStep(id=name, items=items) for name, items in found.items()]
 
 
 def _halted(scope: RunScope, state: FlowState, ended: Sequence[StepEnd]) -> FlowUpdate:
@@ -118,9 +153,11 @@ class FlowRun(FlowScope):
     """Runs single steps of one pass."""
 
     approved: Mapping[str, PendingCall]
-    """By step id: the calls that a human has decided on."""
+    """By task: the calls that a human has decided on. A task is a step, or an item of one."""
+    asked: Collection[str]
+    """Tasks with a question that is still to be answered."""
     begun: Mapping[str, dict[str, Any]]
-    """By step id: the arguments its write was sent with, in a run that was cut off."""
+    """By task: the arguments its write was sent with, in a run that was cut off."""
     broken: bool = field(init=False)
     """A step that the goal needs has failed: nothing more that may change the world is begun."""
     stopped: bool = False
@@ -144,16 +181,18 @@ class FlowRun(FlowScope):
         self.scope.budget.recall(name, Spend())
         step = self.steps[name]
         before = {i: self.steps[i] | end["step"] for i, end in waited_for.items()}
-        needed = needs_of(step["arguments"], step.get("when"))
+        needed = needs_of(step["arguments"], step.get("when"), step.get("for_each"))
         named = [*(step["depends_on"] or []), *needed]
         inputs = {i: before.get(i, self.steps[i]) for i in named if i in self.steps}
         run = StepRun(
             step=step, flow=self, approved=self.approved.get(name), begun=self.begun.get(name)
         )
         # What was decided on or sent already goes on, whatever stands before it by now.
-        if run.is_new and (barred := self._barred(step, inputs, waited_for)):
+        is_new = run.is_new and not self._has_begun(step)
+        barred = self._barred(step, inputs, waited_for)
+        if is_new and barred:
             return barred
-        if run.is_new and step.get("when"):
+        if is_new and step.get("when"):
             try:
                 if why := await self._unwanted(step, inputs):
                     return self._left_out(step, say("when_not_met", condition=why), unwanted=True)
@@ -161,25 +200,46 @@ class FlowRun(FlowScope):
                 end = run.lacking(str(flaw))
                 self.hear(end)
                 return end
-        end = await run.run(inputs)
+        if step.get("for_each") is None:
+            end = await run.run(inputs)
+        else:
+            end = await self._each(step, barred=barred is not None).run(inputs)
         self.hear(end)  # now: whoever waits for its slot begins before the end is told
         return end
+
+    def _has_begun(self, step: FlowStep) -> bool:
+        """Whether something was decided on or sent for an item of the step."""
+        return any(step_of(i) == step["id"] for i in (*self.approved, *self.begun))
+
+    def _each(self, step: FlowStep, *, barred: bool) -> EachRun:
+        return EachRun(
+            step=step, flow=self, approved=self.approved, begun=self.begun, asked=self.asked,
+            may_begin=lambda: not (barred or self._shut(step)), hear=partial(self._hear_item, step),
+        )  # fmt: skip
+
+    def _shut(self, step: FlowStep) -> bool:
+        """Whether no call of the step may be begun any more."""
+        broken = self.broken and step["changes"]
+        return self.stopped or self.scope.budget.exhausted is not None or broken
+
+    def _hear_item(self, step: FlowStep, end: StepEnd) -> None:
+        """Take note of how an item of a step ended."""
+        self.scope.budget.recall(end["step"]["id"], end["spend"])
+        self.stopped |= bool(end.get("stopped"))
+        self.broken |= end["step"]["status"] == "failed" and not step["optional"]
 
     def _barred(
         self, step: FlowStep, inputs: Mapping[str, FlowStep], waited_for: Mapping[str, StepEnd]
     ) -> StepEnd | None:
         """The end of a step that cannot run in this pass, or never will."""
-        unreached = any(end["held"] or end["waiting"] for end in waited_for.values())
+        unreached = any(
+            end["held"] or end["waiting"] or end.get("rests") for end in waited_for.values()
+        )
         undone = {i: other for i, other in inputs.items() if other["status"] != "completed"}
-        if (
-            self.stopped
-            or self.scope.budget.exhausted
-            or unreached
-            or (self.broken and step["changes"])
-            or not all(map(_dispensable, undone.values()))
-        ):
-            return _without_call(FlowStep(id=step["id"], status="pending"), held=True)
-        lost = [i for i in needs_of(step["arguments"], step.get("when")) if i in undone]
+        if self._shut(step) or unreached or not all(map(_dispensable, undone.values())):
+            return held(step["id"])
+        needed = needs_of(step["arguments"], step.get("when"), step.get("for_each"))
+        lost = [i for i in needed if i in undone]
         if not lost:
             return None
         unwanted = all(spared(undone[i]) for i in lost)
@@ -200,11 +260,9 @@ class FlowRun(FlowScope):
              "status": "skipped", "output": why, "seconds": 0.0, "attempts": step["attempts"]}
         )  # fmt: skip
         skipped = FlowStep(id=step["id"], status="skipped", feedback=why, unwanted=unwanted)
-        return _without_call(skipped, held=False)
-
-
-def _without_call(step: FlowStep, *, held: bool) -> StepEnd:
-    return StepEnd(step=step, evidence=[], waiting=[], held=held, spend=Spend(), warnings=[])
+        end = held(step["id"])
+        end["step"], end["held"] = skipped, False
+        return end
 
 
 def _dispensable(step: FlowStep) -> bool:
@@ -219,7 +277,7 @@ async def flow_run_of(
     store = scope.store or parts.toolbox.spare_store(scope.thread)
     asked = {call["id"] for call in open_}
     needed = {name for step in state.todos for name in step.get("depends_on") or []}
-    spare = (s for s in state.todos if s["spare"] and s["id"] not in needed)
+    spare = (s for s in state.todos if s["spare"] and s["id"] not in needed and not s.get("items"))
     return FlowRun(
         state=state,
         parts=parts,
@@ -228,6 +286,7 @@ async def flow_run_of(
         results=StepResults(ResultStore(store, scope.thread), lasts=scope.store_lasts),
         made={call: step for step in spare for call in step.get("evidence", [])},
         approved={call["task"]: call for call in state.calls if call["id"] not in asked},
+        asked={call["task"] for call in open_},
         begun=await _begun(scope, state),
     )
 
@@ -241,18 +300,35 @@ async def _begun(scope: RunScope, state: FlowState) -> dict[str, dict[str, Any]]
     writes = [step for step in state.todos if step["changes"] and not step["spare"]]
     if not writes:
         return {}
-    # The names under which each step's call stands in the journal, if it was made.
-    revision, names = state.plan.get("revision", ""), {}
-    for step in writes:
-        more = (0,) if step["status"] == "completed" else (0, 1)
-        names[step["id"]] = [*step["claims"], *(call_name(revision, step, n) for n in more)]
+    revision = state.plan.get("revision", "")
+    calls = {one["id"]: one for step in writes for one in (step, *_items_of(step))}
+    # The names under which each call stands in the journal, if it was made.
+    names: dict[str, list[str]] = {}
+    for task, one in calls.items():
+        more = (0,) if one["status"] == "completed" else (0, 1)
+        names[task] = [*one["claims"], *(call_name(revision, one, n) for n in more)]
     living = {name for some in names.values() for name in some}
-    rows = await scope.release(lambda row: row.name in living, nested=False, back=True)
+    each = {step["id"] for step in writes if step.get("for_each") is not None}
+
+    def of_an_item(row: Row) -> bool:
+        """Whether it is of an item of which only the journal knows."""
+        mine = row.name.startswith(f"{revision}.") and row.task not in calls
+        return mine and step_of(row.task) in each
+
+    rows = await scope.release(
+        lambda row: row.name in living or of_an_item(row), nested=False, back=True
+    )
+    names |= {row.task: [row.name] for row in rows if of_an_item(row)}
     sent = {row.name: dict(row.arguments) for row in rows if not row.paused}
+    done = {task for task, one in calls.items() if one["status"] == "completed"} | each
     return {
-        step["id"]: sent[name]
-        for step in writes
-        if step["status"] != "completed"
-        for name in names[step["id"]]
-        if name in sent
+        task: sent[name] for task in names.keys() - done for name in names[task] if name in sent
     }
+
+
+def _items_of(step: FlowStep) -> list[FlowStep]:
+    """The items of a step as steps of their own."""
+    return [
+        cast("FlowStep", {"claims": [], "rounds": 0, **item, "id": item_task(step["id"], place)})
+        for place, item in enumerate(step.get("items") or [])
+    ]

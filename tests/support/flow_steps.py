@@ -22,6 +22,8 @@ EVERY_FIELD: dict[str, Any] = {
     "expectedOutput": "a number",
     "expect": "n > 0",
     "when": "s1.n > 0",
+    "forEach": "{{s2.rows}}",
+    "maxItems": 7,
     "retryCount": 2,
     "optional": True,
     "timeout": 7.5,

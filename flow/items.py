@@ -1,0 +1,177 @@
+"""A step that is called once for each item of a list: which calls these are, which are made. Pure.
+
+`forEach` of a step is a list, or one reference that stands for one. In its arguments `{{item}}` is
+the item, `{{item.name}}` a part of it. The calls are those of one step, in the order of the items;
+equal items are calls of their own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from ..state.calls import item_task
+from ..state.canonical import hash_of, shortened
+from ..state.flow import FlowItem, FlowStep, PlanStep, is_done
+from ..state.told import say
+from .references import (
+    GLOBAL,
+    ITEM,
+    OPEN,
+    WHOLE,
+    MissingValue,
+    Reference,
+    is_whole,
+    kind_of,
+    references_in,
+    resolve,
+    roots_in,
+)
+
+_ALL_OF_IT: Final = frozenset({("text",), ("content",)})
+
+
+class NoItems(Exception):
+    """Why no call is made for any item, in one sentence."""
+
+
+def sources_of(arguments: Any, for_each: Any = None) -> list[str]:
+    """Ids of the steps whose results a call is made from, each once; an item is no step."""
+    if for_each is None:
+        return roots_in(arguments)
+    return [root for root in roots_in([for_each, arguments]) if root != ITEM]
+
+
+def items_in(
+    for_each: Any, most: int, results: Mapping[str, Any], variables: Mapping[str, Any]
+) -> list[Any]:
+    """The items of which each is a call.
+
+    Raises:
+        MissingValue: What is referred to is not there.
+        NoItems: It is no list, or a longer one than the step may have.
+    """
+    found = resolve(for_each, results, variables)
+    if not isinstance(found, list):
+        raise NoItems(say("items_no_list", given=shortened(str(for_each)), kind=kind_of(found)))
+    if len(found) > most:
+        raise NoItems(say("items_too_many", count=len(found), limit=most))
+    return found
+
+
+def calls_for(items: Sequence[Any], filled: Callable[[Any], Any]) -> list[Any]:
+    """The arguments of the call of each item, by what gives those of one.
+
+    Raises:
+        MissingValue: An item has not what is referred to; the sentence names it.
+    """
+    calls: list[Any] = []
+    for place, item in enumerate(items):
+        try:
+            calls.append(filled(item))
+        except MissingValue as missing:
+            told = say("item_lacks", item=place + 1, count=len(items), problem=missing)
+            raise MissingValue(told) from missing
+    return calls
+
+
+def call_print(tool: str, arguments: Any) -> str:
+    """What makes the calls of two items the same."""
+    return hash_of([tool, arguments])
+
+
+def placed(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> list[FlowItem]:
+    """The items of a step with what is known of them, in the order of its list.
+
+    What another plan left behind may stand in another order, or be of another list: an item takes
+    it over that makes the very same call, one to one, rather the one at the same place.
+
+    Args:
+        step: With its items as they are known.
+        prints: What the call of each item is made of.
+        rounds: Task to the highest round that evidence names.
+    """
+    left = dict(enumerate(step.get("items") or []))
+    found: dict[int, FlowItem] = {}
+    for place, made_of in enumerate(prints):
+        if place in left and left[place].get("made_of") in (made_of, None):
+            found[place] = left.pop(place)
+    by_print: dict[str, list[FlowItem]] = {}
+    for item in left.values():
+        by_print.setdefault(item.get("made_of", ""), []).append(item)
+    for place, made_of in enumerate(prints):
+        if place not in found and by_print.get(made_of):
+            found[place] = by_print[made_of].pop(0)
+    return [
+        _placed(found.get(place), made_of, rounds.get(item_task(step["id"], place), 0))
+        for place, made_of in enumerate(prints)
+    ]
+
+
+def _placed(item: FlowItem | None, made_of: str, rounds: int) -> FlowItem:
+    fresh = FlowItem(
+        status="pending", attempts=0, rounds=0, seconds=0.0, claims=[], evidence=[], feedback="",
+        denied="", failure="", result="", shape="", value=None, stored="",
+    )  # fmt: skip
+    known = fresh | (item or {})
+    return known | FlowItem(made_of=made_of, rounds=max(rounds, known["rounds"]))
+
+
+def progress_of(step: FlowStep) -> str:
+    """How many of a step's items are done, as "3 of 20 items are done"; '' where none is."""
+    items = step.get("items") or []
+    done = sum(map(is_done, items))
+    return say("items_done", done=done, count=len(items)) if done else ""
+
+
+# What is wrong with it.
+
+
+def flawed_each(planned: PlanStep, variables: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a step's list as planned, and with what it says of its items."""
+    each = planned.for_each
+    if each is None:
+        return
+    if isinstance(each, str) and not is_whole(each):
+        yield say("each_no_reference", given=repr(shortened(each)), open=OPEN)
+        return
+    outer = {r.root for r in references_in(each)}
+    if ITEM in outer:
+        yield say("item_in_each", open=OPEN)
+    if len(each) > planned.max_items and isinstance(each, list):
+        yield say("items_too_many", count=len(each), limit=planned.max_items)
+    elif outer <= {GLOBAL}:
+        with suppress(MissingValue):  # no such variable is told as such
+            yield from _flawed_items(planned, variables)
+
+
+def _flawed_items(planned: PlanStep, variables: Mapping[str, Any]) -> Iterator[str]:
+    """What of a list that is known beforehand cannot be."""
+    try:
+        items = items_in(planned.for_each, planned.max_items, {}, variables)
+    except NoItems as flaw:
+        yield str(flaw)
+        return
+    of_item = [r for r in references_in(planned.arguments) if r.root == ITEM]
+    texts = [f"{{{{{reference.text}}}}}" for reference in of_item]
+    try:
+        calls_for(items, lambda item: resolve(texts, {ITEM: item}, {}))
+    except MissingValue as missing:
+        yield str(missing)
+
+
+def read_of_item(planned: PlanStep, reference: Reference) -> Reference | None:
+    """What a reference to a part of an item reads of the step that gives the list."""
+    if not (isinstance(planned.for_each, str) and is_whole(planned.for_each)):
+        return None
+    (whole,) = references_in(planned.for_each)
+    return whole._replace(path=(*whole.path, 0, *reference.path), text=reference.text)
+
+
+def read_of_list(reference: Reference) -> Reference | None:
+    """What a reference to a step with items reads of one call; None where it reads no item."""
+    path = reference.path[1:] if reference.path[:1] in WHOLE else reference.path
+    if not path or path in _ALL_OF_IT:
+        return reference._replace(path=())
+    if not str(path[0]).lstrip("-").isdigit():
+        return None
+    return reference._replace(path=path[1:])
