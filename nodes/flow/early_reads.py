@@ -16,6 +16,7 @@ from ...calls.gate import Gate, open_calls
 from ...calls.path import run_calls
 from ...calls.result_store import ResultStore
 from ...calls.reuse import reusable
+from ...calls.step_results import StepResults
 from ...flow.checks import plan_flaws
 from ...flow.references import MissingValue, resolve
 from ...flow.when import needs_of
@@ -25,7 +26,6 @@ from ...state.outcome import Spend
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope
 from ..parts import Parts
-from .step_results import StepResults
 
 EARLY: Final = "early"
 """Begins the ids of these calls, as a task's id would."""

@@ -14,6 +14,7 @@ from ...calls.commands import wanted
 from ...calls.gate import deadline_of, open_calls
 from ...calls.path import run_calls
 from ...calls.results import without_advice
+from ...calls.step_results import StepResults
 from ...flow.expectations import Expectation, unexpected
 from ...flow.references import MissingValue, meaning_of, references_in, resolve
 from ...models.ask import Answer, ask
@@ -29,7 +30,6 @@ from ...tools.catalog import Catalog, CatalogTool
 from ...tools.python_tools import BUILT_IN, LLM_CALL, asking
 from ...turn.scope import RunScope
 from ..parts import Parts
-from .step_results import StepResults
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0

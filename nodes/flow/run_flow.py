@@ -11,6 +11,7 @@ from ...calls.approval import still_open, undecided
 from ...calls.call_records import PendingCall
 from ...calls.commands import messages_of, values_of
 from ...calls.result_store import ResultStore
+from ...calls.step_results import StepResults
 from ...flow.carry import call_name
 from ...flow.expectations import Malformed
 from ...flow.order import in_plan_order
@@ -29,7 +30,6 @@ from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .every_item import EachRun, all_used, item_after
 from .one_step import FlowScope, StepEnd, StepRun, held
-from .step_results import StepResults
 
 
 async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:

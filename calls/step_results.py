@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...calls.call_records import CallRecord
-from ...calls.result_store import MISSING, ResultStore
-from ...calls.results import spelled
-from ...flow.references import MissingValue
-from ...state.flow import FlowStep, Shape, value_of
-from ...state.told import say
+from ..flow.references import MissingValue
+from ..state.flow import FlowStep, Shape, value_of
+from ..state.told import say
+from .call_records import CallRecord
+from .result_store import MISSING, ResultStore
+from .results import spelled
 
 
 @dataclass
