@@ -164,7 +164,7 @@ def test_the_outcome_names_a_call_that_was_not_made():
     model = script(READ, READ, READ, report("It says: first."))
     state, _ = run(model, Shelf().tools)
     assert state["outcome"]["status"] == "complete"
-    (told,) = [w for w in state["warnings"] if "not made" in w]
+    (told,) = [w for w in state["outcome"]["warnings"] if "not made" in w]
     assert told.startswith("The call 1.3.0 of read was not made: it repeated 1.2.0")
 
 
