@@ -12,7 +12,7 @@ from langgraph.types import Overwrite
 from ..state import questions
 from ..state.calls import GAVE_UP, CallState, CallsUpdate
 from ..state.canonical import hash_of
-from ..state.questions import Answer, Decision, DecisionKind
+from ..state.questions import Answer, Decision, DecisionKind, Said
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from .call_records import Answered, PendingCall, unrun
@@ -139,6 +139,12 @@ def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
             answers="settle" if uncertain else "decide", tool_call_id=call_id,
         ),
     }  # fmt: skip
+
+
+def answer_schema(call: Mapping[str, Any]) -> type[Answer]:
+    """What the question about a call can be answered with; a form's one field takes plain text."""
+    kinds = [field.get("type") for field in _fields(call.get("form") or {}).values()]
+    return Said if kinds in (["string"], ["number"], ["integer"]) else Answer
 
 
 def misplaced(call: Mapping[str, Any], answer: Answer) -> str:

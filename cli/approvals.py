@@ -51,8 +51,8 @@ _TYPES: Final = {"uncertain_call": "uncertain", "elicitation": "form"}
 """The kinds of questions by the type that their payload names."""
 _ALIASES: Final = {"y": "a", "yes": "a", "n": "r", "no": "r"}
 
-Reply = dict[str, Any] | None
-"""An answer; None where there is none."""
+Reply = dict[str, Any] | str | None
+"""An answer; None where there is none. Somebody else's question gets the words as they are."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Asker:
                 self._say(clean(question.editable))
                 return None
             case _:
-                return {"type": "respond", "message": rest} if rest else None
+                return _in_words(rest, question) if rest else None
 
     def _edit(self, question: Question) -> Reply:
         problem = "This must be a JSON object"
@@ -249,6 +249,10 @@ class Asker:
 
     def _say(self, text: str) -> None:
         self._console.print(Text(text))
+
+
+def _in_words(text: str, question: Question) -> Reply:
+    return text if question.kind == "other" else {"type": "respond", "message": text}
 
 
 def _choice(typed: str, question: Question) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from ..state.context import Context
 from ..state.errors import AnswerRejected, LoopwrightError, SettingsError
-from ..state.questions import Answer, Words
+from ..state.questions import Answer, Said, Words
 from .run import Run
 
 _INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -85,7 +85,7 @@ def in_words(error: ValidationError, *, thread: str) -> LoopwrightError | None:
         f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}".removeprefix(": ").rstrip(".")
         for detail in error.errors(include_url=False)
     ).replace("Value error, ", "")
-    if error.title in {Answer.__name__, Words.__name__}:
+    if error.title in {kind.__name__ for kind in (Answer, Said, Words)}:
         msg = f"The answer to thread {thread!r} is not taken, its question stays open: {details}."
         return AnswerRejected(msg)
     if error.title == Context.__name__:

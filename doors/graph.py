@@ -33,14 +33,16 @@ from pydantic import ValidationError
 from ..state.context import OpenSession
 from ..state.errors import SettingsError, ThreadNotFound
 from ..state.journal import FENCE_KEY, Fence
+from ..state.messages import repairs
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
+from ..state.shown import no_result
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
 from .checks import address_answer, check_command, in_words
 from .continuing import check_nodes, keep_order
 from .durability import lend, with_async, with_async_store
-from .head import CUT_OFF, Head, without_answered
+from .head import CUT_OFF, Head, add, without_answered
 from .node_checks import at_once, spelled_right
 from .outside import Bounded, check_keys, check_update, client_run, from_outside, withdraws
 from .run import HELD_KEY, Held, LockedBy, Run
@@ -304,13 +306,16 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             return run
         check_nodes(run, head, self)
         if withdraws(run.input):
-            return await self._withdrawn(run)
+            return await self._withdrawn(run, head)
         await self._bring_up(run, head)
         await self._forget_scratch(run, head)
         return replace(run, input=await self._input(run, head))
 
-    async def _withdrawn(self, run: Run) -> Run:
+    async def _withdrawn(self, run: Run, head: Head) -> Run:
         """The run of a thread whose open question, and whatever was next, is given up."""
+        messages = (await self.aget_state(run.where())).values.get("messages") or []
+        if run.saver is not None and (answers := repairs(messages, no_result)):
+            await add(run.saver, head.saved.config, head, {"messages": answers})
         await super().abulk_update_state(run.where(), [[StateUpdate(None, END)]])
         return replace(run, input=None)
 
@@ -328,17 +333,12 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     async def _bring_up(self, run: Run, head: Head) -> None:
         """Write what this run must find in the state and no node of an earlier one has put there.
 
-        The values are stored as writes of the checkpoint itself, as those of `Command(update=)`
-        are: a new checkpoint would give every waiting task another id and orphan its question.
-
         Raises:
             ThreadIncompatible: a version of the package saved the thread that cannot be read here.
         """
         update = {**await self._migrated(run, head), **self._cut_off(run, head)}
         if update and run.saver is not None:
-            # Savers key a write by its position, so the ones already there come first.
-            writes = [*head.own_writes, *update.items()]
-            await run.saver.aput_writes(head.saved.config, writes, keys.NULL_TASK)
+            await add(run.saver, head.saved.config, head, update)
 
     async def _migrated(self, run: Run, head: Head) -> dict[str, Any]:
         """The state of an older version of the package, brought up to date."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, PendingWrite
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
 from langgraph.graph import END
@@ -118,6 +119,48 @@ class Head:
         return sorted(name for name in waiting if name not in nodes)
 
 
+async def add(
+    saver: BaseCheckpointSaver[Any],
+    config: RunnableConfig,
+    head: Head | None,
+    update: Mapping[str, Any],
+) -> None:
+    """Write values onto a checkpoint itself, as `Command(update=)` does.
+
+    A new checkpoint would give every waiting task another id and orphan its question.
+
+    Args:
+        saver: Where it is.
+        config: Names it.
+        head: It; None where it is still to be saved.
+        update: Values for the graph's channels.
+    """
+    # Savers key a write by its position, so the ones already there come first.
+    before = [] if head is None else head.own_writes
+    await saver.aput_writes(config, [*before, *update.items()], keys.NULL_TASK)
+
+
+async def add_around(configurable: Mapping[str, Any], update: Mapping[str, Any]) -> None:
+    """Write into the state of the graph whose node is running, which is about to ask a question.
+
+    What a node returns is lost as soon as something in it asks; this is there before the question
+    is, and the step that is resumed finds it in its state.
+
+    Args:
+        configurable: The node's.
+        update: Values for channels of the node's graph.
+    """
+    saver = configurable.get(keys.SAVER)
+    place = "|".join(str(configurable.get("checkpoint_ns", "")).split("|")[:-1])
+    step = configurable.get("checkpoint_map", {}).get(place)
+    if step and isinstance(saver, BaseCheckpointSaver):
+        thread = configurable.get("thread_id")
+        where = {"thread_id": thread, "checkpoint_ns": place, "checkpoint_id": step}
+        config = RunnableConfig(configurable=where)
+        saved = await saver.aget_tuple(config)
+        await add(saver, config, Head(saved) if saved else None, update)
+
+
 def as_question(saved: Any) -> Interrupt:
     """A saved question; LangGraph's server saves the fields of one as a dict."""
     if isinstance(saved, Mapping):
@@ -217,7 +260,7 @@ def _summary(saver: BaseCheckpointSaver[Any], thread: str) -> ThreadSummary | No
 
 
 def _first_request(saver: BaseCheckpointSaver[Any], head: Head) -> str:
-    stored = head.values.get("messages")
+    stored = head.saved.checkpoint["channel_values"].get("messages")
     if stored is None:
         config = head.saved.config
         history = saver.get_delta_channel_history(config=config, channels=["messages"])["messages"]

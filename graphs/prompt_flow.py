@@ -16,7 +16,7 @@ from ..nodes.flow.intake import flow_intake, read_given
 from ..nodes.flow.plan_flow import plan_flow
 from ..nodes.flow.recover import recover
 from ..nodes.flow.review_flow import review_flow
-from ..nodes.flow.run_flow import run_flow
+from ..nodes.flow.run_flow import asks_next, run_flow
 from ..nodes.parts import Parts
 from ..state.context import Context
 from ..state.errors import SettingsError
@@ -67,15 +67,17 @@ def route_after_run(
     """
     if state.halt:
         return "answer_flow" if state.halt != "DENIED" and _has_results(state) else "finish"
+    if asks_next(state.todos, state.calls, state.decisions):
+        return "approve"
+    step = next_step(state.calls, state.decisions)
     in_doubt = any(call.get("doubt") for call in undecided(state.calls, state.decisions))
     if failed_steps(state.todos) and not in_doubt:  # another plan would know nothing of a doubt
         return "recover"
-    step = next_step(state.calls, state.decisions)
     # A crash may have come before steps began that nothing keeps from running.
     left = any(one["status"] == "pending" for one in state.todos)
     if step == "done" and not left:
         return "answer_flow" if _has_results(state) else "finish"
-    return "approve" if step == "approve" else "run_flow"
+    return "run_flow"
 
 
 def _has_results(state: FlowState) -> bool:

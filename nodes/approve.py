@@ -1,4 +1,4 @@
-"""Ask a human about one tool call. One interrupt, one action, nothing before it."""
+"""Ask a human about one tool call. One interrupt, one action, nothing done before it."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -7,13 +7,20 @@ from functools import partial
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-from ..calls.approval import decided, decision_key, misplaced, objection_to, question, undecided
+from ..calls.approval import (
+    answer_schema,
+    decided,
+    decision_key,
+    misplaced,
+    objection_to,
+    question,
+    undecided,
+)
 from ..calls.gate import Gate, released
 from ..calls.policy import grant
 from ..state.calls import CallState, CallsUpdate
 from ..state.context import Context
-from ..state.questions import Answer
-from ..turn.scope import scope_of
+from ..turn.scope import hear, scope_of
 from .parts import Parts
 
 
@@ -23,9 +30,11 @@ async def approve(state: CallState, runtime: Runtime[Context], *, parts: Parts) 
     An answer to another question, or an edit that cannot run, is no decision: the call stays
     undecided, and is asked about again with what is wrong.
     """
+    hear(state)
     call = undecided(state.calls, state.decisions)[0]
     key = decision_key(call)
-    answer = interrupt(question(call, state.objections.get(key, "")), response_schema=Answer)
+    asked = question(call, state.objections.get(key, ""))
+    answer = interrupt(asked, response_schema=answer_schema(call))
     # Somebody has answered: what their answer allows may run, and what it edits may ask again.
     scope = replace(await scope_of(state, runtime, parts), can_ask=True)
     gate = partial(Gate.of, parts.toolbox, scope)

@@ -1,7 +1,7 @@
 """The message channel: conversations on a delta channel, so that 200 turns cost a few megabytes."""
 
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Annotated, Any, Final, cast
@@ -160,9 +160,20 @@ ENDS: Final = "ends"
 """Key in a message's `additional_kwargs`: a model ended the turn with it."""
 
 
+def _shown_only(message: AnyMessage) -> bool:
+    """Whether only people read it: what a phase came to, in the middle of a turn."""
+    signed = message.additional_kwargs.get("agent_type", "loopwright") != "loopwright"
+    return signed and not str(message.id).startswith("answer-")
+
+
 def signature(role: str) -> dict[str, str]:
     """What a message carries beside its words: who wrote it, and when (UTC, ISO 8601)."""
     return {"agent_type": role, "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+def answer_name(message: BaseMessage) -> str:
+    """The id of the answer to the one call of a message that people were asked about."""
+    return f"{message.id}.answer"
 
 
 PLACEHOLDER: Final = "do-not-render-"
@@ -199,6 +210,8 @@ def _whole(
     messages: Sequence[AnyMessage], answer: Answer, open_calls: frozenset[str]
 ) -> list[AnyMessage]:
     newest = max((i for i, m in enumerate(messages) if _calls(m)), default=-1)
+    named = {str(m.id): m for m in messages if isinstance(m, ToolMessage)}
+    owned = named.keys() & {answer_name(m) for m in messages if _calls(m)}
     whole: list[AnyMessage] = []
     for place, message in enumerate(messages):
         if isinstance(message, ToolMessage):
@@ -206,8 +219,9 @@ def _whole(
         whole.append(message)
         if calls := _calls(message):
             made_up = open_calls if place == newest else frozenset()
-            given = _given(messages[place + 1 :], made_up)
-            whole += [given.get(call) or answer(call) for call in calls]
+            own = named.get(answer_name(message))  # by its id, wherever it stands
+            given = _given((m for m in messages[place + 1 :] if str(m.id) not in owned), made_up)
+            whole += [own] if own else [given.get(call) or answer(call) for call in calls]
     return whole
 
 
@@ -219,7 +233,7 @@ def _calls(message: AnyMessage) -> list[str]:
     return list(dict.fromkeys(call["id"] for call in made if call["id"]))
 
 
-def _given(behind: Sequence[AnyMessage], made_up: frozenset[str]) -> dict[str, ToolMessage]:
+def _given(behind: Iterable[AnyMessage], made_up: frozenset[str]) -> dict[str, ToolMessage]:
     """Call id to the first answer before the next message with calls: providers repeat ids."""
     given: dict[str, ToolMessage] = {}
     for message in takewhile(lambda m: not _calls(m), behind):

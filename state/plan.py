@@ -92,6 +92,12 @@ def _cycles(todos: Sequence[Todo]) -> list[str]:
     return []
 
 
+def plan_in_words(tasks: Sequence[Task]) -> str:
+    """The tasks that are still to be done, a line each."""
+    left = (task for task in tasks if task["status"] != "completed")
+    return "\n".join(f"{task['id']}. {task['description']}" for task in left)
+
+
 def fallback_plan(request: str) -> list[Todo]:
     """The plan where no sound one could be had: the request itself as one task."""
     return [Todo(id="1", description=request.strip() or say("answer_the_user"))]

@@ -129,6 +129,15 @@ class Answer(BaseModel):
         return say("user_says", words=self.message.strip() or say("plan_rejected"))
 
 
+def reviewed(answer: Answer, plan: str) -> str:
+    """What a review came to, in words; `plan` is the edited one, where that can run."""
+    if answer.type == "approve":
+        return "The plan was approved."
+    if answer.type == "edit" and plan:
+        return f"The plan was edited:\n{plan}"
+    return f"The plan goes back to the planner. {answer.message}"
+
+
 class Decision(TypedDict, total=False):
     """An answer as it is kept, bound to the `arguments` (their hash) that it was given for."""
 
@@ -237,13 +246,22 @@ def _remembered(value: object) -> object:
     return value
 
 
-class Words(Answer):
-    """An answer to a question that asks for words: some words, or a refusal to answer."""
+class Said(Answer):
+    """An answer to a question that a text can answer: what is no decision is the answer itself.
+
+    `approve`, `reject[: reason]` and `respond: text` are decisions here as everywhere; `yes` and
+    `no` are what was asked for.
+    """
 
     @model_validator(mode="before")
     @classmethod
     def _any_shape(cls, value: object) -> object:
-        return _read(_said(_decision(value)))
+        plain = _plain(value)
+        return _read(_said(_decision(value) if plain is None else {"message": plain, **_SAID}))
+
+
+class Words(Said):
+    """An answer to a question that asks for words: some words, or a refusal to answer."""
 
     @model_validator(mode="after")
     def _has_words(self) -> "Words":
@@ -257,6 +275,32 @@ class Words(Answer):
         """What was said: as a message, or as the edited argument `answer`."""
         said = self.message if self.type == "respond" else (self.args or {}).get("answer")
         return said.strip() if isinstance(said, str) else ""
+
+
+_SAID: Final = {"type": "respond"}
+_ANSWERS: Final = frozenset({"yes", "y", "no", "n"})
+
+
+def _plain(value: Any) -> str | None:
+    """The text that an answer is, in no shape of a front end; None where it is a decision."""
+    match value:
+        case [one]:
+            return _plain(one)
+        case dict() if len(value) == 1 and "type" not in value:
+            (text,) = value.values()  # one field, whatever a front end calls it
+            return text if isinstance(text, str) else None
+        case bool() | int() | float():
+            return json.dumps(value)
+        case str() if value.strip().lower() in _ANSWERS:
+            return value
+        case str():
+            try:
+                decision: Any = _decision(value)
+            except ValueError:
+                return value
+            known = isinstance(decision, dict) and "type" in decision
+            return None if known and str(decision["type"]).lower() in _KIND_WORDS else value
+    return None
 
 
 def _said(value: object) -> object:

@@ -19,6 +19,7 @@ from ..state.loop import FOLDED, LoopState, LoopUpdate
 from ..state.messages import repairs, request_place
 from ..state.migrations import SCHEMA_VERSION
 from ..state.plan import Task, merge_tasks
+from ..state.shown import answer_to, answers_from, unanswered
 from ..state.told import say
 from .scope import RunScope
 
@@ -273,14 +274,30 @@ async def answered(
         text, how = _how_it_ended(rows.get(call["intent"]))
         status = "success" if how == {"status": "success"} else "error"
         about = {"name": call["name"], "additional_kwargs": {"evidence": call["id"]}}
-        answers[call["call_id"]] = _answer(call["call_id"], text, status=status, **about)
+        answers[call["call_id"]] = answer_to(call["call_id"], text, status=status, **about)
         event = {"task": call["task"], "tool": call["name"], "arguments": call["args"]}
         scope.emit({"type": "tool_call", "id": call["id"], **event, **how, "result": text})
     return repairs(
         state.messages,
-        lambda call_id: answers.pop(call_id, None) or _answer(call_id, say("superseded")),
+        lambda call_id: answers.pop(call_id, None) or _superseded(call_id),
         open_calls=list(answers),
     )
+
+
+def asked_and_answered(state: LoopState, evidence: Sequence[Evidence]) -> list[Any]:
+    """The same, where only the calls are in the conversation that people were asked about.
+
+    Args:
+        state: As the turn before left it.
+        evidence: What is known of its calls.
+    """
+    left = [str(asked.tool_calls[0]["id"]) for asked in unanswered(state)]
+    told = answers_from(state, evidence)
+    return repairs([*state.messages, *told], _superseded, open_calls=left)
+
+
+def _superseded(call_id: str) -> ToolMessage:
+    return answer_to(call_id, say("superseded"))
 
 
 def _how_it_ended(row: Row | None) -> tuple[str, dict[str, str]]:
@@ -290,8 +307,3 @@ def _how_it_ended(row: Row | None) -> tuple[str, dict[str, str]]:
     if row.result is None or row.in_doubt:
         return say("cut_off_under_way"), {"status": "cancelled", "reason": UNCERTAIN}
     return _text(row), {"status": "error" if row.result.get("is_error") else "success"}
-
-
-def _answer(call_id: str, text: str, **about: Any) -> ToolMessage:
-    about = {"status": "error", "id": str(uuid.uuid4()), **about}
-    return ToolMessage(text, tool_call_id=call_id, **about)

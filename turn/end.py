@@ -16,6 +16,7 @@ from ..state.messages import ANSWER, PACKAGE, signature
 from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome
 from ..state.plan import Task, requested
 from ..state.repetition import LOOP_DETECTED
+from ..state.shown import last_words, made_whole
 from ..state.told import say
 from .begin import DROPPED
 from .scope import RunScope
@@ -137,10 +138,11 @@ async def end_turn(
         facts = replace(facts, halt=halt, done=False, answer=why, unmet=unmet)
         outcome = sum_up(facts)
         update |= LoopUpdate(task_completed=False, halt=halt, unmet=unmet)
+    update["messages"] = made_whole(state)
     if verdict.blocked or not facts.answer:
         about = signature(PACKAGE)
         last = AIMessage(outcome["answer"], id=facts.message, additional_kwargs=about)
-        update["messages"] = [last]
+        update["messages"] += last_words(state, last)
     scope.emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
     return update | LoopUpdate(outcome=outcome, should_continue=False)
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, Generic, TypeVar
 
-from langgraph.errors import GraphBubbleUp, GraphDrained
+from langgraph.errors import GraphBubbleUp, GraphDrained, GraphInterrupt
 from langgraph.func import task
 from langgraph.runtime import Runtime
+from langgraph.types import Interrupt
 
 from ..state.outcome import Spend, add_spend
 from .scope import RunScope, around
@@ -136,6 +137,7 @@ async def run_ready(
     waits: Mapping[str, Sequence[str]],
     start: Callable[[str, dict[str, R]], Awaitable[R]],
     ended: Callable[[R], object],
+    asked: Callable[[list[Interrupt], list[R]], Awaitable[None]],
 ) -> list[R]:
     """Run every task of a node once those it waits for are done, out of the node's budget.
 
@@ -148,6 +150,7 @@ async def run_ready(
         start: Runs one task, given the results of those it waited for. Failures that are data
             are returned; what it raises cancels nobody, and is raised here after all have rested.
         ended: Told every result as it comes, those recorded before a crash first.
+        asked: Told the questions of tasks, and the results there are, before they are put.
 
     Returns:
         The results, in their order.
@@ -159,7 +162,10 @@ async def run_ready(
     known = dict(waits)
     scope.budget.span = partial(seconds_before, known)
     with around(scope):
-        return _all_of(await _Run(known, start, ended, runtime, slots).run(order))
+        ends = await _Run(known, start, ended, runtime, slots).run(order)
+    if questions := [one for end in ends for one in _questions(end)]:
+        await asked(questions, [end for end in ends if not isinstance(end, BaseException)])
+    return _all_of(ends)
 
 
 async def run_parts(
@@ -193,6 +199,10 @@ def _all_of(ends: Sequence[R | BaseException]) -> list[R]:
     """What the tasks gave; what one of them raised is raised now that all rest."""
     _raise_first([end for end in ends if isinstance(end, BaseException)])
     return [end for end in ends if not isinstance(end, BaseException)]
+
+
+def _questions(end: object) -> Sequence[Interrupt]:
+    return end.args[0] if isinstance(end, GraphInterrupt) and end.args else ()
 
 
 def _raise_first(failures: Sequence[BaseException]) -> None:

@@ -24,12 +24,13 @@ from ..hooks.contract import NOTHING, HookEvent, Verdict
 from ..hooks.registry import Hooks
 from ..prompts.prompt import PromptManager, sections
 from ..state.attachments import Block
-from ..state.calls import CallState
+from ..state.calls import CallState, Evidence
 from ..state.context import SESSION_KEY, STARTUP, Context, Emit, Session, context_of
 from ..state.journal import FENCE_KEY, Fence, Row
 from ..state.loop import PUBLIC, LoopState
 from ..state.outcome import Spend, add_spend
 from ..state.past import Past
+from ..state.shown import EVIDENCE
 from ..state.told import LANGUAGE, SENTENCES, known_as
 from .budget import Budget
 
@@ -98,6 +99,8 @@ class RunScope:
     """The fields of it that tools may change."""
     notes: list[str] = field(default_factory=list)
     """What the outcome must warn of: the warnings told on the way."""
+    heard: dict[str, Evidence] = field(default_factory=dict)
+    """By id: the calls that ended in graphs inside the node's tasks, which may still ask."""
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -180,6 +183,12 @@ def around(scope: RunScope) -> Iterator[None]:
         _OUTER.reset(token)
 
 
+def hear(state: object) -> None:
+    """Tell the node around this one which calls have ended, before anything here asks."""
+    if outer := _OUTER.get():
+        outer.heard.update((record["id"], record) for record in getattr(state, "evidence", ()))
+
+
 async def scope_of(
     state: LoopState | CallState, runtime: Runtime[Context], parts: GraphParts
 ) -> RunScope:
@@ -199,6 +208,7 @@ async def scope_of(
     else:
         emit, budget = outer.emit, outer.budget
         budget.recall(path, state.spend)
+        hear(state)
     # Without the ids of tasks, which are others where a graph around has lost a step.
     around_it = str(configurable.get("checkpoint_ns", "")).split("|")[:-1]
     session = configurable.get(SESSION_KEY)
@@ -233,7 +243,9 @@ def _public(state: LoopState | CallState, outer: RunScope | None) -> Mapping[str
     own = {name: getattr(state, name) for name in PUBLIC if hasattr(state, name)}
     if outer is None or isinstance(state, LoopState):
         return own
-    return {**outer.public, **own, "messages": [*outer.public["messages"], *state.messages]}
+    # Calls that were asked about are among the task's own.
+    said = [m for m in outer.public.get("messages", ()) if EVIDENCE not in m.additional_kwargs]
+    return {**outer.public, **own, "messages": [*said, *getattr(state, "messages", ())]}
 
 
 def speak(runtime: Runtime[Context], parts: GraphParts) -> None:

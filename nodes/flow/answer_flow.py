@@ -20,6 +20,7 @@ from ...state.flow import FlowState, FlowStep, FlowUpdate, finished
 from ...state.loop import changes
 from ...state.messages import signature
 from ...state.plan import task_view
+from ...state.shown import last_words
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.end import Facts, answer_id, known_answer, unmet_of
@@ -116,8 +117,9 @@ def _answered(scope: RunScope, state: FlowState, answer: Answer[Any], facts: Fac
     if answer.problems:
         text = known_answer(facts.results, unmet_of(facts))
         notes = [*notes, AS_THEY_CAME.format(why="; ".join(answer.problems))]
+    last = AIMessage(text, id=answer_id(state), additional_kwargs=signature("answerer"))
     return FlowUpdate(
-        messages=[AIMessage(text, id=answer_id(state), additional_kwargs=signature("answerer"))],
+        messages=last_words(state, last),
         task_completed=state.halt is None and facts.done,
         warnings=notes,
     )

@@ -13,7 +13,7 @@ from ...flow.order import fingerprint, steps_of
 from ...flow.references import listed
 from ...flow.templates import filled, lacking, unread
 from ...state.calls import rounds_named
-from ...state.canonical import beginning_of, canonical, hash_of, storable_json
+from ...state.canonical import beginning_of, canonical, hash_of, shortened, storable_json
 from ...state.context import Context
 from ...state.flow import (
     Draft,
@@ -26,6 +26,7 @@ from ...state.flow import (
     unfinished,
 )
 from ...state.loop import changes
+from ...state.shown import phase_ended
 from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope, scope_of
@@ -116,6 +117,7 @@ async def _taken(
     if repeats_a_plan(update):
         return FlowUpdate(drafts=[], halt="SAME_PLAN", unmet=[_SAME_PLAN])
     scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
+    update["messages"] = phase_ended(state, "flow_planner", flow_in_words(steps, plan.left_out))
     if not (scope.context.review_plan and unfinished(steps)):
         return update | FlowUpdate(planning="ready")
     if not scope.can_ask:
@@ -131,6 +133,25 @@ def _answers_anyway(state: FlowState) -> bool:
 
 def _still_missing(state: FlowState) -> list[str]:
     return [*state.unmet, say("still_missing", what=state.not_enough)]
+
+
+_CALL_SHOWN: Final = 200
+
+
+def flow_in_words(steps: Sequence[FlowStep], left_out: Sequence[str] = ()) -> str:
+    """The steps that are still to be done, a line each, and what the plan leaves out."""
+    lists = [[*map(_line, unfinished(steps))], ["It leaves out:", *left_out] if left_out else []]
+    return "\n\n".join("\n".join(lines) for lines in lists if lines)
+
+
+def _line(step: FlowStep) -> str:
+    short = shortened(json.dumps(step["arguments"], ensure_ascii=False), _CALL_SHOWN)
+    needs = ", ".join(step["depends_on"] or [])
+    after = f" (after {needs})" if needs else ""
+    only = f" (only when {step.get('when')})" if step.get("when") else ""
+    each = shortened(str(step.get("for_each")), _CALL_SHOWN)
+    times = f" (for each of {each})" if step.get("for_each") is not None else ""
+    return f"{step['id']}. {step['description']}: {step['tool']}({short}){times}{after}{only}"
 
 
 _MOST_FINDINGS: Final = 200

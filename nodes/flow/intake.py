@@ -20,7 +20,14 @@ from ...state.flow import (
     reopened,
 )
 from ...state.loop import changes
-from ...turn.begin import Work, asks_something, begin_turn, same_request, taken_up
+from ...turn.begin import (
+    Work,
+    asked_and_answered,
+    asks_something,
+    begin_turn,
+    same_request,
+    taken_up,
+)
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .run_flow import by_tools, folded
@@ -43,14 +50,18 @@ async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
     """The steps, where the same request goes on or the last one was cut off at work."""
     done, again = Work(state.todos, state.evidence), same_request(state)
     before = await taken_up(scope, state, done, folded(state.cut_off, state.todos))
+    evidence = state.evidence if before is None else before.evidence
+    messages = asked_and_answered(state, evidence)
     if before is None:
-        return FlowUpdate()
+        return FlowUpdate(messages=messages)
     steps = [cast("FlowStep", task) for task in before.tasks]
     changed = by_tools(state, state.cut_off)
     improvements = changed.get("improvements", state.improvements)
     # What the plan left out was a part of its own request.
     gone = () if again else ("left_out",)
+    messages += changed.pop("messages", [])
     return changed | FlowUpdate(
+        messages=messages,
         plan={key: value for key, value in state.plan.items() if key not in gone},
         todos=Overwrite([_reopened(step) for step in steps]),
         evidence=Overwrite(before.evidence),

@@ -21,6 +21,7 @@ from ...state.flow import (
 )
 from ...state.loop import changes
 from ...state.outcome import Reason, Spend
+from ...state.shown import phase_ended
 from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
@@ -76,6 +77,7 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
         # Another try changes nothing of the plan, so it uses up no chance of another plan.
         failures_seen=[*state.failures_seen, *(keys if decision.strategy != _RETRY else [])],
         calls=[],
+        messages=phase_ended(state, "recovery", f"{decision.strategy}: {decision.why}"),
         spend=scope.used(decision.spend),
         warnings=[*catalog.warnings, *scope.notes, *decision.warnings],
     )

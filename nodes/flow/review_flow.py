@@ -1,16 +1,14 @@
 """Review flow: shows a plan before it runs, as one question, and nothing before it."""
 
-import json
 from collections.abc import Sequence
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 from langgraph.runtime import Runtime
-from langgraph.types import interrupt
+from langgraph.types import Overwrite, interrupt
 from pydantic.alias_generators import to_snake
 
 from ...flow.carry import difference
 from ...models.reading import read_object
-from ...state.canonical import shortened
 from ...state.context import Context
 from ...state.flow import (
     ExecutionPlan,
@@ -23,12 +21,11 @@ from ...state.flow import (
 )
 from ...state.loop import changes
 from ...state.plan import task_view
-from ...state.questions import Answer, question
+from ...state.questions import Answer, question, reviewed
+from ...state.shown import phase_ended
 from ...turn.scope import scope_of, speak
 from ..parts import Parts
-from .check_flow import adopted, flaws_of
-
-_SHOWN: Final = 200
+from .check_flow import adopted, flaws_of, flow_in_words
 
 
 async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -50,6 +47,10 @@ async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
             update = await _edited(answer.edited("steps"), state, runtime, parts)
         case _:
             assert_never(answer.type)
+    plan = update.get("todos")
+    text = reviewed(answer, flow_in_words(plan.value) if isinstance(plan, Overwrite) else "")
+    if update["planning"] != "review":
+        update["messages"] = phase_ended(state, "review_flow", text)
     return changes(state, update)
 
 
@@ -109,18 +110,7 @@ def _shown(state: FlowState, changed: Sequence[str]) -> dict[str, Any]:
 def _as_text(state: FlowState, changed: Sequence[str]) -> str:
     lists = {
         "The plan as you edited it cannot run, so the one below still stands:": state.objection,
-        "Run this plan?": [_line(step) for step in unfinished(state.todos)],
-        "It leaves out:": state.plan.get("left_out", []),
+        "Run this plan?": [flow_in_words(state.todos, state.plan.get("left_out", []))],
         "Changed since you saw it:": changed,
     }
     return "\n\n".join("\n".join([head, *lines]) for head, lines in lists.items() if lines)
-
-
-def _line(step: FlowStep) -> str:
-    short = shortened(json.dumps(step["arguments"], ensure_ascii=False), _SHOWN)
-    needs = ", ".join(step["depends_on"] or [])
-    after = f" (after {needs})" if needs else ""
-    only = f" (only when {step.get('when')})" if step.get("when") else ""
-    each = shortened(str(step.get("for_each")), _SHOWN)
-    times = f" (for each of {each})" if step.get("for_each") is not None else ""
-    return f"{step['id']}. {step['description']}: {step['tool']}({short}){times}{after}{only}"

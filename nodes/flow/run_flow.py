@@ -5,13 +5,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.config import get_config
 from langgraph.runtime import Runtime
+from langgraph.types import Interrupt
 
-from ...calls.approval import still_open, undecided
+from ...calls.approval import Decisions, next_step, question, still_open, undecided
 from ...calls.call_records import PendingCall
 from ...calls.commands import messages_of, values_of
 from ...calls.result_store import ResultStore
 from ...calls.step_results import StepResults
+from ...doors.head import add_around
 from ...flow.carry import call_name
 from ...flow.expectations import Malformed
 from ...flow.order import in_plan_order
@@ -23,6 +27,8 @@ from ...state.flow import FlowItem, FlowState, FlowStep, FlowUpdate, failed_step
 from ...state.journal import Row
 from ...state.loop import changes
 from ...state.outcome import Spend
+from ...state.plan import Task, merge_tasks
+from ...state.shown import answers_from, asked, news
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.schedule import run_ready, used_by
@@ -38,14 +44,38 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     open_ = undecided(state.calls, state.decisions)
     run = await flow_run_of(scope, state, parts, open_=open_)
     order, waits = order_of_pass(state.todos, waiting={call["task"] for call in open_})
-    ended = await run_ready(scope, runtime, order, waits, run.start, ended=run.hear)
+    ended = await run_ready(
+        scope, runtime, order, waits, run.start, ended=run.hear, asked=run.shows
+    )
     places = {step["id"]: place for place, step in enumerate(state.todos)}
     waiting: list[Any] = [*open_, *(call for end in ended for call in end["waiting"])]
     update = folded(ended, state.todos) | by_tools(state, ended)
     update |= still_open(state, sorted(waiting, key=lambda call: _place(call, places)))
     update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `folded`
     update["spend"] = used_by(scope, ended)
-    return changes(state, update | _halted(scope, state, ended))
+    update |= _halted(scope, state, ended)
+    told = [*run.told(ended), *update["messages"], *_question(state, update)]
+    update["messages"] = news(state, told)
+    return changes(state, update)
+
+
+def _question(state: FlowState, update: FlowUpdate) -> list[AIMessage]:
+    """What is asked next, if anything is."""
+    decisions = getattr(update.get("decisions"), "value", state.decisions)
+    steps = merge_tasks([*state.todos], [cast("list[Task]", update["todos"])])
+    calls = update["calls"]
+    if update.get("halt") or not asks_next([cast("FlowStep", s) for s in steps], calls, decisions):
+        return []
+    return [asked(state, "flow_planner", question(undecided(calls, decisions)[0]))]
+
+
+def asks_next(
+    steps: Sequence[FlowStep], calls: Sequence[Mapping[str, Any]], decisions: Decisions
+) -> bool:
+    """Whether a human is asked now: what failed is repaired first, unless a call is in doubt."""
+    in_doubt = any(call.get("doubt") for call in undecided(calls, decisions))
+    asks = next_step(calls, decisions) == "approve"
+    return asks and (in_doubt or not failed_steps(steps))
 
 
 def _place(call: Mapping[str, Any], places: Mapping[str, int]) -> tuple[int, int]:
@@ -175,6 +205,17 @@ class FlowRun(FlowScope):
         self.scope.budget.recall(step["id"], end["spend"])
         self.stopped |= bool(end.get("stopped"))
         self.broken |= step["status"] == "failed" and not self.steps[step["id"]]["optional"]
+
+    def told(self, ends: Sequence[StepEnd]) -> list[AnyMessage]:
+        """The answers to calls that were asked about."""
+        return [*answers_from(self.state, [r for end in ends for r in end["evidence"]])]
+
+    async def shows(self, questions: Sequence[Interrupt], ends: Sequence[StepEnd]) -> None:
+        """Show what tools ask for themselves, and before it what ended."""
+        told = self.told(ends)
+        told += [asked(self.state, "flow_planner", one.value, one.id) for one in questions]
+        if fresh := news(self.state, told):
+            await add_around(get_config()["configurable"], {"messages": fresh})
 
     async def start(self, name: str, waited_for: dict[str, StepEnd]) -> StepEnd:
         """Run one step, unless what stands before it keeps it from running."""

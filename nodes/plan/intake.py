@@ -7,7 +7,14 @@ from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.past import remembered
 from ...state.plan import Task
-from ...turn.begin import Work, asks_something, begin_turn, same_request, taken_up
+from ...turn.begin import (
+    Work,
+    asked_and_answered,
+    asks_something,
+    begin_turn,
+    same_request,
+    taken_up,
+)
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .work import gathered
@@ -32,9 +39,12 @@ async def _adopted(scope: RunScope, state: PlanState) -> PlanUpdate:
     """Plan and evidence, where the same request goes on or the last one was cut off at work."""
     done, ended = Work(state.todos, state.evidence), gathered(state.todos, state.cut_off)
     before = await taken_up(scope, state, done, ended)
+    evidence = state.evidence if before is None else before.evidence
+    messages = asked_and_answered(state, evidence)
     if before is None:
-        return PlanUpdate()
+        return PlanUpdate(messages=messages)
     return PlanUpdate(
+        messages=messages,
         todos=Overwrite([_reopened(task) for task in before.tasks]),
         evidence=Overwrite(before.evidence),
         answers=state.answers,

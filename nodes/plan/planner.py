@@ -1,5 +1,7 @@
 """Planner: turns the request, and what the verifier found missing, into tasks."""
 
+from collections.abc import Sequence
+
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
@@ -9,7 +11,15 @@ from ...state.context import Context
 from ...state.contracts import PlannerResponse, Todo
 from ...state.loop import Planning, PlanState, PlanUpdate, changes
 from ...state.past import index_of
-from ...state.plan import adopt_plan, fallback_plan, find_problems, name_todos, task_view
+from ...state.plan import (
+    adopt_plan,
+    fallback_plan,
+    find_problems,
+    name_todos,
+    plan_in_words,
+    task_view,
+)
+from ...state.shown import phase_ended
 from ...state.told import say
 from ...turn.begin import EMPTY_REQUEST
 from ...turn.budget import limit_reason
@@ -33,7 +43,13 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
         await scope.notify("UserQuestion", " ".join(missing), {"questions": missing})
     elif update.get("planning") == "review" and isinstance(plan, Overwrite):
         await scope.notify("PlanReview", "The plan waits for a review.", {"todos": plan.value})
+    update["messages"] = phase_ended(state, "planner", _told(missing, plan))
     return changes(state, update | PlanUpdate(warnings=scope.notes))
+
+
+def _told(missing: Sequence[str], plan: object) -> str:
+    """What planning came to, in words: the plan, or what is missing for one."""
+    return plan_in_words(plan.value) if isinstance(plan, Overwrite) else "\n".join(missing)
 
 
 async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdate:

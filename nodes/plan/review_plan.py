@@ -10,8 +10,9 @@ from ...state.calls import rounds_named
 from ...state.context import Context, context_of
 from ...state.contracts import PlannerResponse
 from ...state.loop import PlanState, PlanUpdate
-from ...state.plan import Task, adopt_plan, find_problems, name_todos
-from ...state.questions import Answer, question
+from ...state.plan import Task, adopt_plan, find_problems, name_todos, plan_in_words
+from ...state.questions import Answer, question, reviewed
+from ...state.shown import phase_ended
 from ...state.told import say
 from ...turn.scope import speak
 from ..parts import Parts
@@ -26,20 +27,22 @@ async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Par
 
     So does an edit that cannot run: the planner mends it by the user's words.
     """
-    lines = [f"{t['id']}. {t['description']}" for t in state.todos if t["status"] != "completed"]
     shown = {"todos": [_given(task) for task in state.todos]}
-    text = "\n".join(["Run this plan?", *lines])
+    text = f"Run this plan?\n{plan_in_words(state.todos)}"
     answer = interrupt(question("review_plan", shown, text), response_schema=Answer)
     speak(runtime, parts)
     match answer.type:
         case "approve":
-            return PlanUpdate(planning="ready")
+            update = PlanUpdate(planning="ready")
         case "reject" | "respond":
-            return PlanUpdate(planning="again", improvements=[*state.improvements, answer.wish])
+            update = PlanUpdate(planning="again", improvements=[*state.improvements, answer.wish])
         case "edit":
-            return _edited(answer, state, context_of(runtime).max_tasks)
+            update = _edited(answer, state, context_of(runtime).max_tasks)
         case _:
             assert_never(answer.type)
+    plan = update.get("todos")
+    text = reviewed(answer, plan_in_words(plan.value) if isinstance(plan, Overwrite) else "")
+    return update | PlanUpdate(messages=phase_ended(state, "review_plan", text))
 
 
 def _edited(answer: Answer, state: PlanState, most: int) -> PlanUpdate:

@@ -21,6 +21,7 @@ from ...state.messages import signature
 from ...state.outcome import Reason
 from ...state.past import index_of
 from ...state.plan import Task, merge_tasks, task_view
+from ...state.shown import last_words, phase_ended
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.end import answer_id, denial
@@ -85,12 +86,19 @@ def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context
     if verdict.passed:
         # The same id if the turn is taken up again.
         about = {"id": answer_id(state), "additional_kwargs": signature("verifier")}
-        return update | PlanUpdate(messages=[AIMessage(verdict.summary, **about)])
+        return update | PlanUpdate(messages=last_words(state, AIMessage(verdict.summary, **about)))
+    if not answer.refused:
+        update["messages"] = phase_ended(state, "verifier", _told(verdict))
     if state.halt:
         return update
     halt = limit_reason(answer.refused) if answer.refused else None
     halt = halt or _no_help(state, merge_tasks(state.todos, [judged]), blockers, context)
     return update | PlanUpdate(halt=halt, should_continue=halt is None)
+
+
+def _told(verdict: VerifierResponse) -> str:
+    lines = [verdict.overall_feedback, *(f"- {text}" for text in verdict.improvements)]
+    return "\n".join(filter(None, lines))
 
 
 def _no_help(

@@ -5,15 +5,20 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from langchain_core.messages import AIMessage, AnyMessage
+from langgraph.config import get_config
 from langgraph.runtime import Runtime
+from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
+from ...doors.head import add_around
 from ...state.calls import Evidence, report_of
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.outcome import Spend
 from ...state.past import Past
 from ...state.plan import Task, apply_wishes, in_order, waits_for
+from ...state.shown import answers_from, asked, news, phase_ended
 from ...state.told import say
 from ...turn.budget import Budget, limit_reason
 from ...turn.schedule import run_ready, used_by
@@ -43,9 +48,10 @@ async def work(
     waits = {i: [w for w in ids if w in order] for i, ids in waits_for(state.todos).items()}
     ended = await run_ready(
         scope, runtime, order, waits, tasks.run,
-        ended=lambda end: budget.recall(end["task"]["id"], end["spend"]),
+        ended=lambda end: budget.recall(end["task"]["id"], end["spend"]), asked=tasks.asked,
     )  # fmt: skip
     update = gathered(state.todos, ended) | PlanUpdate(spend=used_by(scope, ended))
+    update["messages"] = news(state, tasks.told(ended))
     unfinished = any(end["task"]["status"] != "completed" for end in ended)
     return changes(state, update | _limit(budget, unfinished=unfinished))
 
@@ -110,6 +116,28 @@ class _Tasks:
         state, ended = self.state, [r for end in waited_for for r in end["evidence"]]
         records = [*state.earlier, *(r for r in [*state.evidence, *ended] if r["tool"] is not None)]
         return Past(state.conversation, state.attachments, records)
+
+    def told(self, ends: Sequence[TaskEnd]) -> list[AnyMessage]:
+        """What there is to show of the pass: answers to calls that were asked about, reports."""
+        evidence = [*self.scope.heard.values(), *(r for end in ends for r in end["evidence"])]
+        reports = (one for end in ends for one in self._report(end["task"]))
+        return [*answers_from(self.state, evidence), *reports]
+
+    def _report(self, ended: Task) -> list[AIMessage]:
+        (task,) = (task for task in self.state.todos if task["id"] == ended["id"])
+        if ended["attempts"] == task.get("attempts", 0):
+            return []  # it never began
+        result = ended.get("result") or ended.get("feedback", "")
+        text = f"{task['id']}. {task['description']}: {ended['status']}\n\n{result}"
+        name = f"{task['id']}.attempt.{ended['attempts']}"
+        return phase_ended(self.state, "executor", text, name)
+
+    async def asked(self, questions: Sequence[Interrupt], ends: Sequence[TaskEnd]) -> None:
+        """Show what is asked, and before it what ended, as the state will know it."""
+        told = [*self.told(ends)]
+        told += [asked(self.state, "executor", one.value, one.id) for one in questions]
+        if fresh := news(self.state, told):
+            await add_around(get_config()["configurable"], {"messages": fresh})
 
     def _cannot_start(self, task: Task, known: list[Task]) -> str:
         if spent := self.scope.budget.exhausted:

@@ -82,24 +82,23 @@ def test_a_run_takes_its_thread_history_contexts_tools_and_settings():
     assert graph.get_state(THREAD).values["turn"] == 1
 
 
-@pytest.mark.req("S0-44", "S0-156")
+@pytest.mark.req("S0-44", "S0-149", "S0-156")
 def test_messages_carry_ids_calls_results_and_the_role_that_wrote_them():
     graph = build_plan_execute_verify(model=one_task(), tools=[wait], checkpointer=InMemorySaver())
     message = {"messages": [HumanMessage("go")]}
     seen = [m for _, update in graph.stream(message, THREAD, stream_mode="updates", subgraphs=True)
             for part in update.values() if part for m in part.get("messages", [])]  # fmt: skip
-    asking, result, reporting, final = seen
-    assert [m.type for m in seen] == ["ai", "tool", "ai", "ai"]
+    planned, asking, result, _, reported, final = seen
+    assert [m.type for m in seen] == ["ai", "ai", "tool", "ai", "ai", "ai"]
     assert asking.tool_calls[0]["id"] == result.tool_call_id == "call_7"
     assert (asking.tool_calls[0]["name"], asking.tool_calls[0]["args"]) == ("wait", {})
     assert (result.name, result.text) == ("wait", "waited")
     assert all(datetime.fromisoformat(m.additional_kwargs["timestamp"]).tzinfo for m in seen)
-    assert [m.additional_kwargs["agent_type"] for m in (asking, reporting, final)] == [
-        "executor",
-        "executor",
-        "verifier",
-    ]
-    assert len({m.id for m in seen}) == 4
+    roles = [m.additional_kwargs["agent_type"] for m in seen if m.type == "ai"]
+    assert roles == ["planner", "executor", "executor", "executor", "verifier"]
+    assert len({m.id for m in seen}) == 6
+    kept = graph.get_state(THREAD).values["messages"]
+    assert [m.id for m in kept[1:]] == [planned.id, reported.id, final.id]
 
 
 def test_a_model_that_repeats_its_message_id_loses_no_turn():

@@ -241,7 +241,9 @@ def test_a_rejected_answer_is_written_again_with_the_reason_and_no_step_runs_aga
     assert read_section(first, "improvements") is None
     assert "say the sum" in read_section(second, "improvements")
     assert run.world.calls == [("look", "r"), ("put", "r")]
-    assert [m.text for m in run.result["messages"]][1:] == ["Paid 7 [w]."]
+    planned, last = run.result["messages"][1:]
+    assert planned.additional_kwargs["agent_type"] == "flow_planner"
+    assert last.text == "Paid 7 [w]."
 
 
 def test_an_answer_rejected_twice_is_not_given():

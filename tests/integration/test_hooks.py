@@ -371,7 +371,9 @@ def test_a_rejected_answer_is_made_once_more():
     assert seen == [("Paid.", False), ("Paid 1 euro.", True)]
     planner = [asked for asked in scripted.asked if asked.role == "planner"]
     assert "say the sum" in str(planner[1].messages)
-    assert [m.text for m in result["messages"]] == ["Pay Ada", "Paid 1 euro."]
+    said = [m.text for m in result["messages"]]
+    assert "Paid." not in said
+    assert (said[0], said[-1]) == ("Pay Ada", "Paid 1 euro.")
 
 
 def test_an_answer_rejected_twice_is_not_given():

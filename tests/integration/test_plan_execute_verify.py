@@ -463,7 +463,8 @@ def test_a_follow_up_message_starts_a_fresh_turn_that_knows_the_talk():
         {"role": "user", "text": "Who owns it?"},
         {"role": "assistant", "text": "Ada owns it."},
     ]
-    assert [m.type for m in result["messages"]] == ["human", "ai", "human", "ai"]
+    written = [m.additional_kwargs.get("agent_type") for m in result["messages"]]
+    assert written == [None, "planner", "executor", "verifier"] * 2
 
 
 def test_a_spent_allowance_ends_with_one_verdict_and_is_never_called_complete():

@@ -5,6 +5,7 @@ in the language of the front ends.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 _BUTTONS = {"approve", "edit", "reject"}
@@ -24,6 +25,22 @@ def chat_ui_shows(payload: Any) -> bool:
         for one in reviews
     )
     return named and reviewed and bool(_BUTTONS & set(_review(payload)["allowed_decisions"]))
+
+
+def chat_ui_draws(messages: Sequence[Any], *, hides_tool_calls: bool = False) -> bool:
+    """Whether Chat UI has a place for a question: a last message that the assistant's side wrote.
+
+    Where that side has written nothing at all, the question stands alone.
+
+    Args:
+        messages: The thread's, oldest first.
+        hides_tool_calls: Its switch "Hide Tool Calls" is on.
+    """
+    if not any(m.type in {"ai", "tool"} for m in messages):
+        return True
+    last = messages[-1]
+    hidden = str(last.id).startswith("do-not-render-") or (hides_tool_calls and last.type == "tool")
+    return last.type != "human" and not hidden
 
 
 def inbox_shows(payload: Any) -> bool:

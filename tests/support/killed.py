@@ -231,7 +231,9 @@ def drive(graph: Any, world: World, config: dict[str, Any], context: Context) ->
 
 def plain(values: dict[str, Any]) -> dict[str, Any]:
     kept = ("turn", "planning_rounds", "cycles", "todos", "evidence", "answers")
-    return {key: values[key] for key in kept} | {"messages": len(values["messages"])}
+    # Without the calls that were asked about: after a kill those are more.
+    said = [m for m in values["messages"] if "evidence" not in m.additional_kwargs]
+    return {key: values[key] for key in kept} | {"messages": len(said)}
 
 
 def graph_of(world: World, kill: dict[str, Any], durability: Any) -> Any:

@@ -72,8 +72,16 @@ def test_questions_are_told_apart():
 def test_a_foreign_payload_is_a_question_for_words():
     foreign = Question.of(Interrupt(value={"question": "go on?"}, id="e"))
     assert not foreign.is_call
-    assert asked(foreign, "yes please")[0] == {"type": "respond", "message": "yes please"}
+    assert asked(foreign, "yes please")[0] == "yes please"
     assert Question.of(Interrupt(value="words", id="f")).description == '"words"'
+
+
+@pytest.mark.req("W-25")
+def test_a_foreign_question_gets_the_words_as_they_are_typed():
+    for payload in ("Which resource?", {"question": "Which resource?"}):
+        about = Question.of(Interrupt(value=payload, id="c" * 32))
+        assert asked(about, "", "res-1")[0] == "res-1"
+        assert asked(about, "q")[0] is None
 
 
 def test_approve_reject_and_quit():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
-from loopwright.state.questions import Answer, Words
+from loopwright.state.questions import Answer, Said, Words
 
 
 def wrapped(times: int) -> Any:
@@ -128,6 +128,61 @@ def test_words_are_read_wherever_a_front_end_puts_them(shape, words):
     assert (answer.type != "reject", answer.words) == (True, words)
 
 
+@pytest.mark.req("W-25")
+@pytest.mark.parametrize("kind", [Said, Words])
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ("res-1", "res-1"),
+        ("  two words ", "two words"),
+        ("yes", "yes"),
+        ("No", "No"),
+        ("approved: by the board", "approved: by the board"),
+        ("approve: by the board", "approve: by the board"),
+        ("edit", "edit"),
+        ("https://a.example/b?c=d", "https://a.example/b?c=d"),
+        ("{", "{"),
+        ("[1, 2]", "[1, 2]"),
+        ('{"id": "res-1"}', '{"id": "res-1"}'),
+        ('{"type": "server"}', '{"type": "server"}'),
+        ("资源一", "资源一"),
+        (["res-1"], "res-1"),
+        ({"answer": "res-1"}, "res-1"),
+        ({"resource": "res-1"}, "res-1"),
+        (7, "7"),
+        (0, "0"),
+        (1.5, "1.5"),
+        (False, "false"),
+        ("respond: approve", "approve"),
+        ('{"type": "respond", "message": "res-1"}', "res-1"),
+        ({"decisions": [{"type": "respond", "message": "res-1"}]}, "res-1"),
+        ([{"type": "response", "args": "res-1"}], "res-1"),
+    ],
+)
+def test_a_question_for_words_takes_plain_text(kind, shape, words):
+    answer = kind.model_validate(shape)
+    assert (answer.type, answer.message.strip()) == ("respond", words)
+
+
+@pytest.mark.req("W-25")
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    [
+        *(("approve", "approve"), ("Accept", "approve"), ("reject", "reject")),
+        *(("reject: later", "reject"), ("ignore", "reject")),
+    ],
+)
+def test_the_words_of_a_decision_stay_one(text, type_):
+    assert Said.model_validate(text).type == Answer.model_validate(text).type == type_
+
+
+@pytest.mark.req("W-25")
+@pytest.mark.parametrize("text", ["res-1", "yes, but later", "7", "{"])
+def test_an_approval_takes_no_plain_text(text):
+    with pytest.raises(ValidationError):
+        Answer.model_validate(text)
+
+
 @pytest.mark.parametrize(
     "shape", ["reject: ask my boss", {"type": "reject", "message": "no"}, [{"type": "ignore"}]]
 )
@@ -161,7 +216,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.req("P-37")
-@pytest.mark.parametrize("kind", [Answer, Words])
+@pytest.mark.parametrize("kind", [Answer, Said, Words])
 @given(given_answer=JSON)
 def test_whatever_is_answered_is_taken_whole_or_refused(kind, given_answer):
     try:

@@ -23,10 +23,14 @@ class State(TypedDict, total=False):
     done: dict[str, Any]
 
 
-def graph_over(waits, start, slots=4, ended=lambda _: None):
+async def nobody(questions, ends):
+    """Shows nothing."""
+
+
+def graph_over(waits, start, slots=4, ended=lambda _: None, asked=nobody):
     async def work(state: State, runtime: Runtime) -> State:
         scope, order = scope_with(Context(max_parallel_tasks=slots)), list(waits)
-        done = await run_ready(scope, runtime, order, waits, start, ended)
+        done = await run_ready(scope, runtime, order, waits, start, ended, asked)
         return {"done": dict(zip(order, done, strict=True))}
 
     builder = LoopBuilder(State)

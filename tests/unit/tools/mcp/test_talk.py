@@ -68,10 +68,16 @@ async def test_progress_and_log_messages_are_events_of_the_run(entry):
     assert len(logs) == 3
 
 
+@pytest.mark.req("W-25")
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
         ("respond: Ada", "signed by Ada"),
+        ("Ada", "signed by Ada"),
+        (["Ada"], "signed by Ada"),
+        ({"name": "Ada"}, "signed by Ada"),
+        ('{"name": "Ada"}', "signed by Ada"),
+        ("No", "signed by No"),
         ({"type": "edit", "args": {"name": "Ada", "answer": ""}}, "signed by Ada"),
         ({"type": "respond", "message": '{"name": "Ada"}'}, "signed by Ada"),
         ("reject: not me", "not signed: decline"),

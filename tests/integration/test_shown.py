@@ -1,0 +1,465 @@
+"""What people are shown of a turn: phases and asked calls are messages before the question is put.
+
+Agent Chat UI draws a question only under the last message, and that must be the assistant's.
+"""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
+
+from loopwright import (
+    Context,
+    ScriptedModel,
+    build_plan_execute_verify,
+    build_prompt_flow,
+    build_react,
+    open_durability,
+)
+from loopwright.prompts.prompt import read_json
+from loopwright.state.told import say
+from support.flows import (
+    ASK,
+    REPLAN,
+    World as FlowWorld,
+    flow,
+    look,
+    planning,
+    put,
+    step,
+)
+from support.front_ends import chat_ui_draws, chat_ui_sends, chat_ui_shows
+from support.patience import PATIENCE
+from support.scripts import call, passed, plan, report, thought, todo
+
+THREAD = {"configurable": {"thread_id": "t"}}
+GUARDS = Path(__file__).parents[1] / "fixtures" / "front_ends.mjs"
+
+
+def said(text):
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def role_of(messages):
+    return messages[0].text.split()[3].rstrip(".")
+
+
+class Desk:
+    """A task for each list of texts, which it saves in calls of one message, one after the other.
+
+    Every message of a model calls its calls `call_0`, `call_1`, as some providers do.
+    """
+
+    def __init__(self, *tasks):
+        self.tasks, self.saved = tasks, []
+        self.model = ScriptedModel(self.turn)
+
+    def save(self, text: str) -> str:
+        """Save a text."""
+        self.saved.append(text)
+        return f"saved {text}"
+
+    def turn(self, messages, offered):
+        human, role = next(m.text for m in messages if m.type == "human"), role_of(messages)
+        if role == "planner":
+            return plan(
+                *(todo(str(n), "save " + "+".join(t), []) for n, t in enumerate(self.tasks, 1))
+            )
+        if role == "verifier":
+            proof = {f"t{e['task']}": [e["id"]] for e in read_json(human, "evidence")}
+            return passed("All is saved.", **proof)
+        texts = read_json(human, "task")["description"].removeprefix("save ").split("+")
+        if any(m.type == "tool" for m in messages):
+            return report("Saved it.")
+        return [call("save", f"call_{n}", text=text) for n, text in enumerate(texts)]
+
+    def graph(self, **options):
+        how = {"policy": [{"tool": "save", "action": "ask"}], "checkpointer": InMemorySaver()}
+        return build_plan_execute_verify(model=self.model, tools=[self.save], **(how | options))
+
+
+def shown(graph, *, hidden=(False, True)):
+    """The messages of a waiting thread, as both doors tell them; its questions can be seen."""
+    state = graph.get_state(THREAD)
+    newest = next(iter(graph.get_state_history(THREAD)))
+    assert newest.values["messages"] == state.values["messages"]
+    messages = state.values["messages"]
+    assert state.interrupts
+    assert all(chat_ui_draws(messages, hides_tool_calls=hides) for hides in hidden)
+    ids = [message.id for message in messages]
+    assert len(ids) == len(set(ids))
+    return messages
+
+
+def whole(messages):
+    """Each call is followed by its answer, and no answer stands anywhere else."""
+    left = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            assert left.pop(0) == message.tool_call_id
+            continue
+        assert not left
+        left = [c["id"] for c in message.tool_calls] if isinstance(message, AIMessage) else []
+    return not left
+
+
+def calls_in(messages, key="text"):
+    return [c["args"].get(key) for m in messages if m.type == "ai" for c in m.tool_calls]
+
+
+def role_in(message):
+    return str(message.additional_kwargs.get("agent_type"))
+
+
+def roles_in(messages):
+    return [role_in(m) for m in messages if m.type == "ai"]
+
+
+def approved(graph, result, *, hidden=(False, True), **settings):
+    """Answer every question with yes, one at a time; what is shown on the way."""
+    seen = []
+    while "__interrupt__" in result:
+        seen.append(shown(graph, hidden=hidden))
+        question = result["__interrupt__"][0]
+        assert chat_ui_shows(question.value)
+        answer = {question.id: chat_ui_sends(question.value, "approve")}
+        result = graph.invoke(Command(resume=answer), THREAD, context=Context(**settings))
+    return seen, result
+
+
+@pytest.mark.req("W-14", "S0-149", "P-20")
+@pytest.mark.parametrize("tasks", [["a"], ["a", "b", "cd"], [*"abcdefghijklmnopqrst"]], ids=len)
+def test_every_approval_of_a_plan_is_drawn_in_every_turn(tmp_path, tasks):
+    desk = Desk(*tasks)
+    with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability:
+        graph = desk.graph(checkpointer=None, durability=durability)
+        for turn in (1, 2):
+            seen, result = approved(graph, graph.invoke(said(f"Save, {turn}."), THREAD))
+            assert len(seen) == sum(map(len, tasks))
+            began = sum(map(len, tasks)) * (turn - 1)
+            for messages in seen:  # the plan stands first, and the call that is asked about
+                turns = [n for n, m in enumerate(messages) if m.type == "human"]
+                ours = messages[turns[-1] + 1 :]
+                assert ours[0].additional_kwargs["agent_type"] == "planner"
+                assert all(f"save {'+'.join(task)}" in ours[0].text for task in tasks)
+                assert set(calls_in(ours)) >= {task[0] for task in tasks}
+            messages = result["messages"]
+            assert whole(messages)
+            assert messages[-1].text == result["outcome"]["answer"] == "All is saved."
+            assert sorted(calls_in(messages)) == sorted("".join(tasks) * turn)
+            assert sorted(desk.saved[began:]) == sorted("".join(tasks))
+            assert graph.get_state(THREAD).values["messages"] == messages
+            executed = roles_in(messages).count("executor")
+            assert executed == turn * (sum(map(len, tasks)) + len(tasks))  # calls, and reports
+
+
+@pytest.mark.req("W-14")
+def test_an_answered_call_has_its_answer_before_the_next_question_of_its_task():
+    graph = Desk("ab").graph()
+    seen, _ = approved(graph, graph.invoke(said("Save."), THREAD))
+    assert [m.type for m in seen[0]] == ["human", "ai", "ai"]
+    assert [m.type for m in seen[1]] == ["human", "ai", "ai", "tool", "ai"]
+    assert seen[1][3].text == "saved a"
+    assert calls_in(seen[1]) == ["a", "b"]
+
+
+@pytest.mark.req("W-14")
+def test_no_model_is_sent_what_people_are_shown():
+    desk = Desk("a", "b")
+    graph = desk.graph()
+    for turn in (1, 2):
+        approved(graph, graph.invoke(said(f"Save, {turn}."), THREAD))
+    planner = [asked for asked in desk.model.asked if asked.role == "planner"][-1]
+    talk = read_json(planner.messages[-1].text, "conversation")
+    assert talk == [
+        {"role": "user", "text": "Save, 1."},
+        {"role": "assistant", "text": "All is saved."},
+    ]
+    for asked in desk.model.asked:
+        texts = [m.text for m in asked.messages if m.type == "ai" and not m.tool_calls]
+        assert not [text for text in texts if text.startswith(("1. save", "Saved"))]
+
+
+@pytest.mark.req("W-14")
+def test_what_is_shown_costs_no_step():
+    steps = ["__start__", "intake", "planner", "work", "verifier", "finish"]
+    graph = Desk("a", "b").graph()
+    approved(graph, graph.invoke(said("Save."), THREAD))
+    assert len([*graph.get_state_history(THREAD)]) == len(steps) + 1
+
+
+@pytest.mark.req("W-14", "P-26")
+@pytest.mark.parametrize("faked", [False, True])
+def test_a_new_message_answers_every_call_that_was_asked_about(faked):
+    desk = Desk("ab", "c")
+    graph = desk.graph()
+    (first, *_) = graph.invoke(said("Save."), THREAD)["__interrupt__"]
+    graph.invoke(Command(resume={first.id: "approve"}), THREAD)
+    messages = shown(graph)
+    answered = {m.tool_call_id for m in messages if m.type == "tool"}
+    fakes = [
+        {"role": "tool", "id": f"do-not-render-{n}", "tool_call_id": c["id"],
+         "content": "Successfully handled tool call."}
+        for n, m in enumerate(messages) if m.type == "ai"
+        for c in m.tool_calls if c["id"] not in answered
+    ]  # fmt: skip
+    given = said("Something else.")
+    given["messages"] = [*(fakes if faked else []), *given["messages"]]
+    graph.invoke(given, THREAD)
+    messages = graph.get_state(THREAD).values["messages"]
+    assert not any(str(m.id).startswith("do-not-render-") for m in messages)
+    place = next(n for n, m in enumerate(messages) if m.text == "Something else.")
+    assert whole(messages[:place])
+    texts = [m.text for m in messages[:place] if m.type == "tool"]
+    assert texts.count("saved a") == 1
+    assert set(texts) == {"saved a", say("superseded")}
+    shown(graph)
+
+
+@pytest.mark.req("W-14")
+@pytest.mark.parametrize("graph_of", ["plan", "flow", "react"])
+def test_a_question_that_is_withdrawn_leaves_no_call_open(graph_of):
+    graph = GRAPHS[graph_of]()
+    for turn in (1, 2):
+        assert "__interrupt__" in graph.invoke(said(f"Go, {turn}."), THREAD)
+        shown(graph)
+        graph.invoke(Command(goto="__end__"), THREAD)
+        state = graph.get_state(THREAD)
+        assert state.interrupts == ()
+        assert whole(state.values["messages"])
+    _, result = approved(graph, graph.invoke(said("Go, at last."), THREAD), hidden=[False])
+    assert whole(result["messages"])
+
+
+@pytest.mark.req("W-14")
+@pytest.mark.parametrize("graph_of", ["plan", "flow", "react"])
+def test_a_rejected_call_is_answered_too(graph_of):
+    graph = GRAPHS[graph_of]()
+    result = graph.invoke(said("Go."), THREAD)
+    for _ in range(9):
+        if "__interrupt__" not in result:
+            break
+        shown(graph, hidden=[False])  # react asks under the answer to the call before
+        result = graph.invoke(Command(resume={result["__interrupt__"][0].id: "reject: no"}), THREAD)
+    assert whole(result["messages"])
+    assert "no" in next(m.text for m in result["messages"] if m.type == "tool")
+    assert result["messages"][-1].text == result["outcome"]["answer"]
+
+
+def flow_desk(*plans, **more):
+    plans = plans or [flow(put("w1", "a"), put("w2", f"b{n}")) for n in range(6)]
+    return FlowWorld().graph(planning(*plans, **more), policy=ASK, checkpointer=InMemorySaver())
+
+
+def react_desk():
+    def turn(messages, offered):
+        newest = max(n for n, m in enumerate(messages) if m.type == "human" and "Go" in m.text)
+        done = any(m.type == "tool" for m in messages[newest:])
+        if role_of(messages) == "thought":
+            return thought("Both texts are saved." if done else "I save.", more=not done)
+        return [call("save", "call_0", text="a"), call("save", "call_1", text="b")]
+
+    desk = Desk()
+    return build_react(
+        model=ScriptedModel(turn), tools=[desk.save], policy="ask", observe="direct",
+        checkpointer=InMemorySaver(),
+    )  # fmt: skip
+
+
+GRAPHS = {"plan": lambda: Desk("a", "b").graph(), "flow": flow_desk, "react": react_desk}
+
+
+@pytest.mark.req("W-14", "P-20")
+def test_two_calls_of_react_are_asked_about_in_view():
+    graph = react_desk()
+    for turn in (1, 2):
+        result = graph.invoke(said(f"Go, {turn}."), THREAD)
+        for _ in range(2):
+            assert chat_ui_draws(graph.get_state(THREAD).values["messages"])
+            result = graph.invoke(Command(resume="approve"), THREAD)
+        assert whole(result["messages"])
+        assert result["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("W-14", "S0-149", "P-20")
+def test_every_approval_of_a_flow_is_drawn_in_every_turn():
+    graph = flow_desk()
+    for turn in (1, 2):
+        seen, result = approved(graph, graph.invoke(said(f"Go, {turn}."), THREAD))
+        assert len(seen) == 2
+        assert all(whole(messages[:-1]) for messages in seen)
+        assert calls_in(seen[-1], "what") == ["a", "b0", "a", "b1"][: 2 * turn]
+        assert roles_in(seen[0])[-2:] == ["flow_planner", "flow_planner"]
+        assert "w1. do w1: put" in [m for m in seen[0] if m.type == "ai"][-2].text
+        assert whole(result["messages"])
+        assert result["messages"][-1].text == result["outcome"]["answer"]
+
+
+@pytest.mark.req("W-14")
+def test_recovery_and_the_plan_it_asks_for_are_shown_and_no_call_is_left_open():
+    lost = look("gone", "x", expect="n > 100")
+    plans = [flow(put("w1", "a"), lost), flow(put("w2", "b"))]
+    graph = flow_desk(*plans, recovery=REPLAN)
+    seen, result = approved(graph, graph.invoke(said("Go."), THREAD))
+    assert roles_in(seen[0]) == ["flow_planner", "recovery", "flow_planner", "flow_planner"]
+    assert "replan_from_failure: the cause" in [m.text for m in result["messages"]]
+    assert whole(result["messages"])
+
+
+@pytest.mark.req("W-14", "P-20")
+@pytest.mark.parametrize("answer", ["approve", "reject: shorter", "edit"])
+@pytest.mark.parametrize("graph_of", ["plan", "flow"])
+def test_a_plan_under_review_is_drawn_and_so_is_what_came_of_it(graph_of, answer):
+    graph = GRAPHS[graph_of]()
+    how = Context(review_plan=True)
+    for turn in (1, 2):
+        result = graph.invoke(said(f"Go, {turn}."), THREAD, context=how)
+        question = result["__interrupt__"][0].value
+        messages = shown(graph)
+        assert roles_in(messages)[-1] in ("planner", "flow_planner")
+        given = answer
+        if answer == "edit":
+            listed = {"plan": "todos", "flow": "steps"}[graph_of]
+            given = {"type": "edit", "args": {listed: question["action_request"]["args"][listed]}}
+        result = graph.invoke(Command(resume=given), THREAD, context=how)
+        messages = shown(graph)
+        told = [m.text for m in messages if role_in(m).startswith("review")]
+        words = {"approve": "approved", "edit": "edited"}.get(answer, "shorter")
+        assert len(told) == turn
+        assert words in told[-1]
+        graph.invoke(Command(goto="__end__"), THREAD)
+
+
+@pytest.mark.req("W-14", "P-20")
+def test_what_a_planner_must_be_told_is_asked_in_view():
+    missing = {"needsMorePlanning": True, "missingInformation": ["Which resource?"]}
+
+    def turn(messages, offered):
+        human = next(m.text for m in messages if m.type == "human")
+        if role_of(messages) == "planner":
+            return plan(todo("1", "look")) if read_json(human, "answers") else missing
+        if role_of(messages) == "verifier":
+            return passed("It is there.", t1=["1.report"])
+        return report("Seen.")
+
+    graph = build_plan_execute_verify(model=ScriptedModel(turn), checkpointer=InMemorySaver())
+    for turn_ in (1, 2):
+        assert "__interrupt__" in graph.invoke(said(f"Go, {turn_}."), THREAD)
+        assert shown(graph)[-1].text == "Which resource?"
+        assert graph.invoke(Command(resume="res-1"), THREAD)["outcome"]["status"] == "complete"
+
+
+def inquirer():
+    def inquire(what: str) -> str:
+        """Ask about something."""
+        return f"{what}: {interrupt({'question': f'Which {what}?'})}"
+
+    return StructuredTool.from_function(inquire, metadata={"readOnlyHint": True})
+
+
+def inquiring(graph_of):
+    """A graph whose tool asks a question of its own."""
+    how = {"tools": [inquirer()], "policy": "allow", "checkpointer": InMemorySaver()}
+    if graph_of == "flow":
+        asks = [step(n, "inquire", arguments={"what": n}) for n in ("s1", "s2")]
+        return build_prompt_flow(model=planning(flow(*asks), flow(*asks)), **how)
+
+    def turn(messages, offered):
+        human = next(m.text for m in messages if m.type == "human")
+        if role_of(messages) == "planner":
+            return plan(todo("1", "first", []), todo("2", "second", []))
+        if role_of(messages) == "verifier":
+            return passed("It is known.", t1=["1.1.0"], t2=["2.1.0"])
+        if any(m.type == "tool" for m in messages):
+            return report(messages[-1].text)
+        return [call("inquire", what=read_json(human, "task")["description"])]
+
+    return build_plan_execute_verify(model=ScriptedModel(turn), **how)
+
+
+@pytest.mark.req("W-14", "W-25")
+@pytest.mark.parametrize("graph_of", ["plan", "flow"])
+def test_a_question_of_a_tool_is_asked_in_view_and_takes_plain_text(graph_of):
+    graph = inquiring(graph_of)
+    for turn in (1, 2):
+        result, asked = graph.invoke(said(f"Go, {turn}."), THREAD), 0
+        while "__interrupt__" in result:
+            messages, asked = shown(graph), asked + 1
+            question = result["__interrupt__"][0]
+            assert question.value["question"] in [m.text for m in messages if m.type == "ai"]
+            result = graph.invoke(Command(resume={question.id: "res-1"}), THREAD)
+        assert asked == 2
+        assert result["outcome"]["status"] == "complete"
+        assert whole(result["messages"])
+
+
+@pytest.mark.req("W-14")
+def test_a_fork_from_before_an_answer_doubles_no_message():
+    desk = Desk("ab")
+    graph = desk.graph()
+    result = graph.invoke(said("Save."), THREAD)
+    waiting = graph.get_state(THREAD).config
+    approved(graph, result)
+    first = graph.get_state(THREAD).values["messages"]
+    _, result = approved(graph, graph.invoke(Command(resume="approve"), waiting))
+    ids = [m.id for m in result["messages"]]
+    assert len(ids) == len(set(ids))
+    assert whole(result["messages"])
+    assert ids == [m.id for m in first]
+    assert desk.saved == ["a", "b"]
+
+
+def lists_of_messages():
+    ai = {"type": "ai", "id": "a"}
+    human, tool = {"type": "human", "id": "h"}, {"type": "tool", "id": "x"}
+    hidden = {"type": "tool", "id": "do-not-render-1"}
+    return [
+        ([human], True, True),
+        ([human, ai], True, True),
+        ([human, ai, tool], True, False),
+        ([human, ai, human], False, False),
+        ([human, ai, hidden], False, False),
+        ([], True, True),
+    ]
+
+
+@pytest.mark.req("W-14")
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_front_ends_own_language_says_the_same():
+    class Said:
+        def __init__(self, type, id):
+            self.type, self.id = type, id
+
+    rows = lists_of_messages()
+    done = subprocess.run(
+        [str(shutil.which("node")), GUARDS, "draws"],
+        input=json.dumps([messages for messages, *_ in rows]),
+        capture_output=True, text=True, check=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == [[shows, hides] for _, shows, hides in rows]
+    for messages, *verdicts in rows:
+        ours = [Said(**message) for message in messages]
+        drawn = [chat_ui_draws(ours, hides_tool_calls=hides) for hides in (False, True)]
+        assert drawn == verdicts
+
+
+@pytest.mark.req("W-14", "W-02")
+def test_the_calls_of_items_are_asked_about_in_view():
+    rows = look("rows", "rows")
+    each = step("w", "put", arguments={"what": "{{item}}"}, forEach="{{rows.names}}")
+    world = FlowWorld(rows={"names": ["a", "b", "c"]})
+    model = planning(flow(rows, each), flow(rows, each))
+    graph = world.graph(model, policy=ASK, checkpointer=InMemorySaver())
+    for turn in (1, 2):
+        seen, result = approved(graph, graph.invoke(said(f"Go, {turn}."), THREAD))
+        assert len(seen) == 3
+        assert whole(result["messages"])
+        answers = [m.text for m in result["messages"] if m.type == "tool"]
+        assert [json.loads(text) for text in answers] == [{"put": n} for n in "abc"] * turn
+        assert world.done("put") == [*"abc"] * turn
