@@ -18,6 +18,7 @@ from ..state.canonical import shortened
 from ..state.flow import ExecutionPlan, FlowStep, PlanStep, value_of
 from ..state.told import say
 from ..tools.catalog import Catalog, CatalogTool
+from ..tools.python_tools import BUILT_IN, promised_by
 from .expectations import flawed
 from .foreign import foreign_in
 from .items import flawed_each, read_of_item, read_of_list
@@ -233,10 +234,11 @@ def _filled_in(planned: PlanStep) -> Any:
 
 def _foreign(steps: Sequence[_Step], catalog: Catalog, kept: Sequence[FlowStep]) -> Iterator[str]:
     """References to steps of the plan in the spelling of another plan language."""
-    outputs = {name: tool.output or {} for name, tool in catalog.tools.items()}
     fields: dict[str, Collection[str]] = {step["id"]: () for step in kept}
     for step in steps:
-        named = outputs.get(step.planned.tool, {}).get("properties")
+        tool = catalog.tools.get(step.planned.tool)
+        output = promised_by(tool, step.planned.arguments) if tool else None
+        named = (output or {}).get("properties")
         fields[step.id] = named if isinstance(named, dict) else ()
     for step in steps:
         known = fields if step.planned.for_each is None else {**fields, ITEM: ()}
@@ -299,9 +301,12 @@ def _against_tools(
         name = step.planned.tool
         if tool := find(name):
             args = _with_variables(step, plan.global_variables)
+            problems = open_problems(tool.schema, args, named=tool.tool is not None)
+            if tool.tool is BUILT_IN and isinstance(args.get("schema"), dict):
+                problems.append(flawed(args["schema"]))
             found += [
                 say("arguments_of_step", tool=repr(tool.name), problem=problem)
-                for problem in open_problems(tool.schema, args, named=tool.tool is not None)
+                for problem in filter(None, problems)
             ]
         elif name:
             if name not in unknown:
@@ -354,7 +359,8 @@ def _reader(
                 if one is None:
                     return say("list_of_results", reference=reference, step=repr(step.id))
                 read = one
-            return missing_field(read, tool.output) if tool and tool.output else ""
+            output = promised_by(tool, step.arguments) if tool else None
+            return missing_field(read, output) if output else ""
         return _missing(reference, results, {}) if reference.root in results else ""
 
     return unreadable

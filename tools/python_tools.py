@@ -25,8 +25,9 @@ from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
 
 from ..state.errors import SettingsError
+from .annotations import promised
 from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, is_name, read_output
-from .schemas import one_line, sanitise
+from .schemas import Schema, one_line, sanitise
 from .values import Returned, collected, collected_later
 
 PythonTool = BaseTool | Callable[..., Any]
@@ -197,7 +198,7 @@ def _described(tool: BaseTool) -> CatalogTool:
         tool=tool,
         hidden=_hidden(tool),
         timeout=_timeout(tool.metadata),
-        output=read_output((tool.metadata or {}).get("outputSchema")),
+        output=read_output((tool.metadata or {}).get("outputSchema")) or promised(tool),
         **flags(tool.metadata),
     )
 
@@ -294,8 +295,9 @@ POOL: Final = ThreadPool()
 
 LLM_CALL: Final = "llm_call"
 
-Asker = Callable[[str], Awaitable[str]]
-"""Takes a prompt, gives the model's text; raises what the step that wanted it fails with."""
+Asker = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+"""Takes a prompt and the schema of the answer, {} for a text; gives the text, or a value of the
+schema; raises what the step that wanted it fails with."""
 
 _ASKER: ContextVar[Asker | None] = ContextVar("loopwright_llm_asker", default=None)
 _FENCED: Final = re.compile(r"\s*```(?:json)?[^\S\n]*\n([^`]*)```\s*")
@@ -311,13 +313,21 @@ def asking(asker: Asker) -> Iterator[None]:
         _ASKER.reset(token)
 
 
-async def llm_call(prompt: str) -> str:
+async def llm_call(prompt: str, schema: Mapping[str, Any] | None = None) -> Any:
     """Ask a language model; what planners are told of it is the sentence `llm_call_tool`."""
     asker = _ASKER.get()
     if asker is None:
         msg = "llm_call has no model here: it works in the steps of prompt_flow"
         raise RuntimeError(msg)
-    return unfenced(await asker(prompt))
+    answer = await asker(prompt, schema or {})
+    return unfenced(answer) if isinstance(answer, str) and not schema else answer
+
+
+def promised_by(tool: CatalogTool, arguments: Mapping[str, Any]) -> Schema | None:
+    """The schema of what a call gives: what its tool declares, of `llm_call` what the call asks."""
+    if tool.tool is not BUILT_IN:
+        return tool.output
+    return read_output(arguments.get("schema"))
 
 
 def unfenced(text: str) -> str:
@@ -334,4 +344,18 @@ def with_llm_call(tools: Sequence[PythonTool]) -> list[PythonTool]:
 
 # A model says something else each time, and may take longer than a tool: `ask` has its deadline.
 _ABOUT: Final[dict[str, Any]] = {"readOnlyHint": True, "cacheable": False, "timeout": 3_600.0}
-BUILT_IN: Final = StructuredTool.from_function(coroutine=llm_call, name=LLM_CALL, metadata=_ABOUT)
+_TAKES: Final[Schema] = {
+    "type": "object",
+    "properties": {
+        "prompt": {"type": "string"},
+        "schema": {
+            "type": "object",
+            "description": "JSON schema of the answer, which is a value then; without it a text.",
+        },
+    },
+    "required": ["prompt"],
+}
+BUILT_IN: Final = StructuredTool(
+    name=LLM_CALL, description="Ask a language model.", args_schema=_TAKES, coroutine=llm_call,
+    metadata=_ABOUT,
+)  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NotRequired, cast
 
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import AIMessage
 from langgraph.errors import GraphBubbleUp
 from typing_extensions import TypedDict
 
@@ -17,8 +17,6 @@ from ...calls.results import without_advice
 from ...calls.step_results import StepResults
 from ...flow.expectations import Expectation, unexpected
 from ...flow.references import MissingValue, meaning_of, references_in, resolve
-from ...models.ask import Answer, ask
-from ...models.reading import spoken
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, stopped_after, stopped_by
 from ...state.canonical import shortened
 from ...state.errors import LoopwrightError
@@ -30,6 +28,7 @@ from ...tools.catalog import Catalog, CatalogTool
 from ...tools.python_tools import BUILT_IN, LLM_CALL, asking
 from ...turn.scope import RunScope
 from ..parts import Parts
+from .ask_for_step import ask_for_step
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
@@ -264,21 +263,14 @@ class StepRun:
     def _tell(self, kind: str, **about: object) -> None:
         self.flow.scope.emit({"type": kind, "step_id": self.step["id"], **about})
 
-    async def _ask_model(self, prompt: str) -> str:
+    async def _ask_model(self, prompt: str, schema: Mapping[str, Any]) -> Any:
         """Answer an `llm_call`, out of the run's own budget."""
-        scope, parts = self.flow.scope.noting(), self.flow.parts
-        messages = [scope.opening("llm_call", {})[0], HumanMessage(prompt)]
-        answer: Answer[Any] = await ask(scope, parts.models, "llm_call", messages)
-        self.spend = add_spend(self.spend, answer.spend)
-        self.warnings += scope.notes
-        if answer.refused == "hook":
-            self.refused = answer.problems[-1]
-        if answer.problems:
-            raise RuntimeError("; ".join(answer.problems))
-        text = spoken(answer.message.text).strip()
-        if not text:
-            raise RuntimeError(say("only_thought"))
-        return text
+        asked = await ask_for_step(self.flow.scope, self.flow.parts, prompt, schema)
+        self.spend, self.refused = add_spend(self.spend, asked.spend), asked.refused
+        self.warnings += asked.warnings
+        if asked.problem:
+            raise RuntimeError(asked.problem)
+        return asked.value
 
 
 def filled(

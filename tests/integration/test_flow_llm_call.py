@@ -1,6 +1,9 @@
 """Steps that ask a model: what they are told, what may refuse them, and what comes of it."""
 
+from typing import Any
+
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import Context, Hook, ScriptedModel
@@ -133,3 +136,96 @@ def test_a_model_that_does_not_answer_at_all_is_a_failure_of_its_step():
     assert ended(outcome) == ("failed", "ERROR")
     assert "gone" in outcome["unmet"][0]
     assert world.done("look") == ["r"]
+
+
+MOOD = {
+    "type": "object",
+    "properties": {"mood": {"enum": ["glad", "sad"]}, "n": {"type": "integer"}},
+    "required": ["mood", "n"],
+}
+
+
+def shaped(schema=MOOD, what="{{a.n}}", **more):
+    return flow(
+        step("a", "llm_call", arguments={"prompt": "How is he?", "schema": schema}, **more),
+        put("w", what),
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "says", "what", "sent"),
+    [
+        (MOOD, '{"mood": "glad", "n": 3}', "{{a.n}}", 3),
+        (MOOD, 'Sure:\n```json\n{"mood": "glad", "n": 3}\n```', "{{a}}", {"mood": "glad", "n": 3}),
+        (MOOD, "<think>{1}</think>{'mood': 'sad', 'n': 0,}", "{{a.n}}", 0),
+        ({"type": "array", "items": {"type": "integer"}}, "[4, 5]", "{{a[1]}}", 5),
+        ({"type": "integer"}, "0", "{{a}}", 0),
+        ({"type": "boolean"}, "false", "{{a}}", False),
+        ({"type": ["object", "null"]}, "null", "{{a}}", None),
+        ({"type": "string"}, "007", "{{a}}", "007"),
+        ({"type": "string"}, '"so so"', "{{a}}", "so so"),
+        ({"type": "string", "enum": ["yes", "no"]}, "yes", "{{a}}", "yes"),
+    ],
+)
+def test_with_a_schema_the_answer_is_a_value_of_it(schema, says, what, sent):
+    world, got = World(), []
+
+    def keep(what: Any) -> str:
+        """Keep."""
+        got.append(what)
+        return "kept"
+
+    plan = flow(
+        step("a", "llm_call", arguments={"prompt": "How is he?", "schema": schema}),
+        step("k", "keep", arguments={"what": what}),
+    )
+    outcome = world.graph(planning(plan, llm_call=[says]), tools=[keep]).invoke(said())["outcome"]
+    assert outcome["status"] == "complete", outcome
+    assert (got, type(got[0])) == ([sent], type(sent))
+
+
+def test_a_value_that_does_not_fit_is_asked_for_again_with_what_is_wrong():
+    world = World()
+    answers = ["He is fine.", '{"mood": "angry", "n": 1}', '{"mood": "sad", "n": 1}']
+    model = planning(shaped(), llm_call=answers)
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert outcome["status"] == "complete"
+    assert world.done("put") == [1]
+    assert '"enum": ["glad", "sad"]' in told_to(model, "llm_call")
+    assert "holds no JSON object" in told_to(model, "llm_call", 1)
+    assert "angry" in told_to(model, "llm_call", 2)
+    assert "one JSON value that fits the schema" in told_to(model, "llm_call", 2)
+    assert outcome["spend"]["model_calls"] == 5
+
+
+def test_after_three_answers_that_do_not_fit_the_step_fails_with_a_sentence():
+    model = planning(shaped(), llm_call=['{"mood": "angry"}'] * 3, recovery=[decide("give_up")])
+    world = World()
+    outcome = world.graph(model).invoke(said())["outcome"]
+    assert ended(outcome) == ("failed", "ERROR")
+    assert "'angry' is not one of ['glad', 'sad']" in outcome["unmet"][0]
+    assert world.done("put") == []
+    assert roles(model).count("llm_call") == 3
+
+
+def test_an_answer_that_was_cut_is_no_value():
+    cut = AIMessage('{"mood": "sad", "n": 1}', response_metadata={"finish_reason": "length"})
+    model = planning(shaped(), llm_call=[cut] * 3, recovery=[decide("give_up")])
+    assert ended(World().graph(model).invoke(said())["outcome"]) == ("failed", "ERROR")
+
+
+@pytest.mark.parametrize(
+    ("schema", "what", "words"),
+    [
+        (MOOD, "{{a.moods}}", "no field 'moods'"),
+        ({"type": "objekt"}, "{{a}}", "objekt"),
+        ({"type": "object", "pattern": "(a+)+"}, "{{a}}", "pattern"),
+        ("a mood", "{{a}}", "schema"),
+    ],
+)
+def test_a_plan_is_checked_against_the_schema_it_asks_for(schema, what, words):
+    model = planning(shaped(schema, what), shaped(), llm_call=['{"mood": "sad", "n": 1}'])
+    outcome = World().graph(model).invoke(said())["outcome"]
+    assert outcome["status"] == "complete"
+    assert roles(model)[:2] == ["flow_planner", "flow_planner"]
+    assert words in told_to(model, "flow_planner", 1)

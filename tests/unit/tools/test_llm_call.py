@@ -13,7 +13,7 @@ from support.flows import declared
 def answering(text):
     asked = []
 
-    async def answer(prompt):
+    async def answer(prompt, schema):
         asked.append(prompt)
         return text
 
@@ -39,7 +39,7 @@ async def test_steps_side_by_side_each_ask_for_themselves():
     gate = asyncio.Event()
 
     async def one(name):
-        async def answer(prompt):
+        async def answer(prompt, schema):
             await gate.wait()
             return f"{name}: {prompt}"
 
@@ -53,7 +53,7 @@ async def test_steps_side_by_side_each_ask_for_themselves():
 
 
 async def test_what_the_asker_fails_with_is_what_it_fails_with():
-    async def refuse(prompt):
+    async def refuse(prompt, schema):
         msg = "not now"
         raise RuntimeError(msg)
 

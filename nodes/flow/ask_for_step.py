@@ -1,0 +1,84 @@
+"""What a model is asked by a step of `llm_call`: for a text, or for a value that fits a schema."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+from langchain_core.messages import AIMessage, HumanMessage
+
+from ...flow.expectations import unexpected
+from ...models.ask import Answer, ask
+from ...models.reading import Reading, extract, spoken
+from ...models.thoughts import read_words
+from ...state.outcome import Spend
+from ...state.told import say
+from ...tools.python_tools import unfenced
+from ...turn.scope import RunScope
+from ..parts import Parts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What came of it; `problem` says why nothing did, `refused` which hook did not let it."""
+
+    value: Any = None
+    problem: str = ""
+    refused: str = ""
+    spend: Spend
+    warnings: list[str]
+
+
+async def ask_for_step(
+    scope: RunScope, parts: Parts, prompt: str, schema: Mapping[str, Any]
+) -> Asked:
+    """Ask a model, again where its answer does not fit the schema; {} takes any text."""
+    scope, shaped = scope.noting(), _Shaped(schema)
+    if schema:
+        told = json.dumps(schema, ensure_ascii=False)
+        prompt = say("answer_by_schema", prompt=prompt, schema=told)
+    messages = [scope.opening("llm_call", {})[0], HumanMessage(prompt)]
+    answer: Answer[Any] = await ask(
+        scope, parts.models, "llm_call", messages, read=shaped.read if schema else None
+    )
+    refused = answer.problems[-1] if answer.refused == "hook" else ""
+    value = shaped.value if schema else spoken(answer.message.text).strip()
+    problem = "; ".join(answer.problems)
+    if not (problem or schema or value):
+        problem = say("only_thought")
+    return Asked(
+        value=value, problem=problem, refused=refused, spend=answer.spend, warnings=scope.notes
+    )
+
+
+@dataclass
+class _Shaped:
+    """Reads answers that must be a value of a schema; `value` is that of the last one."""
+
+    schema: Mapping[str, Any]
+    value: Any = field(default=None, init=False)
+
+    def read(self, message: AIMessage) -> Reading[Any]:
+        """Read one. A message that was cut short holds no value."""
+        reading = read_words(message)
+        text = spoken(reading.message.text).strip()
+        problems = reading.problems
+        if not problems:
+            self.value, problem = self._value(text)
+            problem = problem or unexpected(self.value, self.schema)
+            problems = [problem] if problem else []
+        return replace(reading, problems=problems, wanted="wanted_value", text=text)
+
+    def _value(self, text: str) -> tuple[Any, str]:
+        """The JSON value a text spells, and why none; a text is wanted as it stands."""
+        is_text = self.schema.get("type") == "string"
+        try:
+            value = json.loads(unfenced(text), parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return (text, "") if is_text else extract(text)
+        return (text if is_text and not isinstance(value, str) else value), ""
+
+
+def _refuse(constant: str) -> NoReturn:
+    msg = f"{constant} is no JSON"
+    raise ValueError(msg)
