@@ -47,7 +47,7 @@ def note_now(
 def react_of(tools: Any, *calls: Any, **options: Any) -> Any:
     """The loop with these calls, one list for each action."""
     more = [thought("A step.", more=True) for _ in calls]
-    model = ScriptedModel({"thought": [*more, thought("Done.")], "action": list(calls)})
+    model = ScriptedModel({"thought": [*more, thought("The note says a.")], "action": list(calls)})
     return build_react(model=model, tools=tools, observe="direct", **options)
 
 
