@@ -17,6 +17,7 @@ from ...calls.results import without_advice
 from ...calls.step_results import StepResults
 from ...flow.expectations import Expectation, unexpected
 from ...flow.references import MissingValue, meaning_of, references_in, resolve
+from ...models.ask_for_step import ask_for_step
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence, stopped_after, stopped_by
 from ...state.canonical import shortened
 from ...state.errors import LoopwrightError
@@ -28,7 +29,6 @@ from ...tools.catalog import Catalog, CatalogTool
 from ...tools.python_tools import BUILT_IN, LLM_CALL, asking
 from ...turn.scope import RunScope
 from ..parts import Parts
-from .ask_for_step import ask_for_step
 
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
@@ -265,7 +265,7 @@ class StepRun:
 
     async def _ask_model(self, prompt: str, schema: Mapping[str, Any]) -> Any:
         """Answer an `llm_call`, out of the run's own budget."""
-        asked = await ask_for_step(self.flow.scope, self.flow.parts, prompt, schema)
+        asked = await ask_for_step(self.flow.scope, self.flow.parts.models, prompt, schema)
         self.spend, self.refused = add_spend(self.spend, asked.spend), asked.refused
         self.warnings += asked.warnings
         if asked.problem:

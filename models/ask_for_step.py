@@ -7,15 +7,15 @@ from typing import Any, NoReturn
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from ...flow.expectations import unexpected
-from ...models.ask import Answer, ask
-from ...models.reading import Reading, extract, spoken
-from ...models.thoughts import read_words
-from ...state.outcome import Spend
-from ...state.told import say
-from ...tools.python_tools import unfenced
-from ...turn.scope import RunScope
-from ..parts import Parts
+from ..flow.expectations import unexpected
+from ..state.outcome import Spend
+from ..state.told import say
+from ..tools.python_tools import unfenced
+from ..turn.scope import RunScope
+from .ask import Answer, ask
+from .choice import Models
+from .reading import Reading, extract, spoken
+from .thoughts import read_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Asked:
 
 
 async def ask_for_step(
-    scope: RunScope, parts: Parts, prompt: str, schema: Mapping[str, Any]
+    scope: RunScope, models: Models, prompt: str, schema: Mapping[str, Any]
 ) -> Asked:
     """Ask a model, again where its answer does not fit the schema; {} takes any text."""
     scope, shaped = scope.noting(), _Shaped(schema)
@@ -39,7 +39,7 @@ async def ask_for_step(
         prompt = say("answer_by_schema", prompt=prompt, schema=told)
     messages = [scope.opening("llm_call", {})[0], HumanMessage(prompt)]
     answer: Answer[Any] = await ask(
-        scope, parts.models, "llm_call", messages, read=shaped.read if schema else None
+        scope, models, "llm_call", messages, read=shaped.read if schema else None
     )
     refused = answer.problems[-1] if answer.refused == "hook" else ""
     value = shaped.value if schema else spoken(answer.message.text).strip()
