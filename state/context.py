@@ -62,7 +62,7 @@ class Context(BaseModel):
     language: str | None = Field(
         default=None,
         min_length=1,
-        description="Language of what models are told, such as en; none: as built.",
+        description="Language of what models are told: en, zh, or your own; none: as built.",
     )
     interactive: bool = Field(
         default=True, description="A human can answer questions while the run waits."
@@ -102,7 +102,7 @@ class Context(BaseModel):
     )
     max_tasks: int = Field(default=20, ge=1, le=200, description="Tasks a plan may have.")
     max_steps: int = Field(
-        default=40, ge=1, le=1_000, description="Steps a plan of prompt_flow may have."
+        default=50, ge=1, le=1_000, description="Steps a plan of prompt_flow may have."
     )
     max_recoveries: int = Field(
         default=4,
@@ -117,10 +117,10 @@ class Context(BaseModel):
     max_model_calls: int = Field(default=2_000, ge=1, le=100_000, description="Per user turn.")
     max_tool_calls: int = Field(default=1_000, ge=1, le=100_000, description="Per user turn.")
     max_tokens: int = Field(
-        default=10_000_000, ge=1_000, description="Input and output tokens per user turn."
+        default=50_000_000, ge=1_000, description="Input and output tokens per user turn."
     )
     max_seconds: float = Field(
-        default=3_600,
+        default=14_400,
         gt=0,
         description="Active seconds per user turn; waiting for a human is free.",
     )

@@ -122,7 +122,7 @@ def _planned(asked: _Asked) -> dict[str, Any]:
 
 def _flow(asked: _Asked) -> dict[str, Any]:
     before = asked.read("steps"), asked.read("failures"), asked.read("improvements")
-    most = asked.read("limits", {}).get("steps", 40)
+    most = asked.read("limits", {}).get("steps", 50)
     drawn = plan_steps(asked.request, asked.read("tools"), *before, most)
     return drawn | {"leftOut": [*drawn["leftOut"], *([WORDS_ONLY] if asked.attached else [])]}
 

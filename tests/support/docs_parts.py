@@ -9,6 +9,7 @@ from loopwright import Context, build_plan_execute_verify, build_prompt_flow, bu
 from loopwright.flow.order import steps_of
 from loopwright.graphs.task_execution import task_builder
 from loopwright.nodes.parts import Parts
+from loopwright.state import ceiling
 from loopwright.state.flow import ExecutionPlan
 from support.flow_examples import module
 
@@ -57,6 +58,42 @@ def settings_table() -> str:
     return "\n".join(rows)
 
 
+_BUILT: dict[str, str] = {
+    "model": "`model`", "models": "`model`", "policy": "`policy`", "observe": "`observe`",
+    "language": "`prompts`", "system_context": "`prompts`", "business_context": "`prompts`",
+    "startup_timeout": "`mcp`",
+}  # fmt: skip
+"""Field of Context to the argument of `build_…()` that says the same for every run."""
+
+
+def rule(name: str) -> tuple[str, str]:
+    """What the operator's ceiling is for a field of Context, and what a client may do."""
+    if name in ceiling.FREE:
+        return "what holds if a client says nothing", "sets it"
+    if name in ceiling.MODELS:
+        return "what holds if a client says nothing", "names a model that is offered"
+    if name == ceiling.SHARED:
+        return "keys that stay", "adds keys"
+    if order := ceiling.STRICTEST_FIRST.get(name):
+        words = " < ".join(f"`{_plain(word).strip(chr(34))}`" for word in order)
+        return f"the loosest: {words}", "makes it stricter"
+    if type(getattr(Context(), name)) in (int, float) or name == "question_expires_in":
+        return "the highest", "lowers it"
+    return "what holds", "does not set it"
+
+
+def who_table() -> str:
+    """Who may set each field of Context."""
+    rows = [
+        "| field of `Context` | argument of `build_…()` | `LOOPWRIGHT_CEILING` says | a client |",
+        "|---|---|---|---|",
+    ]
+    for name in Context.model_fields:
+        most, client = rule(name)
+        rows.append(f"| `{name}` | {_BUILT.get(name, '')} | {most} | {client} |")
+    return "\n".join(rows)
+
+
 def _plain(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
@@ -82,6 +119,7 @@ def parts() -> dict[str, str]:
         **{f"drawing of {name}": drawing(name) for name in graphs()},
         "plan of the sales example": plan_picture(),
         "settings": settings_table(),
+        "who sets what": who_table(),
     }
 
 
