@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from .contracts import TaskVerdict, VerifierResponse
 from .messages import Messages
 from .outcome import Spend, add_spend
-from .plan import Task, requested
+from .plan import Task, is_left_out, requested
 from .questions import Decision
 from .told import say
 
@@ -140,7 +140,7 @@ def admissible(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> list[Evid
     A report of an earlier attempt, or of an earlier task under the same id, proves nothing now;
     and none does after a call of its task that failed or is in doubt: words do not undo it.
     """
-    vain = in_vain(evidence)
+    vain = in_vain(evidence, tasks)
     results = {t["id"]: t.get("result", "") for t in tasks if t["id"] not in vain}
     return [
         record
@@ -149,9 +149,17 @@ def admissible(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> list[Evid
     ]
 
 
-def in_vain(evidence: Sequence[Evidence]) -> set[str]:
-    """The tasks with a call that failed or is in doubt."""
-    return {r["task"] for r in evidence if r["tool"] is not None and not _succeeded(r)}
+def in_vain(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> set[str]:
+    """The tasks with a call that failed or is in doubt.
+
+    So is one that stands for such a task of an earlier plan, unless a task that does has made a
+    call that succeeded.
+    """
+    made = {r["task"] for r in evidence if r["tool"] is not None and _succeeded(r)}
+    vain = {r["task"] for r in evidence if r["tool"] is not None and not _succeeded(r)}
+    mended = {i for t in tasks if t["id"] in made for i in t.get("replaces", [])}
+    heirs = {t["id"] for t in tasks if (vain - mended).intersection(t.get("replaces", []))}
+    return vain | heirs
 
 
 def citable(record: Evidence) -> bool:
@@ -203,28 +211,48 @@ def check_verdict(
     Each task called completed must cite evidence of its own that exists in this run and is no
     failed call, unless as a finding: an error that is the answer. Where it cites none and there is
     one proof, that is taken. What was read in an `earlier` turn proves a task that had no call
-    fail. A passed verdict must judge every task.
+    fail. One that was left out may be called completed without proof: then the request needs it no
+    more. A passed verdict must judge every task.
     """
     only = attached(verdict, tasks, evidence)
-    known, vain = by_citation(evidence, tasks, earlier), in_vain(evidence)
-    ids = {task["id"] for task in tasks}
+    known, vain = by_citation(evidence, tasks, earlier), in_vain(evidence, tasks)
+    by_id = {task["id"]: task for task in tasks}
     problems = [
-        say("unknown_task", task=repr(t.id), tasks=sorted(ids))
+        say("unknown_task", task=repr(t.id), tasks=sorted(by_id))
         for t in verdict.tasks
-        if t.id not in ids
+        if t.id not in by_id
     ]
-    proven: set[str] = set()
+    spared, proven = spared_by(verdict, tasks, evidence), set[str]()
     for judged in verdict.tasks:
-        if judged.completed:
-            found = [] if judged.id in only else _citation_problems(judged, known, vain)
+        if judged.completed and judged.id not in spared:
+            task = by_id.get(judged.id, Task(id=judged.id))
+            found = [] if judged.id in only else _citation_problems(judged, task, known, vain)
             problems += found
             proven |= set() if found else {judged.id}
     if verdict.all_completed:
-        missing = [t["id"] for t in requested(tasks) if t["id"] not in proven]
-        problems += [say("task_unproven", task=repr(i)) for i in missing]
+        missing = [t for t in requested(tasks) if t["id"] not in proven | spared]
+        problems += [_unproven(task) for task in missing]
         if tasks and not proven and not missing:
             problems.append(say("nothing_proven"))
     return problems
+
+
+def _unproven(task: Task) -> str:
+    how = "task_left_out" if is_left_out(task) else "task_unproven"
+    return say(how, task=repr(task["id"]), status=task["status"])
+
+
+def spared_by(
+    verdict: VerifierResponse, tasks: Sequence[Task], evidence: Sequence[Evidence]
+) -> set[str]:
+    """The tasks that were left out, and that the verdict holds for needless.
+
+    Not those with a call that failed: that it was needless is a claim like any other.
+    """
+    vain = in_vain(evidence, tasks)
+    left = {task["id"] for task in tasks if is_left_out(task)} - vain
+    claimed = (t.id for t in verdict.tasks if t.completed and not (t.evidence or t.findings))
+    return left.intersection(claimed)
 
 
 def by_citation(
@@ -242,15 +270,15 @@ def clean_citation(text: str) -> str:
     return text.strip().strip("[]").strip()
 
 
-def cited_by(judged: TaskVerdict, known: Mapping[str, Evidence]) -> list[str]:
+def cited_by(judged: TaskVerdict, task: Task, known: Mapping[str, Evidence]) -> list[str]:
     """The ids of the task's own records that a verdict on it cites, findings after evidence."""
     cited = (known.get(clean_citation(name)) for name in [*judged.evidence, *judged.findings])
-    own = (r for r in cited if r and not _of_another(r, judged.id, ()))
+    own = (r for r in cited if r and not _of_another(r, task, ()))
     return list(dict.fromkeys(r["id"] for r in own))
 
 
 def _citation_problems(
-    judged: TaskVerdict, known: Mapping[str, Evidence], vain: Collection[str]
+    judged: TaskVerdict, task: Task, known: Mapping[str, Evidence], vain: Collection[str]
 ) -> list[str]:
     """Why a task is not proven; what it cites of others beside its own counts for nothing."""
     cited = [(name, False) for name in judged.evidence]
@@ -258,20 +286,24 @@ def _citation_problems(
     if not cited:
         return [say("no_citation", task=repr(judged.id))]
     records = [(name, known.get(clean_citation(name)), finding) for name, finding in cited]
-    others = {name: why for name, r, _ in records if (why := _of_another(r, judged.id, vain))}
+    others = {name: why for name, r, _ in records if (why := _of_another(r, task, vain))}
     own = [c for c in records if c[0] not in others]
     if not own:
         return [say(why, evidence=repr(name)) for name, why in others.items()]
     return [problem for c in own if (problem := _problem_with(*c))]
 
 
-def _of_another(record: Evidence | None, task: str, vain: Collection[str]) -> str:
-    """Why a record is none for this task: the name of the sentence; "" where it is one."""
+def _of_another(record: Evidence | None, task: Task, vain: Collection[str]) -> str:
+    """Why a record is none for this task: the name of the sentence; "" where it is one.
+
+    Of a task that this one stands for only its failures count: they may be what was to be found.
+    """
     if record is None:
         return ""
     if "turn" in record:
-        return "" if citable(record) and task not in vain else "citation_of_earlier"
-    return "" if record["task"] == task else "citation_of_another"
+        return "" if citable(record) and task["id"] not in vain else "citation_of_earlier"
+    inherited = record["task"] in task.get("replaces", []) and not _succeeded(record)
+    return "" if inherited or record["task"] == task["id"] else "citation_of_another"
 
 
 def _problem_with(citation: str, record: Evidence | None, finding: bool) -> str:

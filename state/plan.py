@@ -31,6 +31,10 @@ class Task(TypedDict, total=False):
     """Those since the last user message: the guard counts them."""
     seconds: float
     denied: str
+    replaces: list[str]
+    """Tasks of earlier plans whose work this one was planned to do: their calls count with it."""
+    spared: bool
+    """It was left out, and the verifier agrees that the request needs it no more."""
     gone: bool
     """Of an update: another task stands for this one."""
 
@@ -173,7 +177,28 @@ def adopt_plan(
         needs = todo.depends_on
         task["depends_on"] = None if needs is None else [named[i] for i in needs]
         fresh[task["id"]] = task
+    _succeed(list(fresh.values()), old, rounds or {})
     return [*done, *(fresh[named[todo.id]] for todo in todos)]
+
+
+def _succeed(fresh: Sequence[Task], old: Sequence[Task], rounds: Mapping[str, int]) -> None:
+    """Let new tasks say which unfinished ones of the plan before they stand for.
+
+    That is the one with the same words, or with the same id; where there is none, every task that
+    is wholly new. Only tasks that have made calls leave something behind.
+    """
+    open_tasks = [task for task in fresh if task["status"] != "completed"]
+    known = {task["id"] for task in old}, {fingerprint(task) for task in old}
+    new = [t for t in open_tasks if t["id"] not in known[0] and fingerprint(t) not in known[1]]
+    for before in old:
+        gone = [i for i in [before["id"], *before.get("replaces", [])] if i in rounds]
+        if before["status"] == "completed" or not gone:
+            continue
+        same = [t for t in open_tasks if fingerprint(t) == fingerprint(before)]
+        for task in same or [t for t in open_tasks if t["id"] == before["id"]] or new:
+            others = [*task.get("replaces", []), *gone]
+            if others := [i for i in dict.fromkeys(others) if i != task["id"]]:
+                task["replaces"] = others
 
 
 def _same_words(task: Task, done: Sequence[Task]) -> Task | None:
@@ -257,8 +282,13 @@ _WISHABLE = frozenset({"skipped", "cancelled"})
 
 
 def requested(tasks: Sequence[Task]) -> list[Task]:
-    """The tasks that must be proven: all but those left out on purpose."""
-    return [t for t in tasks if t["status"] not in {"skipped", "cancelled"}]
+    """The tasks that must be proven: all but those that the verifier too holds for needless."""
+    return [task for task in tasks if not (is_left_out(task) and task.get("spared"))]
+
+
+def is_left_out(task: Task) -> bool:
+    """Whether an executor left the task out, its own or another one's."""
+    return task["status"] in {"skipped", "cancelled"}
 
 
 def task_view(task: Task, *keys: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import ANSWER, PACKAGE, signature
 from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome
-from ..state.plan import Task, requested
+from ..state.plan import Task, is_left_out
 from ..state.repetition import LOOP_DETECTED
 from ..state.shown import last_words, made_whole
 from ..state.told import say
@@ -203,7 +203,8 @@ def denial(tasks: Sequence[Task]) -> Reason | None:
     A refused call is NOT_INTERACTIVE or DENIED, one that may have run and that nobody could be
     asked about is NOT_INTERACTIVE, and calls that went round in circles are LOOP_DETECTED.
     """
-    said = {str(t.get("denied") or "") for t in requested(tasks) if t["status"] != "completed"}
+    left = (t for t in tasks if not is_left_out(t) and t["status"] != "completed")
+    said = {str(t.get("denied") or "") for t in left}
     return "LOOP_DETECTED" if said - {""} == {LOOP_DETECTED} else refusal(said - {""})
 
 

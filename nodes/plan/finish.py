@@ -37,7 +37,7 @@ def _facts(state: PlanState) -> Facts:
     ]
     return Facts(
         halt=state.halt,
-        done=state.task_completed and bool(asked) and not unfinished,
+        done=state.task_completed and bool(state.todos) and not unfinished,
         refused=denial(state.todos),
         unmet=[*unfinished, *state.unmet, *state.missing, *state.improvements],
         answer=answer_of(state) if state.task_completed else "",

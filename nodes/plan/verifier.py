@@ -20,7 +20,7 @@ from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.messages import signature
 from ...state.outcome import Reason
 from ...state.past import index_of
-from ...state.plan import Task, merge_tasks, task_view
+from ...state.plan import Task, is_left_out, merge_tasks, task_view
 from ...state.shown import last_words, phase_ended
 from ...state.told import say
 from ...turn.budget import limit_reason
@@ -28,10 +28,13 @@ from ...turn.end import answer_id, denial
 from ...turn.scope import scope_of
 from ..parts import Parts
 
-JUDGED = ("id", "description", "acceptance_criteria", "status", "result", "feedback")
+JUDGED = (
+    "id", "description", "acceptance_criteria", "status", "result", "feedback", "replaces",
+)  # fmt: skip
 _ATTACHED: Final = (
     "The verdict on task {!r} cites nothing; its only proof, {}, was attached by code."
 )
+_LEFT_OUT: Final = "Task {!r} was {}, and the verdict agrees that it is not needed: {}"
 CITED = ("id", "task", "tool", "arguments", "status", "result")
 
 
@@ -63,13 +66,21 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
     update = _judged(state, answer, scope.context)
     update |= PlanUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
     if answer.parsed:
-        only = attached(answer.parsed, state.todos, state.evidence)
-        update["warnings"] = [*scope.notes, *(_ATTACHED.format(*one) for one in only.items())]
+        update["warnings"] = [*scope.notes, *_notes(state, answer.parsed)]
     improvements = update.get("improvements", [])
     scope.emit(
         {"type": "verdict", "passed": update["task_completed"], "improvements": improvements}
     )
     return changes(state, update)
+
+
+def _notes(state: PlanState, verdict: VerifierResponse) -> list[str]:
+    """What the outcome tells of a verdict beside its words."""
+    only = attached(verdict, state.todos, state.evidence)
+    agreed = {judged.id for judged in verdict.tasks if judged.completed}
+    left = [t for t in state.todos if t["id"] in agreed and is_left_out(t)]
+    told = [_LEFT_OUT.format(t["id"], t["status"], t.get("feedback") or "-") for t in left]
+    return [*(_ATTACHED.format(*one) for one in only.items()), *told]
 
 
 def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context) -> PlanUpdate:
@@ -125,13 +136,17 @@ def _judged_tasks(state: PlanState, verdict: VerifierResponse) -> list[Task]:
     """Proven tasks get the evidence the verdict cites; rejected ones must be done again."""
     known = by_citation(state.evidence, state.todos, state.earlier)
     only = attached(verdict, state.todos, state.evidence)
-    status = {t["id"]: t["status"] for t in state.todos}
+    tasks = {t["id"]: t for t in state.todos}
     changed = []
     for judged in verdict.tasks:
+        if judged.id not in tasks:
+            continue
+        task = tasks[judged.id]
         if judged.completed:
-            cited = cited_by(judged, known) or [only[i] for i in [judged.id] if i in only]
-            changed.append(Task(id=judged.id, evidence=cited))
-        elif status.get(judged.id) == "completed":
+            cited = cited_by(judged, task, known) or [only[i] for i in [judged.id] if i in only]
+            agreed = Task(spared=True) if is_left_out(task) else Task()
+            changed.append(Task(id=judged.id, evidence=cited) | agreed)
+        elif task["status"] == "completed" or is_left_out(task):
             why = judged.feedback or say("not_accepted")
             changed.append(Task(id=judged.id, status="failed", feedback=why))
     return changed

@@ -402,7 +402,7 @@ def test_skip_and_retry_are_honoured():
             report("Ada."),
             report("The price is not needed.", taskCompleted=False, nextAction="skip"),
         ],
-        verifier=[passed("Ada owns it.", t1=["1.3.0"])],
+        verifier=[passed("Ada owns it.", t1=["1.3.0"], t2=[])],
     )
     outcome = ask(build_plan_execute_verify(model=model, tools=[look]))["outcome"]
     assert [t["status"] for t in outcome["tasks"]] == ["completed", "skipped"]
@@ -569,6 +569,7 @@ def test_an_error_that_is_the_answer_proves_its_task_where_it_is_cited_as_a_find
     assert (outcome["status"], outcome["tasks"][0]["evidence"]) == ("complete", ["1.1.0"])
 
 
+@pytest.mark.req("W-72")
 def test_a_task_whose_only_call_failed_is_not_done_by_claiming_it():
     model = two_tasks(
         planner=[plan(todo("1", "Find the colour"))] * 3,
@@ -585,3 +586,118 @@ def test_a_task_whose_only_call_failed_is_not_done_by_claiming_it():
     outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
     assert outcome["status"] != "complete"
     assert outcome["unmet"]
+
+
+@pytest.mark.req("W-72")
+@pytest.mark.parametrize("words", ["Find the colour", "Look the colour up once more"])
+@pytest.mark.parametrize("cited", [["1.report"], ["9.report"], ["1.1.0"], []])
+def test_nor_by_planning_it_again_under_another_id(words, cited):
+    """Whatever the new plan calls it: words do not take the place of a call that failed."""
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the colour")), *[plan(todo("9", words))] * 2],
+        executor=[
+            [call("look", name="colour")],
+            report("I cannot.", taskCompleted=False, shouldContinue=False),
+            *[report("It is red.")] * 2,
+        ],
+        verifier=[failed("find it", t1=False), *[passed("It is red.", t9=cited)] * 9],
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
+    assert outcome["status"] != "complete"
+    assert any(words in text or "prove" in text.lower() for text in outcome["unmet"])
+
+
+@pytest.mark.req("W-72")
+@pytest.mark.parametrize(("evidence", "findings"), [(["9.1.0"], []), ([], ["1.1.0"])])
+def test_a_task_planned_again_is_proven_by_a_call_or_by_the_error_itself(evidence, findings):
+    verdict = passed("There is no colour; Ada owns it.", t9=evidence)
+    verdict["tasks"][0]["findings"] = findings
+    again = [[call("look", name="owner")]] if evidence else []
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the colour")), plan(todo("9", "Say what is known"))],
+        executor=[
+            [call("look", name="colour")],
+            report("I cannot.", taskCompleted=False, shouldContinue=False),
+            *again,
+            report("There is no colour."),
+        ],
+        verifier=[failed("find it", t1=False), verdict],
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
+    assert (outcome["status"], outcome["tasks"][0]["evidence"]) == ("complete", evidence + findings)
+
+
+@pytest.mark.req("W-72")
+def test_a_failure_that_another_way_has_made_good_leaves_honest_reports_alone():
+    model = two_tasks(
+        planner=[
+            plan(todo("1", "Find the colour")),
+            plan(todo("1b", "Find the owner"), todo("2b", "Say it in one sentence")),
+        ],
+        executor=[
+            [call("look", name="colour")],
+            report("I cannot.", taskCompleted=False, shouldContinue=False),
+            [call("look", name="owner")],
+            report("Ada."),
+            report("Ada owns it."),
+        ],
+        verifier=[failed("other way", t1=False), passed("Ada.", t1b=["1b.1.0"], t2b=[])],
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
+    assert outcome["status"] == "complete"
+
+
+@pytest.mark.req("W-72")
+@pytest.mark.parametrize("how", ["unjudged", "refused", "agreed"])
+def test_what_an_executor_left_out_is_judged_and_told(how):
+    """Skipping is a claim too: only a verdict makes it a reason to be complete."""
+    verdicts = {
+        "unjudged": [passed("Ada owns it.", t1=["1.1.0"])] * 9,
+        "refused": [failed("find the price", t2=False)] * 9,
+        "agreed": [passed("Ada owns it.", t1=["1.1.0"], t2=[])],
+    }
+    skip = report("Nobody needs the price.", taskCompleted=False, nextAction="skip")
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the owner"), todo("2", "Find the price"))] * 3,
+        executor=[[call("look", name="owner")], report("Ada."), *[skip] * 3],
+        verifier=verdicts[how],
+    )
+    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    outcome = ask(graph)["outcome"]
+    told = graph.get_state(THREAD).values["warnings"]
+    if how == "agreed":
+        assert (outcome["status"], outcome["unmet"]) == ("complete", [])
+        assert [t["status"] for t in outcome["tasks"]] == ["completed", "skipped"]
+        assert outcome["tasks"][1]["result"] == "Nobody needs the price."
+        assert any("'2' was skipped" in text and "Nobody needs" in text for text in told)
+    else:
+        assert outcome["status"] == "partial"
+        assert any("Find the price" in text and "Nobody" in text for text in outcome["unmet"])
+
+
+@pytest.mark.req("W-72")
+def test_a_task_whose_call_failed_is_not_done_by_leaving_it_out():
+    model = two_tasks(
+        planner=[plan(todo("1", "Find the colour"))] * 3,
+        executor=[
+            [call("look", name="colour")],
+            *[report("Needless.", taskCompleted=False, nextAction="skip")] * 3,
+        ],
+        verifier=[passed("It needs no colour.", t1=[])] * 9,
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
+    assert outcome["status"] != "complete"
+
+
+@pytest.mark.req("W-72")
+def test_a_task_that_another_one_wishes_away_is_judged_too():
+    done = report(
+        "Ada.", todos=[{"id": "1", "status": "completed"}, {"id": "2", "status": "skipped"}]
+    )
+    model = two_tasks(
+        executor=[[call("look", name="owner")], done, [call("look", name="price")], report("7.")],
+        verifier=[passed("Ada owns it.", t1=["1.1.0"])] * 9,
+        planner=[plan(todo("1", "Find the owner", []), todo("2", "Find the price", ["1"]))] * 3,
+    )
+    outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
+    assert outcome["status"] != "complete"
