@@ -672,7 +672,7 @@ def test_what_an_executor_left_out_is_judged_and_told(how):
         assert any("'2' was skipped" in text and "Nobody needs" in text for text in told)
     else:
         assert outcome["status"] == "stuck"
-        assert any("Find the price" in text and "Nobody" in text for text in outcome["unmet"])
+        assert any("Find the price" in text for text in outcome["unmet"])
 
 
 @pytest.mark.req("W-72")
