@@ -126,6 +126,8 @@ def _view(step: FlowStep, share: int, needed: Collection[str], *, brief: bool) -
     fields = task_view(step, *_PLANNED, *(() if done else ("failure",)))
     if brief and done:
         fields.pop("arguments", None)
+    if step.get("for_each") == []:  # not "no list": the others that are empty say nothing
+        fields["for_each"] = []
     if not done and (items := progress_of(step)):
         fields["items"] = items
     key = "result" if done else "feedback"

@@ -14,9 +14,12 @@ from langgraph.types import Command
 
 from loopwright import Context, build_prompt_flow
 from loopwright.flow.order import in_plan_order, steps_of
+from loopwright.flow.when import needs_of
+from loopwright.state.calls import step_of
 from loopwright.state.flow import ExecutionPlan
 from support.flows import THREAD, decide, declared, flow, planning, said, step, steps_by_id
 
+END = decide("give_up")
 ANSWERS = [["approve"], ["approve", "approve", "approve", "respond: said", "reject"]]
 
 
@@ -46,14 +49,22 @@ class AnyRun:
         return {name for name in sorted(self.steps) if self._chance(share)}
 
     def _step(self, number: int) -> Any:
-        before = [f"s{n}" for n in range(number)]
+        name, before = f"s{number}", [f"s{n}" for n in range(number)]
         refers = " ".join(f"{{{{{name}}}}}" for name in before if self._chance(0.2))
+        more: dict[str, Any] = {}
+        if self._chance(0.25):  # equal items among them
+            more["forEach"] = [self.random.randint(0, 1) for _ in range(self.random.randint(0, 4))]
+            refers += "|{{item}}"
+        if before and self._chance(0.2):
+            how = self.random.choice(["exists", "is missing"])
+            more["when"] = f"{self.random.choice(before)} {how}"
         return step(
-            f"s{number}",
+            name,
             self.random.choice(["look", "look", "put"]),
-            [name for name in before if self._chance(0.25)],
-            arguments={"what": f"s{number}|{refers}"},
+            [other for other in before if self._chance(0.25)],
+            arguments={"what": f"{name}|{refers}"},
             optional=self._chance(0.2),
+            **more,
         )
 
     def _tool(self, name: str, **hints: Any) -> Any:
@@ -73,9 +84,11 @@ class AnyRun:
     def _graph(self) -> Any:
         names = "|".join(sorted(self.asked)) or "nobody"
         asks = {"arguments": {"what": f"^({names})[|]"}, "action": "ask"}
-        ways = [decide("give_up"), decide("retry_step")]
+        ways = [decide("retry_step")] * 2  # as often as that may be
         return build_prompt_flow(
-            model=planning(self.plan, recovery=lambda *_: self.random.choice(ways)),
+            model=planning(
+                self.plan, recovery=lambda *_: ways.pop() if ways and self._chance(0.5) else END
+            ),
             tools=[self._tool("look", readOnlyHint=True), self._tool("put")],
             policy=[{"tool": tool, **asks} for tool in ("look", "put")],
             checkpointer=InMemorySaver(),
@@ -94,7 +107,7 @@ class AnyRun:
             if "__interrupt__" not in result:
                 return result["outcome"]
             (question,) = result["__interrupt__"]
-            given = Command(resume=self._answer(question.value["task"]))
+            given = Command(resume=self._answer(step_of(question.value["task"])))
 
     def _answer(self, task: str) -> str:
         chosen = self.random.choice(self.temper)
@@ -120,12 +133,26 @@ def holds_of_calls(run, about):
     first = list(dict.fromkeys(writes))
     assert first == [name for name in plan_order if name in first], f"order of writes, {about}"
     for name, times in Counter(writes).items():
-        assert times == 1 or name in run.failing, f"{name} was made {times} times, {about}"
+        most = len(run.steps[name]["for_each"] or [1])
+        assert times <= most or name in run.failing, f"{name} was made {times} times, {about}"
     for _, name in run.calls:
         for needed in run.steps[name]["depends_on"]:
             assert ended[needed]["status"] != "pending", f"{name} ran before {needed}, {about}"
         if name in run.asked:
             assert "approve" in run.answers[name], f"{name} ran unasked, {about}"
+
+
+def unwanted(run, ended):
+    """The steps that the plan itself wanted to be left out."""
+    found = set()
+    for name, one in ((s["id"], s) for s in in_plan_order([*run.steps.values()])):
+        how = (one["when"] or "").partition(" ")[2]
+        lost = [i for i in needs_of(one["arguments"], one["when"], one["for_each"])
+                if ended[i]["status"] != "completed"]  # fmt: skip
+        not_so = how == "is missing" and not lost
+        if ended[name]["status"] == "skipped" and (not_so or (lost and found.issuperset(lost))):
+            found.add(name)
+    return found
 
 
 def holds_of_outcome(run, about):
@@ -134,11 +161,17 @@ def holds_of_outcome(run, about):
         {name for name, task in ended.items() if task["status"] == status}
         for status in ("completed", "pending")
     )
+    empty = {name for name, one in run.steps.items() if one["for_each"] == []}
     said_so = {name for name, given in run.answers.items() if "respond: said" in given}
-    assert not (completed & run.failing) - said_so, f"a failure counts, {about}"
+    assert not (completed & run.failing) - said_so - empty, f"a failure counts, {about}"
     called = {name for _, name in run.calls}
+    called |= empty
     assert completed <= called | said_so, f"completed without a call, {about}"
-    everything = completed == set(ended)
+    for name in completed - said_so:
+        each = run.steps[name]["for_each"]
+        times = [one for _, one in run.calls].count(name)
+        assert each is None or times >= len(each), f"items of {name} are missing, {about}"
+    everything = completed | unwanted(run, ended) == set(ended)
     assert (run.outcome["status"] == "complete") == everything, about
     if run.outcome["reason"] == "GOAL":
         assert not open_, f"the goal is met with open steps, {about}"

@@ -23,6 +23,16 @@ PLAN = flow(
     step("year", "look", ["save"], arguments={"name": "year"}),
     step("note", "save", arguments={"text": "{{year}}"}),
 )
+EACH = flow(
+    step("reads", "look", forEach=["owner", "price", "year"], arguments={"name": "{{item}}"}),
+    step(
+        "saves", "save", forEach=["{{reads[0]}}", "{{reads[1]}}", "{{reads[0]}}"],
+        arguments={"text": "{{item}}"}, when="length(reads) == 3",
+    ),
+    step("never", "save", arguments={"text": "never"}, when="saves is empty"),
+    step("note", "save", arguments={"text": "{{saves[2]}} {{reads[2]}}"}),
+)  # fmt: skip
+"""A plan with calls for items, of which two are equal, and with conditions."""
 SAVED = {"save": "Ada; 7 euro", "note": "1843"}
 """What each writing step saves."""
 
@@ -30,13 +40,13 @@ SAVED = {"save": "Ada; 7 euro", "note": "1843"}
 def tools_of(world: killed.World, kill: dict[str, Any]) -> list[Any]:
     """`look` reads and `save` writes; one of them may be where the process dies.
 
-    `fails` names a fact that cannot be looked up the first time.
+    `fails` names a fact that cannot be looked up the first two times.
     """
 
     def look(name: str) -> str:
         """Look up a fact."""
         world.tell("calls", name)
-        if kill.get("fails") == name and not world.lines("failed"):
+        if kill.get("fails") == name and len(world.lines("failed")) < 2:  # it is tried twice anyway
             world.tell("failed", name)
             raise ValueError("the line is down")
         if kill.get("tool") == name:
@@ -47,14 +57,15 @@ def tools_of(world: killed.World, kill: dict[str, Any]) -> list[Any]:
     def save(text: str) -> str:
         """Save a text."""
         world.tell("calls", f"save {text}")
-        if kill.get("tool") == f"save {text}":
+        made = [line for _, line in world.lines("calls")].count(f"save {text}")
+        if kill.get("tool") == f"save {text}" and made >= kill.get("time", 1):
             killed.die()
         return "saved"
 
     return [declared(look, readOnlyHint=True), declared(save)]
 
 
-def model_of(world: killed.World, kill: dict[str, Any], plan: Any = PLAN) -> ScriptedModel:
+def model_of(world: killed.World, kill: dict[str, Any], plan: Any = None) -> ScriptedModel:
     """Always plans this; answers by citing what is done, and has tried again what failed."""
 
     def answer(messages: list[Any], offered: list[str]) -> Any:
@@ -62,7 +73,8 @@ def model_of(world: killed.World, kill: dict[str, Any], plan: Any = PLAN) -> Scr
         world.tell("asks", role)
         if kill.get("model") == role:
             return _last_thought()
-        known = {"flow_planner": plan, "recovery": decide("retry_step")}
+        default = EACH if kill.get("plan") == "each" else PLAN
+        known = {"flow_planner": plan or default, "recovery": decide("retry_step")}
         return known[role] if role in known else citing(messages, offered)
 
     return ScriptedModel(answer)
@@ -131,8 +143,8 @@ def die(folder: str | Path, kill: dict[str, Any], **settings: Any) -> killed.Wor
     return killed.World(folder)
 
 
-def end(folder: str | Path, **settings: Any) -> dict[str, Any]:
+def end(folder: str | Path, plan: str = "", **settings: Any) -> dict[str, Any]:
     """Let a new process go on to the end."""
-    result = killed.finish(start(folder, **settings), folder)
+    result = killed.finish(start(folder, {"plan": plan}, **settings), folder)
     assert result is not None
     return result
