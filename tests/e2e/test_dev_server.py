@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import convert_to_messages
 from langgraph_sdk import get_client, get_sync_client
 
 from loopwright.graphs.registry import REGISTRY
 from support.fake_openai import Reply, call as tool_call, fake_openai
+from support.front_ends import chat_ui_draws
 from support.patience import PATIENCE
 
 GOAL = "List the files in examples/data, read notes.md and tell me who owns the returns policy"
@@ -190,6 +192,35 @@ async def test_a_write_waits_for_approval_in_the_shapes_of_both_front_ends(graph
     ended = await answer(client, thread, {"decisions": [{"type": "approve"}]}, graph)
     assert ended["outcome"]["status"] == "complete"
     assert file.read_text() == "good morning"
+
+
+@pytest.mark.req("W-14", "S0-149", "P-20", "P-40")
+@pytest.mark.parametrize("graph", REGISTRY)
+async def test_an_approval_is_drawn_under_the_last_message_in_every_turn(graph, server, client):
+    thread, _ = await begin(client, f'Write "one" to {graph}-1.txt', graph)
+    for number, text in ((1, "one"), (2, "two")):
+        if number == 2:
+            message = {"messages": [{"role": "user", "content": f'Write "two" to {graph}-2.txt'}]}
+            await client.runs.wait(thread, graph, input=message, raise_error=False)
+        state = await client.threads.get_state(thread)
+        (newest, *_) = await client.threads.get_history(thread, limit=1)
+        assert newest["values"]["messages"] == state["values"]["messages"]
+        messages = convert_to_messages(state["values"]["messages"])
+        assert [one["value"]["type"] for one in state["interrupts"]] == ["tool_approval"]
+        assert all(chat_ui_draws(messages, hides_tool_calls=hides) for hides in (False, True))
+        assert messages[-1].tool_calls[0]["args"] == {
+            "path": f"{graph}-{number}.txt",
+            "content": text,
+        }
+        assert messages[-1].additional_kwargs["agent_type"] in (
+            "executor",
+            "flow_planner",
+            "action",
+        )
+        ended = await answer(client, thread, {"decisions": [{"type": "approve"}]}, graph)
+        assert ended["outcome"]["status"] == "complete"
+        assert ended["messages"][-1]["content"] == ended["outcome"]["answer"]
+        assert (server.folder / f"{graph}-{number}.txt").read_text() == text
 
 
 @pytest.mark.req("S0-148")

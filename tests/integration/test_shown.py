@@ -6,6 +6,8 @@ Agent Chat UI draws a question only under the last message, and that must be the
 import json
 import shutil
 import subprocess
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -363,9 +365,9 @@ def inquirer():
     return StructuredTool.from_function(inquire, metadata={"readOnlyHint": True})
 
 
-def inquiring(graph_of):
+def inquiring(graph_of, **options):
     """A graph whose tool asks a question of its own."""
-    how = {"tools": [inquirer()], "policy": "allow", "checkpointer": InMemorySaver()}
+    how = {"tools": [inquirer()], "policy": "allow", "checkpointer": InMemorySaver()} | options
     if graph_of == "flow":
         asks = [step(n, "inquire", arguments={"what": n}) for n in ("s1", "s2")]
         return build_prompt_flow(model=planning(flow(*asks), flow(*asks)), **how)
@@ -397,6 +399,49 @@ def test_a_question_of_a_tool_is_asked_in_view_and_takes_plain_text(graph_of):
         assert asked == 2
         assert result["outcome"]["status"] == "complete"
         assert whole(result["messages"])
+
+
+@contextmanager
+def dies_before_it_asks(durability):
+    """What a kill leaves that comes before the database has heard of the run's question."""
+    saver = durability.checkpointer.inner
+    real = saver.put_writes
+
+    def put_writes(config, writes, task_id, *about):
+        outer = not config["configurable"].get("checkpoint_ns")
+        kept = [write for write in writes if not (outer and write[0] == "__interrupt__")]
+        return real(config, kept, task_id, *about) if kept else None
+
+    saver.put_writes = put_writes
+    try:
+        yield
+    finally:
+        saver.put_writes = real
+
+
+@pytest.mark.req("W-14", "P-04")
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("graph_of", ["plan", "tool"])
+def test_killed_between_a_message_and_its_question_nothing_is_told_twice(tmp_path, graph_of, times):
+    desk = Desk("a", "bc")
+    with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability:
+        how = {"checkpointer": None, "durability": durability}
+        build = {"plan": desk.graph, "tool": partial(inquiring, "plan")}[graph_of]
+        with dies_before_it_asks(durability):
+            build(**how).invoke(said("Go."), THREAD)
+            for _ in range(times - 1):
+                build(**how).invoke(None, THREAD)
+        before = build(**how).get_state(THREAD)
+        assert before.next == ("work",)
+        assert chat_ui_draws(before.values["messages"])
+        result = build(**how).invoke(None, THREAD)
+        assert shown(build(**how)) == before.values["messages"]
+        while "__interrupt__" in result:
+            answer = {result["__interrupt__"][0].id: "approve"}
+            result = build(**how).invoke(Command(resume=answer), THREAD)
+        assert whole(result["messages"])
+        assert result["outcome"]["status"] == "complete"
+        assert sorted(desk.saved) == ([*"abc"] if graph_of == "plan" else [])
 
 
 @pytest.mark.req("W-14")
