@@ -84,6 +84,17 @@ def chat_ui_sends(payload: dict[str, Any], kind: str, said: Any = None) -> dict[
     return {"decisions": [decision]}
 
 
+def chat_ui_rejects(payload: dict[str, Any], reason: str) -> str | None:
+    """Which kind of decision Chat UI's button "Submit rejection" sends, if any.
+
+    It sends what was chosen last: until a reason is typed, the first kind that the question allows.
+    """
+    allowed = _review(payload)["allowed_decisions"]
+    first = next((kind for kind in ("approve", "reject", "edit") if kind in allowed), None)
+    chosen = "reject" if reason else first
+    return None if chosen == "reject" and not reason.strip() else chosen
+
+
 def inbox_sends(payload: dict[str, Any], kind: str, said: Any = None) -> list[dict[str, Any]]:
     """What Inbox resumes with after accept, edit, response or ignore."""
     verb = "respond" if kind == "response" else kind

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from loopwright.cli.approvals import Question
 from loopwright.state.questions import DECISIONS, Answer, AnswerKind, question
-from support.front_ends import chat_ui_shows, inbox_shows
+from support.front_ends import chat_ui_rejects, chat_ui_shows, inbox_shows
 from support.patience import PATIENCE
 
 KINDS = get_args(AnswerKind)
@@ -62,6 +62,32 @@ def test_the_front_ends_own_language_says_the_same():
     )
     seen = [(one["chat_ui"], one["inbox"]) for one in json.loads(done.stdout)]
     assert seen == [(True, True)] * len(QUESTIONS) + [(False, False)] * len(BROKEN)
+
+
+@pytest.mark.req("W-67")
+@pytest.mark.parametrize("asked", QUESTIONS)
+def test_a_rejection_without_a_reason_is_an_approval_in_chat_ui_and_the_manual_says_so(asked):
+    allowed = asked["review_configs"][0]["allowed_decisions"]
+    assert chat_ui_rejects(asked, "") == ("approve" if "approve" in allowed else None)
+    assert chat_ui_rejects(asked, "not now") == "reject"
+    manual = (DOCS.parent / "studio-and-chat.md").read_text(encoding="utf-8")
+    assert '"Submit rejection" sends an approval if no reason was typed' in manual
+    assert "(studio-and-chat.md#agent-chat-ui-and-agent-inbox)" in DOCS.read_text(encoding="utf-8")
+
+
+@pytest.mark.req("W-67")
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_front_ends_own_language_rejects_alike():
+    done = subprocess.run(
+        [str(shutil.which("node")), GUARDS, "rejects"],
+        input=json.dumps(QUESTIONS),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
+    )
+    ours = [[chat_ui_rejects(asked, reason) for reason in ("", "not now")] for asked in QUESTIONS]
+    assert json.loads(done.stdout) == ours
 
 
 @pytest.mark.parametrize(
