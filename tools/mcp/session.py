@@ -14,14 +14,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
+import httpx
 from langchain_core.messages import ToolMessage
 from langchain_mcp_adapters.interceptors import MCPToolCallRequest
 from langchain_mcp_adapters.tools import convert_mcp_tool_to_langchain_tool
 from mcp import types
 from mcp.client.sse import sse_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import McpError
 
 from ...state.told import say
+from .bodies import MOST_TOOLS, bounded
 from .call import Asked, Lost, ServerCall, ServerUnavailable, Why
 from .config import ServerConfig
 from .talk import LOST, Failure, Parked, Session, Talks
@@ -106,7 +109,8 @@ class Connection:
             if config.transport == "stdio":
                 streams = process(config, self._stderr, self._over.set)
             elif config.transport == "sse":
-                streams = sse_client(config.url, **authentication(config, user_id))
+                about = authentication(config, user_id)
+                streams = sse_client(config.url, httpx_client_factory=self._client, **about)
             else:
                 streams = connected(config, user_id, self._doubt)
             read, write = await stack.enter_async_context(streams)
@@ -115,6 +119,24 @@ class Connection:
                 logging_callback=self._talks.logged, message_handler=self._hear,
             )  # fmt: skip
             yield await stack.enter_async_context(session)
+
+    def _client(
+        self,
+        headers: dict[str, str] | None = None,
+        timeout: httpx.Timeout | None = None,
+        auth: httpx.Auth | None = None,
+    ) -> httpx.AsyncClient:
+        """The client of an SSE session, whose answers all come on one stream."""
+
+        async def note(response: httpx.Response) -> None:
+            bounded(response, self._cut_off)
+
+        client = create_mcp_http_client(headers, timeout, auth)
+        client.event_hooks = {"response": [note]}
+        return client
+
+    def _cut_off(self, why: Why) -> None:
+        self._why = why
 
     async def _hear(self, message: object) -> None:
         root = message.root if isinstance(message, types.ServerNotification) else None
@@ -168,6 +190,8 @@ class Connection:
             offered = [tool for tool in found.get("tools") or () if isinstance(tool, dict)]
             masked = self._config.secrets.in_json(offered)
             tools += [m | {"name": t.get("name")} for t, m in zip(offered, masked, strict=True)]
+            if len(tools) > MOST_TOOLS:
+                raise ServerUnavailable(say("too_many_tools", most=MOST_TOOLS))
             cursor = found.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or cursor in pages:
                 return tuple(tools)

@@ -14,9 +14,11 @@ import json
 import logging
 import math
 import os
+import re
 import shutil
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
@@ -32,6 +34,7 @@ from pydantic import ValidationError
 
 from ...state.secrets import Secrets, values_of_headers
 from ...state.told import say
+from .bodies import ACCEPTED, MOST, TOO_LONG, bounded, is_too_much
 from .call import Why
 from .config import Headers, ServerConfig
 from .talk import failed
@@ -39,7 +42,12 @@ from .talk import failed
 log = logging.getLogger(__name__)
 
 _TAIL: Final = 2_000
-_LONGEST_LINE: Final = 256 * 1024 * 1024
+_NUMBER: Final = r'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")\s*'
+_VERSION: Final = r'"jsonrpc"\s*:\s*"2\.0"\s*'
+_AT_HEAD: Final = re.compile(rf"\s*\{{\s*(?:{_VERSION},\s*)?{_NUMBER}")
+_AT_TAIL: Final = re.compile(rf"{_NUMBER}(?:,\s*{_VERSION})?\}}\s*\Z")
+_ENDS: Final = 300
+"""Bytes at each end of a line in which the id of an answer stands."""
 _LAST_OUTPUT: Final = 0.2
 _PATIENCE: Final = 2.0
 """Seconds a server gets to end by itself, and again after SIGTERM; the MCP specification asks for
@@ -66,6 +74,8 @@ class _Process(asyncio.SubprocessProtocol):
         self._stderr = stderr
         self._ended = ended
         self._line = bytearray()
+        self._head = b""
+        """The beginning of a line that is too long, of which no more is kept than its ends."""
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:
@@ -96,10 +106,24 @@ class _Process(asyncio.SubprocessProtocol):
         if b"\n" in data:
             *lines, self._line = self._line.split(b"\n")
             for line in filter(bytes.strip, map(bytes, lines)):
-                self._read(line)
-        if len(self._line) > _LONGEST_LINE:
-            self._stderr += b"\na line of its output was longer than 256 MB\n"
-            self._line.clear()
+                if self._head or is_too_much(line):
+                    self._too_long(self._head or line[:_ENDS], line[-_ENDS:])
+                    self._head = b""
+                else:
+                    self._read(line)
+        if self._head or len(self._line) > MOST:
+            self._head = self._head or bytes(self._line[:_ENDS])
+            del self._line[:-_ENDS]
+
+    def _too_long(self, head: bytes, tail: bytes) -> None:
+        """Answer the request that is answered by a line of which nobody reads the middle."""
+        first, last = (end.decode(errors="replace") for end in (head, tail))
+        found = _AT_HEAD.match(first) or _AT_TAIL.search(last)
+        if found is not None:
+            with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                self._into.send_nowait(failed(json.loads(found[1]), TOO_LONG, sent=True))
+        elif '"method"' not in first:
+            self._stderr += b"\na line of its output was too long\n"
             self.end()
 
     def _read(self, line: bytes) -> None:
@@ -270,7 +294,8 @@ def authentication(config: ServerConfig, user_id: str | None) -> dict[str, Any]:
     """The headers of a server as arguments of an HTTP client."""
     asked = config.user_headers
     auth = UserHeaders(asked, user_id, config.secrets) if asked else None
-    return {"headers": config.headers, "auth": auth}
+    others = {n: v for n, v in config.headers.items() if n.lower() not in ACCEPTED}
+    return {"headers": {**others, **ACCEPTED}, "auth": auth}
 
 
 class Transport(StreamableHTTPTransport):
@@ -287,6 +312,8 @@ class Transport(StreamableHTTPTransport):
     async def note(self, response: httpx.Response) -> None:
         """Take note that the server has a stream for messages of its own."""
         self._listened |= response.request.method == "GET" and response.is_success
+        heard = _ASKING.get()
+        bounded(response, heard.cut_off if heard else lambda _: None)
 
     async def handle_get_stream(self, client: httpx.AsyncClient, read_stream_writer: Any) -> None:
         """Hear the server's own messages until that is no longer possible."""
@@ -319,6 +346,7 @@ class Transport(StreamableHTTPTransport):
     async def _ask(self, name: types.RequestId, ctx: RequestContext) -> None:
         heard = _Heard(name, ctx.read_stream_writer)
         instead = failed(name, _BROKE_OFF, sent=True)
+        _ASKING.set(heard)
         with anyio.CancelScope() as scope:
             self._work[name] = scope
             try:
@@ -328,6 +356,8 @@ class Transport(StreamableHTTPTransport):
                 instead = self._failed(name, error)
             finally:
                 del self._work[name]
+        if heard.why is not None:
+            instead = failed(name, heard.why, sent=True)
         if not heard.answer and not scope.cancelled_caught:
             await ctx.read_stream_writer.send(instead)
 
@@ -360,6 +390,11 @@ class _Heard:
     request: types.RequestId
     into: Any
     answer: bool = False
+    why: Why | None = None
+
+    def cut_off(self, why: Why) -> None:
+        """Note why the answer was not read to its end."""
+        self.why = why
 
     async def send(self, message: SessionMessage | Exception) -> None:
         if isinstance(message, Exception):
@@ -370,6 +405,10 @@ class _Heard:
         if isinstance(said, types.JSONRPCResponse | types.JSONRPCError):
             self.answer |= str(said.id) == str(self.request)  # some servers answer 7 with "7"
         await self.into.send(message)
+
+
+_ASKING: Final[ContextVar[_Heard | None]] = ContextVar("loopwright_asking", default=None)
+"""The request whose response comes in this task."""
 
 
 @contextlib.asynccontextmanager

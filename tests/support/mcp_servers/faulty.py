@@ -23,7 +23,10 @@ SCHEMA = {
 
 
 def put(message) -> Any:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    whole = {"jsonrpc": "2.0", **message}
+    if "backwards" in MODES:
+        whole = dict(reversed(whole.items()))
+    sys.stdout.write(json.dumps(whole) + "\n")
     sys.stdout.flush()
 
 

@@ -1,0 +1,121 @@
+"""Answers that are small on the wire and huge when unpacked, over HTTP and stdio."""
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from loopwright.calls.toolbox import Toolbox
+from loopwright.tools.mcp.bodies import Values
+from support.mcp_servers import stdio
+from support.mcp_servers.bombs import WAYS, serving_bombs
+from support.mcp_servers.calling import run, text
+
+ROOT = Path(__file__).parents[4]
+
+MEASURED = """
+import asyncio, json, resource, sys
+from loopwright.calls.toolbox import Toolbox
+from support.mcp_servers.calling import run, text
+
+async def main(url, names):
+    box = Toolbox(mcp={"mcpServers": {"bombs": {"url": url}}})
+    assert await text(box, "echo") == "here"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    told = {}
+    for name in names:
+        (record,) = await run(box, (name, {}))
+        told[name] = [record["status"], record["result"]]
+        assert await text(box, "echo") == "here"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    await box.aclose()
+    print(json.dumps({"told": told, "more": (peak - before) // 1024}))
+
+asyncio.run(main(sys.argv[1], sys.argv[2:]))
+"""
+
+
+@pytest.mark.req("W-75")
+def test_a_packed_answer_costs_no_more_memory_than_the_limit_allows():
+    """The client alone in a process: 400 MB an answer would show."""
+    server = [sys.executable, "-m", "support.mcp_servers.bombs"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            done = subprocess.run(
+                [sys.executable, "-c", MEASURED, url, *WAYS],
+                capture_output=True, text=True, env=env, check=False,
+            )  # fmt: skip
+        finally:
+            process.kill()
+    assert done.returncode == 0, done.stderr[-2_000:]
+    said = json.loads(done.stdout)
+    for name, (status, result) in said["told"].items():
+        assert status == "error", name
+        wanted = (
+            "packed as br"
+            if name == "br"
+            else "longer than 32 MB, or of more than 500,000 values, and was not read"
+        )
+        assert wanted in result, (name, result)
+    assert said["more"] < 300, "megabytes"
+
+
+@pytest.mark.req("W-75")
+async def test_a_write_whose_answer_is_too_long_is_in_doubt_and_a_listing_costs_its_server():
+    with serving_bombs() as (url, world):
+        box = Toolbox(mcp={"mcpServers": {"bombs": {"url": url}}})
+        (record,) = await run(box, ("write", {}))
+        assert (record["status"], record["reason"]) == ("error", "uncertain")
+        assert "longer than 32 MB" in record["result"]
+        assert "may have taken effect" in record["result"]
+        assert world.calls == ["write"], "it was sent once"
+        assert await text(box, "echo") == "here"
+        await box.aclose()
+        world.bad_listing = True
+        (warning,) = (await box.catalog()).warnings
+        assert "'bombs' is left out: its answer was longer than 32 MB" in warning
+        await box.aclose()
+
+
+@pytest.mark.req("W-75")
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(alphabet='a"\\\\,[{\\n'),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(alphabet='",[x'), inner),
+    ),
+    st.lists(st.integers(1, 9), min_size=1),
+)
+def test_values_are_counted_the_same_in_any_pieces(value, sizes):
+    text = json.dumps(value).encode()
+    whole, pieces, at = Values(), Values(), 0
+    whole.add(text)
+    for size in itertools.cycle(sizes):
+        pieces.add(text[at : at + size])
+        at += size
+        if at >= len(text):
+            break
+    assert whole.count == pieces.count
+    outside = re.sub(r'"(\\.|[^"\\])*"', "", text.decode())
+    assert whole.count == sum(map(outside.count, ",[{"))
+
+
+@pytest.mark.req("W-75")
+@pytest.mark.parametrize("reversed_", [False, True])
+async def test_a_line_that_is_too_long_is_that_calls_failure_and_the_session_goes_on(reversed_):
+    box = Toolbox(mcp={"mcpServers": {"big": stdio("faulty", *(["backwards"] * reversed_))}})
+    first = await text(box, "pid")
+    (record,) = await run(box, ("big", {"n": 40_000_000}))
+    assert record["status"] == "error"
+    assert "longer than 32 MB" in record["result"]
+    assert len(await text(box, "big", n=1_000_000)) > 1_000
+    assert await text(box, "pid") == first, "the same process"
+    await box.aclose()
