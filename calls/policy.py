@@ -284,7 +284,19 @@ class Policy:
                 cases.append(Case(_ruled(rule, context), rule.agent, rule.arguments))
                 if rule.agent is None and not rule.arguments:
                     return cases
-        return [*cases, Case(self._otherwise(tool, context))]
+        return [*cases, *self._asked_by_server(tool, context), Case(self._otherwise(tool, context))]
+
+    def _asked_by_server(self, tool: CatalogTool, context: Context) -> list[Case]:
+        """What a server wants to be asked about, where the tool alone would be let through.
+
+        Whoever has said something of this tool, or of all tools, has decided it.
+        """
+        if tool.auto_approve or self.default in _STRICTNESS:
+            return []
+        if self._otherwise(tool, context) != _by_nature(tool):
+            return []
+        decision = _expiring(Decision("ask", say("asked_by_server")), context.question_expires_in)
+        return [Case(decision, arguments={path: p}) for path, p in tool.asks.items()]
 
     def _otherwise(self, tool: CatalogTool, context: Context) -> Decision:
         """The decision on calls no rule speaks of."""

@@ -10,6 +10,7 @@ import os
 import secrets
 import stat
 import threading
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Literal, NamedTuple
@@ -20,6 +21,12 @@ Parts = tuple[str, ...]
 
 UNSEARCHED = frozenset({".git", ".venv", "node_modules"})
 """Folders that a recursive walk names but does not enter."""
+
+_OWN = ".loopwright"
+"""Where runs keep their state: out of reach, under whatever name."""
+
+DELICATE = r"(?i)(^|/)\.(git|env[^/]*)(/|$)"
+"""Paths that often hold credentials: whoever names one asks a human, and no walk reads one."""
 
 DEEPEST = 64
 """How many names a path has at most; each walk from the root opens them all."""
@@ -59,6 +66,17 @@ def shown(path: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
 
 
+def is_delicate(name: str) -> bool:
+    """Whether a name is one of those that often hold credentials."""
+    return _plain(name).startswith(".env") or _plain(name) == ".git"
+
+
+def _plain(name: str) -> str:
+    """A name as file systems may read it that ignore case, width and invisible characters."""
+    seen = (c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
+    return "".join(seen).strip().casefold()
+
+
 class Root:
     """A folder whose files can be listed, read and written by paths relative to it.
 
@@ -73,6 +91,9 @@ class Root:
         self._real = os.path.realpath(folder)
         self.writing = threading.Lock()
         """Held while a file is changed: changes never interleave."""
+        if _OWN in map(_plain, self._real.split("/")):
+            message = f"'{shown(folder)}' holds the state of runs and is no workspace."
+            raise Refused(message)
         with self._folder(()):
             pass
 
@@ -89,6 +110,9 @@ class Root:
         parts = () if clean == "." else tuple(clean.split("/"))
         if ".." in parts:
             message = f"'{shown(path)}' leads out of the workspace."
+            raise Refused(message)
+        if _OWN in map(_plain, parts):
+            message = f"'{shown(path)}' holds the state of runs and is out of reach."
             raise Refused(message)
         if len(parts) > DEEPEST:
             message = f"'{shown(path)}' is nested deeper than {DEEPEST} folders."
@@ -119,13 +143,16 @@ class Root:
     def read(self, parts: Parts, limit: int) -> Content:
         """Read a regular file, at most `limit` bytes of it; never waits on a pipe or device."""
         with self._folder(parts[:-1]) as parent, _opened(parent, parts, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            return Content(file.read(limit), size)
+            status = os.fstat(file.fileno())
+            self._check_names(parts, status)
+            return Content(file.read(limit), status.st_size)
 
     def write(self, parts: Parts, data: bytes, *, overwrite: bool) -> Written:
         """Give a file this content in one step: a reader sees the old or the new, never a part."""
         with self.writing, self._folder(parts[:-1], create=True) as parent, _spoken(parts):
             before = _existing(parent, parts)
+            if before is not None:
+                self._check_names(parts, before)
             if before is not None and not overwrite:
                 return self._keep(parts, data)
             temporary = _write_temporary(parent, data, before)
@@ -140,9 +167,18 @@ class Root:
             return "created" if before is None else "replaced"
 
     def append(self, parts: Parts, data: bytes) -> int:
-        """Add to the end of a file, made if missing; gives the new size in bytes."""
+        """Add to the end of a file, made if missing; gives the new size in bytes.
+
+        One with several names is left alone: some of them may lie outside of the root.
+        """
         folder = self._folder(parts[:-1], create=True)
         with self.writing, folder as parent, _opened(parent, parts, "ab") as file:
+            if os.fstat(file.fileno()).st_nlink > 1:
+                message = (
+                    f"'{shown('/'.join(parts))}' is one file under several names (hard links), and"
+                    " some may lie outside of the workspace; replace it by write_file instead."
+                )
+                raise Refused(message)
             file.write(data)
             file.flush()
             return os.fstat(file.fileno()).st_size
@@ -171,10 +207,32 @@ class Root:
         finally:
             os.close(current)
 
+    def _check_names(self, parts: Parts, status: os.stat_result) -> None:
+        """Refuse a file that is, by another of its names, state of runs or holds credentials."""
+        if status.st_nlink == 1 or is_delicate(parts[-1]):
+            return
+        for other in self._guarded():
+            if (other.st_dev, other.st_ino) == (status.st_dev, status.st_ino):
+                message = (
+                    f"'{shown('/'.join(parts))}' is another name of a file that is out of reach."
+                )
+                raise Refused(message)
+
+    def _guarded(self) -> Iterator[os.stat_result]:
+        for folder, folders, files in os.walk(self._real):
+            own = _OWN in map(_plain, folder.split("/"))
+            folders[:] = [name for name in folders if own or name not in UNSEARCHED]
+            for name in files:
+                if own or is_delicate(name):
+                    with suppress(OSError):
+                        yield os.lstat(os.path.join(folder, name))
+
     def _scan(self, parts: Parts) -> list[Entry]:
         entries = []
         with self._folder(parts) as folder, _spoken(parts), os.scandir(folder) as found:
             for item in found:
+                if _plain(item.name) == _OWN:
+                    continue
                 with suppress(FileNotFoundError):  # it may vanish while the folder is read
                     status = item.stat(follow_symlinks=False)
                     entries.append(_entry((*parts, item.name), status))
@@ -203,7 +261,8 @@ def _spoken(parts: Parts) -> Iterator[None]:
 
 def _entered(entry: Entry) -> bool:
     enterable = entry.kind == "folder" and len(entry.parts) < DEEPEST
-    return enterable and entry.parts[-1] not in UNSEARCHED
+    name = entry.parts[-1] if enterable else ""
+    return enterable and name not in UNSEARCHED and not is_delicate(name)
 
 
 def _entry(parts: Parts, status: os.stat_result) -> Entry:

@@ -24,7 +24,7 @@ from mcp.types import ContentBlock, Tool, ToolAnnotations
 from pydantic import Field, ValidationError
 from regex import escape  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from .confined import Entry, Parts, Refused, Root, shown
+from .confined import DELICATE, Entry, Parts, Refused, Root, is_delicate, shown
 from .matching import find
 
 PREVIEW_LINES = 100
@@ -196,6 +196,8 @@ class _Sweep:
                 return
             if entry.size > SEARCHED_FILE_BYTES:
                 self.left_out[f"over {SEARCHED_FILE_BYTES} bytes"] += 1
+            elif is_delicate(entry.parts[-1]) and entry.parts != self.start:
+                self.left_out["that often hold credentials, to be named by path"] += 1
             elif (data := self._data(entry)) is not None:
                 self.files += 1
                 self.taken += len(data)
@@ -321,6 +323,8 @@ def build_server(root: Root) -> FastMCP[None]:
     """Make the server for the files below a root; the caller runs it."""
     server = _WorkspaceServer("workspace", log_level="ERROR")
     tools = Workspace(root)
+    # What asks a human although it only reads; writes are asked about anyway.
+    asks = {"loopwright/asks": {"path": DELICATE}}
     for tool, annotations in (
         (tools.list_files, _READS),
         (tools.read_file, _READS),
@@ -329,7 +333,9 @@ def build_server(root: Root) -> FastMCP[None]:
         (tools.append_file, _ADDS),
     ):
         # Text only: typed returns would send every result twice.
-        server.add_tool(_in_thread(tool), annotations=annotations, structured_output=False)
+        server.add_tool(
+            _in_thread(tool), annotations=annotations, structured_output=False, meta=asks
+        )
     return server
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from langchain_core.tools import BaseTool
 
 from ..state.canonical import canonical
+from ..state.patterns import why_wrong
 from ..state.roles import ROLES
 from .arguments import allowed, fit
 from .mcp.config import ServerConfig
@@ -56,6 +57,8 @@ class CatalogTool:
     timeout: float | None = None
     hidden: frozenset[str] = frozenset()
     output: Schema | None = None
+    asks: Mapping[str, str] = field(default_factory=dict)
+    """Argument paths and patterns: what its server wants a human to be asked about."""
 
     @property
     def resendable(self) -> bool:
@@ -213,8 +216,18 @@ def _from_server(config: ServerConfig, original: str, raw: Mapping[str, Any]) ->
         auto_approve=config.approves(original),
         timeout=config.timeout,
         output=_unwrapped(read_output(raw.get("outputSchema"))),
+        asks=_asks(raw.get("_meta")),
         **flags(raw.get("annotations")),
     )
+
+
+def _asks(meta: object) -> dict[str, str]:
+    """Which arguments a server wants to be asked about; a pattern that is none asks about all."""
+    said = meta.get("loopwright/asks") if isinstance(meta, Mapping) else None
+    if not isinstance(said, Mapping):
+        return {}
+    patterns = {str(path): str(pattern) for path, pattern in said.items()}
+    return {path: "" if why_wrong(pattern) else pattern for path, pattern in patterns.items()}
 
 
 _HINTS: Final = {
