@@ -1,4 +1,4 @@
-"""What a long thread costs: file size, time of a turn, time to read its state.
+"""What a long thread costs: file size, also pruned, time of a turn, time to read its state.
 
 200 turns of plan_execute_verify in one SQLite thread, each with a message of 2 kB and one tool
 call that reads; once with short answers, once with results and answers of 2 kB, too. The texts are
@@ -19,7 +19,7 @@ from typing import Any
 from langchain_core.tools import StructuredTool
 
 from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
-from loopwright.doors.head import list_threads
+from loopwright.doors.threads import list_threads
 
 THREAD: Any = {"configurable": {"thread_id": "long"}}
 WORDS = ["".join(random.choices("etaoinshrdlucmfwyp", k=random.randint(2, 9))) for _ in range(3000)]
@@ -72,11 +72,12 @@ def measure(folder: Path, turns: int, size: int) -> dict[str, Any]:
         started = time.perf_counter()
         list_threads(database)
         listed = time.perf_counter() - started
-    stored = sum(file.stat().st_size for file in folder.iterdir())
+        pruned = database.prune(keep="latest")
     return {
         "turns": turns,
         "result and answer (characters)": size,
-        "database (MB)": round(stored / 1e6, 2),
+        "database (MB)": round(pruned.before / 1e6, 2),
+        "pruned to the latest (MB)": round(pruned.after / 1e6, 2),
         "turn, median (ms)": round(median(durations) * 1000, 1),
         "get_state, median (ms)": round(median(reads) * 1000, 1),
         "get_state, 90 % (ms)": round(quantiles(reads, n=10)[-1] * 1000, 1),

@@ -62,7 +62,7 @@ def loopwright(
 Body = Callable[..., int]
 
 
-def _command(*options: str) -> Callable[[Body], Body]:
+def _command(*options: str, within: typer.Typer = app) -> Callable[[Body], Body]:
     """Make a command of a function, which takes its own arguments and these of the settings."""
 
     def register(body: Body) -> Body:
@@ -74,7 +74,7 @@ def _command(*options: str) -> Callable[[Body], Body]:
         own = list(signature(body).parameters.values())[2:]
         shared = [signature(Settings).parameters[name] for name in options]
         command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads it
-        app.command(body.__name__, help=body.__doc__)(command)
+        within.command(body.__name__, help=body.__doc__)(command)
         return body
 
     return register
@@ -123,12 +123,46 @@ def resume(
     return resume_thread(settings, output, thread, answer)
 
 
-@_command("database")
-def threads(settings: Settings, output: Output) -> int:
-    """List the saved threads, newest first."""
+_threads = typer.Typer(pretty_exceptions_enable=False)
+app.add_typer(_threads, name="threads")
+
+
+@_threads.callback(invoke_without_command=True)
+def threads(
+    context: typer.Context,
+    database: Annotated[
+        str | None, typer.Option("--db", help="Database URL; see prune --help.")
+    ] = None,
+) -> None:
+    """List the saved threads, newest first, or make them smaller."""
+    if context.invoked_subcommand is not None:
+        if database is not None:
+            msg = f"Give it behind the command: threads {context.invoked_subcommand} --db …"
+            raise typer.BadParameter(msg, param_hint="--db")
+        return
     from .show import show_threads  # noqa: PLC0415 - see the module
 
-    return show_threads(settings, output)
+    output = Output()
+    raise typer.Exit(guarded(output, lambda: show_threads(Settings(database=database), output)))
+
+
+@_command("database", "json", within=_threads)
+def prune(
+    settings: Settings,
+    output: Output,
+    thread: Annotated[str | None, typer.Argument(help="Only this one; all without it.")] = None,
+    keep: Annotated[
+        str | None, typer.Option(help="latest: each thread as it stands, without its history.")
+    ] = None,
+    turns: Annotated[int | None, typer.Option(min=1, help="Keep the last turns.")] = None,
+    older_than: Annotated[
+        str | None, typer.Option(help="Remove what is older: 12h, 30d, 8w.")
+    ] = None,
+) -> int:
+    """Remove older checkpoints of threads that are at rest, and shrink the file."""
+    from .prune import prune_threads  # noqa: PLC0415 - see the module
+
+    return prune_threads(settings, output, thread, keep=keep, turns=turns, older_than=older_than)
 
 
 @_command()

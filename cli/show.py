@@ -15,7 +15,7 @@ from ..calls.policy import Policy
 from ..calls.toolbox import Toolbox
 from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
-from ..doors.head import ThreadSummary, list_threads
+from ..doors.threads import ThreadSummary, list_threads
 from ..graphs.build import default_mcp, default_policy
 from ..graphs.registry import drawn_graph
 from ..models.choice import OFFLINE, Chosen, Models
@@ -28,6 +28,7 @@ from .settings import NO_MODEL, Settings
 from .terminal import Code, Output, clean, plural, short
 
 _TITLES: Final = ("thread", "last change", "status", "request")
+_INCOMPLETE: Final = "older checkpoints, which it needs, were deleted"
 _MODEL_DEADLINE: Final = 30.0
 _WORKS, _WARNING, _BROKEN = "✓", "!", "✗"
 """Marks of findings; only a broken part keeps a run from working."""
@@ -57,6 +58,8 @@ def _row(thread: ThreadSummary) -> tuple[str, str, str, str]:
     when = datetime.fromisoformat(thread.updated).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     # Waiting for a human, how its last turn ended, or cut off.
     status = "waiting" if thread.waiting else thread.status or "unfinished"
+    if thread.incomplete:
+        return clean(thread.thread_id), when, "incomplete", _INCOMPLETE
     return clean(thread.thread_id), when, status, short(thread.request, 80)
 
 

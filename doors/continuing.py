@@ -5,10 +5,13 @@ from collections.abc import Container
 from datetime import timedelta
 from typing import Final, Protocol
 
+from langchain_core.runnables import RunnableConfig
+
 from ..state.errors import ThreadIncompatible
 from . import langgraph_keys as keys
 from .head import Head
 from .run import Run
+from .shared_values import incomplete, values_missing
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +60,21 @@ def check_nodes(run: Run, head: Head, graph: Continues) -> None:
             " start a new thread."
         )
         raise ThreadIncompatible(msg)
+
+
+async def check_values(run: Run, at: RunnableConfig, parent: RunnableConfig | None) -> None:
+    """Refuse a checkpoint that shares values with older ones that somebody has deleted.
+
+    Args:
+        run: A run of the thread, or a look at it.
+        at: The checkpoint.
+        parent: The one it followed, if any.
+
+    Raises:
+        ThreadIncompatible: They cannot be told any more.
+    """
+    if run.saver is not None and (lost := await values_missing(run.saver, at, parent)):
+        raise ThreadIncompatible(incomplete(run.thread, lost))
 
 
 def keep_order(run: Run, newest: Head | None) -> None:

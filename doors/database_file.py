@@ -59,6 +59,11 @@ class DatabaseFile:
         """Nothing is written to it any more, and SQLite removes what lies beside it."""
         self._opened = {}
 
+    def size(self) -> int:
+        """Bytes, with what SQLite keeps beside it."""
+        names = (self.path, self.path + _BESIDE[0])
+        return sum(os.path.getsize(name) for name in names if os.path.exists(name))
+
     def check(self) -> None:
         """Refuse to go on with a file that is no longer the one at its path.
 

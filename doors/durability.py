@@ -10,8 +10,9 @@ import copy
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from functools import wraps
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Literal, Protocol, Self
 
 from langchain_core.runnables import ConfigurableFieldSpec, RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -20,37 +21,17 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.sqlite import SqliteStore
 
-from ..state.errors import DatabaseError
+from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
 from ..state.journal import Journal
 from . import langgraph_keys as keys
+from .locks import Locks, held_here
 from .postgres import PostgresDatabase, without_password
+from .pruning import Keeps, Pruned, what_stays
 from .sqlite import SqliteDatabase, SqliteLocks
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 
 Saver = BaseCheckpointSaver[Any]
-Release = Callable[[], None]
-
-
-class Locks(Protocol):
-    """Where a database's threads are locked against other processes; used in worker threads."""
-
-    @property
-    def place(self) -> Hashable:
-        """The same for all locks that exclude each other in this process."""
-
-    def take(self, name: str) -> Release | str | None:
-        """Lock a name.
-
-        No lock may outlive its process.
-
-        Returns:
-            What unlocks it, None where no other process can have it, or who has it in words, ""
-            where that cannot be told.
-
-        Raises:
-            DatabaseError: Locks cannot be had here.
-        """
 
 
 class Database(Protocol):
@@ -85,6 +66,19 @@ class Database(Protocol):
     def thread_ids(self) -> Iterable[str]:
         """Every saved thread."""
 
+    def size(self) -> int:
+        """Bytes it takes; 0 where that is not its own to say."""
+
+    def prune(self, thread: str, keeps: Keeps) -> str | bool:
+        """Remove what is not kept of a thread that is held, in one transaction.
+
+        Returns:
+            Whether anything was removed, or why the thread was left as it is.
+        """
+
+    def shrink(self) -> bool:
+        """Give back the room of what was removed; False where that cannot be done now."""
+
     def close(self) -> None:
         """Close it; a second call does nothing."""
 
@@ -106,6 +100,55 @@ class Durability(AbstractContextManager["Durability"]):
         self.checkpointer = ThreadedSaver(database.saver, self.locks, self.journal.forget)
         self.store: BaseStore = ThreadedStore(database.store)
         self.thread_ids, self.close = database.thread_ids, database.close
+        self._database = database
+
+    def prune(
+        self,
+        thread: str | None = None,
+        *,
+        keep: Literal["latest"] | None = None,
+        turns: int | None = None,
+        older_than: timedelta | None = None,
+    ) -> Pruned:
+        """Make threads smaller: older checkpoints go, and what only they needed.
+
+        Blocks; a thread that runs, waits for a human, has not ended its turn, or has a call that
+        may have taken effect, is left as it is.
+
+        Args:
+            thread: Only this one; all without it.
+            keep: "latest" keeps each thread as it stands, without its history.
+            turns: Keep the last turns, so many.
+            older_than: Remove what is older, and keep each thread as it stands.
+
+        Raises:
+            SettingsError: It is not exactly one of the last three.
+            ThreadNotFound: No such thread is saved.
+            DatabaseError: The database cannot do it.
+        """
+        keeps = what_stays(keep, turns, older_than)
+        threads = sorted(self.thread_ids())
+        if thread is not None and thread not in threads:
+            msg = f"No thread {thread!r} is saved in {self.url}."
+            raise ThreadNotFound(msg)
+        done: list[str] = []
+        left: dict[str, str] = {}
+        before = self._database.size()
+        for name in threads if thread is None else [thread]:
+            said = self._prune(name, keeps)
+            if isinstance(said, str):
+                left[name] = said
+            elif said:
+                done.append(name)
+        shrunk = self._database.shrink() if done else True
+        return Pruned(done, left, before, self._database.size(), shrunk)
+
+    def _prune(self, thread: str, keeps: Keeps) -> str | bool:
+        try:
+            with held_here(lambda: self.locks, thread):
+                return self._database.prune(thread, keeps)
+        except ThreadBusy:
+            return "a run holds it"
 
     def __exit__(self, *_: object) -> None:
         """Close at the end of the block."""

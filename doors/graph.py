@@ -31,7 +31,7 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
 from ..state.context import OpenSession
-from ..state.errors import SettingsError, ThreadNotFound
+from ..state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
 from ..state.journal import FENCE_KEY, Fence
 from ..state.messages import repairs
 from ..state.migrations import SCHEMA_VERSION, migrate
@@ -40,12 +40,13 @@ from ..state.shown import no_result
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
 from .checks import address_answer, check_command, in_words
-from .continuing import check_nodes, keep_order
+from .continuing import check_nodes, check_values, keep_order
 from .durability import lend, with_async, with_async_store
 from .head import CUT_OFF, Head, add, without_answered
+from .locks import Held, LockedBy
 from .node_checks import at_once, spelled_right
 from .outside import Bounded, check_keys, check_update, client_run, from_outside, withdraws
-from .run import HELD_KEY, Held, LockedBy, Run
+from .run import HELD_KEY, Run
 
 Fenced = Callable[[str], Awaitable[Fence | None]]
 
@@ -189,6 +190,8 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         run = self._run(None, config, {})
         check_keys(run.configurable, runs=False)
         state = await super().aget_state(run.config, subgraphs=subgraphs)
+        if state.parent_config is not None:
+            await check_values(run, state.config, state.parent_config)
         inner = run.nested or run.configurable.get("checkpoint_ns")
         if not state.interrupts or inner or run.addressed:
             return state
@@ -202,9 +205,21 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     async def aget_state_history(
         self, config: RunnableConfig, **options: Any
     ) -> AsyncIterator[StateSnapshot]:
-        """The thread's checkpoints, newest first; see LangGraph."""
-        check_keys(self._configurable(config), runs=False)
-        async for state in super().aget_state_history(self._lent(config), **options):
+        """The thread's checkpoints, newest first; see LangGraph.
+
+        It ends before those whose values were lost with older checkpoints.
+        """
+        run, newest = self._run(None, config, {}), True
+        check_keys(run.configurable, runs=False)
+        async for state in super().aget_state_history(run.config, **options):
+            try:
+                if state.parent_config is not None:
+                    await check_values(run, state.config, state.parent_config)
+            except ThreadIncompatible:
+                if newest:
+                    raise
+                return
+            newest = False
             yield state
 
     def bulk_update_state(
@@ -221,7 +236,9 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         check_keys(run.configurable, runs=False)
         if self._is_client(run.configurable):
             check_update(supersteps)
-        keep_order(run, await run.newest())
+        if (newest := await run.newest()) is not None:
+            keep_order(run, newest)
+            await check_values(run, newest.saved.config, newest.saved.parent_config)
         return await super().abulk_update_state(config, supersteps)
 
     def _is_client(self, configurable: Mapping[str, Any]) -> bool:
@@ -284,6 +301,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""
         if run.configurable.get(keys.RESUMING) and (head := await run.head()):
             check_nodes(run, head, self)
+            await check_values(run, head.saved.config, head.saved.parent_config)
             keep_order(run, head)
 
     async def _let_in(self, run: Run) -> Run:
@@ -305,6 +323,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
                 raise ThreadNotFound(msg)
             return run
         check_nodes(run, head, self)
+        await check_values(run, head.saved.config, head.saved.parent_config)
         if withdraws(run.input):
             return await self._withdrawn(run, head)
         await self._bring_up(run, head)

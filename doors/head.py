@@ -9,16 +9,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, PendingWrite
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
 from langgraph.graph import END
 from langgraph.types import Interrupt, Send, StateSnapshot
 
-from ..state.messages import MESSAGES
 from . import langgraph_keys as keys
-from .durability import Durability
 
 CUT_OFF: Final = "cut_off"
 """The channel of a graph that wants to know what a turn had finished when it was cut off."""
@@ -215,62 +212,3 @@ def without_answered(state: StateSnapshot, waiting: list[Interrupt]) -> StateSna
         interrupts=kept(state.interrupts),
         tasks=tuple(task._replace(interrupts=kept(task.interrupts)) for task in state.tasks),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadSummary:
-    """One saved thread as a list shows it.
-
-    Attributes:
-        updated: when its newest checkpoint was written, ISO 8601, UTC.
-        next: the nodes of the step the thread stands at; empty where it ended.
-        waiting: a question waits for a human.
-        status: of its last outcome, None while a turn is unfinished.
-        request: the first human message that is still kept, '' without one.
-    """
-
-    thread_id: str
-    updated: str
-    next: tuple[str, ...]
-    waiting: bool
-    status: str | None
-    request: str
-
-
-def list_threads(durability: Durability) -> list[ThreadSummary]:
-    """Every saved thread, newest first; reads one checkpoint a thread."""
-    found = (_summary(durability.checkpointer, thread) for thread in durability.thread_ids())
-    known = [summary for summary in found if summary is not None]
-    return sorted(known, key=lambda summary: summary.updated, reverse=True)
-
-
-def _summary(saver: BaseCheckpointSaver[Any], thread: str) -> ThreadSummary | None:
-    saved = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
-    if saved is None:  # deleted since it was listed
-        return None
-    head = Head(saved)
-    return ThreadSummary(
-        thread_id=thread,
-        updated=saved.checkpoint["ts"],
-        next=tuple(sorted(head.waiting())),
-        waiting=bool(head.interrupts()),
-        status=head.status,
-        request=_first_request(saver, head),
-    )
-
-
-def _first_request(saver: BaseCheckpointSaver[Any], head: Head) -> str:
-    stored = head.saved.checkpoint["channel_values"].get("messages")
-    if stored is None:
-        config = head.saved.config
-        history = saver.get_delta_channel_history(config=config, channels=["messages"])["messages"]
-        channel = MESSAGES.from_checkpoint(history.get("seed", []))
-        channel.replay_writes(history["writes"])
-        stored = channel.get()
-    kept = getattr(stored, "value", stored)
-    human = (
-        message.text
-        for message in (kept if isinstance(kept, Iterable) else ())
-        if isinstance(message, BaseMessage) and message.type == "human"
-    )
-    return next(human, "")

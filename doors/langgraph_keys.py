@@ -83,5 +83,5 @@ def number_after(checkpoint: str) -> float:
     here = ids.uuid6()
     if there.version != here.version or there.time < here.time:
         return 0.0
-    ids._last_v6_timestamp = there.time
+    ids._last_v6_timestamp = there.time  # type: ignore[assignment]  # LangGraph types it as None
     return float(there.time - here.time) / 1e7

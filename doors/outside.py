@@ -20,7 +20,8 @@ from ..state.errors import SettingsError
 from ..state.journal import FENCE_KEY, Fence
 from . import langgraph_keys as keys
 from .checks import in_words
-from .run import HELD_KEY, Holding, Run
+from .locks import Holding
+from .run import HELD_KEY, Run
 
 Bounded = Callable[[object], object]
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from ..state.errors import DatabaseError
 from .journal import BUSY_SECONDS, Execute, SqlJournal, cause_of, patiently
 from .langgraph_keys import THREADS_SQL
+from .pruning import Keeps
 
 _IDLE_SECONDS: Final = 300.0
 """Connections unused for longer are closed: firewalls drop idle ones silently."""
@@ -102,6 +103,22 @@ class PostgresDatabase:
         """See Database."""
         with self._pool.connection() as connection:
             return [row["thread_id"] for row in connection.execute(THREADS_SQL)]
+
+    def size(self) -> int:
+        """See Database."""
+        return 0
+
+    def prune(self, thread: str, keeps: Keeps) -> str | bool:  # noqa: ARG002 - see Database
+        """See Database; not here yet."""
+        msg = (
+            f"Threads in {self.url!r} cannot be pruned: that can be done in a SQLite database only."
+            " Delete threads you no longer need by checkpointer.delete_thread(thread)."
+        )
+        raise DatabaseError(msg)
+
+    def shrink(self) -> bool:
+        """See Database; the server does that by itself."""
+        return True
 
     def close(self) -> None:
         """See Database."""

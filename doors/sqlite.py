@@ -5,7 +5,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,8 @@ from ..state.errors import DatabaseError
 from .database_file import DatabaseFile
 from .journal import BUSY_SECONDS, SqliteTables, SqlJournal, cause_of, is_sqlite_race, patiently
 from .langgraph_keys import THREADS_SQL
+from .pruning import Keeps
+from .sqlite_pruning import SqlitePruning
 
 _MEMORY: Final = ":memory:"
 _PAGE_BYTES: Final = 8192
@@ -74,6 +76,46 @@ class SqliteDatabase:
         """See Database."""
         with self.saver.cursor(transaction=False) as cursor:
             return [thread for (thread,) in cursor.execute(THREADS_SQL)]
+
+    def size(self) -> int:
+        """See Database."""
+        if self._file is None:
+            with self.saver.lock:
+                pages, size = (
+                    self.saver.conn.execute(f"PRAGMA {name}").fetchone()[0]
+                    for name in ("page_count", "page_size")
+                )
+            return int(pages * size)
+        with self._apart() as saver:  # what lies in the log beside it counts once
+            saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return self._file.size()
+
+    def prune(self, thread: str, keeps: Keeps) -> str | bool:
+        """See Database."""
+        with self._apart() as saver:
+            return SqlitePruning(saver).prune(thread, keeps)
+
+    def shrink(self) -> bool:
+        """See Database; not while another process is in the middle of something."""
+        with self._apart() as saver:
+            try:
+                saver.conn.execute("VACUUM")
+                saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except sqlite3.OperationalError:
+                return False
+        return True
+
+    @contextmanager
+    def _apart(self) -> Iterator[SqliteSaver]:
+        """A saver with a connection of its own, so that nobody else ends its transaction."""
+        if self._file is None:
+            yield self.saver
+            return
+        self._file.check()
+        with _told(self._file.path), closing(_connect(self._file.path, autocommit=False)) as own:
+            saver = LeanSqliteSaver(own, self._file)
+            saver.setup()
+            yield saver
 
     def close(self) -> None:
         """See Database; waits for a write of a cancelled run."""

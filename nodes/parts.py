@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from ..calls.toolbox import Toolbox
-from ..doors.run import LockedBy
+from ..doors.locks import LockedBy
 from ..models.choice import Models
 from ..turn.scope import GraphParts
 

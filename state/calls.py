@@ -337,6 +337,13 @@ T = TypeVar("T")
 HOOK_STOP: Final = "hook_stop"
 """Key of a planned call, and of a result's artifact: why a hook wants the run to end here."""
 
+
+def results_of(thread: str) -> tuple[str, ...]:
+    """Where a store has a thread's long results. A label must be non-empty and without periods."""
+    label = thread.replace("%", "%25").replace(".", "%2E") or "-"
+    return ("loopwright", "results", label)
+
+
 Records = Annotated[list[Evidence], DeltaChannel(merge_records, snapshot_frequency=50)]
 
 

@@ -17,7 +17,8 @@ from langgraph.types import Command
 
 from loopwright import ScriptedModel, ThreadBusy, build_react, open_durability
 from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.run import HELD_KEY, Holding, _here
+from loopwright.doors.locks import Holding, _here
+from loopwright.doors.run import HELD_KEY
 from loopwright.state.context import SESSION_KEY
 from loopwright.state.errors import SettingsError
 from loopwright.state.journal import FENCE_KEY

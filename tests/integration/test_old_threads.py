@@ -14,7 +14,7 @@ from loopwright import (
     open_durability,
 )
 from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.head import list_threads
+from loopwright.doors.threads import list_threads
 from loopwright.prompts.prompt import read_json
 from loopwright.state.loop import PlanState
 from loopwright.state.migrations import SCHEMA_VERSION

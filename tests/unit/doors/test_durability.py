@@ -21,8 +21,8 @@ from loopwright.doors.durability import (
     ThreadedStore,
     open_durability,
 )
-from loopwright.doors.head import list_threads
 from loopwright.doors.journal import MemoryJournal
+from loopwright.doors.threads import list_threads
 from loopwright.state.errors import DatabaseError, SettingsError, ThreadBusy
 from support.patience import PATIENCE
 from support.toy_graphs import asker, greeter, hello, on

@@ -16,8 +16,8 @@ from blockbuster import blockbuster_ctx
 
 from loopwright.doors.durability import open_durability
 from loopwright.doors.journal import MemoryJournal
+from loopwright.doors.locks import thread_lock
 from loopwright.doors.recorder import Recorder
-from loopwright.doors.run import thread_lock
 from loopwright.state.errors import DatabaseError, ThreadBusy
 from loopwright.state.journal import Change, End, Intent, Word
 from support.patience import PATIENCE

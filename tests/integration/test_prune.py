@@ -1,0 +1,550 @@
+"""Threads made smaller: what is kept stays as it was, and what must not be touched is left."""
+
+import asyncio
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from typing_extensions import TypedDict
+
+from loopwright import (
+    Context,
+    ScriptedModel,
+    build_plan_execute_verify,
+    build_prompt_flow,
+    build_react,
+    open_durability,
+)
+from loopwright.doors.pruning import Saved, severed, what_stays
+from loopwright.doors.threads import list_threads
+from loopwright.state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
+from support.flows import flow
+from support.patience import PATIENCE
+from support.scripts import call, passed, plan, report, thought, todo
+from support.toy_graphs import greeter, hello, on
+
+WORDS = ["".join(random.choices("etaoinshrdlu", k=random.randint(2, 9))) for _ in range(500)]
+
+
+def text(size):
+    return " ".join(random.choices(WORDS, k=size // 4))[:size]
+
+
+def said(words="Who owns it?"):
+    return {"messages": [{"role": "user", "content": words}]}
+
+
+def get(name: str) -> str:
+    """Look up a fact."""
+    return f"Ada owns {name}. {text(300)}"
+
+
+get_read_only = {"readOnlyHint": True}
+
+
+def react(kept, **more):
+    """Each turn looks once and answers."""
+
+    def think(messages, offered):
+        looked = any(m.type == "tool" for m in messages[-3:])
+        return thought("Ada owns it.") if looked else thought("I look.", more=True, reason="I must")
+
+    model = ScriptedModel({
+        "thought": think,
+        "action": lambda *_: [call("get", name="it")],
+        "observation": lambda *_: "The owner is Ada; answer now.",
+    })  # fmt: skip
+    return build_react(**{"model": model, "tools": [get], "durability": kept, **more})
+
+
+def plan_execute_verify(kept):
+    model = ScriptedModel({
+        "planner": lambda *_: plan(todo("1", "Find the owner")),
+        "executor": lambda messages, _: (
+            report("It is Ada.") if messages[-1].type == "tool" else [call("get", name="it")]
+        ),
+        "verifier": lambda *_: passed("Ada owns it.", t1=["1.1.0"]),
+    })  # fmt: skip
+    return build_plan_execute_verify(model=model, tools=[get], durability=kept)
+
+
+def prompt_flow(kept):
+    def show(what: str) -> str:
+        """Show."""
+        return f"{what} {text(300)}"
+
+    steps = [
+        {"id": "a", "description": "a", "tool": "show", "arguments": {"what": "it"}},
+        {"id": "b", "description": "b", "tool": "show", "arguments": {"what": "{{a}}"},
+         "dependencies": ["a"]},
+    ]  # fmt: skip
+    model = ScriptedModel({
+        "flow_planner": lambda *_: flow(*steps),
+        "answerer": lambda *_: "It comes to this: [a] [b]",
+    })  # fmt: skip
+    return build_prompt_flow(model=model, tools=[show], durability=kept)
+
+
+def states(graph, thread="t"):
+    """All that can be read of a thread, newest first: id and values."""
+    history = graph.get_state_history(on(thread))
+    return [(s.config["configurable"]["checkpoint_id"], s.values, s.next) for s in history]
+
+
+def count(path, table, where="1"):
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute(f"SELECT count(*) FROM {table} WHERE {where}").fetchone()[0]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "t.db"
+
+
+@pytest.fixture
+def kept(path):
+    with open_durability(f"sqlite:///{path}") as opened:
+        yield opened
+
+
+GRAPHS = [react, plan_execute_verify, prompt_flow]
+HOW: list[dict[str, Any]] = [
+    {"keep": "latest"},
+    {"turns": 1},
+    {"turns": 3},
+    {"turns": 99},
+    {"older_than": timedelta()},
+    {"older_than": timedelta(days=1)},
+]
+
+
+@pytest.mark.req("W-15", "P-23")
+@pytest.mark.parametrize("how", HOW, ids=str)
+@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+def test_what_is_kept_is_as_it_was_and_the_thread_goes_on(kept, path, make, how):
+    graph = make(kept)
+    for turn in range(5):
+        graph.invoke(said(f"turn {turn}"), on("t"))
+    before = states(graph)
+    done = kept.prune(**how)
+    after = states(graph)
+    assert (done.left, done.threads) == ({}, ["t"] if len(after) < len(before) else done.threads)
+    assert after == before[: len(after)]
+    begun = [m.text for _, values, _ in after[-1:] for m in values["messages"] if m.type == "human"]
+    # The oldest that is kept is where its turn begins, before it has read the message.
+    assert len(begun) == {"turns": max(5 - how.get("turns", 5), 0)}.get(
+        next(iter(how)), 0 if how.get("older_than") else 5
+    )
+    if len(after) == 1:
+        assert count(path, "checkpoints") == 1
+    again = make(kept)
+    result = again.invoke(said("the last turn"), on("t"))
+    assert result["outcome"]["status"] == "complete"
+    texts = [m.text for m in result["messages"] if m.type == "human"]
+    assert texts == [*(f"turn {turn}" for turn in range(5)), "the last turn"]
+    assert states(again)[-len(after) :] == after
+
+
+@pytest.mark.req("W-15")
+def test_a_fork_of_what_was_kept_goes_on_and_one_of_what_is_gone_does_not_write(kept):
+    graph = react(kept)
+    for turn in range(4):
+        graph.invoke(said(f"turn {turn}"), on("t"))
+    ends = [s.config for s in graph.get_state_history(on("t")) if s.values.get("outcome")]
+    gone = next(s.config for s in reversed([*graph.get_state_history(on("t"))]))
+    # A branch that leaves the line of the thread, and is the newest now.
+    middle = next(
+        s.config for s in graph.get_state_history(on("t"))
+        if len([m for m in s.values.get("messages", []) if m.type == "human"]) == 2
+        and s.values.get("outcome")
+    )  # fmt: skip
+    graph.invoke(said("forked"), middle)
+    state = graph.get_state(on("t"))
+    kept.prune(turns=2)
+    assert graph.get_state(on("t")) == state._replace(parent_config=state.parent_config)
+    assert graph.get_state(middle).values
+    assert not graph.get_state(gone).values
+    assert not graph.get_state(ends[0]).values, "the branch that the thread left is gone"
+    result = graph.invoke(said("forked again"), middle)
+    asked = [m.text for m in result["messages"] if m.type == "human"]
+    assert asked == ["turn 0", "turn 1", "forked again"]
+
+
+@pytest.mark.req("W-15")
+def test_a_long_thread_is_small_again(tmp_path):
+    """200 turns; more than 50 updates of each channel, so snapshots stand in between."""
+    path = tmp_path / "long.db"
+    with open_durability(f"sqlite:///{path}") as kept:
+        graph = react(kept)
+        for turn in range(200):
+            graph.invoke(said(f"turn {turn} {text(1000)}"), on("t"))
+        values = graph.get_state(on("t")).values
+    before = path.stat().st_size
+    with open_durability(f"sqlite:///{path}") as kept:
+        done = kept.prune(keep="latest")
+        assert react(kept).get_state(on("t")).values == values
+    assert path.stat().st_size <= 0.15 * before
+    assert (done.before, done.after) == (before, path.stat().st_size)
+
+
+def pay_asked(kept, **more):
+    def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    model = ScriptedModel({
+        "thought": lambda *_: thought("I pay.", more=True, reason="I must"),
+        "action": lambda *_: [call("pay", amount=3)],
+        "observation": lambda *_: "Go on.",
+    })  # fmt: skip
+    return build_react(model=model, tools=[pay], durability=kept, **more)
+
+
+def doubtful(kept):
+    """A thread with a call of which nobody knows whether it took effect."""
+
+    async def pay(amount: int) -> str:
+        """Pay; the answer never comes."""
+        await asyncio.sleep(PATIENCE)
+        return "paid"
+
+    model = ScriptedModel({
+        "thought": [thought("I pay.", more=True, reason="I must"), thought("I cannot tell.")],
+        "action": [[call("pay", amount=3)]],
+        "observation": ["Nobody knows."],
+    })  # fmt: skip
+    doubting = build_react(model=model, tools=[pay], durability=kept)
+    doubting.invoke(said(), on("doubts"), context=Context(tool_deadline=0.2, interactive=False))
+
+
+@pytest.mark.req("W-15")
+def test_a_thread_with_a_question_a_doubt_an_unfinished_turn_or_a_run_is_left(kept, path):
+    react(kept).invoke(said(), on("asks"))
+    pay_asked(kept, policy="ask").invoke(said(), on("asks"))
+    doubtful(kept)
+    for _ in greeter().compile(kept.checkpointer).stream(hello(), on("stopped")):
+        break
+    react(kept).invoke(said(), on("rests"))
+    begun, go_on = threading.Event(), threading.Event()
+
+    def get(name: str) -> str:
+        """Look up a fact."""
+        begun.set()
+        go_on.wait(PATIENCE)
+        return "Ada"
+
+    graph = react(kept, tools=[get])
+    running = threading.Thread(target=graph.invoke, args=(said(), on("runs")))
+    running.start()
+    assert begun.wait(PATIENCE)
+
+    def rows(name):
+        return count(path, "checkpoints", f"thread_id = '{name}'")
+
+    before = {name: rows(name) for name in kept.thread_ids()}
+    for how in HOW[:3]:
+        done = kept.prune(**how)
+        assert done.left == {
+            "asks": "a question waits for an answer",
+            "doubts": "nobody knows whether a call of it took effect",
+            "stopped": "its turn has not ended",
+            "runs": "a run holds it",
+        }
+    assert {name for name, number in before.items() if rows(name) < number} == {"rests"}
+    go_on.set()
+    running.join()
+
+
+@pytest.mark.req("W-15")
+def test_the_journal_keeps_what_the_kept_turns_did(kept, path):
+    book: list[int] = []
+
+    def pay(amount: int) -> str:
+        """Pay."""
+        book.append(amount)
+        return "paid"
+
+    def think(messages, offered):
+        paid = any(m.type == "tool" for m in messages[-3:])
+        return thought("It is paid.") if paid else thought("I pay.", more=True, reason="I must")
+
+    model = ScriptedModel({
+        "thought": think,
+        "action": lambda *_: [call("pay", amount=len(book))],
+        "observation": lambda *_: "It is paid.",
+    })  # fmt: skip
+    graph = build_react(model=model, tools=[pay], durability=kept)
+    for _ in range(4):
+        graph.invoke(said("Pay"), on("t"))
+    graph.invoke(said("Pay"), on("u"))
+    kept.journal.grant("t", {"tool": "pay"})
+    rows = "kind = 'intent' AND thread = '{}'"
+    assert count(path, "loopwright_journal", rows.format("t")) == 4
+    kept.prune("t", turns=2)
+    # Two turns, and the one before, as which the thread stands where the older of them begins.
+    assert count(path, "loopwright_journal", rows.format("t")) == 3
+    assert count(path, "loopwright_journal", rows.format("u")) == 1
+    assert kept.journal.grants("t") == [{"tool": "pay"}]
+    graph.invoke(said("Pay"), on("t"))
+    assert book == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.req("W-15")
+def test_a_long_result_stays_as_long_as_a_message_names_it(kept, path):
+    def get(name: str) -> str:
+        """Get a lot."""
+        return f"{name} " * 20_000
+
+    def think(messages, offered):
+        looked = any(m.type == "tool" for m in messages[-3:])
+        return thought("Ada owns it.") if looked else thought("I look.", more=True, reason="I must")
+
+    number = iter(range(100))
+    model = ScriptedModel({
+        "thought": think,
+        "action": lambda *_: [call("get", name=f"fact{next(number)}")],
+        "observation": lambda *_: "The owner is Ada; answer now.",
+    })  # fmt: skip
+    graph = build_react(model=model, tools=[get], durability=kept)
+    for _ in range(3):
+        result = graph.invoke(said(), on("t"))
+    assert count(path, "store") == 3
+    kept.prune(keep="latest")
+    assert count(path, "store") == 3, "the conversation names them all"
+    first = next(m for m in result["messages"] if m.type == "tool")
+    graph.update_state(on("t"), {"messages": [AIMessage("Forgotten.", id=first.id)]})
+    kept.prune(keep="latest")
+    assert count(path, "store") == 2
+
+
+def joined(state: list[str], writes: Any) -> list[str]:
+    return [*state, *(line for write in writes for line in write)]
+
+
+class Own(TypedDict):
+    log: Annotated[list[str], DeltaChannel(joined)]
+
+
+class Plain(TypedDict):
+    messages: Annotated[list[Any], add_messages]
+
+
+@pytest.mark.req("W-15")
+def test_a_graph_of_ones_own_is_pruned_or_left_but_never_damaged(kept):
+    def log(state: Own) -> Own:
+        return {"log": [str(len(state["log"]))]}
+
+    def answer(state: Plain) -> Any:
+        return {"messages": [AIMessage("Yes.")]}
+
+    own, plain = StateGraph(Own), StateGraph(Plain)
+    own.add_node("log", log)
+    own.add_edge(START, "log")
+    plain.add_node("answer", answer)
+    plain.add_edge(START, "answer")
+    graphs = [builder.compile(kept.checkpointer) for builder in (own, plain)]
+    for _ in range(3):
+        graphs[0].invoke({"log": ["in"]}, on("own"))
+        graphs[1].invoke(said(), on("plain"))
+    before = [states(graph, name) for graph, name in zip(graphs, ("own", "plain"), strict=True)]
+    done = kept.prune(keep="latest")
+    assert done.left == {"own": "its graph is not one of this package's"}
+    assert states(graphs[0], "own") == before[0]
+    assert states(graphs[1], "plain") == before[1][:1]
+
+
+@pytest.mark.req("W-15")
+def test_a_database_in_memory_can_be_pruned_too():
+    with open_durability("sqlite:///:memory:") as kept:
+        graph = plan_execute_verify(kept)
+        for _ in range(3):
+            graph.invoke(said(), on("t"))
+        before = states(graph)
+        assert kept.prune(keep="latest").threads == ["t"]
+        assert states(graph) == before[:1]
+
+
+@pytest.mark.req("W-15")
+@pytest.mark.parametrize(
+    "how",
+    [
+        {}, {"keep": "latest", "turns": 1}, {"turns": 0}, {"turns": -1}, {"turns": True},
+        {"turns": 1.5}, {"keep": "all"}, {"older_than": 30}, {"older_than": timedelta(days=-1)},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_and_nothing_is_pruned(kept, how):
+    graph = react(kept)
+    graph.invoke(said(), on("t"))
+    before = states(graph)
+    with pytest.raises(SettingsError):
+        kept.prune(**how)
+    with pytest.raises(ThreadNotFound, match="No thread 'x' is saved"):
+        kept.prune("x", keep="latest")
+    assert states(graph) == before
+    assert kept.prune(older_than=timedelta.max).threads == []
+
+
+KILLED = """
+import os, signal, sys
+from loopwright import open_durability
+from loopwright.doors.sqlite_pruning import SqlitePruning
+left = int(sys.argv[2])
+def dying(name):
+    whole = getattr(SqlitePruning, name)
+    def step(self, *args):
+        global left
+        found = whole(self, *args)
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+    setattr(SqlitePruning, name, step)
+for name in ("_cut_loose", "_remove", "_forget_inner", "_forget_calls", "_forget_results"):
+    dying(name)
+with open_durability(sys.argv[1]) as kept:
+    kept.prune(keep="latest")
+"""
+
+
+@pytest.mark.req("W-15")
+def test_a_kill_in_the_middle_loses_nothing(path):
+    url, names = f"sqlite:///{path}", ("a", "b")
+    with open_durability(url) as kept:
+        graph = plan_execute_verify(kept)
+        for name in names:
+            for _ in range(3):
+                graph.invoke(said(), on(name))
+        before = {name: states(graph, name) for name in names}
+    for left in range(1, 20):
+        done = subprocess.run([sys.executable, "-c", KILLED, url, str(left)], check=False)
+        with open_durability(url) as kept:
+            graph = plan_execute_verify(kept)
+            for name, all_of_it in before.items():
+                found = states(graph, name)
+                assert found == all_of_it[: len(found)]
+                assert len(found) in {1, len(all_of_it)}
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL
+    else:
+        pytest.fail("it never came to the end")
+    with open_durability(url) as kept:
+        graph = plan_execute_verify(kept)
+        for name in names:
+            assert graph.invoke(said(), on(name))["outcome"]["status"] == "complete"
+
+
+# Older checkpoints deleted by somebody else
+
+
+def delete_older(path, newest, thread="t"):
+    """What a cron job does that knows nothing of channels saved as writes."""
+    with closing(sqlite3.connect(path)) as database:
+        for table in ("checkpoints", "writes"):
+            database.execute(
+                f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ''"
+                " AND checkpoint_id NOT IN (SELECT checkpoint_id FROM checkpoints WHERE"
+                " thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT ?)",
+                (thread, thread, newest),
+            )
+        database.commit()
+
+
+@pytest.mark.req("W-15")
+@pytest.mark.parametrize("newest", [1, 2, 5])
+@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
+def test_a_thread_whose_base_is_gone_is_refused(kept, path, make, newest):
+    graph = make(kept)
+    for _ in range(3):
+        graph.invoke(said(), on("t"))
+    graph.invoke(said(), on("whole"))
+    delete_older(path, newest)
+    rows = count(path, "checkpoints")
+    told = "Thread 't' is incomplete: older checkpoints were deleted, and with them"
+    for act in (
+        lambda: graph.invoke(said(), on("t")),
+        lambda: graph.invoke(None, on("t")),
+        lambda: graph.get_state(on("t")),
+        lambda: [*graph.get_state_history(on("t"))],
+        lambda: graph.update_state(on("t"), {"warnings": ["x"]}),
+    ):
+        with pytest.raises(ThreadIncompatible, match=told):
+            act()
+    assert count(path, "checkpoints") == rows
+    listed = {summary.thread_id: summary for summary in list_threads(kept)}
+    assert listed["t"].incomplete
+    assert (listed["whole"].incomplete, listed["whole"].request) == (False, "Who owns it?")
+    done = kept.prune(keep="latest")
+    # A thread that is its newest checkpoint alone already has nothing to be removed.
+    assert done.left == {"t": "older checkpoints, which it needs, were deleted"}
+    assert graph.invoke(said(), on("whole"))["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("W-15")
+@pytest.mark.parametrize("kind", ["plain sqlite", "memory"])
+def test_it_is_refused_from_other_savers_too(tmp_path, kind):
+    path = tmp_path / "plain.db"
+    with SqliteSaver.from_conn_string(str(path)) as sqlite:
+        saver: Any = sqlite if kind == "plain sqlite" else InMemorySaver()
+        graph = react(None, checkpointer=saver)
+        for _ in range(2):
+            graph.invoke(said(), on("t"))
+        if kind == "memory":
+            saved = saver.storage["t"][""]
+            for name in sorted(saved)[:-1]:
+                del saved[name]
+        else:
+            delete_older(path, 3)
+        with pytest.raises(ThreadIncompatible, match="older checkpoints were deleted"):
+            graph.invoke(said(), on("t"))
+        with pytest.raises(ThreadIncompatible, match="older checkpoints were deleted"):
+            graph.get_state(on("t"))
+
+
+@pytest.mark.req("W-15")
+def test_a_thread_goes_on_that_holds_its_values_itself(kept, path):
+    """Behind a snapshot nothing older is needed; only the history ends there."""
+    graph = react(kept)
+    for _ in range(40):
+        graph.invoke(said(), on("t"))
+    before = states(graph)
+    checked = [*kept.checkpointer.list(on("t", checkpoint_ns=""))]
+    whole = [i for i, saved in enumerate(checked)
+             if {"messages", "evidence"} & saved.checkpoint["channel_values"].keys()]  # fmt: skip
+    delete_older(path, len(before) - 1)
+    after = states(graph)
+    assert after == before[: len(after)]
+    assert whole
+    assert graph.invoke(said(), on("t"))["outcome"]["status"] == "complete"
+
+
+def test_what_stays_of_a_line_with_a_branch():
+    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+    saved = [
+        Saved("1", None, True, lambda: long_ago),
+        Saved("2", "1", False, lambda: long_ago),
+        Saved("3", "2", True, lambda: long_ago),
+        Saved("4", "3", False, lambda: datetime.now(UTC)),
+        Saved("5", "2", True, lambda: long_ago),
+        Saved("6", "5", False, lambda: long_ago),
+    ]
+    assert what_stays("latest", None, None)("6", saved) == {"6"}
+    assert what_stays(None, 1, None)("6", saved) == {"5", "6"}
+    assert what_stays(None, 2, None)("6", saved) == {"1", "2", "5", "6"}
+    assert what_stays(None, None, timedelta(days=1))("6", saved) == {"4", "6"}
+    assert severed({"4", "6"}, saved) == ["4", "6"]
+    assert severed({"1", "2", "5", "6"}, saved) == []

@@ -1,0 +1,98 @@
+"""`loopwright threads prune`: its options, its report, and its exit codes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from loopwright import ScriptedModel, build_react, open_durability
+from loopwright.cli.app import app
+from loopwright.cli.prune import _size
+from support.scripts import thought
+
+
+def on(thread):
+    return {"configurable": {"thread_id": thread}}
+
+
+@pytest.fixture
+def database(tmp_path, monkeypatch):
+    """Two threads of three turns, one of which waits for an answer."""
+    monkeypatch.chdir(tmp_path)
+    url = f"sqlite:///{tmp_path}/t.db"
+
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    model = ScriptedModel({
+        "thought": [thought("Ada owns it.")] * 6 + [thought("I pay.", more=True, reason="due")],
+        "action": [[{"name": "pay", "args": {}, "id": "a"}]],
+    })  # fmt: skip
+    with open_durability(url) as kept:
+        graph = build_react(model=model, tools=[pay], policy="ask", durability=kept)
+        for thread in ("rests", "asks"):
+            for _ in range(3):
+                graph.invoke({"messages": [("user", "Who owns it?")]}, on(thread))
+        assert "__interrupt__" in graph.invoke({"messages": [("user", "Pay")]}, on("asks"))
+    return url
+
+
+def told(*args):
+    done = CliRunner().invoke(app, ["threads", *args])
+    return done.exit_code, done.output
+
+
+@pytest.mark.req("W-15", "P-23")
+def test_threads_at_rest_are_pruned_and_the_others_named(database):
+    code, text = told("prune", "--keep", "latest", "--db", database)
+    assert code == 0
+    assert "asks was left as it is: a question waits for an answer" in text
+    assert "1 thread pruned: " in text
+    code, text = told("prune", "--keep", "latest", "--db", database, "--json")
+    report = json.loads(text)
+    assert (code, report["threads"]) == (0, [])
+    assert report["left"] == {"asks": "a question waits for an answer"}
+    assert report["bytes"]["before"] == report["bytes"]["after"] > 0
+    code, text = told("--db", database)
+    assert code == 0
+    assert {line.split("\t")[2] for line in text.splitlines()} == {"status", "waiting", "complete"}
+
+
+@pytest.mark.req("W-15", "P-23")
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ([], "Say what is kept by one of --keep latest, --turns N and --older-than 30d."),
+        (["--keep", "latest", "--turns", "1"], "Say what is kept by one of"),
+        (["--keep", ""], "--keep is empty"),
+        (["--keep", "all"], "keep='all' is not known"),
+        (["--older-than", "30"], "--older-than '30' is no age"),
+        (["--older-than", "-1d"], "--older-than '-1d' is no age"),
+        (["--turns", "0"], "--turns"),
+        (["nobody", "--turns", "1"], "No thread 'nobody' is saved in"),
+        (["", "--turns", "1"], "cannot be used"),
+        (["asks", "--turns", "1"], "asks was left as it is: a question waits"),
+    ],
+    ids=str,
+)
+def test_wrong_use_is_told_and_prunes_nothing(database, args, sentence):
+    code, text = told("prune", *args, "--db", database)
+    assert code == 2
+    assert sentence in text
+    with open_durability(database) as kept:
+        assert len([*kept.checkpointer.list(on("rests"))]) > 3
+
+
+def test_the_database_is_named_behind_the_command(database):
+    code, text = told("--db", database, "prune", "--turns", "1")
+    assert code == 2
+    assert "behind the command" in text
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (9_936_896, "9.94 MB"), (5e12, "5,000 GB")],
+)
+def test_sizes_are_readable(count, shown):
+    assert _size(count) == shown
