@@ -213,6 +213,19 @@ def pay_asked(kept, **more):
     return build_react(model=model, tools=[pay], durability=kept, **more)
 
 
+def stopping():
+    """A graph that gets no further than its second node."""
+
+    async def stop(state: Any) -> Any:
+        msg = "no power"
+        raise RuntimeError(msg)
+
+    builder = greeter()
+    builder.add_node("stop", stop)
+    builder.add_edge("greet", "stop")
+    return builder
+
+
 def doubtful(kept):
     """A thread with a call of which nobody knows whether it took effect."""
 
@@ -235,8 +248,8 @@ def test_a_thread_with_a_question_a_doubt_an_unfinished_turn_or_a_run_is_left(ke
     react(kept).invoke(said(), on("asks"))
     pay_asked(kept, policy="ask").invoke(said(), on("asks"))
     doubtful(kept)
-    for _ in greeter().compile(kept.checkpointer).stream(hello(), on("stopped")):
-        break
+    with pytest.raises(RuntimeError, match="no power"):
+        stopping().compile(kept.checkpointer).invoke(hello(), on("stopped"))
     react(kept).invoke(said(), on("rests"))
     begun, go_on = threading.Event(), threading.Event()
 
