@@ -162,6 +162,8 @@ def read_text(
     text: str, contract: type[C], check: Check[C] | None = None
 ) -> tuple[C | None, list[str]]:
     """Read a contract out of a text: the contract, or None with the problems."""
+    if (other := contract.other_spelling(spoken(text))) is not None:
+        return read_object(other, contract, check)
     value, problem = extract(text, field_names(contract))
     if value is None or problem:
         return None, [problem]

@@ -138,6 +138,11 @@ class Contract(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     @classmethod
+    def other_spelling(cls, text: str) -> dict[str, Any] | None:  # noqa: ARG003 - of the few that have one
+        """The contract as an object, where a text holds it otherwise than as JSON."""
+        return None
+
+    @classmethod
     def wire_schema(cls) -> dict[str, Any]:
         """The JSON schema that goes to the provider; its title is the class name.
 

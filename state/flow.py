@@ -24,6 +24,7 @@ from .canonical import storable_json
 from .contracts import Contract, Id, TaskStatus, Text, Texts, listed, read_word
 from .loop import LoopInput, LoopState, LoopUpdate
 from .plan import Task, merge_tasks
+from .short import read_short, short_in
 
 PATH: Final = "prompt_flow"
 """Whose calls they are where no step is named."""
@@ -172,6 +173,25 @@ class ExecutionPlan(Contract):
     metadata: Annotated[
         PlanMetadata, BeforeValidator(lambda v: v if isinstance(v, dict) else {})
     ] = Field(default_factory=PlanMetadata)
+
+    @classmethod
+    def other_spelling(cls, text: str) -> dict[str, Any] | None:
+        """A plan in the short spelling, unread."""
+        short = short_in(text)
+        return {"steps": short} if short else None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_steps_read(cls, given: Any) -> Any:
+        """Read steps that stand as text, one line each; what the text says beside them holds."""
+        steps = given.get("steps") if isinstance(given, dict) else None
+        lines = [steps] if isinstance(steps, str) else steps
+        if not (isinstance(lines, list) and lines and all(isinstance(x, str) for x in lines)):
+            return given
+        read, problems = read_short("\n".join(lines))
+        if problems:
+            raise ValueError("; ".join(problems))
+        return {**read, **{name: value for name, value in given.items() if name != "steps"}}
 
 
 class RecoveryDecision(Contract):

@@ -1,0 +1,254 @@
+"""The short spelling of a plan: read leniently, never guessed, and the same when read again."""
+
+import string
+
+import pytest
+from hypothesis import given, strategies as st
+from langchain_core.messages import AIMessage
+
+from loopwright.flow.spelling import short_of
+from loopwright.models.reading import read_answer, read_text
+from loopwright.state.flow import ExecutionPlan, PlanStep
+from loopwright.state.short import read_short, short_in
+
+
+def steps(text):
+    plan, problems = read_short(text)
+    assert problems == []
+    return plan["steps"]
+
+
+def step(text):
+    (one,) = steps(text)
+    return one
+
+
+def args(text):
+    return step(f"s1 = t({text})")["arguments"]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("", {}),
+        ('x: "a"', {"x": "a"}),
+        ("x: 'it is \"so\"'", {"x": 'it is "so"'}),
+        ("x='a', y = 2", {"x": "a", "y": 2}),
+        ("x: -1.5e3, y: 0", {"x": -1500.0, "y": 0}),
+        ("x: true, y: False, z: None, w: null", {"x": True, "y": False, "z": None, "w": None}),
+        ("x: {{s1.rows[0].id}}", {"x": "{{s1.rows[0].id}}"}),
+        ('x: {{s1["a, b)"]}}, y: 1', {"x": '{{s1["a, b)"]}}', "y": 1}),
+        ('x: "no {{s1}} but", y: [ {{s1.a}}, 2, ]', {"x": "no {{s1}} but", "y": ["{{s1.a}}", 2]}),
+        ("x: {a: 1, 'b c': [{}]}", {"x": {"a": 1, "b c": [{}]}}),
+        ('{"x": 1, "y": {"z": []}}', {"x": 1, "y": {"z": []}}),
+        ('"odd name": 1, äb-c: 2', {"odd name": 1, "äb-c": 2}),
+        ('x: "line\\nbreak \\u00e4 \\ud83d\\ude00 \\\\ \\{{"', {"x": "line\nbreak ä 😀 \\ \\{{"}),
+        ('x: "a (b), c: d; # e"', {"x": "a (b), c: d; # e"}),
+        ('\n  x: "over\nlines",\n  y: 2\n', {"x": "over\nlines", "y": 2}),
+    ],
+)
+def test_arguments_are_values_with_names(text, arguments):
+    found = args(text)
+    assert found == arguments
+    assert [type(v) for v in found.values()] == [type(v) for v in arguments.values()]
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("after s0", {"dependencies": ["s0"]}),
+        ("; after s0, x-1 , \"y z\"", {"dependencies": ["s0", "x-1", "y z"]}),
+        ("after [s0, s2]", {"dependencies": ["s0", "s2"]}),
+        ("; when s0.n > 0 and s0.x is not empty", {"when": "s0.n > 0 and s0.x is not empty"}),
+        ("; when s0.x == 'a; b # when' ; optional", {"when": "s0.x == 'a; b # when'",
+                                                      "optional": True}),
+        ('; when "s0.x == 1"', {"when": "s0.x == 1"}),
+        ('when "s0.x" == 1', {"when": '"s0.x" == 1'}),
+        ("; expect rows is not empty ; retry 2 ; timeout 1.5",
+         {"expect": "rows is not empty", "retryCount": 2, "timeout": 1.5}),
+        ("retry: 2; timeout=3", {"retryCount": 2, "timeout": 3}),
+        ('; expect {"type": "object", required: [a]}'.replace("[a]", '["a"]'),
+         {"expect": {"type": "object", "required": ["a"]}}),
+        ("; optional ; output \"three\" # what, for?",
+         {"optional": True, "expectedOutput": "three", "description": "what, for?"}),
+        ("; optional false", {"optional": False}),
+        ("; forEach {{s0.rows}} ; maxItems 5", {"forEach": "{{s0.rows}}", "maxItems": 5}),
+        ("; for_each [1, 2]", {"forEach": [1, 2]}),
+        ("; after s0 when s0.n > 1 ; retries 1", {"dependencies": ["s0"], "when": "s0.n > 1",
+                                                  "retryCount": 1}),
+        (";", {}),
+    ],
+)  # fmt: skip
+def test_what_stands_behind_a_step_are_its_fields(text, fields):
+    found = step(f"s1 = t(x: 1) {text}")
+    assert {k: v for k, v in found.items() if k not in ("id", "tool", "arguments")} == fields
+
+
+def test_a_whole_plan_with_its_variables():
+    text = """
+    ```
+    goal: Find out: "why"
+    # a remark
+    global.year = 2025
+    global["odd name"] = {"a": ["{{x}}"]}
+    left out: send it
+    leftOut: ["sing", "dance"]
+    1. s1 = query(sql: "select 1")
+    - s2 = llm_call(prompt: "Sum up {{s1.rows}}")   # what for
+    "s 3" = "odd tool"()
+    ```
+    """
+    plan, problems = read_short(text)
+    assert problems == []
+    assert [s["id"] for s in plan.pop("steps")] == ["s1", "s2", "s 3"]
+    assert plan == {
+        "goal": 'Find out: "why"', "globalVariables": {"year": 2025, "odd name": {"a": ["{{x}}"]}},
+        "leftOut": ["send it", "sing", "dance"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("s1 = t(5)", "NAME: VALUE"),
+        ("s1 = t({{s0}})", "NAME: VALUE"),
+        ("s1 = t(x: hello)", "stands in quotes"),
+        ("s1 = t(x: hello, y: 1)", "'hello, y: 1)'"),
+        ("s1 = t(x: 1 y: 2)", "a comma or )"),
+        ("s1 = t(x: {{s0.a}}.pdf)", "a comma or )"),
+        ('s1 = t(x: "a', 'closing "'),
+        ("s1 = t(x: 1", "a comma or )"),
+        ("s1 = t(x: 1, x: 2)", "twice"),
+        ("s1 = t(x: {{s0)", "never closed"),
+        ("s1 = t() needs s0", "'needs'"),
+        ("s1 = t() after s0 s2", "'s2'"),
+        ("s1 = t() when s0.x == 1 expect n > 0", "'expect'"),
+        ("s1 = t() when s0.x == 1 optional", "'optional'"),
+        ("s1 = t() retry twice", "stands in quotes"),
+        ("s1 = t() after s0 ; after s2", "twice"),
+        ("s1 = t() -> x", "behind a step"),
+        ("t(x: 1)", "ID = TOOL"),
+        ("s1: t(x: 1)", "ID = TOOL"),
+        ("Then we read it.", "ID = TOOL"),
+        ("global.x = foo", "stands in quotes"),
+        ("global.x = 1 2", "nothing may stand there"),
+        ("s1 = t(x: " + "[" * 99 + "]" * 99 + ")", "too deeply"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_line_and_nothing_is_guessed(line, why):
+    plan, problems = read_short(f"s0 = t()\n{line}\nz = t(x: 1)")
+    assert len(problems) == 1
+    assert problems[0].startswith("line 2, ")
+    assert why in problems[0]
+    assert plan["steps"][0]["id"] == "s0"
+
+
+SHORT = 's1 = look(what: "a") # first\ns2 = look(what: {{s1.of}}) ; after s1'
+WIRE = [
+    SHORT,
+    f"Here is the plan:\n```\n{SHORT}\n```\nIt has two steps.",
+    f"<think>s9 = look(what: 1)</think>{SHORT}",
+    f'goal: x\n{SHORT}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WIRE)
+def test_it_is_taken_beside_json_wherever_a_plan_is_read(text):
+    reading = read_answer(AIMessage(text), ExecutionPlan)
+    assert reading.problems == []
+    assert [s.id for s in reading.parsed.steps] == ["s1", "s2"]
+    assert reading.parsed.steps[1].arguments == {"what": "{{s1.of}}"}
+
+
+@pytest.mark.parametrize(
+    "value", [{"steps": SHORT}, {"steps": SHORT.splitlines()}, {"goal": "g", "steps": [SHORT]}]
+)
+def test_it_may_stand_in_one_text_field_where_a_provider_forces_json(value):
+    plan = ExecutionPlan.model_validate(value)
+    assert [(s.id, s.dependencies) for s in plan.steps] == [("s1", []), ("s2", ["s1"])]
+    assert plan.goal == value.get("goal", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"steps": [{"id": "a", "tool": "t", "arguments": {"x": "s1 = t(x: 1)"}}]}',
+        'Goal: look.\n\n{\n"steps": [{"id": "a", "tool": "t"}]\n}',
+        '```json\n{"steps": [{"id": "a", "tool": "t"}]}\n```',
+    ],
+)
+def test_json_stays_json(text):
+    assert short_in(text) == ""
+    plan, problems = read_text(text, ExecutionPlan)
+    assert problems == []
+    assert [s.id for s in plan.steps] == ["a"]
+
+
+def test_every_line_that_cannot_be_read_is_told_at_once():
+    plan, problems = read_text("s1 = t(5)\ns2 = t(x: y)\ns3 = t()", ExecutionPlan)
+    assert plan is None
+    assert "line 1" in problems[0]
+    assert "line 2" in problems[0]
+
+
+WORDS = st.text(max_size=12).map(str.strip)
+NAMES = st.one_of(
+    st.text(string.ascii_letters + "_-1ä.#;(=,{ \"'\\/", min_size=1, max_size=8),
+    st.sampled_from(["s1", "after", "goal", "global", "1.", "//x", "- a", "when", "{{x}}"]),
+).filter(lambda name: name == name.strip() and name)
+TEXTS = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(["{{s1.rows}}", "{{s1}} {{", "\\{{x}}", '{{a["}}"]}}', "a\nb = t()", "```\nx",
+                     "' \" ; # \\", "true", "5", "\u2028\x0b\r"]),
+)  # fmt: skip
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**60), 2**60), TEXTS,
+              st.floats(allow_nan=False, allow_infinity=False)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+    max_leaves=8,
+)  # fmt: skip
+CONDITIONS = st.one_of(
+    st.sampled_from(["s1.n > 0", "s1.x == 'a; b'", 's1.x == "optional"', "s1.x == when", "a # b",
+                     "s1.x == #3", '"a" == 1', '"a"', "{x", "s1.x contains ' # '", ""]),
+    TEXTS,
+)  # fmt: skip
+FIELDS = {
+    "id": NAMES, "description": TEXTS, "tool": NAMES,
+    "arguments": st.dictionaries(TEXTS, JSON, max_size=4),
+    "dependencies": st.lists(NAMES, max_size=3, unique=True),
+    "when": st.one_of(st.none(), CONDITIONS),
+    "forEach": st.one_of(st.none(), TEXTS, st.lists(JSON, max_size=3)),
+    "maxItems": st.integers(1, 1_000), "expectedOutput": TEXTS,
+    "expect": st.one_of(st.none(), CONDITIONS, st.dictionaries(TEXTS, JSON, max_size=3)),
+    "retryCount": st.integers(0, 10), "optional": st.booleans(),
+    "timeout": st.one_of(st.none(), st.floats(0.001, 3_600)),
+}  # fmt: skip
+ALIASES = {field.alias or name for name, field in PlanStep.model_fields.items()}
+STEPS = st.fixed_dictionaries({n: s for n, s in FIELDS.items() if n in ALIASES})
+PLANS = st.fixed_dictionaries(
+    {"goal": TEXTS, "planId": TEXTS, "steps": st.lists(STEPS, min_size=1, max_size=4),
+     "globalVariables": st.dictionaries(TEXTS, JSON, max_size=3),
+     "leftOut": st.lists(TEXTS.filter(bool), max_size=2),
+     "metadata": st.fixed_dictionaries({"complexity": TEXTS})}
+)  # fmt: skip
+
+
+def test_the_property_knows_every_field_of_a_step():
+    assert set(FIELDS) >= ALIASES
+
+
+@given(PLANS)
+def test_a_plan_written_short_is_the_same_plan_again(given_plan):
+    plan = ExecutionPlan.model_validate(given_plan)
+    short = short_of(plan)
+    again, problems = read_short(short)
+    assert problems == [], short
+    assert ExecutionPlan.model_validate(again) == plan, short
+
+
+@given(st.text(max_size=200) | st.lists(st.sampled_from(
+    ["s1", " = ", "t(", "x", ": ", '"', "'", "{{", "}}", "[", "]", "{", "}", ")", ";", "#", "\n",
+     ",",     " when ", " after ", "1", "\\"]), max_size=60).map("".join))  # fmt: skip
+def test_no_text_makes_reading_raise(text):
+    read_short(text)
+    read_text(text, ExecutionPlan)
