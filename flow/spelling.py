@@ -35,9 +35,9 @@ def write_short(plan: Mapping[str, Any]) -> str:
     lines += [f"leftOut: {_text(part)}" for part in plan.get("leftOut", ())]
     lines += [f"metadata: {_json(plan['metadata'])}"] if plan.get("metadata") else []
     for name, value in plan.get("globalVariables", {}).items():
-        plain = _VARIABLE.fullmatch(name)
+        quoted = f"[{json.dumps(name, ensure_ascii=False)}]"
         lines.append(
-            f"global{f'.{name}' if plain else f'[{json.dumps(name, ensure_ascii=False)}]'} = {_json(value)}"
+            f"global{f'.{name}' if _VARIABLE.fullmatch(name) else quoted} = {_json(value)}"
         )
     return "\n".join([*lines, *map(_step_line, plan.get("steps", ()))])
 
@@ -67,7 +67,7 @@ def _clause(field: str, value: Any) -> str:
 
 def _is_plain(condition: str) -> bool:
     """Whether a condition can stand without quotes around it."""
-    if not condition or condition != condition.strip() or condition[0] in "{\"'":
+    if not condition or condition != condition.strip() or condition[0] in "{\"':=":
         return False
     found = CONDITION.match(condition)
     words = WORD.findall(QUOTED.sub(" ", condition))

@@ -20,9 +20,11 @@ from ...calls.step_results import StepResults
 from ...flow.checks import plan_flaws
 from ...flow.references import MissingValue, resolve
 from ...flow.when import needs_of
+from ...models.reading import spoken
 from ...state.calls import Evidence, rounds_named
 from ...state.flow import ExecutionPlan, FlowState, PlanStep
 from ...state.outcome import Spend
+from ...state.short import read_short, short_in
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope
 from ..parts import Parts
@@ -133,15 +135,17 @@ class EarlyReads:
 
 
 class _Written:
-    """The steps of a plan in JSON, each as soon as it is whole; every character is read once."""
+    """The steps of a plan, each as soon as it is whole; every character is read once."""
 
     def __init__(self) -> None:
         self._at = -1
+        self._lines = 0
 
     def steps(self, text: str) -> Iterator[object]:
         """Those that the text has more than it had before."""
         if self._at < 0:
             if (begins := _STEPS.search(text)) is None:
+                yield from self._short(spoken(text))
                 return
             self._at = begins.end()
         while "}" in text[self._at :]:
@@ -151,3 +155,15 @@ class _Written:
             except ValueError:
                 return
             yield step
+
+    def _short(self, text: str) -> Iterator[object]:
+        """Those that stand on whole lines in the short spelling; None for one that cannot be read.
+
+        A step over several lines is read when the plan is whole.
+        """
+        end = text.rfind("\n") + 1
+        for line in text[self._lines : end].split("\n"):
+            if short_in(line):
+                read, problems = read_short(line)
+                yield from [None] if problems else read["steps"]
+        self._lines = max(end, self._lines)

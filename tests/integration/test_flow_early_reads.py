@@ -9,7 +9,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
 
 from loopwright import Context, ScriptedModel
+from loopwright.flow.spelling import short_of
 from loopwright.models.scripted import ScriptExhausted
+from loopwright.state.flow import ExecutionPlan
 from support.flows import (
     THREAD,
     World,
@@ -68,6 +70,15 @@ LONG = flow(
     look("late", "behind a write"),
     look("end", "the last"),
 )
+
+
+def test_so_do_those_of_a_plan_in_the_short_spelling():
+    world, plan = World(), short_of(ExecutionPlan.model_validate(LONG))
+    model = Writing([plan], "late =", lambda: world.done("look") == ["first", "of first"])
+    assert ended(run(world, model)) == ("complete", "GOAL")
+    assert model.seen == ["waited"]
+    assert world.done("put") == ["of first"]
+    assert len(world.done("look")) == 4
 
 
 def test_reads_begin_before_the_plan_is_written_and_are_made_once():

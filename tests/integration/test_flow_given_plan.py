@@ -10,6 +10,7 @@ from langgraph.types import Command
 
 from loopwright import Context, SettingsError, build_prompt_flow
 from loopwright.doors.outside import PLAN
+from loopwright.flow.spelling import short_of
 from loopwright.graphs.registry import REGISTRY
 from loopwright.state.flow import ExecutionPlan, FlowInput
 from support.flows import (
@@ -39,6 +40,7 @@ def told(outcome: Any) -> str:
 
 
 SPELLINGS: dict[str, Any] = {
+    "short": lambda plan: short_of(ExecutionPlan.model_validate(plan)),
     "object": lambda plan: plan,
     "text": json.dumps,
     "ExecutionPlan": ExecutionPlan.model_validate,
@@ -121,7 +123,7 @@ def test_a_plan_that_reads_all_variables_takes_any():
         ({"steps": [{"id": "a", "tool": "nope"}]}, "no tool 'nope'"),
         (flow(look("a", "{{b.x}}")), "{{b.x}}"),
         (flow({**look("a", 1), "needs": ["b"]}), "needs"),
-        ({"steps": "all of them"}, "steps"),
+        ({"steps": "all of them"}, "ID = TOOL("),
         ("do this, then that", "JSON"),
         (17, "int"),
         ([], "list"),

@@ -1,6 +1,8 @@
 """The short spelling of a plan: read leniently, never guessed, and the same when read again."""
 
+import re
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -182,6 +184,17 @@ def test_json_stays_json(text):
     plan, problems = read_text(text, ExecutionPlan)
     assert problems == []
     assert [s.id for s in plan.steps] == ["a"]
+
+
+def test_the_manual_shows_the_same_plan_in_both_spellings():
+    page = (Path(__file__).parents[3] / "docs" / "prompt-flow.md").read_text(encoding="utf-8")
+    part = page.partition("### The short spelling")[2].partition("## References")[0]
+    short, spelled_out = (
+        re.search(rf"```{kind}\n(.*?)```", part, re.DOTALL)[1] for kind in ("text", "json")
+    )
+    plans = [read_text(text, ExecutionPlan) for text in (short, spelled_out)]
+    assert plans[0] == plans[1]
+    assert short_of(plans[0][0]) == short.strip()
 
 
 def test_every_line_that_cannot_be_read_is_told_at_once():
