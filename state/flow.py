@@ -157,6 +157,11 @@ class PlanMetadata(Contract):
     complexity: Text = ""
 
 
+def _is_line(step: object) -> bool:
+    """Whether it is text that is meant as lines, and no broken JSON."""
+    return isinstance(step, str) and step.lstrip()[:1] not in ("{", "[")
+
+
 class ExecutionPlan(Contract):
     """A plan of tool calls, each run as soon as the steps it waits for are done."""
 
@@ -186,7 +191,7 @@ class ExecutionPlan(Contract):
         """Read steps that stand as text, one line each; what the text says beside them holds."""
         steps = given.get("steps") if isinstance(given, dict) else None
         lines = [steps] if isinstance(steps, str) else steps
-        if not (isinstance(lines, list) and lines and all(isinstance(x, str) for x in lines)):
+        if not (isinstance(lines, list) and lines and all(map(_is_line, lines))):
             return given
         read, problems = read_short("\n".join(lines))
         if problems:

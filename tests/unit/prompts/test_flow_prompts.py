@@ -36,7 +36,7 @@ def test_the_planner_is_told_of_every_field_that_it_may_set():
     assert [name for name in sorted(told) if not re.search(rf"\b{name}\b", text)] == []
     example = json.loads(next(x for x in text.splitlines() if x.startswith('{"goal"')))
     assert isinstance(example["leftOut"], list)
-    assert "one that you list again must keep its arguments" in text
+    assert "one listed again keeps its arguments" in text
 
 
 def test_the_conditions_of_which_the_planner_is_told_are_conditions():
