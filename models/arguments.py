@@ -1,11 +1,17 @@
 """The arguments of calls as a provider streamed them: what was cut is closed by no parser here."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackHandler
-from langchain_core.messages import AIMessage, AIMessageChunk, InvalidToolCall, ToolCall
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    InvalidToolCall,
+    ToolCall,
+    ToolCallChunk,
+)
 
 
 class Heard(AsyncCallbackHandler):
@@ -39,6 +45,7 @@ class Heard(AsyncCallbackHandler):
         pieces = heard.tool_call_chunks if heard is not None else []
         if not pieces:
             return message
+        pieces = _beside(message, pieces)
         calls: list[ToolCall] = []
         broken: list[InvalidToolCall] = []
         for piece in pieces:
@@ -54,6 +61,20 @@ class Heard(AsyncCallbackHandler):
         return message.model_copy(
             update={"tool_calls": calls, "invalid_tool_calls": broken, **kept}
         )
+
+
+def _beside(message: AIMessage, pieces: list[ToolCallChunk]) -> list[ToolCallChunk]:
+    """The pieces with the text that the provider's own calls have beside the content.
+
+    Clients that stream these alone have a chunk of the first piece of a call, and of no other.
+    """
+    own = message.additional_kwargs.get("tool_calls")
+    functions = [one.get("function") for one in own or () if isinstance(one, Mapping)]
+    texts = [str(f.get("arguments") or "") for f in functions if isinstance(f, Mapping)]
+    pairs = zip(texts, pieces, strict=False)
+    if len(texts) != len(pieces) or any(not t.startswith(p["args"] or "") for t, p in pairs):
+        return pieces
+    return [{**piece, "args": text} for piece, text in zip(pieces, texts, strict=True)]
 
 
 def _object(text: str) -> dict[str, Any] | None:
