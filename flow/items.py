@@ -83,7 +83,8 @@ def placed(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> 
     """The items of a step with what is known of them, in the order of its list.
 
     What another plan left behind may stand in another order, or be of another list: an item takes
-    it over that makes the very same call, one to one, rather the one at the same place.
+    it over that makes the very same call, one to one, rather what is done, and rather the one at
+    the same place.
 
     Args:
         step: With its items as they are known.
@@ -92,15 +93,16 @@ def placed(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> 
     """
     left = dict(enumerate(step.get("items") or []))
     found: dict[int, FlowItem] = {}
-    for place, made_of in enumerate(prints):
-        if place in left and left[place].get("made_of") in (made_of, None):
-            found[place] = left.pop(place)
-    by_print: dict[str, list[FlowItem]] = {}
-    for item in left.values():
-        by_print.setdefault(item.get("made_of", ""), []).append(item)
-    for place, made_of in enumerate(prints):
-        if place not in found and by_print.get(made_of):
-            found[place] = by_print[made_of].pop(0)
+    for done, same_place in ((True, True), (True, False), (False, True), (False, False)):
+        by_print: dict[str, list[int]] = {}
+        for place in (n for n, item in left.items() if is_done(item) == done):
+            by_print.setdefault(left[place].get("made_of", ""), []).append(place)
+        for place, made_of in enumerate(prints):
+            fitting = by_print.get(made_of, []) if place not in found else []
+            fitting = [place] if place in fitting else [] if same_place else fitting
+            if fitting:
+                found[place] = left.pop(taken := fitting[0])
+                by_print[made_of].remove(taken)
     return [
         _placed(found.get(place), made_of, rounds.get(item_task(step["id"], place), 0))
         for place, made_of in enumerate(prints)

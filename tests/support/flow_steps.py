@@ -86,13 +86,24 @@ def broken(id_: str, why: str = "no such part", /, **more: Any) -> FlowStep:
 
 @st.composite
 def acyclic(draw: st.DrawFn, most: int = 6) -> list[dict[str, Any]]:
-    """Steps of a sound plan in any order, with references, dependencies, and like calls."""
+    """Steps of a sound plan in any order, with references, lists, conditions, and like calls."""
     names = draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=most, unique=True))
     planned = []
     for place, name in enumerate(names):
         before = st.sets(st.sampled_from(names[:place]), max_size=2) if place else st.just(set())
-        texts = [f"{{{{{other}.x}}}}" for other in sorted(draw(before))]
+        each = {other["id"] for other in planned if "forEach" in other}
+        texts = [f"{{{{{i}{'[0]' * (i in each)}.x}}}}" for i in sorted(draw(before))]
         arguments = {"q": draw(st.integers(0, 1)), "of": texts}
         one = call(name, *sorted(draw(before)), tool=draw(st.sampled_from(["get", "put"])))
-        planned.append({**one, "arguments": arguments})
+        one |= {"arguments": arguments}
+        if draw(st.integers(0, 3)) == 0:
+            lists = [
+                [0, {"x": 1}, 0],
+                *(f"{{{{{i}{'[0]' * (i in each)}.rows}}}}" for i in names[:place]),
+            ]
+            one |= {"forEach": draw(st.sampled_from(lists))}
+            arguments["item"] = "{{item}}"
+        if place and draw(st.integers(0, 3)) == 0:
+            one |= {"when": f"{draw(st.sampled_from(names[:place]))} exists"}
+        planned.append(one)
     return draw(st.permutations(planned))

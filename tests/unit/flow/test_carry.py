@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.flow.carry import adopt, difference
+from loopwright.flow.items import sources_of
 from loopwright.flow.order import prints, steps_of
-from loopwright.flow.references import references_in
 from loopwright.state.flow import PlanStep
 from support.flow_steps import EVERY_FIELD, acyclic, call, called, plan
 
@@ -209,7 +209,7 @@ def finish_some(steps, names):
 
 
 def roots(given):
-    return {r.root for r in references_in(given["arguments"])}
+    return set(sources_of(given["arguments"], given["for_each"]))
 
 
 def made_from(steps):

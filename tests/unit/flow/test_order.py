@@ -3,6 +3,7 @@ from hypothesis import given, strategies as st
 
 from loopwright.flow.order import fingerprint, in_plan_order, prints, steps_of
 from loopwright.flow.references import renamed
+from loopwright.flow.when import renamed_in
 from loopwright.state.flow import FlowStep
 from support.flow_steps import acyclic, call, called, plan
 
@@ -37,7 +38,7 @@ def test_a_step_waits_for_what_it_names_and_for_what_it_refers_to():
     }
     assert {s["status"] for s in (first, second, third)} == {"pending"}
     assert {(s["attempts"], s["rounds"], s["result"]) for s in (first, second)} == {(0, 0, "")}
-    assert set(first) == {*FlowStep.__annotations__} - {"gone"}
+    assert set(first) == {*FlowStep.__annotations__} - {"gone", "replaces", "spared"}
 
 
 @pytest.mark.req("S2-11")
@@ -72,13 +73,16 @@ def test_what_does_not_wait_keeps_its_place(steps, order):
 @given(acyclic(), st.randoms(use_true_random=False))
 def test_a_plan_is_the_same_under_other_ids_and_words_in_any_order(given, random):
     names = dict(zip("abcdefgh", random.sample("abcdefgh", 8), strict=True))
+    new = {a: f"new-{b}" for a, b in names.items()}
     other = [
         {
             **s,
             "id": f"new-{names[s['id']]}",
             "description": "in other words",
             "dependencies": [f"new-{names[i]}" for i in s["dependencies"]],
-            "arguments": renamed(s["arguments"], {a: f"new-{b}" for a, b in names.items()}),
+            "arguments": renamed(s["arguments"], new),
+            "forEach": renamed(s.get("forEach"), new),
+            "when": renamed_in(s.get("when"), new),
         }
         for s in random.sample(given, len(given))
     ]

@@ -1,0 +1,105 @@
+"""Items of a step: what is known of them, placed in the order of its list."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, strategies as st
+
+from loopwright.flow.carry import adopt
+from loopwright.flow.items import NoItems, calls_for, items_in, placed, sources_of
+from loopwright.flow.order import prints, steps_of
+from loopwright.flow.references import MissingValue, resolve
+from loopwright.state.calls import index_of, item_task, step_of
+from support.flow_steps import plan
+
+PRINTS = st.lists(st.sampled_from("abc"), max_size=6)
+KNOWN = st.lists(
+    st.tuples(st.sampled_from("abc"), st.sampled_from(["completed", "pending", "failed"])),
+    max_size=6,
+)
+
+
+def step_with(items):
+    return {"id": "s", "items": items}
+
+
+def known(kinds):
+    return [
+        {"made_of": made_of, "status": status, "result": f"r{n}", "rounds": n, "attempts": 1}
+        for n, (made_of, status) in enumerate(kinds)
+    ]
+
+
+@pytest.mark.req("W-02")
+@given(KNOWN, PRINTS)
+def test_what_is_done_is_kept_once_for_each_equal_item(kinds, wanted):
+    items = known(kinds)
+    found = placed(step_with(items), wanted, {"s[0]": 9})
+    assert [item["made_of"] for item in found] == wanted
+    done = Counter(one["made_of"] for one in items if one["status"] == "completed")
+    asked = Counter(wanted)
+    kept = Counter(one["made_of"] for one in found if one["status"] == "completed")
+    assert kept == Counter({name: n for name in asked if (n := min(done[name], asked[name]))})
+    results = [item["result"] for item in found if item["result"]]
+    assert len(results) == len(set(results)), "no result is that of two items"
+    assert all(item["rounds"] >= 9 for item in found[:1]), "an id that evidence has is not used"
+
+
+@pytest.mark.req("W-02")
+@given(KNOWN)
+def test_in_the_same_list_everything_stays_where_it_is(kinds):
+    items = known(kinds)
+    found = placed(step_with(items), [item["made_of"] for item in items], {})
+    assert [one["result"] for one in found] == [one["result"] for one in items]
+
+
+@pytest.mark.req("W-02")
+@given(st.lists(st.sampled_from([0, 1, "a", None]), max_size=5), st.integers(0, 5))
+def test_a_plan_with_one_item_more_calls_one_item_more(items, place):
+    """The items of a read that were called for one list are those of the next one, too."""
+    more = [*items[:place], "new", *items[place:]]
+    old, new = (
+        steps_of(plan({"id": name, "tool": "get", "arguments": {"q": "{{item}}"}, "forEach": each}))
+        for name, each in (("s", items), ("t", more))
+    )
+    names = [f"call of {item!r}" for item in items]
+    done = [{"made_of": name, "status": "completed", "result": name} for name in names]
+    old[0] |= {"status": "failed", "failure": "tool_error", "changes": False, "items": done}
+    new[0]["changes"] = False
+    adopted = adopt(new, old, variables={}, old_variables={}, rounds={}, reads={"get"})
+    found = placed(adopted[-1], [f"call of {item!r}" for item in more], {})
+    assert [item["made_of"] for item in found if item["status"] != "completed"] == (
+        ["call of 'new'"]
+    )
+
+
+def test_an_item_is_no_step_but_where_there_is_no_list():
+    assert sources_of({"a": "{{item.x}} {{s1}}"}, "{{s2.rows}}") == ["s2", "s1"]
+    assert sources_of({"a": "{{item.x}} {{s1}}"}) == ["item", "s1"]
+
+
+@pytest.mark.parametrize("given_", [None, 3, "[1]", {"a": 1}, "", True])
+def test_what_is_no_list_is_said_to_be_none(given_):
+    with pytest.raises(NoItems, match="which is no list"):
+        items_in("{{s1}}", 5, {"s1": given_}, {})
+
+
+def test_the_first_item_that_lacks_something_is_named():
+    with pytest.raises(MissingValue, match=r"item 2 of 3: \{\{item\.a\}\}"):
+        calls_for([{"a": 1}, {"b": 1}, 3], lambda item: resolve("{{item.a}}", {"item": item}, {}))
+
+
+@given(st.text("ab[]01", min_size=1), st.integers(0, 1_000))
+def test_the_task_of_an_item_names_its_step_and_its_place(name, place):
+    task = item_task(name, place)
+    assert (step_of(task), index_of(task)) == (name, place)
+
+
+def test_what_the_items_are_makes_a_step_another_one():
+    def print_of(**more):
+        (one,) = steps_of(plan({"id": "s", "tool": "get", "arguments": {"q": "{{item}}"}, **more}))
+        return prints([one], {"list": [1, 2]})["s"]
+
+    assert print_of(forEach=[1, 2]) == print_of(forEach="{{global.list}}")
+    assert print_of(forEach=[1, 2]) != print_of(forEach=[2, 1])
+    assert print_of(forEach=[1, 2]) == print_of(forEach=[1, 2], maxItems=5)
