@@ -60,9 +60,9 @@ def _derived_id(merged: dict[str, AnyMessage], message: BaseMessage) -> str:
     return "msg-" + hashlib.sha256(seed.encode()).hexdigest()[:24]
 
 
-# 50 writes between snapshots: fewer would cost space, more would make reading replay longer.
+# 100 writes between snapshots: fewer would cost space, more would make reading replay longer.
 MESSAGES: Final[DeltaChannel[list[AnyMessage]]] = DeltaChannel(
-    merge_messages, snapshot_frequency=50
+    merge_messages, snapshot_frequency=100
 )
 
 Messages = Annotated[list[AnyMessage], MESSAGES]
