@@ -70,6 +70,20 @@ def _check_storable(run: Run, answer: Command[Any]) -> None:
         raise AnswerRejected(msg) from error
 
 
+def check_input(run: Run) -> None:
+    """Refuse an input that a checkpoint cannot hold, before anything of it is saved."""
+    if run.saver is None or run.nested or isinstance(run.input, Command):
+        return
+    try:
+        run.saver.serde.dumps_typed(run.input)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        msg = (
+            f"The input for thread {run.thread!r} cannot be saved, so nothing was run: {error}."
+            " Send large numbers as text, and flatter values."
+        )
+        raise SettingsError(msg) from error
+
+
 def _is_map(resume: object) -> bool:
     """Whether LangGraph would read the value as answers by interrupt id."""
     return (

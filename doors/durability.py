@@ -8,6 +8,7 @@ belong to the loop it was opened on.
 import asyncio
 import copy
 import re
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -24,9 +25,10 @@ from langgraph.store.sqlite import SqliteStore
 from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
 from ..state.journal import Journal
 from . import langgraph_keys as keys
+from .journal import cause_of
 from .locks import Locks, held_here
 from .postgres import PostgresDatabase, without_password
-from .pruning import Keeps, Pruned, what_stays
+from .pruning import RUNS, Keeps, Pruned, what_stays
 from .sqlite import SqliteDatabase, SqliteLocks
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
@@ -140,7 +142,9 @@ class Durability(AbstractContextManager["Durability"]):
                 left[name] = said
             elif said:
                 done.append(name)
-        shrunk = self._database.shrink() if done else True
+        # Writing the file anew takes long where it is large: whoever runs would wait in vain.
+        alone = RUNS not in left.values()
+        shrunk = not done or (alone and self._database.shrink())
         return Pruned(done, left, before, self._database.size(), shrunk)
 
     def _prune(self, thread: str, keeps: Keeps) -> str | bool:
@@ -148,7 +152,7 @@ class Durability(AbstractContextManager["Durability"]):
             with held_here(lambda: self.locks, thread):
                 return self._database.prune(thread, keeps)
         except ThreadBusy:
-            return "a run holds it"
+            return RUNS
 
     def __exit__(self, *_: object) -> None:
         """Close at the end of the block."""
@@ -316,12 +320,22 @@ class ThreadedStore(BaseStore):
         self.ttl_config = inner.ttl_config
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """See the inner store."""
-        return self.inner.batch(ops)
+        """See the inner store; what it cannot keep is told in a sentence."""
+        try:
+            return self.inner.batch(ops)
+        except sqlite3.OperationalError as error:
+            first: BaseException = error  # the store fails once more when it cleans up
+            while isinstance(first.__context__, sqlite3.Error):
+                first = first.__context__
+            msg = (
+                f"Nothing can be kept in the store or read from it ({cause_of(first)}): make room,"
+                " or see that the database may be written, then try again."
+            )
+            raise DatabaseError(msg) from error
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """`batch` in a worker thread."""
-        return await asyncio.to_thread(self.inner.batch, list(ops))
+        return await asyncio.to_thread(self.batch, list(ops))
 
 
 def lend(config: RunnableConfig, configurable: Mapping[str, Any]) -> RunnableConfig:

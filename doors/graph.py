@@ -39,7 +39,7 @@ from ..state.outcome import RESUMABLE
 from ..state.shown import no_result
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
-from .checks import address_answer, check_command, in_words
+from .checks import address_answer, check_command, check_input, in_words
 from .continuing import check_nodes, check_values, keep_order
 from .durability import lend, with_async, with_async_store
 from .head import CUT_OFF, Head, add, without_answered
@@ -314,6 +314,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
             check_command(run.input)
         if run.saver is None:
             return run
+        check_input(run)
         run = replace(run, options=self._durable(run.options))
         head = await run.head()
         keep_order(run, await run.newest() if run.addressed else head)

@@ -325,6 +325,6 @@ def patiently(act: Callable[[], object], passes: Callable[[Exception], bool]) ->
             return
 
 
-def cause_of(error: Exception) -> str:
+def cause_of(error: BaseException) -> str:
     """What a driver says, in its first line."""
     return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from ..state.errors import SettingsError
+
+RUNS: Final = "a run holds it"
+"""Why a thread is left as it is that cannot be locked."""
 
 
 class Saved(NamedTuple):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from langchain_core.messages import HumanMessage
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel, ValidationError
@@ -499,3 +500,20 @@ def test_a_wrong_context_names_the_setting():
         "The run's context is wrong: tiers.planner: Input should be 'fast', 'balanced' or"
         " 'powerful'; max_tasks: Input should be greater than or equal to 1."
     )
+
+
+@pytest.mark.req("W-66")
+@pytest.mark.parametrize("deep", [900, 50_000])
+def test_an_input_that_no_checkpoint_can_hold_is_refused_before_anything_runs(database, deep):
+    graph = asker().compile(database.checkpointer)
+    value: list[object] = []
+    for _ in range(deep):
+        value = [value]
+    message = {"role": "user", "content": "hi", "additional_kwargs": {"x": value}}
+    for given in (
+        {"messages": [message]},
+        {"messages": [HumanMessage("hi", additional_kwargs={"x": value})]},
+    ):
+        with pytest.raises(SettingsError, match="cannot be saved, so nothing was run"):
+            graph.invoke(given, on("t"))
+    assert database.checkpointer.get_tuple(on("t")) is None

@@ -1,5 +1,6 @@
 """The saver behind `sqlite:///`: what it shares with LangGraph's own, compresses, forgets."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 
@@ -9,9 +10,10 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
-from loopwright import open_durability
+from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.doors.sqlite import Deflate, LeanSqliteSaver
 from loopwright.state.errors import DatabaseError
+from support.scripts import call, thought
 from support.toy_graphs import asker, greeter, hello, on
 
 INNER = ("work:a", "work:a|task:b", "workers:a", "other:a", "")
@@ -111,6 +113,51 @@ def test_a_thread_of_langgraphs_own_saver_is_read_and_goes_on(tmp_path):
         steps = [s.metadata["step"] for s in graph.get_state_history(on("t"))]
     assert steps == sorted(steps, reverse=True)
     assert len(types_on_disk(path)) > 1, "old rows stay as they are, new ones are compressed"
+
+
+def full(connection):
+    """As many pages as there are, and no more."""
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+@pytest.mark.req("W-66")
+def test_a_store_on_a_full_disk_tells_it_in_a_sentence(tmp_path):
+    with open_durability(f"sqlite:///{tmp_path / 't.db'}") as durability:
+        durability.store.put(("a",), "before", {"text": "x"})
+        full(durability.store.inner.conn)
+        with pytest.raises(DatabaseError, match=r"disk is full.*make room"):
+            durability.store.put(("a",), "b", {"text": "x" * 1_000_000})
+        with pytest.raises(DatabaseError, match=r"disk is full.*make room"):
+            asyncio.run(durability.store.aput(("a",), "b", {"text": "x" * 1_000_000}))
+        assert durability.store.get(("a",), "before").value == {"text": "x"}
+
+
+@pytest.mark.req("W-66")
+def test_no_write_is_made_whose_record_finds_no_room(tmp_path):
+    made = []
+
+    def pay(note: str) -> str:
+        """Pay."""
+        made.append(note)
+        return "paid"
+
+    note = "x" * 200_000
+    with open_durability(f"sqlite:///{tmp_path / 't.db'}") as durability:
+        model = ScriptedModel({
+            "thought": [thought("I pay.", more=True, reason="due"), thought("It is paid.")],
+            "action": [[call("pay", note=note)]],
+            "observation": ["It is paid."],
+        })  # fmt: skip
+        graph = build_react(model=model, tools=[pay], durability=durability)
+        tables = durability.journal.open()
+        full(tables._connection)
+        with pytest.raises(DatabaseError, match=r"disk is full.*not made unrecorded"):
+            graph.invoke(hello(), on("t"))
+        assert made == []
+        tables._connection.execute("PRAGMA max_page_count = 1000000")
+        assert graph.invoke(None, on("t"))["outcome"]["status"] == "complete"
+    assert made == [note]
 
 
 @pytest.mark.req("W-66")
