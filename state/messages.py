@@ -18,7 +18,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from .attachments import Block, blocks_in, names_at, shown_blocks
-from .canonical import beginning_of
+from .canonical import beginning_of, weigh
 from .told import say
 
 
@@ -124,11 +124,11 @@ def conversation_of(messages: Sequence[AnyMessage], request: str) -> Conversatio
     talk = [(place, message) for place, message in enumerate(before) if _is_talk(message)]
     names = names_at(before)
     shown: Conversation = []
-    room = TALK_CAP
+    room = float(TALK_CAP)
     for place, message in reversed(talk):
         text = beginning_of(message.text, TEXT_CAP)
-        room -= len(text)
-        if room < 0:
+        room -= weigh(text)
+        if room < 0 and shown:
             break
         said = {"role": "user" if message.type == "human" else "assistant", "text": text}
         shown.insert(0, said | ({"attached": names[place]} if place in names else {}))

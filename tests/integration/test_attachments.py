@@ -1,9 +1,17 @@
 """What is attached to a message reaches the roles that see the request, as it came."""
 
 import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from langchain_core.messages import HumanMessage
+from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -176,6 +184,81 @@ def test_attachments_survive_a_new_process_and_stand_where_they_stood(tmp_path):
     first, again = before.asked[-1], after.asked[0]
     assert again.messages[: len(first.messages)] == first.messages
     assert shown(again) == [image]
+
+
+KILLED = """
+    import sys
+    sys.path.insert(0, sys.argv[2])
+    from test_attachments import *
+    Killed(sys.argv[1]).both_turns()
+"""
+
+
+class Killed:
+    """Two turns over one file: the first has an image, the second is killed inside a call."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+
+    def executor(self, messages, _):
+        with (self.folder / "seen").open("a") as file:
+            file.write(json.dumps([m.content for m in messages]) + "\n")
+        if messages[-1].type == "tool":
+            return report("It is a cat.")
+        return [call("look_twice", name="cat")]
+
+    def look_twice(self, name: str) -> str:
+        """Look; the second call kills the process, the third does not."""
+        with (self.folder / "looked").open("a") as file:
+            file.write("x")
+        if (self.folder / "looked").stat().st_size == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return name * 400
+
+    def graph(self, database):
+        tool = StructuredTool.from_function(self.look_twice, metadata={"readOnlyHint": True})
+        self.model = ScriptedModel({
+            "planner": lambda *_: plan(todo("1", "Say what is on it")),
+            "executor": self.executor,
+            "verifier": lambda *_: passed("A cat.", t1=["1.1.0"]),
+        })  # fmt: skip
+        return build_plan_execute_verify(model=self.model, tools=[tool], durability=database)
+
+    def both_turns(self):
+        with open_durability(f"sqlite:///{self.folder}/threads.db") as database:
+            graph = self.graph(database)
+            graph.invoke(attached(BLOCKS["standard base64"]), THREAD)
+            graph.invoke(attached(BLOCKS["openai url"], words="And on this?"), THREAD)
+
+
+@pytest.mark.req("W-07", "W-09")
+def test_after_a_kill_a_task_goes_on_with_the_same_images_talk_and_evidence(tmp_path):
+    here = Path(__file__).parent
+    args = [sys.executable, "-c", dedent(KILLED), str(tmp_path), str(here)]
+    ended = subprocess.run(args, check=False, cwd=here.parent)
+    assert ended.returncode == -signal.SIGKILL
+    run = Killed(tmp_path)
+    with open_durability(f"sqlite:///{tmp_path}/threads.db") as database:
+        outcome = run.graph(database).invoke(None, THREAD)["outcome"]
+    assert outcome["status"] == "complete"
+    first, _, killed, after = map(json.loads, (tmp_path / "seen").read_text().splitlines())
+    assert after[: len(killed)] == killed, "the prefix is the same in the other process"
+    assert len(after) == len(killed) + 2
+    kinds = [block["type"] for block in killed[1]]
+    assert kinds == ["text", "image", "text", "image_url", "text"]
+    assert [block["type"] for block in first[1]] == ["text", "image", "text"]
+    assert '"t1:1.1.0"' in killed[1][-1]["text"]
+
+
+@pytest.mark.req("W-09")
+def test_the_same_words_with_another_picture_are_another_request():
+    model = planned(2)
+    graph = build_plan_execute_verify(model=model, checkpointer=InMemorySaver())
+    for name in ("cat", "dog"):
+        block = {"type": "image", "url": f"https://example.org/{name}"}
+        graph.invoke({"messages": [HumanMessage([block], id="one")]}, THREAD)
+    assert [asked.role for asked in model.asked] == ["planner", "executor", "verifier"] * 2
+    assert [block["url"][-3:] for block in shown(model.asked[-1])] == ["dog"]
 
 
 @pytest.mark.req("W-09")

@@ -701,3 +701,21 @@ def test_a_task_that_another_one_wishes_away_is_judged_too():
     )
     outcome = ask(build_plan_execute_verify(model=model, tools=[shelf()]))["outcome"]
     assert outcome["status"] != "complete"
+
+
+@pytest.mark.req("W-72")
+def test_a_failure_is_not_forgotten_over_two_further_plans():
+    unable = report("I cannot.", taskCompleted=False, shouldContinue=False)
+    model = two_tasks(
+        planner=[plan(todo(i, f"Find the colour, way {i}")) for i in ("1", "7", "9")],
+        executor=[[call("look", name="colour")], unable, unable, report("It is red.")],
+        verifier=[
+            failed("find it", t1=False),
+            failed("find it at last", t7=False),
+            *[passed("It is red.", t9=["9.report"])] * 3,
+        ],
+    )
+    graph = build_plan_execute_verify(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    assert ask(graph)["outcome"]["status"] != "complete"
+    (task,) = graph.get_state(THREAD).values["todos"]
+    assert (task["id"], task["replaces"]) == ("9", ["1"])
