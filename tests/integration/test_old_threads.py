@@ -139,7 +139,9 @@ def test_the_same_call_id_in_every_turn_is_only_data(tmp_path):
     assert sorted(e["id"] for e in evidence) == [f"{t}.{n}.0" for t in "12" for n in "1234"]
     last = [a.messages for a in scripted.asked if a.role == "executor"][-1]
     assert [m.text for m in last if m.type == "tool"] == [f"step {n} done" for n in range(4)]
-    assert outcome["answer"] == "Both steps gave what was asked.", "an id that means many calls proves nothing"
+    assert outcome["answer"] == "Both steps gave what was asked.", (
+        "an id that means many calls proves nothing"
+    )
 
 
 @pytest.mark.req("P-46")
