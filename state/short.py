@@ -77,7 +77,7 @@ def short_in(text: str) -> str:
 
 def read_short(text: str) -> tuple[dict[str, Any], list[str]]:
     """A plan by ExecutionPlan's names on the wire, and every line that cannot be read, with why."""
-    scan = _Scan(_FENCE.sub("", text))
+    scan = _Scan(_FENCE.sub("", text.removeprefix("\ufeff")))
     plan: dict[str, Any] = {"steps": []}
     problems: list[str] = []
     while scan.to_line():

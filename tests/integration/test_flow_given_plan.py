@@ -27,6 +27,7 @@ from support.flows import (
     put,
     roles,
     said,
+    step,
     told_to,
 )
 
@@ -85,6 +86,25 @@ def test_a_value_is_put_in_as_it_is_and_never_expanded(value):
     outcome = world.graph(planning(), plan=plan).invoke(said() | {"variables": {"city": value}})
     assert ended(outcome["outcome"]) == ("complete", "GOAL")
     assert world.done("look") == [value, {"of": value}]
+
+
+def test_a_list_may_come_with_the_input_and_no_item_of_it_is_expanded():
+    world = World()
+    each = step("e", forEach="{{global.rows}}", arguments={"what": "{{item}} {{global.tail}}"})
+    values = {"rows": ["a", "{{global.tail}}"], "tail": "{{item}} {{e}}"}
+    outcome = world.graph(planning(), plan=flow(each)).invoke(said() | {"variables": values})
+    assert ended(outcome["outcome"]) == ("complete", "GOAL")
+    assert sorted(world.done("look")) == ["a {{item}} {{e}}", "{{global.tail}} {{item}} {{e}}"]
+
+
+def test_a_variable_that_only_a_condition_reads_is_one_of_the_plan():
+    world = World()
+    graph = world.graph(planning(), plan=flow(look("a", 1, when="global.mode == fast")))
+    for mode, calls in (("slow", []), ("fast", [1])):
+        outcome = graph.invoke(said() | {"variables": {"mode": mode}})["outcome"]
+        assert ended(outcome) == ("complete", "GOAL")
+        assert world.done("look") == calls
+    assert ended(graph.invoke(said())["outcome"]) == ("blocked", "MISSING_INFORMATION")
 
 
 @pytest.mark.parametrize(
@@ -194,6 +214,18 @@ def test_a_resume_begins_with_what_came_with_the_request_and_repeats_nothing():
     assert ended(graph.invoke(None, THREAD)["outcome"]) == ("complete", "GOAL")
     assert (world.done("put"), world.done("look")) == ([1], ["bad"] * 3)
     assert roles(model) == ["recovery", "answerer"]
+
+
+@pytest.mark.parametrize("node", ["intake", "check_flow", "run_flow"])
+def test_a_run_that_was_stopped_before_a_node_goes_on_with_the_plan(node):
+    world, model = World(), planning()
+    graph = world.graph(model, checkpointer=InMemorySaver())
+    given = {"execution_plan": CITY, "variables": {"city": "Ulm"}}
+    graph.invoke(said() | given, THREAD, interrupt_before=[node])
+    assert world.calls == []
+    assert ended(graph.invoke(None, THREAD)["outcome"]) == ("complete", "GOAL")
+    assert world.done("look") == ["Ulm", "Ulm in 2025"]
+    assert roles(model) == ["answerer"]
 
 
 def test_a_client_of_a_server_may_give_values_and_no_plan():

@@ -109,6 +109,16 @@ def test_a_whole_plan_with_its_variables():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("end", ["\r\n", "\n\n", " \t\n"])
+def test_lines_may_end_as_any_editor_ends_them(end):
+    lines = ["\ufeffgoal: x", "a = t(x: 1) ; when a.n == 2 # d", "b = t() ; retry 1"]
+    plan, problems = read_short(end.join(lines))
+    assert problems == []
+    assert plan["goal"] == "x"
+    assert [s.get("when") for s in plan["steps"]] == ["a.n == 2", None]
+    assert plan["steps"][0]["description"] == "d"
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -190,7 +200,7 @@ def test_the_manual_shows_the_same_plan_in_both_spellings():
     page = (Path(__file__).parents[3] / "docs" / "prompt-flow.md").read_text(encoding="utf-8")
     part = page.partition("### The short spelling")[2].partition("## References")[0]
     short, spelled_out = (
-        re.search(rf"```{kind}\n(.*?)```", part, re.DOTALL)[1] for kind in ("text", "json")
+        re.search(rf"```{kind}\n(.*?)```", part, re.DOTALL)[1] for kind in ("plan", "json")
     )
     plans = [read_text(text, ExecutionPlan) for text in (short, spelled_out)]
     assert plans[0] == plans[1]
