@@ -59,10 +59,22 @@ def asked(state: LoopState, role: str, question: object, key: str = "") -> AIMes
             "tool_call_id": str(call_id),
             "action_requests": [{"name": str(tool), "args": dict(args)}, *_],
         }:
-            made = [{"name": tool, "args": storable_json(args), "id": call_id}]
+            made = [{"name": tool, "args": _brief(storable_json(args)), "id": call_id}]
             about |= {EVIDENCE: evidence}
             return AIMessage("", id=name, tool_calls=made, additional_kwargs=about)
     return AIMessage(_words(question), id=name, additional_kwargs=about)
+
+
+def _brief(value: Any) -> Any:
+    """Arguments with the beginning of each long text: the question has them whole."""
+    match value:
+        case str():
+            return beginning_of(value, _MOST)
+        case dict():
+            return {key: _brief(one) for key, one in value.items()}
+        case list():
+            return [_brief(one) for one in value]
+    return value
 
 
 def _words(question: object) -> str:

@@ -189,6 +189,20 @@ def test_no_model_is_sent_what_people_are_shown():
 
 
 @pytest.mark.req("W-14")
+@pytest.mark.parametrize("graph_of", ["plan", "flow"])
+def test_a_long_argument_is_not_kept_once_more(graph_of):
+    long = "x" * 200_000
+    graph = Desk([long]).graph() if graph_of == "plan" else flow_desk(flow(put("w1", [long])))
+    result = graph.invoke(said("Go."), THREAD)
+    question = result["__interrupt__"][0].value
+    assert long in str(question["action_request"]["args"])
+    assert all(len(str(message)) < 10_000 for message in shown(graph))
+    _, result = approved(graph, result)
+    assert result["outcome"]["status"] == "complete"
+    assert all(len(str(message)) < 10_000 for message in result["messages"][:-1])
+
+
+@pytest.mark.req("W-14")
 def test_what_is_shown_costs_no_step():
     steps = ["__start__", "intake", "planner", "work", "verifier", "finish"]
     graph = Desk("a", "b").graph()
@@ -338,14 +352,16 @@ def test_a_plan_under_review_is_drawn_and_so_is_what_came_of_it(graph_of, answer
         graph.invoke(Command(goto="__end__"), THREAD)
 
 
-@pytest.mark.req("W-14", "P-20")
-def test_what_a_planner_must_be_told_is_asked_in_view():
+@pytest.mark.req("W-14", "W-25", "P-20")
+@pytest.mark.parametrize("given", ["res-1", ["res-1"], {"answer": "res-1"}, "respond: res-1"])
+def test_what_a_planner_must_be_told_is_asked_in_view_and_takes_plain_text(given):
     missing = {"needsMorePlanning": True, "missingInformation": ["Which resource?"]}
 
     def turn(messages, offered):
         human = next(m.text for m in messages if m.type == "human")
         if role_of(messages) == "planner":
-            return plan(todo("1", "look")) if read_json(human, "answers") else missing
+            told = read_json(human, "answers")
+            return plan(todo("1", f"look at {told[0]['answer']}")) if told else missing
         if role_of(messages) == "verifier":
             return passed("It is there.", t1=["1.report"])
         return report("Seen.")
@@ -354,7 +370,9 @@ def test_what_a_planner_must_be_told_is_asked_in_view():
     for turn_ in (1, 2):
         assert "__interrupt__" in graph.invoke(said(f"Go, {turn_}."), THREAD)
         assert shown(graph)[-1].text == "Which resource?"
-        assert graph.invoke(Command(resume="res-1"), THREAD)["outcome"]["status"] == "complete"
+        outcome = graph.invoke(Command(resume=given), THREAD)["outcome"]
+        assert outcome["status"] == "complete"
+        assert [task["description"] for task in outcome["tasks"]] == ["look at res-1"]
 
 
 def inquirer():
