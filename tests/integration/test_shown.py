@@ -24,6 +24,7 @@ from loopwright import (
     build_react,
     open_durability,
 )
+from loopwright.doors.threads import list_threads
 from loopwright.prompts.prompt import read_json
 from loopwright.state.told import say
 from support.flows import (
@@ -142,7 +143,10 @@ def test_every_approval_of_a_plan_is_drawn_in_every_turn(tmp_path, tasks):
     with open_durability(f"sqlite:///{tmp_path / 'threads.db'}") as durability:
         graph = desk.graph(checkpointer=None, durability=durability)
         for turn in (1, 2):
-            seen, result = approved(graph, graph.invoke(said(f"Save, {turn}."), THREAD))
+            result = graph.invoke(said(f"Save, {turn}."), THREAD)
+            (listed,) = list_threads(durability)
+            assert (listed.waiting, listed.request) == (True, "Save, 1.")
+            seen, result = approved(graph, result)
             assert len(seen) == sum(map(len, tasks))
             began = sum(map(len, tasks)) * (turn - 1)
             for messages in seen:  # the plan stands first, and the call that is asked about
