@@ -39,8 +39,8 @@ from .one_call import TailCall, after_tool, call_python, in_order, run_once
 from .policy import NOT_INTERACTIVE
 from .result_store import ResultStore
 from .results import ToolResult, failure, without_secrets
-from .reuse import Memory
-from .toolbox import Toolbox
+from .reuse import Memory, Twins, reusable
+from .toolbox import Toolbox, of_the_application
 
 NOT_RECORDED: Final = (
     "Tool calls are recorded in memory only, so after a crash a call that changed something could "
@@ -139,6 +139,7 @@ class _Run:
     shared: bool
     closed: bool = False
     asked: dict[str, PendingCall] = field(default_factory=dict)
+    twins: Twins = field(default_factory=Twins)
     wrote: bool = False
 
     async def take(self, call: PendingCall, step: Ready | Answered) -> CallRecord | None:
@@ -240,12 +241,24 @@ class _Run:
             about = say("not_made", tool=call["name"], call=call["id"], evidence=circle.same_as)
             self.scope.notes.append(about)
             return replace(unrun(circle.text, "error", circle.reason), same_as=circle.same_as)
+        make = partial(self._remembered, call, ready, status, circle)
+        if not (ready.tool.read_only and reusable(ready.tool, self.scope.context)):
+            return await make(again=ready.again)
+        key = ready.tool.content(ready.args)
+        return await self.twins.answer(call["id"], key, make, again=ready.again, plain=self.plain)
+
+    async def _remembered(
+        self,
+        call: PendingCall,
+        ready: Ready,
+        status: CallStatus,
+        circle: Repeat | None,
+        *,
+        again: bool,
+    ) -> Answered | Doubt:
+        """Answer a call from memory, where it is known; `again` makes it all the same."""
         async with self.memory.use(
-            ready.tool,
-            ready.args,
-            context=self.scope.context,
-            user_id=self.scope.user,
-            again=ready.again,
+            ready.tool, ready.args, context=self.scope.context, user_id=self.scope.user, again=again
         ) as use:
             if use.known is not None:
                 known = use.known
@@ -279,6 +292,7 @@ class _Run:
         self, call: PendingCall, ready: Ready, status: CallStatus
     ) -> Answered | Doubt:
         """Make a write between its two lines in the journal."""
+        self.twins.forget()
         intent = self._intent(call, ready.args)
         with self.scope.journal.under_way(self.book.thread, intent):
             row = await self._parked(call, intent) or await self.book.begin(call, intent)
@@ -340,7 +354,7 @@ class _Run:
         }
         if tool.tool is None:
             return await self.toolbox.call_server(
-                tool, ready.args, user_id=scope.user, meta=about | _of_the_application(scope),
+                tool, ready.args, user_id=scope.user, meta=about | of_the_application(scope),
                 emit=scope.emit, turn=scope.turn,
                 can_ask=scope.can_ask and not call.get("tail_of"), reply=ready.reply,
             )  # fmt: skip
@@ -368,13 +382,6 @@ class _Run:
             return failure(say("tail_in_doubt", tool=name, why=answer.why))
         ended(tail, step.args, answer, status)
         return answer.result
-
-
-def _of_the_application(scope: RunScope) -> dict[str, Any]:
-    """What a server is told of the application; a Python tool has it in its `ToolRuntime`."""
-    names = ("resource_id", "task_id", "tool_context")
-    told = {f"loopwright/{name}": getattr(scope.context, name) for name in names}
-    return {key: value for key, value in told.items() if value}
 
 
 def _warned(answer: Answered, circle: Repeat) -> Answered:

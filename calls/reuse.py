@@ -6,15 +6,17 @@ Before its arguments are checked, `asked_again` takes out what asks for a fresh 
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ..state.canonical import canonical
 from ..state.context import Context
 from ..state.told import say
 from ..tools.catalog import CatalogTool
+from .call_records import Answered
+from .journal import Doubt
 from .results import ToolResult
 
 REFRESH: Final = "refresh"
@@ -181,3 +183,58 @@ class Memory:
         finally:
             del self._running[place]
             done.set()
+
+
+Made = Answered | Doubt
+
+
+class Twins:
+    """The equal reads of one message: one of them is made, and its answer is that of all.
+
+    A result comes to the others out of the memory. A failure is none of its entries: it is theirs
+    as well, and the next message may try again.
+    """
+
+    def __init__(self) -> None:
+        """Nothing was made yet."""
+        self._made: dict[str, asyncio.Future[tuple[str, Answered] | None]] = {}
+
+    def forget(self) -> None:
+        """Say that something was written: what is read behind it is another read."""
+        self._made.clear()
+
+    async def answer(
+        self, id_: str, key: str, make: Callable[..., Awaitable[Made]], *, again: bool, plain: bool
+    ) -> Made:
+        """Answer a read.
+
+        Args:
+            id_: Its evidence id.
+            key: What it has in common with those that are equal.
+            make: Makes it, with `again=True` even where it is known.
+            again: A fresh result is asked for; one that another call of the message just got is.
+            plain: A program reads the answer, not a model.
+        """
+        while (twin := self._made.get(key)) is not None:
+            made = await asyncio.shield(twin)
+            if made is not None and made[1].end == "error":
+                return _failed_too(*made, plain=plain)
+            if made is not None or not again:
+                return await make(again=False)
+            if self._made.get(key) is twin:  # it was known, which is not enough here
+                del self._made[key]
+        mine = self._made[key] = asyncio.get_running_loop().create_future()
+        answer: Made | None = None
+        try:
+            answer = await make(again=again)
+            return answer
+        finally:
+            ran = isinstance(answer, Answered) and answer.ran
+            mine.set_result((id_, cast("Answered", answer)) if ran else None)
+
+
+def _failed_too(id_: str, made: Answered, *, plain: bool) -> Answered:
+    result = made.result
+    if not plain:
+        result = replace(result, text=say("failed_too", evidence=id_, result=result.text))
+    return Answered(result, made.status, made.reason, stored=made.stored, reused_from=id_)

@@ -22,6 +22,7 @@ from ..tools.mcp.config import ServerConfig, read_servers
 from ..tools.mcp.servers import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import Missing
+from ..turn.scope import RunScope
 from .policy import Policy, PolicyLike
 from .reuse import Memory
 
@@ -165,6 +166,13 @@ class Toolbox:
                 self._named.clear()
             self._named[key] = (listings, build_catalog(self._python, listings))
         return self._named[key][1]
+
+
+def of_the_application(scope: RunScope) -> dict[str, Any]:
+    """What a server is told of the application; a Python tool has it in its `ToolRuntime`."""
+    names = ("resource_id", "task_id", "tool_context")
+    told = {f"loopwright/{name}": getattr(scope.context, name) for name in names}
+    return {key: value for key, value in told.items() if value}
 
 
 def unknown_tool(name: str, catalog: Catalog) -> str:

@@ -94,7 +94,7 @@ def repeats(
     """Whether a call would repeat a cycle of 1 to 5 calls for the third time or more.
 
     A call whose arguments or result are new ends every cycle. What was answered from memory or by
-    this guard counts as the result it showed.
+    this guard counts as the result it showed; a failure of several equal calls of a message is one.
 
     Args:
         history: The calls of the task or turn before this message, oldest first.
@@ -106,7 +106,7 @@ def repeats(
     Returns:
         What is repeated; None where the call may run.
     """
-    records = [record for record in history if record.get("tool")]
+    records = [r for r in history if r.get("tool") and not _failed_too(r)]
     key = (tool, content(tool, arguments))
     if again:
         ran = [r for r in records if not (r.get("same_as") or r.get("reused_from"))]
@@ -160,6 +160,11 @@ def _tokens(records: Sequence[Evidence], content: Content) -> list[_Token]:
         )
         for record in records[-_WINDOW:]
     ]
+
+
+def _failed_too(record: Evidence) -> bool:
+    """Whether a read was not made because its twin in the same message had failed."""
+    return record["status"] == "error" and bool(record.get("reused_from"))
 
 
 def _shown(record: Evidence) -> str:

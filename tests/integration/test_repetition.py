@@ -1,5 +1,6 @@
 """Whole runs in which a model repeats itself: what is reused, what is refused, how it ends."""
 
+import asyncio
 import itertools
 
 import pytest
@@ -188,6 +189,83 @@ def test_one_message_with_the_same_read_six_times_reads_once():
     assert [m.status for m in tool_messages(model)] == ["success"] * 6 + ["error"]
     assert state["outcome"]["status"] == "complete"
     assert state["outcome"]["spend"]["tool_calls"] <= 6
+
+
+FRESH = {"refresh": True}
+
+
+def reads(*more):
+    """One message with a read for each of these, the same but for what they say beside."""
+    return [call("read", f"c{n}", path="a", **said) for n, said in enumerate(more)]
+
+
+@pytest.mark.req("W-68")
+@pytest.mark.parametrize(
+    "message",
+    [
+        reads(FRESH, FRESH),
+        reads(FRESH, FRESH, FRESH, {"retry_reason": "cut off"}),
+        reads({}, FRESH, FRESH),
+        reads(FRESH, {}, {}),
+        [call("read", "x"), *reads({}, FRESH)],
+    ],
+)
+@pytest.mark.parametrize("known", [False, True])
+def test_equal_reads_of_one_message_are_made_once_also_where_they_must_be_fresh(message, known):
+    shelf = Shelf()
+    before = [READ] if known else []
+    model = script(*before, message, report("It says: first."))
+    state, _ = run(model, shelf.tools)
+    assert shelf.ran == ["read a"] * (1 + known)
+    assert {m.status for m in tool_messages(model)} == {"success"}
+    assert all("first" in m.text for m in tool_messages(model))
+    assert state["outcome"]["spend"]["tool_calls"] == 1 + known
+
+
+@pytest.mark.req("W-68")
+@pytest.mark.parametrize("message", [reads({}, {}), reads({}, {}, FRESH, {}), reads(FRESH, {})])
+def test_equal_reads_of_one_message_fail_once_and_the_next_message_tries_again(message):
+    attempts = []
+
+    async def read(path: str) -> str:
+        attempts.append(path)
+        await asyncio.sleep(0)
+        if len(attempts) == 1:
+            msg = "the disk is busy"
+            raise OSError(msg)
+        return "first"
+
+    tool = StructuredTool.from_function(coroutine=read, name="read", description="Read.")
+    tool.metadata = READS
+    more = passed("It says: first.", t1=["1.2.0"])
+    model = script(message, READ, report("It says: first."), verdict=more)
+    state, events = run(model, [tool])
+    assert len(attempts) == 2
+    told = tool_messages(model)
+    assert [m.status for m in told] == ["error"] * len(message) + ["success"]
+    assert all("the disk is busy" in m.text for m in told[:-1])
+    assert all(m.text.startswith("[not made: 1.1.0 is the same call") for m in told[1:-1])
+    assert [ends(events)[f"1.1.{n}"].get("reused_from", "") for n in range(len(message))] == [
+        "", *["1.1.0"] * (len(message) - 1)
+    ]  # fmt: skip
+    assert state["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("W-68")
+def test_a_write_between_equal_reads_makes_two_of_them():
+    shelf = Shelf()
+    message = [*reads(FRESH, FRESH), call("write", "w", text="second"), call("read", "r", path="a")]
+    model = script(message, report("It says: second."))
+    run(model, shelf.tools)
+    assert shelf.ran == ["read a", "write second", "read a"]
+
+
+@pytest.mark.req("W-68")
+@pytest.mark.parametrize("context", [Context(dedupe="off"), None])
+def test_reads_that_are_not_to_be_reused_are_each_made(context):
+    shelf = Shelf(**READS, **({} if context else {"cacheable": False}))
+    run(script(reads({}, {}, FRESH), report("It says: first.")), shelf.tools, context)
+    assert shelf.ran == ["read a"] * 3
 
 
 @pytest.mark.req("P-48")
