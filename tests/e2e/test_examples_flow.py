@@ -144,6 +144,14 @@ def test_queries_run_side_by_side_and_the_report_waits_for_all_it_joins(tmp_path
 REFUSED = {
     "DROP TABLE sales": "Only one SELECT",
     "SELECT 1; DELETE FROM sales": "Only one SELECT",
+    "WITH x AS (DELETE FROM sales RETURNING *) SELECT * FROM x": "read-only",
+    "WITH x AS (UPDATE sales SET units = 0 RETURNING *) SELECT count(*) FROM x": "read-only",
+    "WITH x AS (INSERT INTO sales SELECT * FROM sales RETURNING *) SELECT 1 FROM x": "read-only",
+    "SELECT repeat('x', 2000000)": "more than 1,000,000 characters",
+    "SELECT repeat('x', 20000) FROM sales LIMIT 1000": "more than 1,000,000 characters",
+    "SELECT repeat('x', 200000000)": "more memory",
+    "SELECT repeat(repeat('x', 1000000), 3000)": "more memory",
+    "SELECT list(a) FROM range(100000000) t(a)": "more memory",
     "COPY sales TO 'copy.csv'": "Only one SELECT",
     "SET threads = 1": "Only one SELECT",
     "": "Only one SELECT",
@@ -164,6 +172,7 @@ NOT_DRAWN = [
 ]
 
 
+@pytest.mark.req("W-74")
 async def test_the_sales_server_only_reads_its_table_and_only_writes_into_its_folder(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
