@@ -5,6 +5,7 @@ python examples/sales/server.py --sales sales.csv --out FOLDER
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -79,6 +80,10 @@ class Sales:
         columns = ", ".join(f"{name} {kind}" for name, kind in _TYPES.items())
         database.execute(f"CREATE TABLE sales ({columns})")
         database.execute("INSERT INTO sales SELECT * FROM read_csv(?)", [str(sales)])
+
+    def close(self) -> None:
+        """Remove the database."""
+        self._folder.cleanup()
 
     async def describe_sales(self) -> Description:
         """Describe the table of sales: columns, number of rows, days, regions and products."""
@@ -193,6 +198,8 @@ def main() -> None:
     for write in (sales.draw_chart, sales.write_report):
         server.add_tool(write, annotations=_WRITES)
     server.run("stdio")
+    sales.close()
+    os._exit(0)  # taking down all that was imported would take a second
 
 
 if __name__ == "__main__":

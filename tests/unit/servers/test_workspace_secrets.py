@@ -12,9 +12,10 @@ from unit.servers.workspace_client import Client, fill
 from loopwright import ScriptedModel, build_react
 from loopwright.graphs.build import workspace_mcp
 from loopwright.servers.confined import DELICATE, Refused, Root
-from support.reacting import THREAD, said
+from support.reacting import said
 from support.scripts import call, thought
 
+THREAD: Any = {"configurable": {"thread_id": "t"}}
 STATE = "the journal of runs"
 KEY = "sk-of-the-shop-0123456789"
 PATH_TOOLS: list[tuple[str, dict[str, Any]]] = [
