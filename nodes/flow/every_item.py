@@ -132,7 +132,10 @@ class EachRun:
         stopped = any(end["held"] or end["waiting"] or _has_failed(end) for end in before)
         if stopped or (run.is_new and not self.may_begin()):
             return held(task)
-        return await run.run({})
+        end = await run.run({})
+        # Should a new message cut off the step, this is all that tells which item it was.
+        end["step"]["made_of"] = run.step["made_of"]
+        return end
 
     def _heard(self, end: StepEnd) -> None:
         """Note what came of an item, in this process or before a crash."""

@@ -1,5 +1,6 @@
 """kill -9 anywhere in a plan: another process goes on, and what is done stays done."""
 
+import json
 from typing import Any
 
 import pytest
@@ -150,6 +151,33 @@ def test_a_plan_killed_between_the_items_of_a_step_calls_only_those_that_are_mis
     doubts = [q for q in lines(world, "questions") if q.startswith("uncertain")]
     doubtful = place.get("tool", "").startswith("save")
     assert doubts == ([f"uncertain {place['tool']}"] if doubtful else [])
+
+
+@pytest.mark.req("W-02", "P-06")
+@pytest.mark.parametrize("reads", ["reads", "other"])
+@pytest.mark.parametrize(
+    "place", [{"tool": "year", "recorded": 2}, {"tool": ADA, "time": 2}, {"tool": EURO}],
+    ids=name_of,
+)  # fmt: skip
+def test_a_new_message_after_a_kill_between_items_calls_only_those_that_are_missing(
+    place, reads, tmp_path
+):
+    world = flow_killed.die(tmp_path / "run", {**place, "plan": "each"})
+    known = items_recorded(world)
+    plan = json.loads(json.dumps(flow_killed.EACH).replace("reads", reads))
+    model = flow_killed.model_of(world, {}, plan)
+    doubts = []
+    with open_durability(world.url) as durability:
+        graph = flow_killed.graph_of(world, {}, durability, model=model, policy="allow")
+        result = graph.invoke(said("Please go on."), THREAD)
+        while "__interrupt__" in result:
+            doubts += [question.value["type"] for question in result["__interrupt__"]]
+            result = graph.invoke(Command(resume="respond: saved"), THREAD)
+    assert ended(result["outcome"]) == ("complete", "GOAL")
+    calls = lines(world, "calls")
+    assert [calls.count(name) for name in (ADA, EURO, LAST)] == [2, 1, 1]
+    assert all(calls.count(name) == 1 for name in known)
+    assert doubts == ["uncertain_call"] * place["tool"].startswith("save")
 
 
 def items_recorded(world):
