@@ -62,7 +62,8 @@ def check_keys(configurable: Mapping[str, Any], *, runs: bool) -> None:
         msg = (
             f"`configurable` carries {', '.join(map(repr, wrong))}, which only LangGraph sets, for"
             " a graph that it runs as a node: leave that out, and name a thread_id and at most a"
-            " checkpoint_id. Nothing was run."
+            " checkpoint_id. Nothing was run. A thread that a node starts itself hands them on by"
+            " contextvars.copy_context()."
         )
         raise SettingsError(msg)
 

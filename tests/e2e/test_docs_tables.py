@@ -98,6 +98,10 @@ def test_commands_and_options_are_those_of_the_command():
     commands: Any = typer.main.get_command(app)
     rows = {row[0].split()[1].strip("`"): " ".join(row) for row in table("| command |")}
     assert set(rows) == set(commands.commands)
+    prune = commands.commands["threads"].commands["prune"].params
+    pruning = {o for p in prune for o in p.opts if o.startswith("--")}
+    assert set(re.findall(r"--[a-z-]+", rows["threads"])) == pruning
+    assert set(re.findall(r"--[a-z-]+", str(table("| pruning |")))) < pruning
     options = {o for p in commands.commands["run"].params for o in p.opts if o.startswith("--")}
     assert set(re.findall(r"--[a-z-]+", rows["run"])) == options
     resume = {o for p in commands.commands["resume"].params for o in p.opts if o.startswith("--")}
