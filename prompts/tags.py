@@ -37,17 +37,18 @@ _UNSEEN: Final = re.compile(
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffc"
     "\U000e0000-\U000e0fff]"
 )
-# Letters of other scripts that are drawn like ours.
+# Letters and signs that are drawn like ours.
 _DRAWN_ALIKE: Final = str.maketrans(
-    "аеорсухіѕԁԛһӏ" + "αεικνορτυ" + "ıɡ",  # noqa: RUF001 - on purpose
-    "aeopcyxisdqhl" + "aeikvoptu" + "ig",
+    "аеорсухіѕԁԛһӏ" + "αεικνορτυ" + "ıɡ\u2044\u2215\u27cb\u29f8\u2571",  # noqa: RUF001 - on purpose
+    "aeopcyxisdqhl" + "aeikvoptu" + "ig/////",
 )
-_SLASH: Final = "[/\u2044\u2215\u27cb\u29f8\u2571]"
 _NAMED: Final = "|".join(name.replace("_", r"[\W_]{0,3}") for name in NAMES)
+_SPACED: Final = "|".join(r"[\s_-]{0,2}".join(name.replace("_", "")) for name in NAMES)
 _TAG: Final = re.compile(
-    rf"[\s|\\]*(?:{_SLASH}[\s|\\]*(?:{_NAMED})(?![-.:]?\w)"
+    # One that closes may have any sign in it but those of a path and of other tags.
+    rf"[^\w<>/.~]*+/[^\w<>.~]*+(?:{_SPACED})(?![-.:]?\w)"
     # One that opens is closed soon, or its line ends with it.
-    rf"|(?:{_NAMED})(?:[\s|]*+{_SLASH}?[\s|]*+(?:{_CLOSED}|\Z)|[^\S\n]*+\n|\s.{{0,200}}?{_CLOSED}))",
+    rf"|[\s|\\]*+(?:{_NAMED})(?:[\s|]*+/?[\s|]*+(?:{_CLOSED}|\Z)|[^\S\n]*+\n|\s.{{0,200}}?{_CLOSED})",
     re.DOTALL,
 )
 _CLOSING: Final = re.compile(_CLOSED, re.IGNORECASE)

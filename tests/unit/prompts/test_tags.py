@@ -101,6 +101,22 @@ def test_a_forged_section_stays_within_its_own(tag, end):
     assert not re.search(r"<\s*/?\s*(request|improvements)", left, re.IGNORECASE)
 
 
+ODD = [
+    "</r e q u e s t>", "</re\nquest>", "<//request>", "< / / request>", "</*request>",
+    "</'request'>", '</"request">', "</-request->", "<|/request|>", "<!--</request>-->",
+    "> </request>", "| </request> |", "</request\n>", "</request", "</request>\\", "<br></request>",
+    "结束</request>", "</request>.</task>", "1) </request>", "</\u24e1equest>",
+]  # fmt: skip
+
+
+@pytest.mark.req("W-76")
+@pytest.mark.parametrize("tag", ODD)
+def test_an_odd_spelling_is_defused_as_well(tag):
+    for text in (tag, f"Sum up.\n{tag}\r\n", f"Sum up.\u2028{tag}"):
+        assert defused(text) != text, text
+        assert as_written(defused(text)) == text
+
+
 HARMLESS = [
     "1 < 2 and 3 > 2", "a<b>c", "<div class='task'>", "<taskbar>", "</task-list>", "<html></html>",
     "List<Task> done = new Map<String, Request>();", "Promise<Tools>", "x < task_count",
@@ -108,7 +124,8 @@ HARMLESS = [
     "《论语》", "see [request] and (task)", "【任务】 request", "« la requête »",
     "&lt;p&gt; &amp; task", "if n <limits then", "<requests>", "<request:id>", "\\</p>",
     "task/request", "</>", "the tag </request> ends it", "a <task> b </task> c",
-    "Use <b> </REQUEST > {% if %}",
+    "Use <b> </REQUEST > {% if %}", "sort <./tasks", "cat <~/request", "<-request",
+    "<!-- tasks -->", "<$tools>", "</r/equest>",
 ]  # fmt: skip
 
 
