@@ -348,10 +348,7 @@ _TAKES: Final[Schema] = {
     "type": "object",
     "properties": {
         "prompt": {"type": "string"},
-        "schema": {
-            "type": "object",
-            "description": "JSON schema of the answer, which is a value then; without it a text.",
-        },
+        "schema": {"type": "object"},
     },
     "required": ["prompt"],
 }

@@ -222,7 +222,7 @@ def outcome_of(
     return Outcome(
         status=status,
         reason=reason,
-        answer=answer or f"Nothing could be done ({reason}).",
+        answer=answer or say("nothing_done", reason=reason),
         tasks=[_listed(task) for task in facts.tasks],
         unmet=unmet,
         uncertain_calls=list(facts.uncertain),
@@ -253,7 +253,7 @@ def called(record: Mapping[str, Any]) -> str:
 
 def known_answer(results: Sequence[str], unmet: Sequence[str]) -> str:
     """The answer where no model gave one: what is there, and plainly what is not."""
-    missing = ["Not done:\n" + "\n".join(f"- {text}" for text in unmet)] if unmet else []
+    missing = [say("all_not_done", what="\n".join(f"- {text}" for text in unmet))] if unmet else []
     return "\n\n".join(text.strip() for text in [*results, *missing])
 
 

@@ -1,6 +1,7 @@
 """A deterministic stand-in for a language model, used where none is configured."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -70,8 +71,8 @@ class _Asked:
         self.system = next((str(m.text) for m in messages if m.type == "system"), "")
         self.shown = next((str(m.text) for m in messages if m.type == "human"), "")
         self.request = read_section(self.shown, "request") or ""
-        before, after = say("attached_to_request", name="\0").split("\0")
-        self.attached = max(before, after, key=len) in self.shown
+        note = ".*".join(map(re.escape, say("attached_to_request", name="\0").split("\0")))
+        self.attached = re.search(f"^{note}$", self.shown, re.MULTILINE) is not None
         """The request holds more than words."""
 
     def read(self, name: str, default: Any = ()) -> Any:

@@ -152,7 +152,7 @@ def _ended(state: FlowState, failed: Sequence[FlowStep], decision: _Decision) ->
     # Says so where the failure came in spite of another plan.
     replanned_for = ", ".join(dict.fromkeys(cause["step"] for cause in state.causes))
     before = f"After replanning from {replanned_for}: " if replanned_for else ""
-    why = f"Given up: {decision.why}" if decision.halt == "ERROR" else decision.why
+    why = say("given_up", why=decision.why) if decision.halt == "ERROR" else decision.why
     unmet = [*state.unmet, *(f"{before}{told(step)}" for step in failed), why]
     return FlowUpdate(halt=decision.halt, unmet=list(dict.fromkeys(unmet)))
 

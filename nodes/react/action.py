@@ -15,6 +15,7 @@ from ...state.loop import changes
 from ...state.messages import ENDS
 from ...state.react import ReactState, ReactUpdate
 from ...state.repetition import LOOP_DETECTED
+from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import scope_of
 from ..parts import Parts
@@ -66,7 +67,7 @@ def _without_call(state: ReactState, answer: Answer[Any]) -> ReactUpdate:
     update = ReactUpdate(should_continue=False)
     if answer.message.text:
         update["messages"] = [own(answer.message, state, "action", **{ENDS: True})]
-    unmet = [f"The answer is not sound: {problem}." for problem in answer.problems]
+    unmet = [say("answer_not_sound", problem=problem) for problem in answer.problems]
     if state.demanded:
         unmet = [_step_not_taken(state)]
     return update | ReactUpdate(unmet=unmet, task_completed=not unmet)
@@ -75,5 +76,5 @@ def _without_call(state: ReactState, answer: Answer[Any]) -> ReactUpdate:
 def _step_not_taken(state: ReactState) -> str:
     newest = state.messages[-1]
     if newest.additional_kwargs.get(ROLE) != "thought":
-        return "The thought said nothing, neither a step nor an answer, and no tool was called."
-    return f"No tool was called for the step: {newest.text[:_SHOWN]}"
+        return say("thought_was_empty")
+    return say("step_not_taken", step=newest.text[:_SHOWN])

@@ -79,10 +79,10 @@ def _in_vain(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
 
 def _why_not(record: Evidence) -> str:
     if record["status"] != "cancelled":
-        return f"No tool call succeeded; the last was {called(record)}."
+        return say("no_call_succeeded", call=called(record))
     if record.get("reason") in (UNCERTAIN, GAVE_UP):
         return not_known(record)
-    return f"{called(record)} was not run ({record.get('reason')})."
+    return say("call_not_run", call=called(record), why=record.get("reason"))
 
 
 def _refused(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -99,4 +99,4 @@ def _results(evidence: Sequence[Evidence]) -> list[str]:
     """What the newest calls brought."""
     done = [record for record in evidence if record["status"] == "success"]
     lines = [f"- {called(record)}: {record['result'][:_SHOWN]}" for record in done[-_KNOWN:]]
-    return ["\n".join(["What the calls brought:", *lines])] if lines else []
+    return ["\n".join([say("what_calls_brought"), *lines])] if lines else []

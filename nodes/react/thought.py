@@ -106,7 +106,7 @@ def _next(answer: Answer[AgentMeta], halt: Reason | None) -> ReactUpdate:
     """Go on to the action, or end with the text; a flag that cannot be read asks for nothing."""
     if halt:
         more = answer.parsed is not None and answer.parsed.should_continue
-        unmet = [f"Not done: {answer.message.text}"] if more else []
+        unmet = [say("thing_not_done", what=answer.message.text)] if more else []
         return ReactUpdate(halt=halt, should_continue=False, demanded=False, unmet=unmet)
     if answer.refused:
         halt, why = limit_reason(answer.refused), answer.problems[-1:]
@@ -114,7 +114,7 @@ def _next(answer: Answer[AgentMeta], halt: Reason | None) -> ReactUpdate:
     if answer.parsed is None:  # nothing was said, so that the action alone can end nothing well
         return ReactUpdate(demanded=not answer.message.text)
     if answer.problems and not answer.parsed.should_continue:
-        told = f"The thought ended the turn without an answer: {'; '.join(answer.problems)}."
+        told = say("ended_without_answer", why="; ".join(answer.problems))
         return ReactUpdate(demanded=False, should_continue=False, unmet=[told])
     go_on = answer.parsed.should_continue
     return ReactUpdate(demanded=go_on, should_continue=go_on, task_completed=not go_on)
