@@ -69,11 +69,10 @@ def _is_plain(condition: str) -> bool:
     """Whether a condition can stand without quotes around it."""
     if not condition or condition != condition.strip() or condition[0] in "{\"':=":
         return False
-    found = CONDITION.match(condition)
-    words = WORD.findall(QUOTED.sub(" ", condition))
-    return bool(found and found.end() == len(condition)) and not any(
-        word.lower() in CLAUSES for word in words
-    )
+    found, bare = CONDITION.match(condition), QUOTED.sub(" ", condition)
+    whole = found is not None and found.end() == len(condition)
+    odd = '"' in bare or "'" in bare or any(w.lower() in CLAUSES for w in WORD.findall(bare))
+    return whole and not odd
 
 
 def _name(name: str) -> str:
