@@ -33,18 +33,24 @@ def commands_in(given: object) -> list[Any]:
     return items if any(isinstance(item, Command) for item in items) else []
 
 
-def read_commands(items: Sequence[Any], takes: Collection[str], call_id: str) -> ToolResult:
+def read_commands(
+    items: Sequence[Any],
+    takes: Collection[str],
+    call_id: str,
+    known: Sequence[AnyMessage] = (),
+) -> ToolResult:
     """The result of a call whose tool answered with graph commands; it has not failed.
 
     Args:
         items: What it gave: commands, and perhaps tool messages beside them.
         takes: The keys of the graph's state that tools may change here.
         call_id: The call's id: the tool message with it is the result.
+        known: The messages there are: tools give them back with their own.
 
     Returns:
         The result. Its `update` has what is to be changed, its text names what is not applied.
     """
-    wishes = _Wishes(takes)
+    wishes = _Wishes(takes, {str(m.id): m for m in known if m.id})
     for item in items:
         wishes.read(item)
     own = [message for message in wishes.answers if message.tool_call_id == call_id]
@@ -62,6 +68,7 @@ class _Wishes:
     """What commands want, in their order: a later value of a key wins, messages add up."""
 
     takes: Collection[str]
+    known: Mapping[str, AnyMessage]
     update: dict[str, Any] = field(default_factory=dict)
     answers: list[ToolMessage] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -83,7 +90,10 @@ class _Wishes:
 
     def _add_messages(self, value: object, takes: Collection[str]) -> None:
         for message in _messages(value):
-            if isinstance(message, ToolMessage):
+            if (there := self.known.get(str(getattr(message, "id", None)))) is not None:
+                if there.content != message.content:  # nothing that was said is said otherwise
+                    self.left.append(f"{type(message).__name__} {message.id}")
+            elif isinstance(message, ToolMessage):
                 self.answers.append(message)
             elif "messages" in takes and _may_be_added(message):
                 self.update.setdefault("messages", []).append(_as_json(message))

@@ -135,7 +135,9 @@ async def call_python(
     request = {"type": "tool_call", "name": tool.original, "args": given, "id": id_}
     result = await run_tool(cast("BaseTool", tool.tool), request, config)
     commands = commands_in(result)
-    return read_commands(commands, scope.by_tools, id_) if commands else result
+    if not commands:
+        return result
+    return read_commands(commands, scope.by_tools, id_, scope.public.get("messages", ()))
 
 
 async def staying(work: Coroutine[Any, Any, T]) -> T:
