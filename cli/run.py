@@ -2,7 +2,7 @@
 
 import atexit
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
@@ -21,12 +21,19 @@ from ..graphs.registry import builder_of
 from ..models.choice import Models
 from ..models.scripted import read_script
 from ..state.context import Context
-from ..state.errors import AnswerRejected, SettingsError, ThreadIncompatible, ThreadNotFound
+from ..state.errors import (
+    AnswerRejected,
+    DatabaseError,
+    SettingsError,
+    ThreadIncompatible,
+    ThreadNotFound,
+)
+from ..state.intents import uncertain_call
 from ..state.roles import roles_of
 from .approvals import Asker, Question, given_answers
 from .progress import Event
 from .settings import DEFAULT_GRAPH, PLANNED, Settings, new_thread_id, read_goal, thread_named
-from .terminal import Code, Output, code_of, signals_to
+from .terminal import Code, Output, code_of, ignore_signals, interrupted, signals_to
 from .view import LiveView, PlainView
 
 GRAPH_KEY: Final = "loopwright_graph"
@@ -92,9 +99,19 @@ def _session(
             metadata={GRAPH_KEY: name},
         )
     except BaseException:
+        if output.resume:
+            output.doubts = _in_doubt(durability, thread)
         atexit.register(durability.close)
         raise
     durability.close()
+
+
+def _in_doubt(durability: Durability, thread: str) -> tuple[Mapping[str, Any], ...]:
+    """The writes of a thread that have begun and not ended; none where nobody can say."""
+    with suppress(DatabaseError):
+        rows = durability.journal.rows(thread)
+        return tuple(uncertain_call(row) for row in rows if row.in_doubt and not row.told)
+    return ()
 
 
 def _graph(settings: Settings, name: str, context: Context, durability: Durability) -> Graph:
@@ -187,7 +204,7 @@ class Session:
         def stop(*_: object) -> None:
             """Pause at the first signal, which may only set flags; stop at once at the second."""
             if control.drain_requested:
-                raise KeyboardInterrupt
+                interrupted()
             control.request_drain("signal")
             self.view.stopping()
 
@@ -197,6 +214,7 @@ class Session:
                 self._stream(given, control)
             except GraphDrained:
                 # The one way to say "stopped by the user", whichever signal it was.
+                ignore_signals()
                 raise KeyboardInterrupt from None
         if control.drain_requested and self._state().next:
             raise KeyboardInterrupt

@@ -3,7 +3,6 @@
 import json
 import os
 import secrets
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typer import Option
 from ..state.environment import stated, variable
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS
+from .terminal import quoted
 
 DEFAULT_GRAPH: Final = "plan_execute_verify"
 PLANNED: Final = "prompt_flow"
@@ -93,7 +93,7 @@ class Settings:
         }
         options = [part for name, value in given.items() if value for part in (name, str(value))]
         options += ["--review"] if self.review else []
-        return shlex.join(["loopwright", "resume", thread, *options])
+        return quoted(["loopwright", "resume", thread, *options])
 
 
 def read_goal(goal: str) -> str:

@@ -5,12 +5,13 @@ import json
 import logging
 import os
 import select
+import shlex
 import signal
 import sys
 import threading
 import traceback
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
@@ -27,6 +28,7 @@ from ..state.errors import (
     ThreadBusy,
     ThreadError,
 )
+from ..state.secrets import own
 
 if sys.platform != "win32":
     import termios
@@ -70,11 +72,13 @@ class Output:
         json: Standard output carries exactly one JSON object; progress goes to standard error.
         thread: The id of the thread, once there is one to go on with.
         resume: The command that goes on with it.
+        doubts: Calls under way when the run was stopped: nobody knows whether they took effect.
     """
 
     json: bool = False
     thread: str = ""
     resume: str = ""
+    doubts: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         """Make sure that no character of an answer can end the command."""
@@ -101,16 +105,19 @@ class Output:
         _write(sys.stderr, f"loopwright: {sentence}")
 
     def result(self, content: Mapping[str, Any]) -> None:
-        """Write the one JSON object."""
-        _write(sys.stdout, as_json(content, indent=2))
+        """Write the one JSON object; what could steer a terminal is escaped, so nothing is lost."""
+        _write(sys.stdout, "".join(map(_escaped, as_json(content, indent=2))))
 
 
 def _write(stream: TextIO | None, text: str) -> None:
-    """Write a line; a reader that has gone away (`| head`) or a full disk does not end the run."""
+    """Write a line; a reader that has gone away (`| head`) or a full disk does not end the run.
+
+    Every text goes through here, so none can steer the terminal, wherever it comes from.
+    """
     if stream is None:  # closed before the process began
         return
     try:
-        stream.write(f"{text}\n")
+        stream.write(f"{clean(text)}\n")
         stream.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
@@ -122,10 +129,33 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 def clean(text: object) -> str:
     """Replace what could steer a terminal (escape codes, text direction) by a visible mark."""
-    return "".join(
-        c if c in _HARMLESS or unicodedata.category(c) not in {"Cc", "Cf", "Cs"} else "\ufffd"
-        for c in str(text).replace("\r\n", "\n")
-    )
+    told = str(text).replace("\r\n", "\n")
+    return "".join(c if _is_harmless(c) else "\ufffd" for c in own().in_text(told))
+
+
+def _is_harmless(c: str) -> bool:
+    return c in _HARMLESS or unicodedata.category(c) not in {"Cc", "Cf", "Cs"}
+
+
+def _escaped(c: str) -> str:
+    """A character as JSON has it; none that could steer a terminal stands there as it is."""
+    return c if _is_harmless(c) else json.dumps(c)[1:-1]
+
+
+def quoted(parts: Sequence[str]) -> str:
+    """Words as a shell takes them; in one with control characters those are spelled out."""
+    return " ".join(map(_quoted, parts))
+
+
+def _quoted(part: str) -> str:
+    if part.isprintable():
+        return shlex.quote(part)
+    spelled = (c if c.isprintable() and c not in "\\'" else _bytes_of(c) for c in part)
+    return f"$'{''.join(spelled)}'"
+
+
+def _bytes_of(c: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in c.encode("utf-8", "surrogateescape"))
 
 
 def short(text: object, limit: int = 100) -> str:
@@ -179,7 +209,21 @@ def signals_to(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None
         yield
     finally:
         for number, was in before.items():
-            signal.signal(number, was)
+            if signal.getsignal(number) is handler:  # unless signals are ignored by now
+                signal.signal(number, was)
+
+
+def interrupted(*_: object) -> None:
+    """End what runs, and ignore what comes while the command leaves: it saves and cleans up."""
+    ignore_signals()
+    raise KeyboardInterrupt
+
+
+def ignore_signals() -> None:
+    """Leave undisturbed. Only the main thread can; elsewhere nothing changes."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
@@ -219,7 +263,7 @@ def guarded(output: Output, action: Callable[[], int]) -> int:
     """Run a command's action; whatever it raises becomes a sentence and an exit code."""
     _log_to_file()
     try:
-        with signals_to(signal.default_int_handler):
+        with signals_to(interrupted):
             return action()
     except KeyboardInterrupt:
         # What is cleaned up at the end of the process may take seconds; one more ends it at once.
@@ -247,14 +291,21 @@ def _ended(output: Output, code: Code, error: str = "") -> Code:
     if output.json:
         status = {Code.PAUSED: "paused", Code.USAGE: "error"}.get(code, "failed")
         why = {"error": error} if error else {}
-        where = {"thread": output.thread, "resume": output.resume}
+        where: dict[str, Any] = {"thread": output.thread, "resume": output.resume}
+        if output.doubts:
+            where["uncertain_calls"] = list(output.doubts)
         output.result({"status": status} | why | (where if output.thread or not error else {}))
-    elif error:
+        return code
+    for call in output.doubts:
+        named = call_text(call["tool"], call["arguments"], 400)
+        output.error(f"it is not known whether this call took effect, look for yourself: {named}")
+    if error:
         output.error(error)
         if output.resume:
             output.error(f"the thread is saved; go on with: {output.resume}")
     elif output.resume:
-        output.line(f"Paused. Nothing is lost; go on with: {output.resume}")
+        how = "A call is in doubt, which the thread will ask about" if output.doubts else ""
+        output.line(f"Paused. {how or 'Nothing is lost'}; go on with: {output.resume}")
     else:
         output.error("stopped before anything was started.")
     return code

@@ -19,12 +19,14 @@ import pytest
 from langgraph.graph import MessagesState, StateGraph
 
 from loopwright import open_durability
+from loopwright.cli.terminal import quoted
 from loopwright.graphs.registry import REGISTRY
 from support.fake_openai import Reply, fake_openai
 from support.forked import COMMAND, Command, Done, server
 from support.patience import PATIENCE
 from support.scripts import passed, plan, report, todo
 
+FAULTY = Path(__file__).parents[1] / "support" / "mcp_servers" / "faulty.py"
 DESK = Path(__file__).parents[1] / "support" / "mcp_servers" / "desk.py"
 ESCAPE = "\x1b"
 
@@ -821,3 +823,91 @@ def test_arguments_win_over_the_environment(tmp_path, notes):
     assert "/no/such" not in done.stdout
     assert Path("mine.db").exists()
     assert f"resume {thread_of(done.stdout)} --mcp {config} --db sqlite:///mine.db" in done.stdout
+
+
+@pytest.mark.req("W-79")
+@pytest.mark.parametrize("more", [1, 20])
+def test_after_the_second_ctrl_c_the_call_in_doubt_is_named(tmp_path, more):
+    """A real terminal, a write that hangs; signals that come while the command leaves are lost."""
+    begun = tmp_path / "begun"
+    config = mcp_file(tmp_path, odd={"command": sys.executable, "args": [str(FAULTY)]})
+    think = 'I hold it.\n\n<agent_meta>{"shouldContinue": true}</agent_meta>'
+    calls = [{"name": "hold", "args": {"path": str(begun)}}]
+    Path("script.json").write_text(json.dumps({"thought": [think], "action": [calls]}))
+    asked = ("--graph", "react", "--mcp", config, "--script", "script.json", "--yes")
+    terminal = InstalledTerminal("run", *asked, "--thread", "t", "Hold it")
+    wait_until(begun.exists)
+    os.write(terminal.fd, b"\x03")
+    time.sleep(0.5)
+    for _ in range(more):
+        os.write(terminal.fd, b"\x03")
+        time.sleep(0.02)
+    assert terminal.end() == 130
+    told = " ".join(terminal.seen.split())
+    assert "Nothing is lost" not in told
+    assert "not known whether this call took effect" in told
+    assert "hold {" in told
+    assert "A call is in doubt, which the thread will ask about" in told
+    assert "Traceback" not in told
+    with open_durability("sqlite:///.loopwright/threads.db") as durability:
+        assert [row.in_doubt for row in durability.journal.rows("t")] == [True]
+
+
+@pytest.mark.req("W-79")
+def test_a_run_that_is_stopped_twice_says_its_doubtful_call_in_json(tmp_path):
+    begun = tmp_path / "begun"
+    config = mcp_file(tmp_path, odd={"command": sys.executable, "args": [str(FAULTY)]})
+    think = 'I hold it.\n\n<agent_meta>{"shouldContinue": true}</agent_meta>'
+    calls = [{"name": "hold", "args": {"path": str(begun)}}]
+    Path("script.json").write_text(json.dumps({"thought": [think], "action": [calls]}))
+    asked = ("--graph", "react", "--mcp", config, "--script", "script.json", "--yes", "--json")
+    with started("run", *asked, "--thread", "t", "Hold it") as process:
+        wait_until(begun.exists)
+        for _ in range(2):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, err
+    told = json.loads(out)
+    assert told["status"] == "paused"
+    assert [call["tool"] for call in told["uncertain_calls"]] == ["hold"]
+    assert "Traceback" not in err
+
+
+STEERING = "\x1b]0;owned\x07\x1b[2J\u202e"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("run", "--db", f"sqlite:///{STEERING}.db", "Write the text 'hello' to out.txt"),
+        ("run", "--thread", f"t{STEERING}", "--db", "sqlite:///a.db", "Hello"),
+        ("run", "--mcp", f"{STEERING}.json", "Hello"),
+        ("run", "--policy", f"{STEERING}.json", "Hello"),
+        ("run", "--script", f"{STEERING}.json", "Hello"),
+        ("run", "--model", f"openai:{STEERING}", "Hello"),
+        ("resume", f"t{STEERING}"),
+        ("threads", "--db", f"sqlite:///{STEERING}.db"),
+        ("doctor", "--mcp", "steering.json"),
+        ("run", "--mcp", "steering.json", f"Read notes.md{STEERING}"),
+        ("run", "--mcp", "steering.json", "--json", f"Read notes.md{STEERING}"),
+    ],
+    ids=lambda args: " ".join(args[:2]),
+)
+def test_no_text_steers_the_terminal(notes, args):
+    servers = {f"s{STEERING}": {"command": f"no-such{STEERING}"}}
+    Path("steering.json").write_text(json.dumps({"mcpServers": servers}))
+    done = cli(*args)
+    for said in (done.stdout, done.stderr):
+        assert not {"\x1b", "\x07", "\u202e"} & set(said)
+    if "--json" in args:
+        json.loads(done.stdout)
+
+
+def test_a_command_to_go_on_with_spells_control_characters_out():
+    command = quoted(["loopwright", "resume", "t 1", f"--db=sqlite:///{STEERING}'\\.db"])
+    assert command.startswith("loopwright resume 't 1' $'--db=sqlite:///")
+    shell = ["bash", "-c", f"printf '%s\\n' {command}"]
+    done = subprocess.run(shell, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f"--db=sqlite:///{STEERING}'\\.db"
+    assert command.isprintable()
