@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from loopwright.cli.progress import Board, line_of
+from loopwright.cli.progress import Board, items_text, line_of
 from loopwright.cli.terminal import Output
 from loopwright.cli.view import LiveView, PlainView, draw
 
@@ -371,3 +371,20 @@ def test_the_live_view_leaves_its_tasks_on_the_screen():
     left = shown.getvalue().rpartition("\x1b[?25h")[2]
     assert "1 of 3 tasks done" in left
     assert "careful" in left
+
+
+@pytest.mark.req("W-02")
+def test_a_step_with_items_tells_how_many_are_done():
+    board = Board()
+    about = {"step_id": "s2", "items": 20}
+    board.apply({"type": "prompt_flow_step_start", "tool": "send", "done": 0, **about})
+    board.apply(
+        item := {"type": "prompt_flow_step_item", "item": 3, "done": 3, "success": True, **about}
+    )
+    assert items_text(board.tasks["s2"]) == "3/20"
+    assert line_of(item) == "step s2 item 3 done (3/20)"
+    board.apply({"type": "tool_call", "id": "s2[3].1.0", "task": "s2[3]", "tool": "send",
+                 "arguments": {}, "status": "awaiting_approval"})  # fmt: skip
+    assert board.tasks["s2"]["asks"]
+    saved = {"id": "s2", "items": [{"status": "completed"}, {"status": "pending"}]}
+    assert (items_text(saved), items_text({"id": "s1", "items": []})) == ("1/2", "")
