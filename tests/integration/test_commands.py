@@ -351,7 +351,7 @@ def test_tools_of_other_makes_are_filled_in_as_well(build):
     class Wants(BaseModel):
         what: str
 
-    def peek(what: str, runtime: ToolRuntime) -> str:  # type: ignore[type-arg]  # as most write it
+    def peek(what: str, runtime: ToolRuntime) -> str:
         seen.append(runtime.state["messages"][0].text)
         return what
 
