@@ -258,9 +258,10 @@ _BROKE_OFF: Final = partial(say, "answer_broke_off")
 _NOT_DONE: Final = (httpx.codes.TEMPORARY_REDIRECT, httpx.codes.PERMANENT_REDIRECT)
 _UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
-_theirs = logging.getLogger("mcp.client.streamable_http")
-if _theirs.level == logging.NOTSET:  # what goes wrong there is said by the call it befalls
-    _theirs.setLevel(logging.CRITICAL)
+for _name in ("mcp.client.streamable_http", "mcp.client.sse"):
+    _theirs = logging.getLogger(_name)
+    if _theirs.level == logging.NOTSET:  # what goes wrong there is said by the call it befalls
+        _theirs.setLevel(logging.CRITICAL)
 
 
 @dataclass

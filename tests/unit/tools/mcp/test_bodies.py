@@ -1,9 +1,11 @@
 """Answers that are small on the wire and huge when unpacked, over HTTP and stdio."""
 
+import contextlib
 import itertools
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ from hypothesis import given, strategies as st
 
 from loopwright.calls.toolbox import Toolbox
 from loopwright.tools.mcp.bodies import Values
-from support.mcp_servers import stdio
+from support.mcp_servers import HERE, free_port, soon, stdio
 from support.mcp_servers.bombs import WAYS, serving_bombs
 from support.mcp_servers.calling import run, text
 
@@ -119,3 +121,28 @@ async def test_a_line_that_is_too_long_is_that_calls_failure_and_the_session_goe
     assert len(await text(box, "big", n=1_000_000)) > 1_000
     assert await text(box, "pid") == first, "the same process"
     await box.aclose()
+
+
+@pytest.mark.req("W-75")
+async def test_over_sse_a_longer_answer_is_its_calls_failure_too():
+    port = free_port()
+    command = [sys.executable, str(HERE / "long_sse.py"), str(port)]
+    with subprocess.Popen(command) as process:
+        try:
+            assert await soon(lambda: listens(port))
+            url = f"http://127.0.0.1:{port}/sse"
+            box = Toolbox(mcp={"mcpServers": {"long": {"type": "sse", "url": url}}})
+            assert await text(box, "long", n=3) == "xxx"
+            (record,) = await run(box, ("long", {"n": 40_000_000}))
+            assert (record["status"], record["reason"]) == ("error", "uncertain")
+            assert "longer than 32 MB" in record["result"]
+            assert await text(box, "long", n=3) == "xxx"
+            await box.aclose()
+        finally:
+            process.kill()
+
+
+def listens(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
