@@ -127,7 +127,7 @@ async def test_a_line_that_is_too_long_is_that_calls_failure_and_the_session_goe
 async def test_over_sse_a_longer_answer_is_its_calls_failure_too():
     port = free_port()
     command = [sys.executable, str(HERE / "long_sse.py"), str(port)]
-    with subprocess.Popen(command) as process:
+    with subprocess.Popen(command) as process:  # noqa: ASYNC220 - it is started at once
         try:
             assert await soon(lambda: listens(port))
             url = f"http://127.0.0.1:{port}/sse"
