@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -93,7 +94,10 @@ def toolboxes(monkeypatch):
     _close_all()  # what earlier tests of this process left open
     yield
     _close_all()
-    assert not children()
+    patient = time.monotonic() + PATIENCE  # that of a graph which is gone by now closes by itself
+    while left := children():
+        assert time.monotonic() < patient, left
+        time.sleep(0.05)
 
 
 def ask(text="Read the notes."):

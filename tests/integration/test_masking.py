@@ -170,7 +170,7 @@ def test_a_tool_of_the_program_that_repeats_the_environment_is_masked(monkeypatc
 
     model = ScriptedModel(
         {
-            "thought": [thought("I look.", more=True), thought("Done.")],
+            "thought": [thought("I look.", more=True), thought("It holds a key.")],
             "action": [[call("look", "c0", name="a"), call("fail", "c1")]],
             "observation": ["Seen."],
         }
