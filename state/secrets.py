@@ -121,7 +121,7 @@ def _in_url(text: str) -> Iterator[str]:
     except ValueError:
         return
     if word:
-        yield from (word, unquote(word), f"{user}:{word}@")
+        yield from (word, unquote(word), f"://{user}:{word}@")
         yield base64.b64encode(f"{unquote(user)}:{unquote(word)}".encode()).decode()
     elif len(user) > _LONG:
         yield user
@@ -149,6 +149,7 @@ def _spellings(value: str) -> Iterator[str]:
     yield value
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield quote(value)
     yield quote(value, safe="")
     yield quote_plus(value)
     yield base64.b64encode(value.encode("utf-8", "replace")).decode()
@@ -187,10 +188,7 @@ class Secrets:
         """A JSON value without secrets, in its keys as well."""
         if isinstance(value, str):
             return self.in_text(value)
-        try:
-            found = bool(self._present(json.dumps(value, ensure_ascii=False, default=str)))
-        except (ValueError, RecursionError):
-            found = True
+        found = bool(self._present("\n".join(_texts(value))))
         return _walked(value, list(self._known())) if found else value
 
     def _present(self, text: str) -> list[str]:
@@ -201,6 +199,19 @@ class Secrets:
         yield from self._passing
         if (ours := own()) is not self:
             yield from ours._spelled
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts of a JSON value as they are, keys as well."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, list | tuple):
+            waiting += one
 
 
 def _without(text: str, value: str) -> str:

@@ -1,0 +1,82 @@
+"""What counts as a secret, and in which spellings it is found."""
+
+import base64
+import json
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from loopwright.state.secrets import (
+    MASK,
+    Secrets,
+    is_masked,
+    is_secret_name,
+    values_of,
+    values_of_headers,
+)
+
+WORD = 'pa55"word/with-ünïcode+&'
+
+
+@pytest.mark.req("W-50")
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        WORD, json.dumps(WORD)[1:-1], json.dumps(WORD, ensure_ascii=False)[1:-1], quote(WORD),
+        quote(WORD, safe=""), quote_plus(WORD), base64.b64encode(WORD.encode()).decode(),
+    ],
+)  # fmt: skip
+def test_a_secret_is_found_in_every_spelling(spelled):
+    secrets = Secrets(values_of([("DB_PASSWORD", WORD)]))
+    assert secrets.in_text(f"<{spelled}>") == f"<{MASK}>"
+    assert secrets.in_json([{spelled: [spelled]}]) == [{MASK: [MASK]}]
+    assert is_masked(secrets.in_json({"a": [{"b": spelled}]}))
+
+
+@pytest.mark.req("W-50")
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("FLAG_TOKEN", "true", "true it is"), ("API_KEY", "1234567", "1234567"),
+        ("AUTH_MODE", "interactive", "interactive"), ("AUTH", "anonymously", "anonymously"),
+        ("MAX_TOKENS", "10000000", "10000000"), ("DB_PASSWORD", "password", "the password"),
+        ("PWD", "/home/ada/work", "/home/ada/work"), ("KEY_FILE", "/etc/key.pem", "/etc/key.pem"),
+        ("SHOP_SECRET", "customer", "customers"), ("AUTHOR", "Ada Lovelace", "Ada Lovelace"),
+        ("DATABASE_URL", "postgres://h/orders", "postgres://h/orders"),
+    ],
+)  # fmt: skip
+def test_words_that_texts_hold_for_other_reasons_stay(name, value, text):
+    assert Secrets(values_of([(name, value)])).in_text(text) == text
+
+
+@pytest.mark.req("W-50")
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("DATABASE_URL", "postgres://ada:swordfish@h/db", "swordfish"),
+        ("DATABASE_URL", "postgres://ada:pw@h/db", "://ada:pw@"),
+        ("REPO", "https://ghp_abcdefghijklmnop1234@example.com/x", "ghp_abcdefghijklmnop1234"),
+        ("HOOK", "https://example.com/x?api_key=abcdefgh1", "abcdefgh1"),
+        ("SHOP_DSN", "host=h password=swordfish dbname=x", "swordfish"),
+        ("ODBC", "Server=h;Uid=u;Pwd=s3cretpw99;", "s3cretpw99"),
+        ("G_CREDENTIALS", '{"private_key": "abcdefghij", "id": "x"}', "abcdefghij"),
+        ("SIGNING_KEY", "-----BEGIN-----\nAAAABBBBCCCCDDDD1\n-----END-----", "AAAABBBBCCCCDDDD1"),
+    ],
+)
+def test_credentials_inside_a_value_are_secrets(name, value, said):
+    assert Secrets(values_of([(name, value)])).in_text(f"({said})") == f"({MASK})"
+
+
+@pytest.mark.req("W-50")
+def test_headers_are_secrets_but_for_those_about_the_format():
+    basic = base64.b64encode(b"ada:swordfish").decode()
+    headers = {
+        "Authorization": f"Basic {basic}",
+        "Accept": "application/json",
+        "Cookie": "a=cookie-1",
+    }
+    secrets = Secrets(values_of_headers(headers))
+    for said in (basic, "swordfish", "cookie-1"):
+        assert secrets.in_text(said) == MASK
+    assert secrets.in_text("application/json Basic") == "application/json Basic"
+    assert is_secret_name("X-Api-Key")
