@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..state.calls import UNCERTAIN
 from ..state.canonical import hash_of
 from ..state.journal import End, Intent, Row, Verdict, Word
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
-from .call_records import Answered, InDoubt, PendingCall
+from .call_records import Answered, InDoubt, PendingCall, unrun
+from .policy import NOT_INTERACTIVE
 from .results import ToolResult
 
 
@@ -175,3 +177,12 @@ def _as_json(result: ToolResult, stored: str) -> dict[str, Any]:
         "stored": stored,
         **({"update": result.update} if result.update else {}),
     }
+
+
+def unasked(doubt: Doubt) -> Answered:
+    """The answer to a call that is in doubt, or that another one's doubt holds up: nobody asks."""
+    if doubt.other:
+        told = say("held_by_doubt", why=doubt.why, advice=say("report_it"))
+        return unrun(told, "cancelled", NOT_INTERACTIVE)
+    told = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
+    return unrun(told, "cancelled", UNCERTAIN)

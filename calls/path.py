@@ -34,9 +34,8 @@ from .call_records import (
     waiting,
 )
 from .gate import Gate, deadline_of
-from .journal import Book, Doubt, doubted_sends
+from .journal import Book, Doubt, doubted_sends, unasked
 from .one_call import TailCall, after_tool, call_python, in_order, run_once
-from .policy import NOT_INTERACTIVE
 from .result_store import ResultStore
 from .results import ToolResult, failure, without_secrets
 from .reuse import Memory, Twins, reusable
@@ -161,7 +160,7 @@ class _Run:
             return ended(call, args, answer, status)
         args = answer.arguments(args)
         if not self.scope.can_ask:
-            return ended(call, args, _unasked(answer), status)
+            return ended(call, args, unasked(answer), status)
         await self._wait(call, args, status, answer.reason, doubt=answer.told)
         return None
 
@@ -394,12 +393,3 @@ def _warned(answer: Answered, circle: Repeat) -> Answered:
     if not again or answer.reason:
         return answer
     return replace(answer, reason=circle.reason, same_as=circle.same_as)
-
-
-def _unasked(doubt: Doubt) -> Answered:
-    """The answer to a call that is in doubt, or that another one's doubt holds up: nobody asks."""
-    if doubt.other:
-        told = say("held_by_doubt", why=doubt.why, advice=say("report_it"))
-        return unrun(told, "cancelled", NOT_INTERACTIVE)
-    told = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
-    return unrun(told, "cancelled", UNCERTAIN)

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final
 from langgraph.channels.delta import DeltaChannel
 
 from .attachments import Block
-from .calls import Evidence, citable
+from .calls import Evidence
 from .canonical import beginning_of, canonical, shortened
 from .messages import Conversation
+from .proof import citable
 from .told import say
 
 MOST_KEPT: Final = 300

@@ -6,14 +6,6 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
-from ...state.calls import (
-    admissible,
-    attached,
-    by_citation,
-    check_verdict,
-    cited_by,
-    rejected_verdict,
-)
 from ...state.context import Context
 from ...state.contracts import VerifierResponse
 from ...state.loop import PlanState, PlanUpdate, changes
@@ -21,6 +13,14 @@ from ...state.messages import signature
 from ...state.outcome import Reason
 from ...state.past import index_of
 from ...state.plan import Task, is_left_out, merge_tasks, task_view
+from ...state.proof import (
+    admissible,
+    attached,
+    by_citation,
+    check_verdict,
+    cited_by,
+    rejected_verdict,
+)
 from ...state.shown import last_words, phase_ended
 from ...state.told import say
 from ...turn.budget import limit_reason

@@ -12,12 +12,13 @@ from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
 from ...doors.head import add_around
-from ...state.calls import Evidence, report_of
+from ...state.calls import Evidence
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.outcome import Spend
 from ...state.past import Past
 from ...state.plan import Task, apply_wishes, in_order, waits_for
+from ...state.proof import report_of
 from ...state.shown import answers_from, asked, news, phase_ended
 from ...state.told import say
 from ...turn.budget import Budget, limit_reason

@@ -88,7 +88,7 @@ def broken(id_: str, why: str = "no such part", /, **more: Any) -> FlowStep:
 def acyclic(draw: st.DrawFn, most: int = 6) -> list[dict[str, Any]]:
     """Steps of a sound plan in any order, with references, lists, conditions, and like calls."""
     names = draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=most, unique=True))
-    planned = []
+    planned: list[dict[str, Any]] = []
     for place, name in enumerate(names):
         before = st.sets(st.sampled_from(names[:place]), max_size=2) if place else st.just(set())
         each = {other["id"] for other in planned if "forEach" in other}

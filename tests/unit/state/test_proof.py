@@ -1,13 +1,8 @@
 import pytest
 
-from loopwright.state.calls import (
-    attached,
-    check_verdict,
-    rejected_verdict,
-    report_of,
-    rounds_named,
-)
+from loopwright.state.calls import rounds_named
 from loopwright.state.contracts import VerifierResponse
+from loopwright.state.proof import attached, check_verdict, rejected_verdict, report_of
 
 TASKS = [
     {"id": "1", "description": "a", "status": "completed"},
