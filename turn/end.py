@@ -9,7 +9,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage
 
 from ..hooks.contract import Verdict
-from ..state.calls import Evidence, join_texts
+from ..state.calls import Evidence, join_texts, step_of
 from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import ANSWER, PACKAGE, signature
@@ -148,9 +148,10 @@ async def end_turn(
 
 
 async def _with_doubts(scope: RunScope, facts: Facts) -> Facts:
-    """The facts with what the journal doubts; who judges tasks has judged those of this turn."""
+    """The facts with what the journal doubts; who judges tasks has judged the calls they made."""
     rows = await scope.journal.uncertain(scope.journaled)
-    left = [row for row in rows if row.turn != scope.turn or not facts.tasks]
+    judged = {task["id"] for task in facts.tasks}
+    left = [row for row in rows if row.turn != scope.turn or step_of(row.task) not in judged]
     uncertain, doubts = ([uncertain_call(row) for row in some] for some in (rows, left))
     return replace(facts, uncertain=uncertain, doubts=doubts)
 

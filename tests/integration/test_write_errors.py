@@ -84,3 +84,19 @@ def test_only_a_write_that_the_tool_refused_is_repaired_by_the_same_call(error, 
     World().graph(model, tools=[paying(book, error)]).invoke(said())
     assert ("recovery" in roles(model)) is (times > 1)
     assert book == [3] * times
+
+
+@pytest.mark.req("W-06")
+def test_a_doubtful_write_that_another_plan_leaves_out_keeps_the_run_from_being_complete():
+    book: list[int] = []
+    paid = flow(step("s", "pay", arguments={"amount": 3}))
+    model = planning(paid, flow(step("t", "look", arguments={"what": "other"})))
+    outcome = (
+        World().graph(model, tools=[paying(book, ValueError("odd"))]).invoke(said())["outcome"]
+    )
+    assert book == [3]
+    assert (outcome["status"], [c["tool"] for c in outcome["uncertain_calls"]]) == (
+        "partial",
+        ["pay"],
+    )
+    assert any('pay({"amount": 3})' in text for text in outcome["unmet"])
