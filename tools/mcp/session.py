@@ -27,8 +27,9 @@ from ...state.told import say
 from .bodies import MOST_TOOLS, bounded
 from .call import Asked, Lost, ServerCall, ServerUnavailable, Why
 from .config import ServerConfig
+from .stdio import last_line, process
+from .streamable_http import authentication, connected, explain
 from .talk import LOST, Failure, Parked, Session, Talks
-from .transports import authentication, connected, explain, last_line, process
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,237 @@
+"""A session over stdio: the server is a child process of ours.
+
+It stands where the MCP package has a client of its own, which does not notice a server that dies
+while a process it has started keeps the pipe open, and leaves such processes behind.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import math
+import os
+import re
+import shutil
+import signal
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any, Final, cast
+
+import anyio
+from anyio.abc import ObjectSendStream
+from mcp import types
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from ...state.told import say
+from .bodies import MOST, TOO_LONG, is_too_much
+from .config import ServerConfig
+from .talk import failed
+
+log = logging.getLogger(__name__)
+
+_TAIL: Final = 2_000
+_NUMBER: Final = r'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")\s*'
+_VERSION: Final = r'"jsonrpc"\s*:\s*"2\.0"\s*'
+_AT_HEAD: Final = re.compile(rf"\s*\{{\s*(?:{_VERSION},\s*)?{_NUMBER}")
+_AT_TAIL: Final = re.compile(rf"{_NUMBER}(?:,\s*{_VERSION})?\}}\s*\Z")
+_ENDS: Final = 300
+"""Bytes at each end of a line in which the id of an answer stands."""
+_LAST_OUTPUT: Final = 0.2
+_PATIENCE: Final = 2.0
+"""Seconds a server gets to end by itself, and again after SIGTERM; the MCP specification asks for
+this order and names no time, 2 s is what its Python client gives."""
+
+_ORPHANS_PATIENCE: Final = 0.5
+_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
+_GARBLED: Final = partial(say, "answer_garbled")
+
+
+def last_line(stderr: bytearray) -> str:
+    """What a process wrote last; "" where it wrote nothing."""
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip()[:300] if lines else ""
+
+
+class _Process(asyncio.SubprocessProtocol):
+    """Takes what the process writes, line by line, and notices its end."""
+
+    def __init__(self, into: Any, stderr: bytearray, ended: Callable[[], None]) -> None:
+        self.exited = asyncio.Event()
+        self.closed = asyncio.Event()
+        self._into = into
+        self._stderr = stderr
+        self._ended = ended
+        self._line = bytearray()
+        self._head = b""
+        """The beginning of a line that is too long, of which no more is kept than its ends."""
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if fd == 1:
+            self._written(data)
+        else:
+            self._stderr += data
+            del self._stderr[:-_TAIL]
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        if fd == 1:
+            self.end()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        # A process that the server has started may hold the pipe open for ever.
+        asyncio.get_running_loop().call_later(_LAST_OUTPUT, self.end)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        self.closed.set()
+
+    def end(self) -> None:
+        """Tell the session that nothing comes any more."""
+        self._into.close()
+        self._ended()
+
+    def _written(self, data: bytes) -> None:
+        self._line += data
+        if b"\n" in data:
+            *lines, self._line = self._line.split(b"\n")
+            for line in filter(bytes.strip, map(bytes, lines)):
+                if self._head or is_too_much(line):
+                    self._too_long(self._head or line[:_ENDS], line[-_ENDS:])
+                    self._head = b""
+                else:
+                    self._read(line)
+        if self._head or len(self._line) > MOST:
+            self._head = self._head or bytes(self._line[:_ENDS])
+            del self._line[:-_ENDS]
+
+    def _too_long(self, head: bytes, tail: bytes) -> None:
+        """Answer the request that is answered by a line of which nobody reads the middle."""
+        first, last = (end.decode(errors="replace") for end in (head, tail))
+        found = _AT_HEAD.match(first) or _AT_TAIL.search(last)
+        if found is not None:
+            with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                self._into.send_nowait(failed(json.loads(found[1]), TOO_LONG, sent=True))
+        elif '"method"' not in first:
+            self._stderr += b"\na line of its output was too long\n"
+            self.end()
+
+    def _read(self, line: bytes) -> None:
+        message: SessionMessage | None
+        try:
+            message = SessionMessage(types.JSONRPCMessage.model_validate_json(line))
+        except ValidationError:
+            log.debug("not a message of an MCP server: %.200r", line)
+            message = _meant_as_answer(line)
+        if message is not None:
+            with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                self._into.send_nowait(message)
+
+
+def _meant_as_answer(line: bytes) -> SessionMessage | None:
+    """What to answer in place of an unreadable answer, which would be waited for."""
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(said, dict) and isinstance(said.get("id"), int | str) and "method" not in said:
+        return failed(said["id"], _GARBLED, sent=True)
+    return None
+
+
+class _Stdin(ObjectSendStream[SessionMessage]):
+    """Where the session puts its messages; it looks like the stream that a session expects."""
+
+    def __init__(self, pipe: asyncio.WriteTransport) -> None:
+        self._pipe = pipe
+        self._closed = False
+
+    async def send(self, item: SessionMessage) -> None:
+        """Write a message; an error means that the server has read nothing of it."""
+        line = item.message.model_dump_json(by_alias=True, exclude_none=True)
+        if self._closed or self._pipe.is_closing():
+            raise anyio.ClosedResourceError
+        self._pipe.write(line.encode() + b"\n")
+        if self._pipe.is_closing():  # the write is tried at once, so a broken pipe shows here
+            raise anyio.BrokenResourceError
+
+    async def aclose(self) -> None:
+        """Take no more messages; the pipe is closed by who opened it."""
+        self._closed = True
+
+
+@contextlib.asynccontextmanager
+async def process(
+    config: ServerConfig, stderr: bytearray, ended: Callable[[], None]
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Run the server's process; nothing it has started is left when the context ends.
+
+    `stderr` takes the last words of the process, kept for messages and never on the terminal;
+    `ended` is called when it is gone or has closed its output.
+
+    Yields:
+        The streams of a session: one to read from, one to write to.
+    """
+    command = config.command
+    if os.name == "nt":  # only a shell finds npx.cmd under the name npx
+        found: str | None = await asyncio.to_thread(lambda: shutil.which(config.command))
+        command = found or command
+    # Unbounded: a server that asks more than it reads must not block our reading.
+    into, messages = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+    with into, messages:
+        transport, protocol = await asyncio.get_running_loop().subprocess_exec(
+            lambda: _Process(into, stderr, ended),
+            command,
+            *config.args,
+            env={**get_default_environment(), **_nothing_from_here(config), **config.env},
+            cwd=config.cwd,
+            start_new_session=True,
+        )
+        stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+        try:
+            yield messages, _Stdin(stdin)
+        finally:
+            await _stop(transport, protocol, stdin)
+
+
+def _nothing_from_here(config: ServerConfig) -> dict[str, str]:
+    """Keeps `python -m` and `python -c` from importing what lies in the folder we were started in.
+
+    That folder may be anybody's. Where the entry names a `cwd`, or a script (which would then miss
+    the modules beside it), its author has said where modules are.
+    """
+    first = next((word for word in config.args if word in {"-m", "-c"} or word.endswith(".py")), "")
+    return {"PYTHONSAFEPATH": "1"} if first.startswith("-") and config.cwd is None else {}
+
+
+async def _stop(
+    transport: asyncio.SubprocessTransport, protocol: _Process, stdin: asyncio.WriteTransport
+) -> None:
+    """End the server as the specification asks (close stdin, SIGTERM, SIGKILL), with its group."""
+    group = transport.get_pid()
+    try:
+        stdin.close()
+        with anyio.move_on_after(_PATIENCE):
+            await protocol.exited.wait()
+        patience = _ORPHANS_PATIENCE if protocol.exited.is_set() else _PATIENCE
+        _signal(group, signal.SIGTERM)
+        for _ in range(10):
+            if not _signal(group, 0):
+                break
+            await asyncio.sleep(patience / 10)
+    finally:
+        _signal(group, _KILL)
+        transport.close()
+    with anyio.move_on_after(_PATIENCE):
+        await protocol.closed.wait()
+
+
+def _signal(group: int, number: int) -> bool:
+    """Signal a process group; says whether it still has members."""
+    if not hasattr(os, "killpg"):  # where there are no groups, closing the transport ends the one
+        return False
+    try:
+        os.killpg(group, number)
+    except OSError:
+        return False
+    return True
