@@ -16,7 +16,7 @@ from ..state.context import Context
 from ..state.secrets import MASK, Secrets, is_masked
 from ..state.told import say
 from ..tools.arguments import check_arguments
-from ..tools.catalog import Catalog, CatalogTool
+from ..tools.catalog import Catalog, CatalogTool, spelled_name
 from ..tools.python_tools import BUILT_IN
 from ..turn.scope import RunScope
 from .call_records import Action, Answered, CallStatus, PendingCall, changed, left_waiting, waiting
@@ -218,18 +218,26 @@ def plan_calls(
 
 
 def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMessage:
-    """The message with the call ids of its planned calls, so that each answer finds its call."""
+    """The message with the call ids of its planned calls, so that each answer finds its call.
+
+    A name that was made up, such as `multi_tool_use.parallel`, is spelled as providers take it:
+    one they refuse would fail every later request with this message.
+    """
     ids = iter(calls)
     update = {
         "tool_calls": [
-            {**call, "args": storable_json(call["args"]), "id": next(ids)["call_id"]}
+            {**_spelled(call), "args": storable_json(call["args"]), "id": next(ids)["call_id"]}
             for call in message.tool_calls
         ],
         "invalid_tool_calls": [
-            {**call, "id": next(ids)["call_id"]} for call in message.invalid_tool_calls
+            {**_spelled(call), "id": next(ids)["call_id"]} for call in message.invalid_tool_calls
         ],
     }
     return message.model_copy(update=update)
+
+
+def _spelled(call: Any) -> dict[str, Any]:
+    return {**call, "name": spelled_name(call["name"] or "unknown")}
 
 
 def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:

@@ -313,6 +313,11 @@ def is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def spelled_name(name: str) -> str:
+    """A name as every provider takes it: as it is, or with other characters, or shortened."""
+    return name if is_name(name) else _short(_clean(name))
+
+
 def _clean(name: str) -> str:
     """A name with the characters every provider takes."""
     return _FOREIGN.sub("_", name.strip()).strip("_") or f"tool_{_hash(name)}"

@@ -1,4 +1,5 @@
 import json
+import re
 from typing import Annotated, Any
 
 import pytest
@@ -118,6 +119,19 @@ def test_call_ids_are_unique_in_plan_and_message():
     settled = settle_ids(message, calls)
     assert [call["id"] for call in settled.tool_calls] == ids
     assert [call["id"] for call in message.tool_calls] == ["x", "x", ""]
+
+
+@pytest.mark.req("W-14")
+@pytest.mark.parametrize("name", ["multi_tool_use.parallel", "functions add", "", "x" * 99, "加"])
+def test_a_made_up_name_is_kept_as_providers_take_it(name):
+    refused = {"name": name or None, "args": "{", "id": "y", "error": "cut off"}
+    message = AIMessage("", tool_calls=[{"name": name, "args": {}, "id": "x"}])
+    message.invalid_tool_calls = [{**refused, "type": "invalid_tool_call"}]
+    calls = plan(message)
+    assert repr(name) in calls[0]["reason"]  # the model is told the name it used
+    settled = settle_ids(message, calls)
+    for made in (*settled.tool_calls, *settled.invalid_tool_calls):
+        assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", made["name"])
 
 
 def test_where_nobody_can_be_asked_a_write_is_denied():
