@@ -27,7 +27,7 @@ from react_cost import thread
 from loopwright import build_prompt_flow, open_durability
 from loopwright.calls.toolbox import Toolbox
 from loopwright.flow.checks import plan_flaws
-from loopwright.state.flow import ExecutionPlan
+from loopwright.state.execution_plan import ExecutionPlan
 
 SIZES = (1, 10, 100, 1_000)
 BESIDE = 10

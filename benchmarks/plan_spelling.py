@@ -18,7 +18,7 @@ from flow_plans import drawn, plan_of
 
 from loopwright.flow.spelling import short_of
 from loopwright.state.canonical import estimate_tokens
-from loopwright.state.flow import ExecutionPlan
+from loopwright.state.execution_plan import ExecutionPlan
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

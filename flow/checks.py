@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 from pydantic.alias_generators import to_camel
 
 from ..state.canonical import shortened
-from ..state.flow import ExecutionPlan, FlowStep, PlanStep, value_of
+from ..state.execution_plan import ExecutionPlan, PlanStep
+from ..state.flow import FlowStep, value_of
 from ..state.told import say
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN, promised_by

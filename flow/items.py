@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from ..state.calls import item_task
 from ..state.canonical import hash_of, shortened
-from ..state.flow import FlowItem, FlowStep, PlanStep, is_done
+from ..state.execution_plan import PlanStep
+from ..state.flow import FlowItem, FlowStep, is_done
 from ..state.told import say
 from .references import (
     GLOBAL,

@@ -10,7 +10,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
 from ..state.canonical import hash_of
-from ..state.flow import ExecutionPlan, FlowStep, PlanStep
+from ..state.execution_plan import ExecutionPlan, PlanStep
+from ..state.flow import FlowStep
 from ..state.plan import new_task
 from .items import sources_of
 from .references import GLOBAL, ITEM, MissingValue, references_in, resolve

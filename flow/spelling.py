@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..state.flow import ExecutionPlan
+from ..state.execution_plan import ExecutionPlan
 from ..state.short import CLAUSES, CONDITION, CONDITIONS, QUOTED, REFERENCE, WORD
 
 _SPELLED: Final = {

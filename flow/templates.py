@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..state.flow import ExecutionPlan, PlanStep
+from ..state.execution_plan import ExecutionPlan, PlanStep
 from ..state.told import say
 from .references import GLOBAL, Reference, listed, references_in
 from .when import reads_of

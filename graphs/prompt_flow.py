@@ -20,7 +20,8 @@ from ..nodes.flow.run_flow import asks_next, run_flow
 from ..nodes.parts import Parts
 from ..state.context import Context
 from ..state.errors import SettingsError
-from ..state.flow import ExecutionPlan, FlowInput, FlowState, failed_steps
+from ..state.execution_plan import ExecutionPlan
+from ..state.flow import FlowInput, FlowState, failed_steps
 from ..state.loop import LoopOutput
 from ..tools.python_tools import with_llm_call
 from .build import BuildOptions, build, documented, outer_builder, served_parts

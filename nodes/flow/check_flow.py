@@ -15,16 +15,8 @@ from ...flow.templates import filled, lacking, unread
 from ...state.calls import rounds_named
 from ...state.canonical import beginning_of, canonical, hash_of, shortened, storable_json
 from ...state.context import Context
-from ...state.flow import (
-    Draft,
-    ExecutionPlan,
-    FlowState,
-    FlowStep,
-    FlowUpdate,
-    failed_steps,
-    finished,
-    unfinished,
-)
+from ...state.execution_plan import ExecutionPlan
+from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, failed_steps, finished, unfinished
 from ...state.loop import changes
 from ...state.shown import phase_ended
 from ...state.told import say

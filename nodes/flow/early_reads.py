@@ -22,7 +22,8 @@ from ...flow.references import MissingValue, resolve
 from ...flow.when import needs_of
 from ...models.reading import spoken
 from ...state.calls import Evidence, rounds_named
-from ...state.flow import ExecutionPlan, FlowState, PlanStep
+from ...state.execution_plan import ExecutionPlan, PlanStep
+from ...state.flow import FlowState
 from ...state.outcome import Spend
 from ...state.short import read_short, short_in
 from ...tools.catalog import Catalog

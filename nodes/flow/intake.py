@@ -10,15 +10,8 @@ from langgraph.types import Overwrite
 from ...models.reading import read_object, read_text
 from ...state.canonical import storable_json
 from ...state.context import Context
-from ...state.flow import (
-    Draft,
-    ExecutionPlan,
-    FlowState,
-    FlowStep,
-    FlowUpdate,
-    Given,
-    reopened,
-)
+from ...state.execution_plan import ExecutionPlan
+from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, Given, reopened
 from ...state.loop import changes
 from ...turn.begin import (
     Work,

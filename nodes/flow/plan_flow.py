@@ -11,14 +11,8 @@ from ...flow.signatures import capabilities
 from ...models.ask import Answer, ask
 from ...state.canonical import shortened, storable, storable_json
 from ...state.context import Context
-from ...state.flow import (
-    Draft,
-    ExecutionPlan,
-    FlowState,
-    FlowStep,
-    FlowUpdate,
-    unfinished,
-)
+from ...state.execution_plan import ExecutionPlan
+from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, unfinished
 from ...state.loop import changes
 from ...state.outcome import add_spend
 from ...state.plan import task_view

@@ -9,16 +9,8 @@ from langgraph.runtime import Runtime
 from ...models.ask import Answer, ask
 from ...state.canonical import hash_of
 from ...state.context import Context
-from ...state.flow import (
-    Cause,
-    FlowState,
-    FlowStep,
-    FlowUpdate,
-    RecoveryDecision,
-    Strategy,
-    failed_steps,
-    reopened,
-)
+from ...state.execution_plan import RecoveryDecision, Strategy
+from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, failed_steps, reopened
 from ...state.loop import changes
 from ...state.outcome import Reason, Spend
 from ...state.shown import phase_ended

@@ -10,15 +10,8 @@ from pydantic.alias_generators import to_snake
 from ...flow.carry import difference
 from ...models.reading import read_object
 from ...state.context import Context
-from ...state.flow import (
-    ExecutionPlan,
-    FlowState,
-    FlowStep,
-    FlowUpdate,
-    PlanStep,
-    finished,
-    unfinished,
-)
+from ...state.execution_plan import ExecutionPlan, PlanStep
+from ...state.flow import FlowState, FlowStep, FlowUpdate, finished, unfinished
 from ...state.loop import changes
 from ...state.plan import task_view
 from ...state.questions import Answer, question, reviewed

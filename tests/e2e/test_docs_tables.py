@@ -33,7 +33,8 @@ from loopwright.nodes.flow.recover import strategies_left
 from loopwright.state import errors
 from loopwright.state.calls import TRANSITIONS, Evidence
 from loopwright.state.contracts import STATUSES
-from loopwright.state.flow import ExecutionPlan, FlowState, PlanStep, Strategy
+from loopwright.state.execution_plan import ExecutionPlan, PlanStep, Strategy
+from loopwright.state.flow import FlowState
 from loopwright.state.intents import uncertain_call
 from loopwright.state.journal import Row
 from loopwright.state.loop import PlanState

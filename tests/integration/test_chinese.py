@@ -21,7 +21,7 @@ from loopwright import (
 from loopwright.models.reading import read_text
 from loopwright.prompts.prompt import CORE_TEMPLATES, read_json, read_section
 from loopwright.state.contracts import Contract, ExecutorResponse, PlannerResponse, VerifierResponse
-from loopwright.state.flow import ExecutionPlan, RecoveryDecision
+from loopwright.state.execution_plan import ExecutionPlan, RecoveryDecision
 from support.flows import flow, look, step
 from support.scripts import call, passed, plan, report, thought, todo
 

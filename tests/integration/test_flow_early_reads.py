@@ -11,7 +11,7 @@ from pydantic import PrivateAttr
 from loopwright import Context, ScriptedModel
 from loopwright.flow.spelling import short_of
 from loopwright.models.scripted import ScriptExhausted
-from loopwright.state.flow import ExecutionPlan
+from loopwright.state.execution_plan import ExecutionPlan
 from support.flows import (
     THREAD,
     World,

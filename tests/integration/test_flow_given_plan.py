@@ -12,7 +12,8 @@ from loopwright import Context, SettingsError, build_prompt_flow
 from loopwright.doors.outside import PLAN
 from loopwright.flow.spelling import short_of
 from loopwright.graphs.registry import REGISTRY
-from loopwright.state.flow import ExecutionPlan, FlowInput
+from loopwright.state.execution_plan import ExecutionPlan
+from loopwright.state.flow import FlowInput
 from support.flows import (
     DOWN,
     THREAD,

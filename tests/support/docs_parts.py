@@ -10,7 +10,7 @@ from loopwright.flow.order import steps_of
 from loopwright.graphs.task_execution import task_builder
 from loopwright.nodes.parts import Parts
 from loopwright.state import ceiling
-from loopwright.state.flow import ExecutionPlan
+from loopwright.state.execution_plan import ExecutionPlan
 from support.flow_examples import module
 
 _PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)

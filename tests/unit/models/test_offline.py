@@ -18,7 +18,7 @@ from loopwright.models.offline.model import OfflineModel
 from loopwright.models.offline.react import act, observe, think
 from loopwright.models.offline.tasks import NO_MODEL, judge, picked, plan, plan_steps
 from loopwright.state.contracts import PlannerResponse, VerifierResponse
-from loopwright.state.flow import ExecutionPlan
+from loopwright.state.execution_plan import ExecutionPlan
 from loopwright.state.roles import ROLE_METADATA, ROLES
 from support.flow_steps import flaws
 

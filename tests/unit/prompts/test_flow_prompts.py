@@ -8,7 +8,8 @@ import pytest
 
 from loopwright.flow.expectations import flawed
 from loopwright.prompts.prompt import CORE_TEMPLATES, SLOT, PromptManager
-from loopwright.state.flow import Cause, ExecutionPlan, PlanStep, RecoveryDecision, Strategy
+from loopwright.state.execution_plan import ExecutionPlan, PlanStep, RecoveryDecision, Strategy
+from loopwright.state.flow import Cause
 
 ENGLISH = CORE_TEMPLATES["en"]
 

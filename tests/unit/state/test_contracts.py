@@ -9,7 +9,7 @@ from loopwright.state.contracts import (
     VerifierResponse,
     decide_task,
 )
-from loopwright.state.flow import RecoveryDecision
+from loopwright.state.execution_plan import RecoveryDecision
 from support.contracts import CONTRACTS, OF_PLAN
 
 DONE = {"id": "1", "status": "done"}

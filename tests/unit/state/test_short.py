@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage
 
 from loopwright.flow.spelling import short_of
 from loopwright.models.reading import read_answer, read_text
-from loopwright.state.flow import ExecutionPlan, PlanStep
+from loopwright.state.execution_plan import ExecutionPlan, PlanStep
 from loopwright.state.short import read_short, short_in
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from loopwright import Hook
 from loopwright.nodes.flow.check_flow import check_flow
-from loopwright.state.flow import ExecutionPlan
+from loopwright.state.execution_plan import ExecutionPlan
 from support.flow_nodes import Turn, drafts, parts_with
 from support.flow_steps import steps
 from support.flows import flow, of_type, step

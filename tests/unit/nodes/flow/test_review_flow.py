@@ -7,7 +7,8 @@ import pytest
 
 from loopwright.nodes.flow.check_flow import adopted, check_flow
 from loopwright.nodes.flow.review_flow import as_planned, review_flow
-from loopwright.state.flow import ExecutionPlan, FlowState, PlanStep
+from loopwright.state.execution_plan import ExecutionPlan, PlanStep
+from loopwright.state.flow import FlowState
 from loopwright.tools.catalog import Catalog
 from support.flow_nodes import Turn, parts_with
 from support.flow_steps import EVERY_FIELD, steps
