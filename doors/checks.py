@@ -1,6 +1,7 @@
 """What is refused of an answer or a context, each in a sentence of its own."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 
 from ..state.context import Context
 from ..state.errors import AnswerRejected, LoopwrightError, SettingsError
+from ..state.messages import unreadable
 from ..state.questions import Answer, Said, Words
 from .run import Run
 
@@ -82,6 +84,24 @@ def check_input(run: Run) -> None:
             " Send large numbers as text, and flatter values."
         )
         raise SettingsError(msg) from error
+
+
+def check_messages(given: object, *, thread: str) -> None:
+    """Refuse what cannot be read as messages, before any of it is in the thread.
+
+    Raises:
+        SettingsError: There is some in an input, or in the update of a command.
+    """
+    values = given.update if isinstance(given, Command) else given
+    if not isinstance(values, Mapping) or "messages" not in values:
+        return
+    if why := unreadable(values["messages"]):
+        msg = (
+            f"The input for thread {thread!r} cannot be read, so nothing was run:"
+            f" {why.rstrip('.')}."
+            ' Send messages such as {"role": "user", "content": "…"}.'
+        )
+        raise SettingsError(msg)
 
 
 def _is_map(resume: object) -> bool:

@@ -39,7 +39,7 @@ from ..state.outcome import RESUMABLE
 from ..state.shown import no_result
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
-from .checks import address_answer, check_command, check_input, in_words
+from .checks import address_answer, check_command, check_input, check_messages, in_words
 from .continuing import check_nodes, check_values, keep_order
 from .durability import lend, with_async, with_async_store
 from .head import CUT_OFF, Head, add, without_answered
@@ -312,9 +312,10 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         """
         if isinstance(run.input, Command):
             check_command(run.input)
+        check_input(run)
+        check_messages(run.input, thread=run.thread)
         if run.saver is None:
             return run
-        check_input(run)
         run = replace(run, options=self._durable(run.options))
         head = await run.head()
         keep_order(run, await run.newest() if run.addressed else head)

@@ -16,6 +16,7 @@ from langchain_core.messages import (
 )
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Overwrite
 
 from .attachments import Block, blocks_in, names_at, shown_blocks
 from .canonical import beginning_of, weigh
@@ -41,6 +42,29 @@ def _messages(items: Sequence[Any]) -> list[AnyMessage]:
     if all(isinstance(item, BaseMessage) for item in items):
         return list(items)
     return cast("list[AnyMessage]", convert_to_messages(items))
+
+
+def unreadable(given: Any) -> str:
+    """Why values for the message channel are no messages; "" where they are.
+
+    What cannot be read must not be written: no state of the thread could be read any more.
+    """
+    if isinstance(given, Overwrite):
+        mine = given.value is None or isinstance(given.value, list)
+        fine = mine and all(isinstance(one, BaseMessage) for one in given.value or ())
+        return "" if fine else "an Overwrite holds something else than a list of messages"
+    for place, one in enumerate(given if isinstance(given, list) else [given], start=1):
+        try:
+            _messages([one])
+        except KeyError as error:
+            return f"message {place} has no {error.args[0]!r}"
+        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+            why = str(error).partition("\nFor troubleshooting")[0]
+            return f"message {place}: {' '.join(why.split())[:_SHOWN]}"
+    return ""
+
+
+_SHOWN: Final = 300
 
 
 def _fold(merged: dict[str, AnyMessage], message: AnyMessage | RemoveMessage) -> None:
