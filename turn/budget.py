@@ -94,6 +94,11 @@ class Budget:
             self._used["tool_calls"] += 1
             return True
 
+    @property
+    def calls_left(self) -> int:
+        """How many tool calls there is room for."""
+        return max(0, int(self._limits["tool_calls"] - self.used["tool_calls"]))
+
     def add_tokens(self, spend: Spend) -> None:
         """Add the tokens that calls took; the calls themselves count since they were reserved."""
         with self._lock:

@@ -12,23 +12,25 @@ from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
 from ...calls.call_records import CallRecord, as_evidence
+from ...calls.commands import wanted
 from ...calls.gate import Gate, open_calls
 from ...calls.path import run_calls
 from ...calls.result_store import ResultStore
 from ...calls.reuse import reusable
 from ...calls.step_results import StepResults
 from ...flow.checks import plan_flaws
-from ...flow.references import MissingValue, resolve
+from ...flow.references import MissingValue
 from ...flow.when import needs_of
 from ...models.reading import spoken
 from ...state.calls import Evidence, rounds_named
 from ...state.execution_plan import ExecutionPlan, PlanStep
-from ...state.flow import FlowState
+from ...state.flow import FlowState, FlowStep
 from ...state.outcome import Spend
 from ...state.short import read_short, short_in
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope
 from ..parts import Parts
+from .one_step import filled
 
 EARLY: Final = "early"
 """Begins the ids of these calls, as a task's id would."""
@@ -37,6 +39,7 @@ _MOST: Final = 50  # each step is checked together with those before it
 _STEPS: Final = re.compile(r'"steps"\s*:\s*\[')
 _DECODER: Final = json.JSONDecoder()
 _BETWEEN: Final = " \t\r\n,"
+_OF_TOOLS: Final = {"BeforeTool", "AfterTool"}
 
 
 class EarlyReads:
@@ -45,7 +48,9 @@ class EarlyReads:
     Their results are the turn's: the step that makes the same call is answered with them, also
     where this plan is refused and another one has that step. A step is begun if all before it is
     sound and nothing before it may change the world; not if a condition, a list or a human decides
-    about it, nor where hooks want to see each call. To be left only when they are done.
+    about it, nor where hooks want to see each call or what it gave: they may stop the run, or have
+    a write follow. Half of the calls that are left are for what the plan turns out to be. To be
+    left only when the reads are done.
     """
 
     def __init__(self, scope: RunScope, parts: Parts, catalog: Catalog, state: FlowState) -> None:
@@ -58,8 +63,9 @@ class EarlyReads:
         self._slots = asyncio.Semaphore(scope.context.max_parallel_tasks)
         self._round = rounds_named(state.evidence).get(EARLY, 0)
         # A plan made anew has most of its reads already.
-        seen = scope.context.review_plan or "BeforeTool" in scope.hooks.events
+        seen = scope.context.review_plan or _OF_TOOLS & scope.hooks.events
         self._open = not (seen or state.todos)
+        self._most = scope.budget.calls_left // 2
         self._heard = 0
 
     async def __aenter__(self) -> Self:
@@ -98,14 +104,15 @@ class EarlyReads:
         needs = {*step.dependencies, *needs_of(step.arguments, step.when, step.for_each)}
         decided = step.when or step.for_each is not None
         later = decided or not reusable(tool, self._scope.context)
-        if not later and needs <= self._begun.keys():
+        if not later and needs <= self._begun.keys() and len(self._begun) < self._most:
             self._begun[step.id] = asyncio.create_task(self._read(step))
         return True
 
     async def _read(self, step: PlanStep) -> Any:
         """Make the step's call, and give its result as data."""
         values = {i: await self._begun[i] for i in needs_of(step.arguments, None)}
-        arguments = resolve(step.arguments, values, {})
+        planned = FlowStep(tool=step.tool, arguments=step.arguments)
+        arguments = filled(planned, values, {})
         tool, scope = self._catalog.tools[step.tool], replace(self._scope, path=EARLY)
         gate = await Gate.of(self._parts.toolbox, scope)
         if gate.judge(tool, arguments)[1] != "allow":
@@ -114,8 +121,11 @@ class EarlyReads:
         asked = AIMessage("", tool_calls=[{"name": step.tool, "args": arguments, "id": None}])
         async with self._slots:
             calls = await open_calls(scope, self._parts.toolbox, asked, round_=self._round)
+            limit = {"deadline": step.timeout} if step.timeout else {}
             quiet = replace(scope, can_ask=False)
-            done = await run_calls(quiet, self._parts.toolbox, calls, plain=True)
+            done = await run_calls(
+                quiet, self._parts.toolbox, [{**call, **limit} for call in calls], plain=True
+            )
         self.records += done.records
         if not done.records or done.records[0]["status"] != "success":
             raise MissingValue(step.id)
@@ -127,6 +137,11 @@ class EarlyReads:
     def evidence(self) -> list[Evidence]:
         """What the state keeps of the calls."""
         return [as_evidence(record) for record in self.records]
+
+    @property
+    def wishes(self) -> list[dict[str, Any]]:
+        """What the tools want changed besides; a step that is answered from them says nothing."""
+        return wanted(self.records)
 
     @property
     def spend(self) -> Spend:

@@ -23,7 +23,7 @@ from ...turn.begin import (
 )
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .run_flow import by_tools, folded
+from .run_flow import by_tools, folded, wishes_of
 
 
 async def flow_intake(
@@ -48,7 +48,7 @@ async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:
     if before is None:
         return FlowUpdate(messages=messages)
     steps = [cast("FlowStep", task) for task in before.tasks]
-    changed = by_tools(state, state.cut_off)
+    changed = by_tools(state, wishes_of(state.cut_off))
     improvements = changed.get("improvements", state.improvements)
     # What the plan left out was a part of its own request.
     gone = () if again else ("left_out",)

@@ -21,6 +21,7 @@ from ...turn.budget import limit_reason
 from ...turn.scope import scope_of
 from ..parts import Parts
 from .early_reads import EarlyReads
+from .run_flow import by_tools
 
 _LONGEST_QUOTE: Final = 40_000
 
@@ -53,6 +54,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
         )  # fmt: skip
     spend, warnings = add_spend(answer.spend, early.spend), [*catalog.warnings, *scope.notes]
     update = FlowUpdate(spend=scope.used(spend), warnings=warnings, evidence=early.evidence)
+    update |= by_tools(state, early.wishes)
     if answer.refused:
         update |= FlowUpdate(halt=limit_reason(answer.refused), unmet=answer.problems[-1:])
     else:

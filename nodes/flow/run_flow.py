@@ -49,7 +49,7 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     )
     places = {step["id"]: place for place, step in enumerate(state.todos)}
     waiting: list[Any] = [*open_, *(call for end in ended for call in end["waiting"])]
-    update = folded(ended, state.todos) | by_tools(state, ended)
+    update = folded(ended, state.todos) | by_tools(state, wishes_of(ended))
     update |= still_open(state, sorted(waiting, key=lambda call: _place(call, places)))
     update["warnings"] = [*update["warnings"], *scope.notes]  # type: ignore[misc]  # written as a list by `folded`
     update["spend"] = used_by(scope, ended)
@@ -102,9 +102,13 @@ def folded(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> FlowUpdate:
     )
 
 
-def by_tools(state: FlowState, ends: Sequence[StepEnd]) -> FlowUpdate:
+def wishes_of(ends: Sequence[StepEnd]) -> list[dict[str, Any]]:
+    """What the tools of these calls want changed besides."""
+    return [wish for end in ends for wish in end.get("wishes", [])]
+
+
+def by_tools(state: FlowState, wishes: Sequence[Mapping[str, Any]]) -> FlowUpdate:
     """What tools want changed besides; their messages follow the conversation."""
-    wishes = [wish for end in ends for wish in end.get("wishes", [])]
     added = messages_of(wishes, state.turn_id, state.messages)
     return FlowUpdate(messages=added) | cast("FlowUpdate", values_of(wishes))
 

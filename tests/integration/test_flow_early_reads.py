@@ -2,20 +2,27 @@
 
 import asyncio
 import contextlib
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from pydantic import PrivateAttr
 
-from loopwright import Context, ScriptedModel
+from loopwright import Context, Hook, ScriptedModel
 from loopwright.flow.spelling import short_of
 from loopwright.models.scripted import ScriptExhausted
 from loopwright.state.execution_plan import ExecutionPlan
+from loopwright.state.secrets import MASK
 from support.flows import (
+    REPLAN,
     THREAD,
     World,
     citing,
+    decide,
+    declared,
     ended,
     flow,
     look,
@@ -180,3 +187,66 @@ def test_without_a_stream_the_plan_runs_as_it_always_did():
     outcome = world.graph(Writing([LONG], '"late"', lambda: False)).invoke(said())["outcome"]
     assert ended(outcome) == ("complete", "GOAL")
     assert outcome["spend"]["tool_calls"] == 5
+
+
+def test_what_a_tool_wants_changed_besides_is_changed_though_its_step_is_answered_early():
+    world, noted = World(), []
+
+    def note(what: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
+        """Read a note."""
+        noted.append(what)
+        words = [AIMessage("Noted in passing."), ToolMessage("fine", tool_call_id=tool_call_id)]
+        return Command(update={"messages": words})
+
+    tools = [declared(note, readOnlyHint=True)]
+    plan = flow(step("n", "note", arguments={"what": "x"}), look("end", "the last"))
+    graph = world.graph(
+        Writing([plan], '"end"', lambda: bool(noted)), tools=tools, checkpointer=InMemorySaver()
+    )
+    list(graph.stream(said(), THREAD, stream_mode="messages"))
+    values = graph.get_state(THREAD).values
+    assert ended(values["outcome"]) == ("complete", "GOAL")
+    assert noted == ["x"]
+    assert [m.text for m in values["messages"]].count("Noted in passing.") == 1
+
+
+def test_a_hook_that_has_a_write_follow_a_read_sees_none_before_the_plan_is_sound():
+    world, seen = World(), []
+
+    def follow(_: Any) -> Any:
+        wish = {"name": "put", "args": {"what": "followed"}}
+        return {"hookSpecificOutput": {"tailToolCallRequest": wish}}
+
+    def calm() -> bool:
+        seen.append(list(world.calls))
+        return len(seen) > 20
+
+    hooks = [Hook(event="AfterTool", run=follow, match="look")]
+    run(world, Writing([LONG], '"end"', calm, recovery=[decide("give_up")]), build={"hooks": hooks})
+    assert seen[-1] == []
+
+
+def test_an_early_read_takes_no_longer_than_its_step_may():
+    world = World(hangs=lambda: asyncio.sleep(PATIENCE))
+    plan = flow(look("a", "hangs", timeout=0.2, optional=True), look("b", "x"), look("end", "y"))
+    outcome = run(world, Writing([plan], '"end"', lambda: len(world.calls) > 1))
+    assert ended(outcome) == ("partial", "GOAL"), outcome
+    assert outcome["spend"]["seconds"] < PATIENCE
+
+
+def test_reads_of_a_plan_that_is_refused_leave_calls_for_the_next_one():
+    world = World()
+    bad = flow(look("a", "first"), look("b", "second"), step("c", "gone"), look("end", "the last"))
+    good = flow(look("x", "third"), put("w", "{{x.of}}"))
+    model = Writing([bad, good], '"gone"', lambda: bool(world.calls))
+    outcome = run(world, model, context=Context(max_tool_calls=3))
+    assert ended(outcome) == ("complete", "GOAL"), outcome
+    assert world.calls == [("look", "first"), ("look", "third"), ("put", "third")]
+
+
+def test_a_secret_that_was_taken_out_of_a_result_is_not_read_with():
+    world = World(known={"token": f"Bearer {MASK}", "of": "known"})
+    plan = flow(look("a", "known"), look("b", "{{a.token}}"), look("c", "x"), look("end", "y"))
+    model = Writing([plan, plan], '"end"', lambda: len(world.calls) > 1, recovery=REPLAN)
+    run(world, model)
+    assert not [what for what in world.done("look") if MASK in what]
