@@ -148,10 +148,17 @@ async def end_turn(
 
 
 async def _with_doubts(scope: RunScope, facts: Facts) -> Facts:
-    """The facts with what the journal doubts; who judges tasks has judged the calls they made."""
+    """The facts with what the journal doubts; who judges tasks has judged the calls they made.
+
+    A step of another plan may have the same id and be a call of another tool.
+    """
     rows = await scope.journal.uncertain(scope.journaled)
-    judged = {task["id"] for task in facts.tasks}
-    left = [row for row in rows if row.turn != scope.turn or step_of(row.task) not in judged]
+    tools = {task["id"]: task.get("tool") for task in facts.tasks}
+    left = [
+        row
+        for row in rows
+        if row.turn != scope.turn or tools.get(step_of(row.task), "") not in (None, row.tool)
+    ]
     uncertain, doubts = ([uncertain_call(row) for row in some] for some in (rows, left))
     return replace(facts, uncertain=uncertain, doubts=doubts)
 
