@@ -32,8 +32,6 @@ from support.flows import (
     waiting,
 )
 
-pytestmark = pytest.mark.req("W-02")
-
 ROWS = {"rows": [{"id": 7, "name": "Juno"}, {"id": 8, "name": "Alba"}, {"id": 7, "name": "Juno"}]}
 GIVE_UP = [decide("give_up")]
 

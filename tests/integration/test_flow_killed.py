@@ -131,7 +131,7 @@ def unkilled_items(tmp_path_factory):
     return result, killed.World(folder)
 
 
-@pytest.mark.req("W-02", "P-04", "P-06")
+@pytest.mark.req("P-04", "P-06")
 @pytest.mark.parametrize("place", OF_ITEMS, ids=name_of)
 def test_a_plan_killed_between_the_items_of_a_step_calls_only_those_that_are_missing(
     place, unkilled_items, tmp_path
@@ -153,7 +153,7 @@ def test_a_plan_killed_between_the_items_of_a_step_calls_only_those_that_are_mis
     assert doubts == ([f"uncertain {place['tool']}"] if doubtful else [])
 
 
-@pytest.mark.req("W-02", "P-06")
+@pytest.mark.req("P-06")
 @pytest.mark.parametrize("reads", ["reads", "other"])
 @pytest.mark.parametrize(
     "place", [{"tool": "year", "recorded": 2}, {"tool": ADA, "time": 2}, {"tool": EURO}],

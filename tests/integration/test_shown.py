@@ -516,7 +516,7 @@ def test_the_front_ends_own_language_says_the_same():
         assert drawn == verdicts
 
 
-@pytest.mark.req("W-14", "W-02")
+@pytest.mark.req("W-14")
 def test_the_calls_of_items_are_asked_about_in_view():
     rows = look("rows", "rows")
     each = step("w", "put", arguments={"what": "{{item}}"}, forEach="{{rows.names}}")

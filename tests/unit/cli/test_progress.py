@@ -373,7 +373,6 @@ def test_the_live_view_leaves_its_tasks_on_the_screen():
     assert "careful" in left
 
 
-@pytest.mark.req("W-02")
 def test_a_step_with_items_tells_how_many_are_done():
     board = Board()
     about = {"step_id": "s2", "items": 20}

@@ -30,7 +30,6 @@ def known(kinds):
     ]
 
 
-@pytest.mark.req("W-02")
 @given(KNOWN, PRINTS)
 def test_what_is_done_is_kept_once_for_each_equal_item(kinds, wanted):
     items = known(kinds)
@@ -45,7 +44,6 @@ def test_what_is_done_is_kept_once_for_each_equal_item(kinds, wanted):
     assert all(item["rounds"] >= 9 for item in found[:1]), "an id that evidence has is not used"
 
 
-@pytest.mark.req("W-02")
 @given(KNOWN)
 def test_in_the_same_list_everything_stays_where_it_is(kinds):
     items = known(kinds)
@@ -53,7 +51,6 @@ def test_in_the_same_list_everything_stays_where_it_is(kinds):
     assert [one["result"] for one in found] == [one["result"] for one in items]
 
 
-@pytest.mark.req("W-02")
 @given(st.lists(st.sampled_from([0, 1, "a", None]), max_size=5), st.integers(0, 5))
 def test_a_plan_with_one_item_more_calls_one_item_more(items, place):
     """The items of a read that were called for one list are those of the next one, too."""
