@@ -37,7 +37,7 @@ def address_answer(
     name, questions that were answered are asked again; where none was `asked`, an answer would
     be one to a question that nobody has seen yet.
     """
-    _check_storable(run, answer)
+    _check_storable_answer(run, answer)
     if answer.resume is None or (run.addressed and asked and not pending):
         return answer
     if not pending:
@@ -58,32 +58,31 @@ def address_answer(
     return answer
 
 
-def _check_storable(run: Run, answer: Command[Any]) -> None:
+def _check_storable_answer(run: Run, answer: Command[Any]) -> None:
     """Refuse an answer that a checkpoint cannot hold, before anything takes it."""
-    if run.saver is None:
-        return
-    try:
-        run.saver.serde.dumps_typed(answer.resume)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        msg = (
-            f"The answer to thread {run.thread!r} cannot be saved, its question stays open:"
-            f" {error}. Send large numbers as text, and flatter values."
-        )
-        raise AnswerRejected(msg) from error
+    if why := _unstorable(run, answer.resume):
+        msg = f"The answer to thread {run.thread!r} cannot be saved, its question stays open: {why}"
+        raise AnswerRejected(msg)
 
 
-def check_input(run: Run) -> None:
+def check_storable_input(run: Run) -> None:
     """Refuse an input that a checkpoint cannot hold, before anything of it is saved."""
-    if run.saver is None or run.nested or isinstance(run.input, Command):
+    if run.nested or isinstance(run.input, Command):
         return
+    if why := _unstorable(run, run.input):
+        msg = f"The input for thread {run.thread!r} cannot be saved, so nothing was run: {why}"
+        raise SettingsError(msg)
+
+
+def _unstorable(run: Run, value: object) -> str:
+    """Why a checkpoint cannot hold a value, and what to do; "" where it can."""
+    if run.saver is None:
+        return ""
     try:
-        run.saver.serde.dumps_typed(run.input)
+        run.saver.serde.dumps_typed(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        msg = (
-            f"The input for thread {run.thread!r} cannot be saved, so nothing was run: {error}."
-            " Send large numbers as text, and flatter values."
-        )
-        raise SettingsError(msg) from error
+        return f"{error}. Send large numbers as text, and flatter values."
+    return ""
 
 
 def check_messages(given: object, *, thread: str) -> None:

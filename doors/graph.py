@@ -39,7 +39,13 @@ from ..state.outcome import RESUMABLE
 from ..state.shown import no_result
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
-from .checks import address_answer, check_command, check_input, check_messages, in_words
+from .checks import (
+    address_answer,
+    check_command,
+    check_messages,
+    check_storable_input,
+    in_words,
+)
 from .continuing import check_nodes, check_values, keep_order
 from .durability import lend, with_async, with_async_store
 from .head import CUT_OFF, Head, add, without_answered
@@ -312,7 +318,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         """
         if isinstance(run.input, Command):
             check_command(run.input)
-        check_input(run)
+        check_storable_input(run)
         check_messages(run.input, thread=run.thread)
         if run.saver is None:
             return run

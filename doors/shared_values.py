@@ -92,12 +92,23 @@ def unfolded(saver: BaseCheckpointSaver[Any], saved: CheckpointTuple) -> list[st
     names, known, values = _shared(saved), known_channels(), saved.checkpoint["channel_values"]
     if names and not (OURS in saved.checkpoint["channel_versions"] and set(names) <= known.keys()):
         return None
-    history = saver.get_delta_channel_history(config=saved.config, channels=names) if names else {}
+    values |= told_by_writes(saver, saved, names)
+    return names
+
+
+def told_by_writes(
+    saver: BaseCheckpointSaver[Any], saved: CheckpointTuple, names: Collection[str]
+) -> dict[str, Any]:
+    """The values of channels of this package's graphs that a checkpoint does not hold itself."""
+    if not names:
+        return {}
+    known, values = known_channels(), dict[str, Any]()
+    history = saver.get_delta_channel_history(config=saved.config, channels=[*names])
     for name in names:
         channel = known[name].from_checkpoint(history[name].get("seed", known[name].ValueType()))
         channel.replay_writes(history[name]["writes"])
         values[name] = channel.get()
-    return names
+    return values
 
 
 @cache

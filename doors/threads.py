@@ -7,10 +7,9 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from ..state.messages import MESSAGES
 from .durability import Durability
 from .head import Head
-from .shared_values import missing_values
+from .shared_values import missing_values, told_by_writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +61,7 @@ def _summary(saver: BaseCheckpointSaver[Any], thread: str) -> ThreadSummary | No
 def _first_request(saver: BaseCheckpointSaver[Any], head: Head) -> str:
     stored = head.saved.checkpoint["channel_values"].get("messages")
     if stored is None:
-        config = head.saved.config
-        history = saver.get_delta_channel_history(config=config, channels=["messages"])["messages"]
-        channel = MESSAGES.from_checkpoint(history.get("seed", []))
-        channel.replay_writes(history["writes"])
-        stored = channel.get()
+        stored = told_by_writes(saver, head.saved, ["messages"])["messages"]
     kept = getattr(stored, "value", stored)
     human = (
         message.text
