@@ -184,12 +184,6 @@ ENDS: Final = "ends"
 """Key in a message's `additional_kwargs`: a model ended the turn with it."""
 
 
-def _shown_only(message: AnyMessage) -> bool:
-    """Whether only people read it: what a phase came to, in the middle of a turn."""
-    signed = message.additional_kwargs.get("agent_type", "loopwright") != "loopwright"
-    return signed and not str(message.id).startswith("answer-")
-
-
 def signature(role: str) -> dict[str, str]:
     """What a message carries beside its words: who wrote it, and when (UTC, ISO 8601)."""
     return {"agent_type": role, "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
