@@ -22,10 +22,19 @@ from ...state.flow import FlowItem, FlowStep, is_done
 from ...state.outcome import Spend, add_spend
 from ...state.told import say
 from ...turn.schedule import run_parts
-from .one_step import FlowScope, StepEnd, StepRun, failed, filled, held, judged
+from .one_step import (
+    FlowScope,
+    StepEnd,
+    StepRun,
+    completed,
+    failed,
+    filled,
+    held,
+    judged,
+    made_once,
+    told_of,
+)
 
-_SHOWN: Final = 2_000
-_LEAST_SHOWN: Final = 300
 _OWN: Final = frozenset(FlowItem.__annotations__)
 # Of several failures the one that says most about what may be done now.
 _GRAVEST: Final = ("refused", "uncertain", "timeout", "execution_error")
@@ -145,8 +154,8 @@ class EachRun:
             return
         self.items[place] = item_after(self.items[place], end["step"])
         if end["step"]["status"] != "pending":
-            done = not _has_failed(end)
-            self._tell("prompt_flow_step_item", item=place + 1, **self._progress, success=done)
+            success = not _has_failed(end)
+            self._tell("prompt_flow_step_item", item=place + 1, **self._progress, success=success)
 
     async def _outcome(self, ends: Sequence[StepEnd]) -> FlowStep:
         """What the step comes to, if nothing of it is left."""
@@ -203,12 +212,8 @@ class EachRun:
         if wrong := await judged(step.get("expect"), whole, kept["shape"]):
             end = failed("unexpected_result", wrong)
             tool = self.flow.catalog.find(step["tool"])
-            if tool is not None and tool.resendable:
-                return end
-            result = shortened(kept["result"], _LEAST_SHOWN)
-            return end | kept | FlowStep(feedback=say("made_once", why=wrong, result=result))
-        done = FlowStep(status="completed", feedback="", failure="", denied="")
-        return done | kept
+            return end if tool is not None and tool.resendable else made_once(end, kept)
+        return completed(kept)
 
     def _ended(self, changed: FlowStep, ends: Sequence[StepEnd]) -> StepEnd:
         """What this pass did for the step and its items."""
@@ -234,7 +239,7 @@ class EachRun:
         if stops := [one["stopped"] for one in ends if one.get("stopped")]:
             end["stopped"] = stops[0]
         if step["status"] != "pending":
-            self._tell_end(step)
+            self._tell("prompt_flow_step_result", **told_of(step), **self._progress)
         return end
 
     @property
@@ -245,14 +250,6 @@ class EachRun:
         attempt = sum(item["attempts"] for item in self.items) + 1
         about = {"description": self.step["description"], "tool": self.step["tool"]}
         self._tell("prompt_flow_step_start", **about, attempt=attempt, **self._progress)
-
-    def _tell_end(self, step: FlowStep) -> None:
-        success = step["status"] == "completed"
-        output = (step["result"] if success else step["feedback"])[:_SHOWN]
-        about = {"success": success, "status": step["status"], "output": output, **self._progress}
-        self._tell(
-            "prompt_flow_step_result", **about, seconds=step["seconds"], attempts=step["attempts"]
-        )
 
     def _tell(self, kind: str, **about: object) -> None:
         self.flow.scope.emit({"type": kind, "step_id": self.step["id"], **about})

@@ -193,16 +193,13 @@ class StepRun:
         data, kept = await self.flow.results.of(record)
         if wrong := await judged(self.step.get("expect"), data, kept["shape"]):
             return self._once(failed("unexpected_result", wrong), kept)
-        done = FlowStep(status="completed", feedback="", failure="", denied="")
-        return done | kept | FlowStep(evidence=[record["id"]])
+        return completed(kept) | FlowStep(evidence=[record["id"]])
 
     def _once(self, end: FlowStep, kept: FlowStep) -> FlowStep:
         """A failure with what the call gave, where it has changed the world: not to be repeated."""
         if self._repeatable:
             return end
-        shown = shortened(kept["result"], _LEAST_SHOWN)
-        told = FlowStep(feedback=say("made_once", why=end["feedback"], result=shown))
-        return end | kept | told | FlowStep(evidence=[self.records[-1]["id"]])
+        return made_once(end, kept) | FlowStep(evidence=[self.records[-1]["id"]])
 
     @property
     def _tool(self) -> CatalogTool | None:
@@ -229,11 +226,7 @@ class StepRun:
 
     def _ended(self, changed: FlowStep) -> StepEnd:
         end = self._end(changed)
-        step, success = end["step"], changed["status"] == "completed"
-        output = (step["result"] if success else step["feedback"])[:_SHOWN]
-        counted = {"seconds": step["seconds"], "attempts": step["attempts"]}
-        about = {"success": success, "status": step["status"], "output": output, **counted}
-        self._tell("prompt_flow_step_result", **about)
+        self._tell("prompt_flow_step_result", **told_of(end["step"]))
         return end
 
     def _end(self, changed: FlowStep, waiting: Sequence[Any] = ()) -> StepEnd:
@@ -306,6 +299,29 @@ def held(name: str) -> StepEnd:
 def failed(failure: Failure, why: str, *, denied: str = "") -> FlowStep:
     """A failure; `denied` says why nobody lets the call run: another plan could not change it."""
     return FlowStep(status="failed", failure=failure, feedback=why, denied=denied)
+
+
+def completed(kept: FlowStep) -> FlowStep:
+    """A step that is completed, with its result."""
+    return FlowStep(status="completed", feedback="", failure="", denied="") | kept
+
+
+def made_once(end: FlowStep, kept: FlowStep) -> FlowStep:
+    """A failure with what was written all the same: the call is not to be made again."""
+    shown = shortened(kept["result"], _LEAST_SHOWN)
+    return end | kept | FlowStep(feedback=say("made_once", why=end["feedback"], result=shown))
+
+
+def told_of(step: FlowStep) -> dict[str, Any]:
+    """How a step ended, as the event of its end tells."""
+    success = step["status"] == "completed"
+    return {
+        "success": success,
+        "status": step["status"],
+        "output": (step["result"] if success else step["feedback"])[:_SHOWN],
+        "seconds": step["seconds"],
+        "attempts": step["attempts"],
+    }
 
 
 def may_pass(failed: FlowStep) -> bool:

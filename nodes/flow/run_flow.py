@@ -35,7 +35,7 @@ from ...turn.schedule import run_ready, used_by
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .every_item import EachRun, all_used, item_after
-from .one_step import FlowScope, StepEnd, StepRun, held
+from .one_step import FlowScope, StepEnd, StepRun, held, told_of
 
 
 async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -300,11 +300,9 @@ class FlowRun(FlowScope):
 
     def _left_out(self, step: FlowStep, why: str, *, unwanted: bool) -> StepEnd:
         """The end of a step that can no longer run, though the plan goes on."""
-        self.scope.emit(
-            {"type": "prompt_flow_step_result", "step_id": step["id"], "success": False,
-             "status": "skipped", "output": why, "seconds": 0.0, "attempts": step["attempts"]}
-        )  # fmt: skip
         skipped = FlowStep(id=step["id"], status="skipped", feedback=why, unwanted=unwanted)
+        about = told_of({**step, **skipped, "seconds": 0.0})
+        self.scope.emit({"type": "prompt_flow_step_result", "step_id": step["id"], **about})
         end = held(step["id"])
         end["step"], end["held"] = skipped, False
         return end
