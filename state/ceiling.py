@@ -36,7 +36,7 @@ def read_ceiling(environ: Mapping[str, str]) -> Context:
     Raises:
         SettingsError: It cannot be read.
     """
-    given = environ.get(VARIABLE)
+    given = environ.get("LOOPWRIGHT_CEILING")
     if given is None:
         return DEFAULTS
     try:
