@@ -86,19 +86,22 @@ def _unstorable(run: Run, value: object) -> str:
 
 
 def check_messages(given: object, *, thread: str) -> None:
-    """Refuse what cannot be read as messages, before any of it is in the thread.
+    """Refuse what cannot be read as messages, before the thread leaves where it stands.
 
     Raises:
-        SettingsError: There is some in an input, or in the update of a command.
+        SettingsError: An input, or the update of a command, is or holds such a thing.
     """
     values = given.update if isinstance(given, Command) else given
-    if not isinstance(values, Mapping) or "messages" not in values:
-        return
-    if why := unreadable(values["messages"]):
+    why = ""
+    if isinstance(values, Mapping) and "messages" in values:
+        why = unreadable(values["messages"])
+    elif isinstance(given, str | bytes | int | float | list | tuple):
+        why = f"it is a {type(given).__name__}, not an object with `messages`"
+    if why:
         msg = (
             f"The input for thread {thread!r} cannot be read, so nothing was run:"
             f" {why.rstrip('.')}."
-            ' Send messages such as {"role": "user", "content": "…"}.'
+            ' Send {"messages": [{"role": "user", "content": "…"}]}.'
         )
         raise SettingsError(msg)
 

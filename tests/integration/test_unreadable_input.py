@@ -50,15 +50,13 @@ def test_messages_that_cannot_be_read_leave_the_thread_as_it_was(build):
     paused = graph.invoke({"messages": [HumanMessage('Send "hello"')]}, here)
     assert "__interrupt__" in paused
     before = graph.get_state(here)
-    for messages in UNREADABLE:
-        for given in (
-            {"messages": messages},
-            Command(resume={"type": "approve"}, update={"messages": messages}),
-        ):
-            with pytest.raises(SettingsError, match=r"cannot be read, so nothing was run: .+\. S"):
-                graph.invoke(given, here)
-            now = graph.get_state(here)
-            assert (said(now), now.interrupts) == (said(before), before.interrupts)
+    inputs = [{"messages": messages} for messages in UNREADABLE]
+    commands = [Command(resume={"type": "approve"}, update=update) for update in inputs]
+    for given in (*inputs, *commands, "hi", b"hi", 3, True, [], ["hi"], [["messages", ["hi"]]]):
+        with pytest.raises(SettingsError, match=r"cannot be read, so nothing was run: .+\. Send"):
+            graph.invoke(given, here)
+        now = graph.get_state(here)
+        assert (said(now), now.interrupts) == (said(before), before.interrupts)
     assert "__interrupt__" not in graph.invoke(Command(resume={"type": "reject"}), here)
 
 
