@@ -27,6 +27,8 @@ ACCEPTED: Final = {"accept-encoding": "gzip, deflate"}
 TOO_LONG: Why = partial(say, "answer_too_long", most=MOST // 1024**2, values=f"{MOST_VALUES:,}")
 
 _PIECE: Final = 65_536
+_MOST_LAYERS: Final = 5
+"""How often a body may be packed; each layer is a generator inside the one before."""
 _ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
@@ -102,6 +104,7 @@ class _Body(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size, tail, values = 0, b"", Values()
         try:
+            _check_layers(self._kinds)
             pieces = aiter(self._packed)
             for kind in reversed(self._kinds):
                 pieces = _unpacked(kind, pieces)
@@ -121,6 +124,11 @@ class _Body(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._packed.aclose()
+
+
+def _check_layers(kinds: list[str]) -> None:
+    if len(kinds) > _MOST_LAYERS:
+        raise TooLong(partial(say, "answer_packed", kind=", ".join(kinds)[:40]))
 
 
 def _check(size: int, values: int) -> None:

@@ -1,5 +1,6 @@
 """Answers that are small on the wire and huge when unpacked, over HTTP and stdio."""
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -10,11 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from hypothesis import given, strategies as st
 
 from loopwright.calls.toolbox import Toolbox
-from loopwright.tools.mcp.bodies import Values
+from loopwright.tools.mcp.bodies import TooLong, Values, bounded
 from support.mcp_servers import HERE, free_port, soon, stdio
 from support.mcp_servers.bombs import WAYS, serving_bombs
 from support.mcp_servers.calling import run, text
@@ -146,3 +148,20 @@ def listens(port):
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
+
+
+@pytest.mark.req("W-75")
+@pytest.mark.parametrize("layers", [6, 1_000])
+def test_a_body_that_is_packed_again_and_again_is_not_unpacked(layers):
+    class Packed(httpx.AsyncByteStream):
+        async def __aiter__(self):
+            yield b"never read"
+            raise AssertionError
+
+    headers = {"content-encoding": ", ".join(["gzip"] * layers)}
+    response = httpx.Response(200, headers=headers, stream=Packed())
+    told = []
+    bounded(response, told.append)
+    with pytest.raises(TooLong, match="was packed as gzip, gzip"):
+        asyncio.run(response.aread())
+    assert len(told) == 1
