@@ -45,7 +45,8 @@ _IN_URL: Final = re.compile(r"(?<=://)([^\s/@:'\"]*:)[^\s/@'\"]+(?=@)")
 _PAIR: Final = re.compile(r"(\w+)\s*=\s*('[^']*'|\"[^\"]*\"|[^\s;&,]+)")
 _FLAG: Final = re.compile(r"--?([\w-]+)(?:=(.*))?", re.DOTALL)
 _LONG: Final = 16
-_MOST_PASSING: Final = 2_000
+_MOST_PASSING: Final = 6_000
+_URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
 def is_secret_name(name: str) -> bool:
@@ -149,10 +150,24 @@ def _spellings(value: str) -> Iterator[str]:
     yield value
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
-    yield quote(value)
-    yield quote(value, safe="")
-    yield quote_plus(value)
-    yield base64.b64encode(value.encode("utf-8", "replace")).decode()
+    yield value.replace("/", "\\/")
+    for one in (quote(value), quote(value, safe=""), quote_plus(value)):
+        yield one
+        yield re.sub("%..", lambda code: code[0].lower(), one)
+    data = value.encode("utf-8", "replace")
+    yield data.hex()
+    yield data.hex().upper()
+    yield base64.b64encode(data).decode()
+    yield from _in_base64(data)
+
+
+def _in_base64(data: bytes) -> Iterator[str]:
+    """What base64 makes of it wherever it stands in a longer text, as in `user:password`."""
+    for before, shared in ((0, 0), (1, 2), (2, 3)):
+        whole = (before + len(data)) * 8 // 6  # characters that nothing behind it changes
+        text = base64.b64encode(bytes(before) + data).decode()[shared:whole]
+        yield text
+        yield text.translate(_URL_SAFE)
 
 
 class Secrets:

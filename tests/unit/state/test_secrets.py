@@ -24,6 +24,9 @@ WORD = 'pa55"word/with-ünïcode+&'
     [
         WORD, json.dumps(WORD)[1:-1], json.dumps(WORD, ensure_ascii=False)[1:-1], quote(WORD),
         quote(WORD, safe=""), quote_plus(WORD), base64.b64encode(WORD.encode()).decode(),
+        WORD.replace("/", "\\/"), quote(WORD, safe="").replace("%2F", "%2f").replace("%C3", "%c3")
+        .replace("%BC", "%bc").replace("%AF", "%af").replace("%2B", "%2b"),
+        WORD.encode().hex(), WORD.encode().hex().upper(),
     ],
 )  # fmt: skip
 def test_a_secret_is_found_in_every_spelling(spelled):
@@ -31,6 +34,19 @@ def test_a_secret_is_found_in_every_spelling(spelled):
     assert secrets.in_text(f"<{spelled}>") == f"<{MASK}>"
     assert secrets.in_json([{spelled: [spelled]}]) == [{MASK: [MASK]}]
     assert is_masked(secrets.in_json({"a": [{"b": spelled}]}))
+
+
+@pytest.mark.req("W-50")
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("before", ["", "u", "ab", "ada:", "a name:"])
+@pytest.mark.parametrize("behind", ["", "\n", "; more"])
+def test_a_secret_is_found_in_base64_of_a_text_around_it(encode, before, behind):
+    secrets = Secrets(values_of([("DB_PASSWORD", WORD)]))
+    packed = encode(f"{before}{WORD}{behind}".encode()).decode()
+    for text in (packed, packed.rstrip("=")):
+        told = secrets.in_text(f"sent Basic {text}")
+        assert MASK in told
+        assert len(told) - len(f"sent Basic {MASK}") <= len(before) * 2 + len(behind) * 2 + 4
 
 
 @pytest.mark.req("W-50")
