@@ -110,10 +110,14 @@ def _more_planning(scope: RunScope, state: PlanState, plan: PlannerResponse) -> 
 
 
 def _ready(scope: RunScope, state: PlanState, todos: list[Todo]) -> PlanUpdate:
-    """Take the plan; one that must be reviewed where nobody can review it does not run."""
+    """Take the plan; one that must be reviewed where nobody can review it does not run.
+
+    Of a plan that is done already there is nothing to review.
+    """
     tasks = adopt_plan(todos, state.todos, rounds_named(state.evidence))
-    planning: Planning = "review" if scope.context.review_plan else "ready"
+    reviewed = scope.context.review_plan and any(t["status"] != "completed" for t in tasks)
+    planning: Planning = "review" if reviewed else "ready"
     update = PlanUpdate(planning=planning, planning_rounds=0, todos=Overwrite(tasks))
-    if scope.context.review_plan and not scope.can_ask:
+    if reviewed and not scope.can_ask:
         return update | PlanUpdate(planning="blocked", halt="NOT_INTERACTIVE")
     return update

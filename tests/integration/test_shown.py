@@ -530,3 +530,28 @@ def test_the_calls_of_items_are_asked_about_in_view():
         answers = [m.text for m in result["messages"] if m.type == "tool"]
         assert [json.loads(text) for text in answers] == [{"put": n} for n in "abc"] * turn
         assert world.done("put") == [*"abc"] * turn
+
+
+@pytest.mark.req("W-14")
+def test_of_a_plan_that_is_done_already_nothing_is_reviewed():
+    two = plan(todo("1", "look", []), todo("2", "save", []))
+    model = ScriptedModel(
+        {
+            "planner": [two, plan(todo("1", "look", []))],
+            "executor": lambda messages, _: (
+                report("It is red.")
+                if read_json(messages[1].text, "task")["description"] == "look"
+                else [call("save", text="a")]
+            ),
+            "verifier": [passed("It is red.", t1=["1.report"])],
+        }
+    )
+    how = {"policy": [{"tool": "save", "action": "ask"}], "checkpointer": InMemorySaver()}
+    graph = build_plan_execute_verify(model=model, tools=[Desk().save], **how)
+    context = Context(review_plan=True)
+    graph.invoke(said("Look and save."), THREAD, context=context)
+    (question,) = graph.invoke(Command(resume="approve"), THREAD, context=context)["__interrupt__"]
+    assert question.value["type"] == "tool_approval"
+    result = graph.invoke(said("Look, no more."), THREAD, context=context)
+    assert "__interrupt__" not in result
+    assert result["outcome"]["status"] == "complete"
