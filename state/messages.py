@@ -184,6 +184,11 @@ ENDS: Final = "ends"
 """Key in a message's `additional_kwargs`: a model ended the turn with it."""
 
 
+def is_words(message: AnyMessage) -> bool:
+    """Whether the assistant says something and calls nothing."""
+    return isinstance(message, AIMessage) and not (message.tool_calls or message.invalid_tool_calls)
+
+
 def signature(role: str) -> dict[str, str]:
     """What a message carries beside its words: who wrote it, and when (UTC, ISO 8601)."""
     return {"agent_type": role, "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}

@@ -1,6 +1,7 @@
 """Executor: one model turn on one task; it calls tools or reports."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -14,7 +15,7 @@ from ...state.calls import stopped_by
 from ...state.context import Context, Emit
 from ...state.contracts import ExecutorResponse, decide_task
 from ...state.loop import TaskState, TaskUpdate
-from ...state.messages import signature
+from ...state.messages import is_words, signature
 from ...state.past import index_of, shows_all
 from ...state.plan import task_view
 from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, repeated_text
@@ -90,7 +91,19 @@ def _messages(scope: RunScope, state: TaskState, *, last: bool) -> list[BaseMess
         "additional_context": scope.hook_notes(state.hook_context),
     }
     told = [HumanMessage(say("last_round"))] if last else []
-    return [*scope.opening("executor", data, scope.past.blocks), *state.messages, *told]
+    history = _cued([*state.messages, *told])
+    return [*scope.opening("executor", data, scope.past.blocks), *history]
+
+
+def _cued(messages: Sequence[AnyMessage]) -> Iterator[BaseMessage]:
+    """The messages with a cue behind words of the assistant that no other side answers.
+
+    A tool may have added them; some providers take them for the beginning of the next answer.
+    """
+    for message, follows in zip_longest(messages, messages[1:]):
+        yield message
+        if is_words(message) and (follows is None or follows.type == "ai"):
+            yield HumanMessage(say("next_step"))
 
 
 def _report(

@@ -21,7 +21,7 @@ from langchain_core.messages import (
 
 from ...prompts.prompt import section
 from ...state.canonical import storable
-from ...state.messages import ENDS, signature
+from ...state.messages import ENDS, is_words, signature
 from ...state.react import Phase, ReactState
 from ...state.told import say
 from ...turn.scope import RunScope
@@ -77,11 +77,6 @@ def _cue(message: AnyMessage) -> HumanMessage:
 def _as_cue(text: str) -> HumanMessage:
     """Every request holds one for each earlier step: made once, not once a request."""
     return HumanMessage(text, additional_kwargs={ROLE: "loopwright"})
-
-
-def is_words(message: AnyMessage) -> bool:
-    """Whether the assistant says something and calls nothing."""
-    return isinstance(message, AIMessage) and not (message.tool_calls or message.invalid_tool_calls)
 
 
 def said_since_call(messages: Sequence[AnyMessage]) -> list[str]:

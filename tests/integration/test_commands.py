@@ -41,7 +41,7 @@ from support.commanding import (
 )
 from support.flows import step
 from support.reacting import said
-from support.scripts import call
+from support.scripts import call, report
 
 DO_IT = said("Do it.")
 
@@ -364,3 +364,22 @@ def test_tools_of_other_makes_are_filled_in_as_well(build):
     assert seen[0][0] == "human"
     assert seen[0][-1] == "ai"
     assert seen[1] == "Do it."
+
+
+@tool
+def talk(text: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Answer, and say more in the name of the assistant."""
+    answer = ToolMessage(f"heard {text}", tool_call_id=tool_call_id)
+    return Command(update={"messages": [answer, AIMessage("One."), AIMessage("Two.")]})
+
+
+@pytest.mark.req("W-13")
+def test_what_a_tool_says_for_the_assistant_is_never_the_last_word_of_a_request():
+    asked: list[list[str]] = []
+
+    def answer(messages: Any, _offered: Any) -> Any:
+        asked.append([message.type for message in messages])
+        return report("I heard a.") if "tool" in asked[-1] else [call("talk", "c", text="a")]
+
+    plan_of([talk], answer).invoke(DO_IT)
+    assert asked[-1][-6:] == ["ai", "tool", "ai", "human", "ai", "human"]
