@@ -18,7 +18,7 @@ from langgraph.store.memory import InMemoryStore
 
 from ..doors.durability import ThreadedSaver
 from ..doors.langgraph_keys import SAVER
-from ..doors.outside import identity
+from ..doors.outside import from_outside, identity
 from ..doors.recorder import Recorder
 from ..hooks.contract import NOTHING, HookEvent, Verdict
 from ..hooks.registry import Hooks
@@ -73,6 +73,8 @@ class RunScope:
     """The thread's id; "" where the graph runs without one."""
     user: str | None = None
     """Whom the run is for: as a server has proven, else as the program that embeds it says."""
+    of_client: bool = False
+    """A client of a server has begun it: what its settings say in words is the user's."""
     turn: str = ""
     """Name of the user turn, never used twice."""
     place: str = ""
@@ -223,6 +225,7 @@ async def scope_of(
         store=runtime.store,
         thread=thread,
         user=identity(configurable, served=parts.served),
+        of_client=parts.served or from_outside(configurable),
         turn=state.turn_id,
         place="|".join(step.partition(":")[0] for step in around_it),
         fence=configurable.get(FENCE_KEY),

@@ -41,10 +41,20 @@ def opening(
 ) -> list[BaseMessage]:
     """The request of a phase: its system prompt, which may list tools, and the shared history."""
     resource, task = scope.context.resource_id, scope.context.task_id
+    told = list[HumanMessage]()
+    if scope.of_client:
+        told, resource, task = _words_of_client(resource, task), "", ""
     system = scope.prompts.get_phase_prompt(role, resource, task, tools, **scope.contexts(role))
     if notes := scope.hook_notes(state.hook_context):
         system = f"{system}\n\n{section('additional_context', notes)}"
-    return [SystemMessage(system), *shown(state.messages)]
+    return [SystemMessage(system), *told, *shown(state.messages)]
+
+
+def _words_of_client(resource: str, task: str) -> list[HumanMessage]:
+    """What a client says is open: its text is in no role but the user's."""
+    if not (resource or task):
+        return []
+    return [HumanMessage(say("what_is_open", resource=resource, task=task))]
 
 
 def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
