@@ -1,7 +1,8 @@
 """References as other plan languages spell them, where they mean a step of this plan. Pure.
 
 `$s1.x`, `${s1.x}`, `{s1.x}`, `<s1.x>`, `#E1`, `$.steps.s1.x`, `s1.output.x` would be sent to a tool
-as they stand. What looks like one and names no step of the plan is text: `${HOME}`, `<b>`, `#12`.
+as they stand, and so would `{{s1.x}}` in the wide signs of a Chinese keyboard. What looks like one
+and names no step of the plan is text: `${HOME}`, `<b>`, `#12`.
 """
 
 import re
@@ -29,6 +30,10 @@ _WITHIN: Final = tuple(
     )
 )
 _SIGNS: Final = frozenset("${<#")
+# As a Chinese keyboard writes these signs; each is one character here and there.
+_NARROW: Final = str.maketrans(
+    "\uff5b\uff5d\uff04\uff1c\uff1e\uff03\uff0e\uff3b\uff3d", "{}$<>#.[]"
+)
 # An id that is no word of any language: nobody writes it but to name the step.
 _MADE_UP: Final = re.compile(r"[A-Za-z]{1,8}[-_]?\d{1,4}")
 _WORD: Final = re.compile(r"\.[^\W\d]")
@@ -62,17 +67,18 @@ def foreign_in(value: Any, fields: Mapping[str, Collection[str]]) -> list[str]:
 
 
 def _in(text: str, fields: Mapping[str, Collection[str]], *, whole: bool) -> Iterator[Foreign]:
+    written, text = text, text.translate(_NARROW)
     match = _WHOLE.fullmatch(text) if whole and len(text) <= _LONGEST else None
     closed = match is not None and len(match["close"]) == len(_OPENING.findall(match["sign"]))
     if match and closed and (one := _read(match, fields, whole=True)):
-        yield one
+        yield one._replace(text=written.strip())
         return
     if _SIGNS.isdisjoint(text):
         return
     for pattern in _WITHIN:
         for match in pattern.finditer(text):
             if one := _read(match, fields, whole=False):
-                yield one
+                yield one._replace(text=written[match.start() : match.end()].strip())
 
 
 def _read(

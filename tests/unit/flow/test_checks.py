@@ -213,6 +213,8 @@ def test_an_argument_that_a_tool_does_not_name_is_a_finding_at_any_depth():
         "Given #s1, write", "{{s1.rows}} and {s1.rows}", '{"rows": "$s1.rows"}',
         "$sales", "{sales}", "${sales}", "{sales.rows}", "the ${sales} here", "sales.output.rows",
         "sales.rows", "<sales.rows>", "#E1", "Given #E1", "$E1",
+        "\uff5b\uff5bs1.rows\uff5d\uff5d", "\uff04\uff5bs1.rows\uff5d", "\uff04s1\uff0erows",
+        "总结\uff5b\uff5bsales.rows\uff5d\uff5d的内容", "\uff5bs1\uff5d", "\uff1cs1.rows\uff1e",
     ],
 )  # fmt: skip
 def test_a_reference_in_another_spelling_is_a_finding(text):
@@ -236,6 +238,7 @@ def test_a_reference_in_another_spelling_is_a_finding(text):
         "As said [s1].", "page.html#s1", "s1", "the s1.output.rows field", "$1", "$1.50", "{1}",
         "{0} of {1}", r"\{{s1.rows}}", "${{s1.row_count}}", "{'s1': 1}", "US$s1x",
         '{"s1": {"x": 1}}', "report.docx", "s10", "${s1x}", "mail@report.org", "report-2.md",
+        "\uff5b\uff5bname\uff5d\uff5d", "\uff04" "5.00", "\uff03" "12", "见报告\uff3bs1\uff3d。",
     ],
 )  # fmt: skip
 def test_what_merely_looks_like_a_reference_is_text(text):
