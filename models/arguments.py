@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.messages import (
@@ -12,6 +12,10 @@ from langchain_core.messages import (
     ToolCall,
     ToolCallChunk,
 )
+
+_SHORT: Final = 10_000
+_MORE: Final = 50
+"""Of a text longer than `_SHORT` the listener is told when it has grown by one part in so many."""
 
 
 class Heard(AsyncCallbackHandler):
@@ -24,25 +28,33 @@ class Heard(AsyncCallbackHandler):
     run_inline = True
 
     def __init__(self, tell: Callable[[str], None] | None = None) -> None:
-        """Nothing is heard yet; `tell` is given all that is written, text or arguments."""
-        self._sum: AIMessageChunk | None = None
-        self._tell, self._written = tell, ""
+        """Nothing is heard yet; `tell` is given all that is written, text or arguments.
+
+        Whoever is told reads all of it: of a long text that is not done at every piece.
+        """
+        self._chunks: list[AIMessageChunk] = []
+        self._tell, self._written = tell, list[str]()
+        self._length = self._next = 0
 
     async def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:  # noqa: ARG002 - LangChain's signature
         """Keep a piece of the stream."""
         piece = getattr(chunk, "message", None)
         if self._tell is not None and isinstance(piece, AIMessageChunk):
             pieces = [piece.text, *(part["args"] or "" for part in piece.tool_call_chunks)]
-            self._written += "".join(pieces)
-            self._tell(self._written)
+            self._written += pieces
+            self._length += sum(map(len, pieces))
+            if self._length >= self._next:
+                self._next = self._length + max(0, self._length - _SHORT) // _MORE
+                self._tell("".join(self._written))
         if isinstance(piece, AIMessageChunk) and piece.tool_call_chunks:
             bare = AIMessageChunk(content="", tool_call_chunks=piece.tool_call_chunks)
-            self._sum = bare if self._sum is None else self._sum + bare
+            self._chunks.append(bare)
 
     def whole(self, message: AIMessage) -> AIMessage:
         """The message; those of its calls whose text is no whole JSON object are invalid."""
-        heard = message if isinstance(message, AIMessageChunk) else self._sum
-        pieces = heard.tool_call_chunks if heard is not None else []
+        pieces = (
+            self._pieces if not isinstance(message, AIMessageChunk) else message.tool_call_chunks
+        )
         if not pieces:
             return message
         pieces = _beside(message, pieces)
@@ -61,6 +73,11 @@ class Heard(AsyncCallbackHandler):
         return message.model_copy(
             update={"tool_calls": calls, "invalid_tool_calls": broken, **kept}
         )
+
+    @property
+    def _pieces(self) -> list[ToolCallChunk]:
+        """What was heard of each call, joined once: each joining reads all of it."""
+        return (AIMessageChunk(content="") + self._chunks).tool_call_chunks
 
 
 def _beside(message: AIMessage, pieces: list[ToolCallChunk]) -> list[ToolCallChunk]:
