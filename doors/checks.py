@@ -17,7 +17,22 @@ from .run import Run
 _INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
-def check_command(command: Command[Any]) -> None:
+def check_input(run: Run) -> None:
+    """Refuse an input that says nothing, cannot be saved or cannot be read: nothing is run.
+
+    Raises:
+        AnswerRejected: It is a command without an answer.
+        SettingsError: It is anything else.
+    """
+    if isinstance(run.input, Command):
+        _check_command(run.input)
+    elif not run.nested and (why := _unstorable(run, run.input)):
+        msg = f"The input for thread {run.thread!r} cannot be saved, so nothing was run: {why}"
+        raise SettingsError(msg)
+    _check_messages(run.input, thread=run.thread)
+
+
+def _check_command(command: Command[Any]) -> None:
     """Refuse a command that says nothing, as `Command(resume=None)` does."""
     if command.resume is None and not command.update and not command.goto:
         msg = (
@@ -65,15 +80,6 @@ def _check_storable_answer(run: Run, answer: Command[Any]) -> None:
         raise AnswerRejected(msg)
 
 
-def check_storable_input(run: Run) -> None:
-    """Refuse an input that a checkpoint cannot hold, before anything of it is saved."""
-    if run.nested or isinstance(run.input, Command):
-        return
-    if why := _unstorable(run, run.input):
-        msg = f"The input for thread {run.thread!r} cannot be saved, so nothing was run: {why}"
-        raise SettingsError(msg)
-
-
 def _unstorable(run: Run, value: object) -> str:
     """Why a checkpoint cannot hold a value, and what to do; "" where it can."""
     if run.saver is None:
@@ -85,12 +91,8 @@ def _unstorable(run: Run, value: object) -> str:
     return ""
 
 
-def check_messages(given: object, *, thread: str) -> None:
-    """Refuse what cannot be read as messages, before the thread leaves where it stands.
-
-    Raises:
-        SettingsError: An input, or the update of a command, is or holds such a thing.
-    """
+def _check_messages(given: object, *, thread: str) -> None:
+    """Refuse what cannot be read as messages, before the thread leaves where it stands."""
     values = given.update if isinstance(given, Command) else given
     why = ""
     if isinstance(values, Mapping) and "messages" in values:

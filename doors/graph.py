@@ -39,13 +39,7 @@ from ..state.outcome import RESUMABLE
 from ..state.shown import no_result
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
-from .checks import (
-    address_answer,
-    check_command,
-    check_messages,
-    check_storable_input,
-    in_words,
-)
+from .checks import address_answer, check_input, in_words
 from .continuing import check_nodes, check_values, keep_order
 from .durability import lend, with_async, with_async_store
 from .head import CUT_OFF, Head, add, without_answered
@@ -316,10 +310,7 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         One read of the thread's head; a second one only where old state is migrated or an ended
         thread is resumed.
         """
-        if isinstance(run.input, Command):
-            check_command(run.input)
-        check_storable_input(run)
-        check_messages(run.input, thread=run.thread)
+        check_input(run)
         if run.saver is None:
             return run
         run = replace(run, options=self._durable(run.options))

@@ -132,7 +132,7 @@ PLAN: Final = "execution_plan"
 """The key of an input that hands in a plan."""
 
 
-def check_input(given: object) -> None:
+def _check_no_plan(given: object) -> None:
     """Refuse a client's own plan: what the operator tells the planner would be passed over.
 
     Raises:
@@ -164,7 +164,7 @@ def client_run(run: Run, bounded: Bounded | None) -> Run:
     elif isinstance(run.input, Command):
         check_client(run.input)
     else:
-        check_input(run.input)
+        _check_no_plan(run.input)
     if bounded is None:
         return run
     try:
