@@ -16,7 +16,7 @@ from ..state.calls import UNCERTAIN, Evidence, merge_records, step_of
 from ..state.canonical import canonical
 from ..state.journal import Row
 from ..state.loop import FOLDED, LoopState, LoopUpdate
-from ..state.messages import repairs, request_place
+from ..state.messages import ROLE, repairs, request_place
 from ..state.migrations import SCHEMA_VERSION
 from ..state.plan import Task, merge_tasks
 from ..state.shown import answer_to, answers_from, unanswered
@@ -49,7 +49,7 @@ Look = Callable[[str | None], Awaitable[Missing]]
 """From whom a run is for to what is missing of the tools."""
 
 
-async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look, *, asks: bool) -> Any:
+async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look) -> Any:
     """Reset what counts per turn, take up what goes on, and let hooks speak of the request.
 
     Args:
@@ -57,10 +57,9 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look, *, 
         state: As the turn before left it.
         adopt: What is carried on.
         look: Looks for the tools; what of them is missing is told first, before a model is asked.
-        asks: Whether something is asked; where nothing is, the turn ends before it begins.
 
     Returns:
-        The update. With a `halt` in it the turn ends at once.
+        The update. With a `halt` in it the turn ends at once, as where nothing is asked.
     """
     fresh = _fresh(state)
     if "request_id" not in fresh:
@@ -70,7 +69,7 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look, *, 
         # from before the first one. What was made matches nothing any more.
         await scope.release(lambda _: False, ended=True)
     adopted: dict[str, Any] = await adopt(scope, state)
-    if not asks:
+    if not _asks_something(state):
         return fresh | adopted | _halted("MISSING_INFORMATION", EMPTY_REQUEST)
     scope.journal.own_turn(scope.thread, fresh["turn_id"])
     verdict = await scope.fire("BeforeAgent", prompt=with_request(state).request)
@@ -95,7 +94,7 @@ async def _missing(scope: RunScope, look: Look) -> str:
     return say("servers_missing", servers=", ".join(missing.servers)) if missing.servers else ""
 
 
-def asks_something(state: LoopState) -> bool:
+def _asks_something(state: LoopState) -> bool:
     """Whether the request of a turn that begins holds anything, be it a picture."""
     newest = newest_prompt(state.messages, state.request_message)
     if newest is None:
@@ -149,7 +148,7 @@ def newest_prompt(messages: Sequence[AnyMessage], request: str = "") -> AnyMessa
     The newest human message that came since the graph spoke last; where none came, the request
     stays (`request` is its id): human messages that nodes added on the way are no requests.
     """
-    came = list(takewhile(lambda m: "agent_type" not in m.additional_kwargs, reversed(messages)))
+    came = list(takewhile(lambda m: ROLE not in m.additional_kwargs, reversed(messages)))
     newest: AnyMessage | None = next((m for m in came if m.type == "human"), None)
     if newest is None and (place := request_place(messages, request)) >= 0:
         newest = messages[place]

@@ -16,7 +16,6 @@ from ...state.loop import changes
 from ...turn.begin import (
     Work,
     asked_and_answered,
-    asks_something,
     begin_turn,
     same_request,
     taken_up,
@@ -31,9 +30,7 @@ async def flow_intake(
 ) -> FlowUpdate:
     """Begin the turn; `plan` is followed where none came with the input."""
     scope = await scope_of(state, runtime, parts)
-    update: FlowUpdate = await begin_turn(
-        scope, state, _adopted, parts.toolbox.missing, asks=asks_something(state)
-    )
+    update: FlowUpdate = await begin_turn(scope, state, _adopted, parts.toolbox.missing)
     if not update.get("halt"):
         update |= _handed_in(state, plan)
     return changes(state, update)

@@ -10,7 +10,6 @@ from ...state.plan import Task
 from ...turn.begin import (
     Work,
     asked_and_answered,
-    asks_something,
     begin_turn,
     same_request,
     taken_up,
@@ -21,11 +20,9 @@ from .work import gathered
 
 
 async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
-    """Begin the turn; of a request without words the planner asks what is wanted."""
+    """Begin the turn; the calls of the one before are remembered, where they do not go on."""
     scope = await scope_of(state, runtime, parts)
-    update: PlanUpdate = await begin_turn(
-        scope, state, _adopted, parts.toolbox.missing, asks=asks_something(state)
-    )
+    update: PlanUpdate = await begin_turn(scope, state, _adopted, parts.toolbox.missing)
     kept = update.get("evidence")
     going_on = kept.value if isinstance(kept, Overwrite) else state.evidence
     ids = {record["id"] for record in going_on}

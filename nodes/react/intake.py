@@ -5,7 +5,7 @@ from langgraph.runtime import Runtime
 from ...state.context import Context
 from ...state.loop import changes
 from ...state.react import Observe, ReactState, ReactUpdate
-from ...turn.begin import answered, asks_something, begin_turn
+from ...turn.begin import answered, begin_turn
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 
@@ -20,7 +20,5 @@ async def react_intake(
         messages = await answered(scope, state, state.calls)
         return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
 
-    update: ReactUpdate = await begin_turn(
-        scope, state, adopted, parts.toolbox.missing, asks=asks_something(state)
-    )
+    update: ReactUpdate = await begin_turn(scope, state, adopted, parts.toolbox.missing)
     return changes(state, update)
