@@ -29,6 +29,7 @@ from ..state.errors import (
     ThreadNotFound,
 )
 from ..state.intents import uncertain_call
+from ..state.messages import ROLE
 from ..state.roles import roles_of
 from .approvals import Asker, Question, given_answers
 from .progress import Event
@@ -300,7 +301,7 @@ def _events_of(updates: Mapping[str, Any]) -> Iterator[Event]:
         for text in _list(update.get("warnings")):
             yield {"type": "warning", "text": text}
         for message in _list(update.get("messages")):
-            if getattr(message, "additional_kwargs", {}).get("agent_type") == "observation":
+            if getattr(message, "additional_kwargs", {}).get(ROLE) == "observation":
                 yield {"type": "observation", "text": message.text}
 
 

@@ -167,7 +167,7 @@ def _is_talk(message: AnyMessage) -> bool:
     if not isinstance(message, AIMessage) or _calls(message) or not message.text.strip():
         return False
     about = message.additional_kwargs
-    by_phase = about.get("agent_type", PACKAGE) != PACKAGE
+    by_phase = about.get(ROLE, PACKAGE) != PACKAGE
     return not by_phase or is_answer(message)
 
 
@@ -176,6 +176,8 @@ def is_answer(message: AnyMessage) -> bool:
     return str(message.id).startswith(ANSWER) or bool(message.additional_kwargs.get(ENDS))
 
 
+ROLE: Final = "agent_type"
+"""Key in a message's `additional_kwargs`: who wrote it."""
 PACKAGE: Final = "loopwright"
 """Signs what the package itself says to the user."""
 ANSWER: Final = "answer-"
@@ -191,7 +193,7 @@ def is_words(message: AnyMessage) -> bool:
 
 def signature(role: str) -> dict[str, str]:
     """What a message carries beside its words: who wrote it, and when (UTC, ISO 8601)."""
-    return {"agent_type": role, "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
+    return {ROLE: role, "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 def answer_name(message: BaseMessage) -> str:

@@ -13,10 +13,10 @@ from typing import Final
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from ...state.attachments import blocks_in
+from ...state.messages import ROLE
 from .matching import Match, Tool, clauses
 from .tasks import WORDS_ONLY, Call, Step, answer, failed, next_step, settled
 
-_SIGNED: Final = "agent_type"
 _SHOWN: Final = 200
 
 
@@ -59,7 +59,7 @@ def _read(messages: Sequence[BaseMessage]) -> Talk:
     signs its cues; only the last, which wants the answer now, has neither signature nor id.
     """
     human = [place for place, message in enumerate(messages) if message.type == "human"]
-    said = [place for place in human if _SIGNED not in messages[place].additional_kwargs]
+    said = [place for place in human if ROLE not in messages[place].additional_kwargs]
     kept = [place for place in said if messages[place].id] or said
     if not kept:
         return Talk([], [])

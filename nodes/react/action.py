@@ -12,14 +12,14 @@ from ...models.thoughts import read_words
 from ...state.calls import UNCERTAIN, stopped_by
 from ...state.context import Context
 from ...state.loop import changes
-from ...state.messages import ENDS
+from ...state.messages import ENDS, ROLE
 from ...state.react import ReactState, ReactUpdate
 from ...state.repetition import LOOP_DETECTED
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import scope_of
 from ..parts import Parts
-from .phases import MOST_ASKS, ROLE, opening, own
+from .phases import MOST_ASKS, opening, own
 
 _SHOWN: Final = 300
 

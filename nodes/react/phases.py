@@ -21,12 +21,11 @@ from langchain_core.messages import (
 
 from ...prompts.prompt import section
 from ...state.canonical import storable
-from ...state.messages import ENDS, is_words, signature
+from ...state.messages import ENDS, PACKAGE, ROLE, is_words, signature
 from ...state.react import Phase, ReactState
 from ...state.told import say
 from ...turn.scope import RunScope
 
-ROLE: Final = "agent_type"
 MOST_ASKS: Final = 2
 OURS: Final = frozenset({"human", "ai", "tool"})
 """The roles in a conversation; only the package itself gives a model a system message."""
@@ -86,7 +85,7 @@ def _cue(message: AnyMessage) -> HumanMessage:
 @lru_cache(maxsize=64)
 def _as_cue(text: str) -> HumanMessage:
     """Every request holds one for each earlier step: made once, not once a request."""
-    return HumanMessage(text, additional_kwargs={ROLE: "loopwright"})
+    return HumanMessage(text, additional_kwargs={ROLE: PACKAGE})
 
 
 def said_since_call(messages: Sequence[AnyMessage]) -> list[str]:
