@@ -211,8 +211,6 @@ async def scope_of(
         emit, budget = outer.emit, outer.budget
         budget.recall(path, state.spend)
         hear(state)
-    # Without the ids of tasks, which are others where a graph around has lost a step.
-    around_it = str(configurable.get("checkpoint_ns", "")).split("|")[:-1]
     session = configurable.get(SESSION_KEY)
     lasting = saver.inner if isinstance(saver, ThreadedSaver) else saver
     return RunScope(
@@ -227,7 +225,7 @@ async def scope_of(
         user=identity(configurable, served=parts.served),
         of_client=parts.served or from_outside(configurable),
         turn=state.turn_id,
-        place="|".join(step.partition(":")[0] for step in around_it),
+        place=_place(configurable),
         fence=configurable.get(FENCE_KEY),
         agent=parts.name,
         path=path,
@@ -239,6 +237,12 @@ async def scope_of(
         public=_public(state, outer),
         by_tools=getattr(state, "by_tools", frozenset()),
     ).noting()
+
+
+def _place(configurable: Mapping[str, Any]) -> str:
+    """The nodes around, without the ids of tasks: after a lost step a graph around has others."""
+    around_it = str(configurable.get("checkpoint_ns", "")).split("|")[:-1]
+    return "|".join(step.partition(":")[0] for step in around_it)
 
 
 def _public(state: LoopState | CallState, outer: RunScope | None) -> Mapping[str, Any]:
