@@ -16,7 +16,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import StateGraph
 
 from ..state.flow import FlowState
-from ..state.loop import PlanState
+from ..state.loop import LoopState, PlanState
 from ..state.react import ReactState
 
 COUNTERS: Final = "counters_since_delta_snapshot"
@@ -114,7 +114,7 @@ def told_by_writes(
 @cache
 def known_channels() -> Mapping[str, DeltaChannel[Any]]:
     """The channels of this package's graphs that are saved as writes."""
-    states = (PlanState, FlowState, ReactState)
+    states: tuple[type[LoopState], ...] = (PlanState, FlowState, ReactState)
     found = [pair for state in states for pair in StateGraph(state).channels.items()]
     return {name: channel for name, channel in found if isinstance(channel, DeltaChannel)}
 
