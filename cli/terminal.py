@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TextIO
 
-from ..doors.database_file import close_to_others, make_folder
+from ..doors.database_file import OWN_FOLDER, close_to_others, make_folder
 from ..state.errors import (
     AnswerRejected,
     DatabaseError,
@@ -317,14 +317,19 @@ def _record(error: Exception) -> None:
         traceback.print_exception(error, file=sys.stderr)
 
 
+def _not_by_a_link(path: str, flags: int) -> int:
+    """Open a file; in the package's folder, which others may have written, through no link."""
+    own = Path(path).parent.name == OWN_FOLDER
+    return os.open(path, flags | (getattr(os, "O_NOFOLLOW", 0) if own else 0), 0o600)
+
+
 class _LogFile(logging.FileHandler):
     """A log file that comes into being with its first line, and never costs the run."""
 
     def _open(self) -> Any:
         make_folder(Path(self.baseFilename).parent)
-        opened = super()._open()
         close_to_others(self.baseFilename, 0o600)
-        return opened
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=_not_by_a_link)
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(OSError):

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
@@ -44,7 +45,8 @@ class DatabaseFile:
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _FILE))
         patiently(self._refuse_foreign, is_sqlite_race)
-        for name in (self.path, *(self.path + end for end in _BESIDE)):
+        real = os.path.realpath(self.path)  # beside it lie SQLite's other files
+        for name in (real, *(real + end for end in _BESIDE)):
             close_to_others(name, _FILE)
         # Another user's folder of locks is told where a lock is taken.
         close_to_others(f"{self.path}.locks", _FOLDER)
@@ -111,9 +113,13 @@ def make_folder(folder: Path) -> None:
 
 
 def close_to_others(path: str, mode: int) -> None:
-    """Take from others what they could do with a file or folder that is this user's."""
+    """Take from others what they could do with a file or folder that is this user's.
+
+    Not by a link, which whoever wrote a folder may have put there: it leads anywhere.
+    """
     with suppress(OSError):
-        if os.stat(path).st_mode & 0o777 & ~mode:
+        rights = os.lstat(path).st_mode
+        if not stat.S_ISLNK(rights) and rights & 0o777 & ~mode:
             os.chmod(path, mode)
 
 

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import stat
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -50,6 +50,31 @@ def test_only_the_owner_can_read_what_is_kept(tmp_path, before):
     assert set(found.values()) == {0o600}
     assert mode(folder / "t.db.locks") == 0o700
     assert before != "nothing" or mode(tmp_path / "deep") == 0o700
+
+
+@pytest.mark.req("W-51")
+@pytest.mark.parametrize("name", ["t.db-wal", "t.db-shm", "t.db.locks"])
+def test_what_a_link_in_the_folder_leads_to_keeps_its_rights(tmp_path, name):
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / ".loopwright"
+    folder.mkdir()
+    if name.endswith("locks"):
+        elsewhere.mkdir(mode=0o755)
+    else:
+        elsewhere.write_text("")
+        elsewhere.chmod(0o755)
+    (folder / name).symlink_to(elsewhere)
+    with suppress(OSError, DatabaseError):
+        open_durability(f"sqlite:///{folder / 't.db'}").close()
+    assert mode(elsewhere) == 0o755
+
+
+@pytest.mark.req("W-51")
+def test_the_database_behind_a_link_is_closed_to_others(tmp_path):
+    (tmp_path / "t.db").symlink_to(tmp_path / "real.db")
+    sqlite3.connect(tmp_path / "real.db").close()
+    (tmp_path / "real.db").touch(0o644)
+    open_durability(f"sqlite:///{tmp_path / 't.db'}").close()
+    assert mode(tmp_path / "real.db") == 0o600
 
 
 @pytest.mark.req("W-51")
