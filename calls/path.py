@@ -90,9 +90,7 @@ async def run_calls(
         book=Book(scope),
         toolbox=toolbox,
         memory=toolbox.memory(scope.thread, scope.turn),
-        results=ResultStore(
-            scope.store or toolbox.spare_store(scope.thread), scope.thread, scope.past
-        ),
+        results=toolbox.results(scope),
         history=_before(history, planned),
         plain=plain,
         shared=len(now) > 1,

@@ -11,6 +11,7 @@ from typing import Any, Final
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.store.base import BaseStore
 
+from ..state.calls import results_of
 from ..state.canonical import weigh
 from ..state.past import Past
 from ..state.told import say
@@ -47,9 +48,7 @@ class ResultStore:
         """
         self._store = store
         self._past = past or Past()
-        # A label of a namespace must be non-empty and without periods.
-        label = thread_id.replace("%", "%25").replace(".", "%2E") or "-"
-        self._namespace = ("loopwright", "results", label)
+        self._namespace = results_of(thread_id)
 
     async def shorten(self, result: ToolResult, cap: int) -> tuple[ToolResult, str]:
         """Bring a result under the cap and put its binary parts aside.

@@ -24,6 +24,7 @@ from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import Missing
 from ..turn.scope import RunScope
 from .policy import Policy, PolicyLike
+from .result_store import ResultStore
 from .reuse import Memory
 
 T = TypeVar("T")
@@ -97,6 +98,11 @@ class Toolbox:
     def spare_store(self, thread_id: str) -> InMemoryStore:
         """Where a run without a store keeps its long results: in memory, for the last threads."""
         return _latest(self._spare, thread_id, InMemoryStore)
+
+    def results(self, scope: RunScope) -> ResultStore:
+        """The long results of a run's thread."""
+        store = scope.store or self.spare_store(scope.thread)
+        return ResultStore(store, scope.thread, scope.past)
 
     def memory(self, thread_id: str, turn: str) -> Memory:
         """What the reads of a user turn gave, for the last turns; without one nothing is kept."""

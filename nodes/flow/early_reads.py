@@ -15,7 +15,6 @@ from ...calls.call_records import CallRecord, as_evidence
 from ...calls.commands import wanted
 from ...calls.gate import Gate, open_calls
 from ...calls.path import run_calls
-from ...calls.result_store import ResultStore
 from ...calls.reuse import reusable
 from ...calls.step_results import StepResults
 from ...flow.checks import plan_flaws
@@ -129,8 +128,7 @@ class EarlyReads:
         self.records += done.records
         if not done.records or done.records[0]["status"] != "success":
             raise MissingValue(step.id)
-        store = scope.store or self._parts.toolbox.spare_store(scope.thread)
-        results = StepResults(ResultStore(store, scope.thread), lasts=scope.store_lasts)
+        results = StepResults(self._parts.toolbox.results(scope), lasts=scope.store_lasts)
         return (await results.of(done.records[0]))[0]
 
     @property

@@ -13,7 +13,6 @@ from langgraph.types import Interrupt
 from ...calls.approval import Decisions, next_step, question, still_open, undecided
 from ...calls.call_records import PendingCall
 from ...calls.commands import messages_of, values_of
-from ...calls.result_store import ResultStore
 from ...calls.step_results import StepResults
 from ...doors.head import add_around
 from ...flow.carry import call_name
@@ -317,7 +316,6 @@ async def flow_run_of(
     scope: RunScope, state: FlowState, parts: Parts, *, open_: Sequence[PendingCall]
 ) -> FlowRun:
     """One pass over a plan; `open_` are the calls that a human must still decide on."""
-    store = scope.store or parts.toolbox.spare_store(scope.thread)
     asked = {call["id"] for call in open_}
     needed = {name for step in state.todos for name in step.get("depends_on") or []}
     spare = (s for s in state.todos if s["spare"] and s["id"] not in needed and not s.get("items"))
@@ -326,7 +324,7 @@ async def flow_run_of(
         parts=parts,
         scope=scope,
         catalog=await parts.toolbox.catalog(scope.user),
-        results=StepResults(ResultStore(store, scope.thread), lasts=scope.store_lasts),
+        results=StepResults(parts.toolbox.results(scope), lasts=scope.store_lasts),
         made={call: step for step in spare for call in step.get("evidence", [])},
         approved={call["task"]: call for call in state.calls if call["id"] not in asked},
         asked={call["task"] for call in open_},
