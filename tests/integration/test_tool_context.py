@@ -102,6 +102,7 @@ def test_a_mapping_as_context_does_as_well_and_nothing_of_it_is_saved(tmp_path):
 def test_models_are_not_told():
     model = one_step()
     build_react(model=model, tools=[shelf()]).invoke(said(), context=Context(**GIVEN))
+    assert model.asked
     assert all("acme-4711" not in str(asked.messages) for asked in model.asked)
 
 
