@@ -76,8 +76,10 @@ def test_every_graph_is_served_as_one_assistant(server, repository):
 
 @pytest.mark.req("P-40")
 def test_schemas_show_the_conversation_and_the_settings_form(server):
-    for schemas in server.schemas.values():
-        assert set(schemas["input_schema"]["properties"]) == {"messages"}
+    of_flow = {"execution_plan", "variables"}
+    for graph, schemas in server.schemas.items():
+        known = {"messages"} | (of_flow if graph == "prompt_flow" else set())
+        assert set(schemas["input_schema"]["properties"]) == known
         assert set(schemas["output_schema"]["properties"]) == {"messages", "outcome", "ui"}
         form = schemas["context_schema"]["properties"]
         assert all(field["description"] for field in form.values())
