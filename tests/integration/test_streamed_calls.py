@@ -1,6 +1,5 @@
 """A call whose arguments are no whole JSON object never runs, whichever way the model is asked."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -12,6 +11,9 @@ from support.fake_openai import Reply, call, fake_openai
 MORE = Reply('I save. <agent_meta>{"shouldContinue": true, "reason": "x"}</agent_meta>')
 DONE = Reply('Ended. <agent_meta>{"shouldContinue": false, "reason": "x"}</agent_meta>')
 WHOLE = '{"items": ["a", "b"]}'
+
+
+GOAL = "Save a and b."
 
 
 def ran(arguments: list[str], *, mode: Any, streaming: bool) -> list[Any]:
@@ -31,13 +33,7 @@ def ran(arguments: list[str], *, mode: Any, streaming: bool) -> list[Any]:
             about["streaming"] = True
         model = ChatOpenAI(model="gpt-4o", **about)
         graph = build_react(model=model, tools=[save])
-
-        async def run() -> None:
-            given = {"messages": [{"role": "user", "content": "Save a and b."}]}
-            async for _ in graph.astream(given, stream_mode=mode):
-                pass
-
-        asyncio.run(run())
+        list(graph.stream({"messages": [{"role": "user", "content": GOAL}]}, stream_mode=mode))
         if mode != "values" or streaming:
             assert any(request.get("stream") for request in server.requests)
     return saved

@@ -1,6 +1,5 @@
 """A call that was cut never runs: each graph over server-sent events, clients of other makes."""
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -38,15 +37,11 @@ def saving(saved: list[Any]) -> Any:
 
 def stream(graph: Any, mode: Any) -> dict[str, Any]:
     """Run it as a client does that streams; its outcome."""
-
-    async def run() -> Any:
-        last: Any = {}
-        async for kind, value in graph.astream(GIVEN, stream_mode=[*_listed(mode), "updates"]):
-            if kind == "updates":
-                last = value
-        return last
-
-    return dict(next(iter(asyncio.run(run()).values()))["outcome"])
+    last: Any = {}
+    for kind, value in graph.stream(GIVEN, stream_mode=[*_listed(mode), "updates"]):
+        if kind == "updates":
+            last = value
+    return dict(next(iter(last.values()))["outcome"])
 
 
 def _listed(mode: Any) -> list[str]:
