@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 
 from ..state.calls import HOOK_STOP, call_id, stopped_by
 from ..state.canonical import shortened, storable_json
@@ -16,7 +16,7 @@ from ..state.context import Context
 from ..state.secrets import MASK, Secrets, is_masked
 from ..state.told import say
 from ..tools.arguments import check_arguments
-from ..tools.catalog import Catalog, CatalogTool, spelled_name
+from ..tools.catalog import Catalog, CatalogTool, is_name, spelled_name
 from ..tools.python_tools import BUILT_IN
 from ..turn.scope import RunScope
 from .call_records import Action, Answered, CallStatus, PendingCall, changed, left_waiting, waiting
@@ -234,6 +234,20 @@ def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMess
         ],
     }
     return message.model_copy(update=update)
+
+
+def spelled_calls(message: AnyMessage) -> AnyMessage:
+    """The message with names of calls that providers take; mostly it is the message itself."""
+    if not isinstance(message, AIMessage):
+        return message
+    made = [*message.tool_calls, *message.invalid_tool_calls]
+    if all(is_name(call["name"] or "") for call in made):
+        return message
+    names = {
+        "tool_calls": [_spelled(call) for call in message.tool_calls],
+        "invalid_tool_calls": [_spelled(call) for call in message.invalid_tool_calls],
+    }
+    return message.model_copy(update=names)
 
 
 def _spelled(call: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from langchain_core.messages import (
     SystemMessage,
 )
 
+from ...calls.gate import spelled_calls
 from ...prompts.prompt import section
 from ...state.canonical import storable
 from ...state.messages import ENDS, PACKAGE, ROLE, is_words, signature
@@ -57,10 +58,14 @@ def _words_of_client(resource: str, task: str) -> list[HumanMessage]:
 
 
 def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
-    """The history with a cue between words of the assistant and what the assistant says next."""
+    """The history with a cue between words of the assistant and what the assistant says next.
+
+    What providers refuse, and a client or an older version may have left there, is mended.
+    """
     history: list[BaseMessage] = []
-    for message, follows in zip_longest(messages, messages[1:]):
-        history.append(_of_user(message) if message.type not in OURS else message)
+    said = [message for message in messages if message.content or not is_words(message)]
+    for message, follows in zip_longest(said, said[1:]):
+        history.append(_of_user(message) if message.type not in OURS else spelled_calls(message))
         if is_words(message) and (follows is None or follows.type == "ai"):
             history.append(_cue(message))
     return history

@@ -5,7 +5,7 @@ import logging
 from itertools import pairwise
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -14,7 +14,7 @@ from loopwright.prompts.prompt import read_json
 from support import killed
 from support.fake_openai import Reply, bad_request, call as openai_call, fake_openai
 from support.flows import declared
-from support.reacting import DONE, LOOK, THREAD, of, one_step, said, shelf
+from support.reacting import DONE, GOAL, LOOK, THREAD, of, one_step, said, shelf
 from support.scripts import call, thought
 
 
@@ -245,3 +245,16 @@ async def test_no_model_is_asked_before_a_call_has_ended_that_outlives_a_run_can
     await killed.cut_off_twice(graph, said(), began)
     await graph.ainvoke(said("Please go on."), THREAD)
     assert known == [[], [3]]
+
+
+@pytest.mark.req("W-14")
+def test_what_providers_refuse_in_an_older_history_is_not_sent():
+    model = one_step()
+    made = [{"name": "multi_tool_use.parallel", "args": {}, "id": "1"}]
+    before = [HumanMessage("a"), AIMessage("", tool_calls=made), ToolMessage("b", tool_call_id="1")]
+    before += [AIMessage(""), HumanMessage(GOAL)]
+    build_react(model=model, tools=[shelf()]).invoke({"messages": before})
+    for asked in model.asked:
+        types = [message.type for message in asked.messages]
+        assert types[:5] == ["system", "human", "ai", "tool", "human"]
+        assert asked.messages[2].tool_calls[0]["name"] == "multi_tool_use_parallel"
