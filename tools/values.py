@@ -48,12 +48,17 @@ def as_json(value: object) -> Any:
     """A value as plain JSON; what has no JSON form becomes its text.
 
     Raises:
-        NoJson: There are bytes in it.
+        NoJson: There are bytes in it, or what is read of it raises.
     """
     try:
         return storable_json(_plain(value, "", ()))
     except RecursionError:
         return storable_json(told(value))
+    except NoJson:
+        raise
+    except Exception as error:  # its class is code of others
+        why = f"{type(error).__name__}: {told(error)}"
+        raise NoJson(say("result_breaks", error=why)) from error
 
 
 def told(value: object) -> str:

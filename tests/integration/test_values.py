@@ -353,3 +353,25 @@ def test_a_model_sees_text_as_before(value: Any, text: str):
     assert message.content == text
     if value not in (None, "hello"):
         assert same(message.artifact["data"], value)
+
+
+class Breaks(dict[str, Any]):
+    def items(self) -> Any:
+        raise RuntimeError("the line is down")
+
+
+@pytest.mark.req("W-01")
+def test_a_write_whose_value_cannot_be_read_was_made_and_is_not_made_again():
+    paid = []
+
+    def pay() -> Any:
+        """Pay."""
+        paid.append(1)
+        return Breaks(a=1)
+
+    model = ScriptedModel({"flow_planner": [flow(step("w", "pay"))], "answerer": citing})
+    outcome = build_prompt_flow(model=model, tools=[pay]).invoke(said())["outcome"]
+    assert (outcome["status"], paid) == ("complete", [1]), outcome
+    told = outcome["tasks"][0]["result"]
+    assert "do not make it again" in told
+    assert "cannot be read: RuntimeError: the line is down" in told
