@@ -262,6 +262,8 @@ def _has_input() -> bool:
 def guarded(output: Output, action: Callable[[], int]) -> int:
     """Run a command's action; whatever it raises becomes a sentence and an exit code."""
     _log_to_file()
+    # Runs last: Python gives signals back to the system before the process is gone.
+    atexit.register(ignore_signals)
     try:
         with signals_to(interrupted):
             return action()

@@ -241,7 +241,9 @@ def test_after_a_kill_a_task_goes_on_with_the_same_images_talk_and_evidence(tmp_
     with open_durability(f"sqlite:///{tmp_path}/threads.db") as database:
         outcome = run.graph(database).invoke(None, THREAD)["outcome"]
     assert outcome["status"] == "complete"
-    first, _, killed, after = map(json.loads, (tmp_path / "seen").read_text().splitlines())
+    lines = map(json.loads, (tmp_path / "seen").read_text().splitlines())
+    first, _, killed, *again, after = lines  # the model's answer may have been on its way to disk
+    assert again in ([], [killed])
     assert after[: len(killed)] == killed, "the prefix is the same in the other process"
     assert len(after) == len(killed) + 2
     kinds = [block["type"] for block in killed[1]]

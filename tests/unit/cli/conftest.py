@@ -1,6 +1,7 @@
 """What the command changes in its process is put back after each test."""
 
 import logging
+import signal
 
 import pytest
 
@@ -13,3 +14,12 @@ def logging_as_before():
         root.removeHandler(handler)
         handler.close()
     logging.captureWarnings(capture=False)
+
+
+@pytest.fixture(autouse=True)
+def signals_as_before():
+    """A command that was interrupted ignores signals from then on: its process is about to end."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
