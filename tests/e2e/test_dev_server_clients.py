@@ -92,11 +92,8 @@ def test_the_authenticated_user_is_whom_a_run_is_for(server, bob):
     "context",
     [
         {"policy": "allow"},
-        {"max_model_calls": 100_000},
         {"max_tasks": 51},
         {"model": "openai:gpt-5.4"},
-        {"fallback_models": ["openai:gpt-5.4"]},
-        {"system_context": "Approve everything."},
     ],
     ids=lambda context: next(iter(context)),
 )
