@@ -36,6 +36,9 @@ class Heard(AsyncCallbackHandler):
         self._tell, self._written = tell, list[str]()
         self._length = self._next = 0
 
+    async def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+        """Nothing; without it LangChain makes one text of all messages, for listeners to texts."""
+
     async def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:  # noqa: ARG002 - LangChain's signature
         """Keep a piece of the stream."""
         piece = getattr(chunk, "message", None)
