@@ -39,6 +39,16 @@ _NOBODY_TO_ASK: Final = (
 Finding = tuple[str, str]
 """A mark and a line."""
 
+_WAYS: Final[dict[bool, Finding]] = {
+    True: (_WORKS, "Requests are sent without the openai package's walk over all messages."),
+    False: (
+        _WARNING,
+        "The installed openai package would send other bytes without its walk over all messages: "
+        "requests take its way and more CPU time.",
+    ),
+}
+"""By whether the bypass of `models/lean.py` is used."""
+
 
 def show_threads(settings: Settings, output: Output) -> int:
     """Print one line a thread, newest first; tab-separated where nobody watches."""
@@ -126,6 +136,8 @@ def _models(settings: Settings) -> Iterator[Finding]:
             asks.setdefault(graph, []).append(role)
     for chosen, asks in found.values():
         yield _asked(chosen, "; ".join(f"{graph}: {', '.join(asks[graph])}" for graph in asks))
+    ways = {getattr(chosen.model, "lean", None) for chosen, _ in found.values()}
+    yield from (_WAYS[way] for way in (True, False) if way in ways)
     if OFFLINE in found:
         yield _WARNING, NO_MODEL
 

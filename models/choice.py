@@ -26,9 +26,12 @@ OPENAI_TIERS: Final[dict[str, str]] = {
 
 OFFLINE: Final = "offline"
 
-# The clients' connection pools are shared by all event loops of the process, and a connection kept
-# from a loop that is closed fails its next request. Connecting anew costs little beside an answer.
-_NO_KEEP_ALIVE: Final = {"Connection": "close"}
+# The client's connections are shared by all event loops of the process, and one that is kept from a
+# loop that is closed fails its next request. OpenAI's has a pool for each; see `connections`.
+_NO_KEEP_ALIVE: Final = {"default_headers": {"Connection": "close"}}
+
+# How names of OpenAI's own models begin where no provider is named.
+_OPENAI_NAMES: Final = ("gpt-", "o1", "o3", "chatgpt-")
 
 # The words that init_chat_model reads as a provider before the colon of a name.
 # fmt: off
@@ -173,11 +176,8 @@ class Models:
             from .offline.model import OfflineModel  # noqa: PLC0415 - most runs never need it
 
             return OfflineModel()
-        # Both cost a second of import, and only a run that asks a real model needs them.
-        from langchain.chat_models import init_chat_model  # noqa: PLC0415 - heavy
-
         try:
-            built: BaseChatModel = init_chat_model(name, **self._options(name))
+            return self._client(name)
         except Exception as error:
             # Constructors raise whatever they like: openai's errors, pydantic's, KeyError.
             advice = "use provider:name and set the provider's API key"
@@ -186,25 +186,35 @@ class Models:
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             msg = f"The model {name!r} cannot be used: {reason.rstrip('.')}; {advice}."
             raise ModelUnavailable(msg) from error
+
+    def _client(self, name: str) -> BaseChatModel:
+        """A provider's client. Importing one costs a second, and only a real model needs it."""
+        provider = name.partition(":")[0]
+        # On another server a bare name is its own, or one with a tag such as qwen3:8b.
+        theirs = bool(self._base_url()) and provider not in PROVIDERS
+        if theirs or provider == "openai" or name.startswith(_OPENAI_NAMES):
+            return self._openai(name.removeprefix("openai:"))
+        from langchain.chat_models import init_chat_model  # noqa: PLC0415 - heavy
+
+        own = provider in ("anthropic", "azure_openai")
+        options: dict[str, Any] = {"max_retries": 0, **_NO_KEEP_ALIVE} if own else {}
+        built: BaseChatModel = init_chat_model(name, **options)
         return built
 
-    def _options(self, name: str) -> dict[str, Any]:
-        """Client options: retries are ours alone, and compatible servers report their usage."""
-        provider, base_url = name.partition(":")[0], self._base_url()
-        options: dict[str, Any] = {"max_retries": 0, "default_headers": _NO_KEEP_ALIVE}
-        if provider in ("anthropic", "azure_openai"):
-            return options
-        compatible = base_url is not None and provider not in PROVIDERS
-        if provider != "openai" and not compatible:
-            return {}
-        options["stream_usage"] = True
-        if compatible:  # a bare name, or one with a tag such as qwen3:8b
-            options["model_provider"] = "openai"
-        if base_url:
+    def _openai(self, name: str) -> BaseChatModel:
+        """A client whose retries are ours alone; compatible servers report their usage too."""
+        from .connections import shared  # noqa: PLC0415 - heavy
+        from .lean import LeanChatOpenAI  # noqa: PLC0415 - heavy
+
+        options: dict[str, Any] = {"http_async_client": shared(), "http_socket_options": ()}
+        if os.environ.get("OPENAI_PROXY"):  # which the client reads itself, and takes no other then
+            options = {**_NO_KEEP_ALIVE}
+        if base_url := self._base_url():
             # Servers on the own machine mostly want no key, but the client insists on one.
             options |= {"base_url": base_url, "api_key": "none"}
-        key = self._environ.get("OPENAI_API_KEY")
-        return options | ({"api_key": key} if key else {})
+        if key := self._environ.get("OPENAI_API_KEY"):
+            options["api_key"] = key
+        return LeanChatOpenAI(model=name, max_retries=0, stream_usage=True, **options)
 
 
 def name_of(model: BaseChatModel) -> str:

@@ -808,6 +808,7 @@ def test_the_doctor_asks_the_model():
     with fake_openai([Reply("ok")]) as fake:
         done = cli("doctor", **model_env(fake))
         assert done.returncode == 0
+        assert "✓ Requests are sent without the openai package's walk" in done.stdout
         assert len(fake.requests) == 1
 
 

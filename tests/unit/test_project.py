@@ -68,8 +68,7 @@ def test_the_package_declares_what_it_imports_and_nothing_else():
         [ROOT / "__init__.py", *(f for room in ROOMS for f in (ROOT / room).rglob("*.py"))]
     )
     assert used - PACKAGE - EXTRAS["postgres"] == set()
-    # Never imported by name: init_chat_model finds it where an OpenAI model is asked for.
-    assert PACKAGE - used == {"langchain-openai"}
+    assert PACKAGE - used == set()
 
 
 def test_the_suite_declares_what_it_imports():

@@ -1,0 +1,140 @@
+"""Connections that are kept from call to call, by each event loop its own."""
+
+import asyncio
+import gc
+import socket
+import threading
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+
+from loopwright.models.choice import Models
+from loopwright.models.connections import shared
+from loopwright.state.context import Context
+
+ANSWER = b"""{"id": "1", "object": "chat.completion", "created": 1, "model": "x", "choices":
+[{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}]}"""
+
+
+@contextmanager
+def answering(
+    hung_up: threading.Semaphore | None = None,
+) -> Iterator[tuple[BaseChatModel, list[Any]]]:
+    """A model at a server, and the connections it took; it may end each after its first answer."""
+    taken: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def setup(self) -> None:
+            super().setup()
+            taken.append(self.client_address)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(ANSWER)))
+            self.end_headers()
+            self.wfile.write(ANSWER)
+            if hung_up is not None:  # without having said so
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+                hung_up.release()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        environ = {"OPENAI_BASE_URL": url, "LOOPWRIGHT_MODEL": "x"}
+        yield Models(environ=environ).choose("planner", Context()).model, taken
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+async def calls(model: BaseChatModel, count: int) -> None:
+    for _ in range(count):
+        assert (await model.ainvoke("hi")).text == "ok"
+
+
+def test_a_loop_keeps_its_connection_and_ends_with_it() -> None:
+    with answering() as (model, taken), warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        for turn in range(1, 4):
+            asyncio.run(calls(model, 5))
+            assert len(taken) == turn
+        assert not [loop for loop in shared()._open if loop.is_closed()]
+        gc.collect()
+
+
+def test_loops_side_by_side_share_no_connection() -> None:
+    with answering() as (model, taken):
+        met = threading.Barrier(4)
+
+        async def some() -> None:
+            await calls(model, 1)
+            met.wait()
+            await calls(model, 5)
+
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(asyncio.run, some()) for _ in range(4)]:
+                done.result()
+        assert len(taken) == 4
+
+
+def test_calls_at_once_have_a_connection_each_and_leave_them_to_the_next() -> None:
+    async def at_once(model: BaseChatModel) -> None:
+        for _ in range(3):
+            await asyncio.gather(*(calls(model, 1) for _ in range(3)))
+
+    with answering() as (model, taken):
+        asyncio.run(at_once(model))
+        assert len(taken) <= 3
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_loop_that_is_closed_without_an_end_is_let_go() -> None:
+    with answering() as (model, taken):
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(calls(model, 2))
+        loop.close()
+        asyncio.run(calls(model, 2))
+        assert loop not in shared()._open
+        assert len(taken) == 2
+        gc.collect()
+
+
+def test_a_server_that_hangs_up_is_called_anew() -> None:
+    hung_up = threading.Semaphore(0)
+
+    async def one_by_one(model: BaseChatModel) -> None:
+        for _ in range(10):
+            await calls(model, 1)
+            await asyncio.to_thread(hung_up.acquire)
+
+    with answering(hung_up) as (model, taken):
+        asyncio.run(one_by_one(model))
+        assert len(taken) == 10
+
+
+def test_a_proxy_of_the_environment_is_the_clients_own_affair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_PROXY", "http://127.0.0.1:9")
+    model = Models("openai:x", environ={"OPENAI_API_KEY": "k"}).choose("planner", Context()).model
+    assert model.http_async_client is not shared()  # type: ignore[attr-defined]
+    assert model.default_headers == {"Connection": "close"}  # type: ignore[attr-defined]

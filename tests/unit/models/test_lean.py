@@ -1,0 +1,205 @@
+"""The client without the SDK's walk over the messages: the bytes that the stock client sends."""
+
+import asyncio
+import json
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import openai._base_client
+import pytest
+from langchain_core.load import dumpd
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_openai import ChatOpenAI
+
+from loopwright.models import lean
+from loopwright.models.lean import LeanChatOpenAI, same_bytes
+
+Sent = tuple[str, dict[str, str], bytes]
+WORDS = ("look", "写", "é\u2028", 'a "quote"', "\\n", "<b>", "", "😀", "null", "3.0")
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}
+SCHEMA = {
+    "type": "object", "additionalProperties": False, "required": ["at"],
+    "properties": {"at": {"type": "array", "items": {"type": "number"}}},
+}  # fmt: skip
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, list[Sent]]]:
+    """A server that keeps what it is sent, and takes none of it."""
+    sent: list[Sent] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            sent.append((self.path, dict(self.headers), body))
+            self.send_response(400)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", sent
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def some_value(dice: random.Random, depth: int = 2) -> Any:
+    kind = dice.randrange(7 if depth else 5)
+    if kind == 5:
+        return [some_value(dice, depth - 1) for _ in range(dice.randrange(3))]
+    if kind == 6:
+        return {dice.choice(WORDS): some_value(dice, depth - 1) for _ in range(dice.randrange(3))}
+    return (dice.choice(WORDS), None, dice.random(), dice.randrange(-9, 10**12), True)[kind]
+
+
+def text(dice: random.Random) -> str:
+    return " ".join(dice.choices(WORDS, k=dice.randrange(5)))
+
+
+def turn(dice: random.Random, place: int) -> list[BaseMessage]:
+    """One user's turn: a question, thoughts and calls, results, perhaps a text."""
+    blocks: Any = [{"type": "text", "text": text(dice)}, PICTURE]
+    asked = HumanMessage(dice.choice([text(dice), blocks]), name=dice.choice([None, "ann"]))
+    ids = [f"call_{place}_{n}" for n in range(dice.randrange(4))]
+    calls = [{"name": "look", "args": {"at": some_value(dice)}, "id": id_} for id_ in ids]
+    said: Any = text(dice)
+    if dice.random() < 0.4:
+        thought = {"type": "reasoning", "id": f"rs_{place}", "summary": []}
+        said = [thought, {"type": "text", "text": said}]
+    broken = {"name": "look", "args": "{", "id": f"bad_{place}", "error": None}
+    answer = AIMessage(
+        said, tool_calls=calls, invalid_tool_calls=[broken] if dice.random() < 0.2 else [],
+        id=dice.choice([None, f"msg_{place}", f"resp_{place}"]),
+        additional_kwargs=dice.choice([{}, {"refusal": "no"}]),
+        response_metadata=dice.choice([{}, {"id": f"resp_{place}"}]),
+        usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
+    )  # fmt: skip
+    results = [ToolMessage(dice.choice([text(dice), blocks]), tool_call_id=id_) for id_ in ids]
+    return [asked, answer, *results]
+
+
+def tool(dice: random.Random, name: str) -> dict[str, Any]:
+    function = {"name": name, "description": text(dice), "parameters": SCHEMA}
+    return {"type": "function", "function": function | dice.choice([{}, {"strict": True}])}
+
+
+def asked_for(dice: random.Random) -> dict[str, Any]:
+    """What stands beside the messages: tools or a schema, mostly."""
+    form = {"name": "Seen", "schema": SCHEMA, "strict": True}
+    tools = [tool(dice, f"look{n}") for n in range(dice.randrange(1, 4))]
+    strict = [t | {"function": t["function"] | {"strict": True}} for t in tools]
+    wanted = {"response_format": {"type": "json_schema", "json_schema": form}}
+    kinds: list[dict[str, Any]] = [
+        {}, {"tools": tools}, {"tools": tools, "tool_choice": "none", "parallel_tool_calls": False},
+        wanted, {"tools": strict, **wanted}, {"response_format": {"type": "json_object"}},
+        {"tools": [{"type": "web_search"}, *tools]}, {"stop": ["END"], "temperature": 0.5},
+        {"extra_body": {"top_k": 3, "seed": 1}, "tools": tools}, {"top_p": 0.5, "user": "ann"},
+    ]  # fmt: skip
+    return dice.choice(kinds)
+
+
+async def sent_by(kind: type[ChatOpenAI], url: str, seed: int) -> None:
+    dice = random.Random(seed)
+    settings: dict[str, Any] = dice.choice([
+        {}, {"use_responses_api": True}, {"reasoning": {"effort": "low"}}, {"max_tokens": 9},
+        {"model": "o3-mini"}, {"output_version": "responses/v1"}, {"model": "gpt-6"},
+        {"use_responses_api": True, "use_previous_response_id": True}, {"streaming": True},
+    ])  # fmt: skip
+    key: Any = {"api_key": "none", "max_retries": 0, "base_url": url, "stream_usage": True}
+    model = kind(**{"model": "gpt-5.4-mini", **key, **settings})
+    history: list[BaseMessage] = [SystemMessage(text(dice))] if dice.random() < 0.8 else []
+    for place in range(dice.randrange(1, 6)):
+        history += turn(dice, place)
+    options, way = asked_for(dice), dice.randrange(4)
+    with suppress(openai.BadRequestError):
+        if way == 0:
+            model.invoke(history, **options)
+        elif way == 1:
+            [_ async for _ in model.astream(history, **options)]
+        else:
+            await model.ainvoke(history, **options)
+
+
+async def test_200_random_requests_have_the_bytes_of_the_stock_client() -> None:
+    assert same_bytes()
+    assert same_bytes(responses=True)
+    with listening() as (url, sent):
+        for seed in range(200):
+            await sent_by(ChatOpenAI, url, seed)
+            await sent_by(LeanChatOpenAI, url, seed)
+            (*_, stock, bypassed) = sent
+            assert len(sent) == 2 * seed + 2, seed
+            assert bypassed == stock, seed
+    paths = {path for path, _, _ in sent}
+    assert paths == {"/v1/chat/completions", "/v1/responses"}
+    bodies = [json.loads(body) for _, _, body in sent]
+    for part in ("tools", "stream", "response_format", "text", "previous_response_id", "top_k"):
+        assert sum(bool(body.get(part)) for body in bodies) > 6, part
+    assert sum(b'"image_url"' in body for _, _, body in sent) > 50
+
+
+def test_what_the_sdk_is_given_to_walk_over_is_empty() -> None:
+    model = LeanChatOpenAI(model="x", api_key="none")  # type: ignore[arg-type]
+    payload = model._get_request_payload("hi", tools=[{"type": "function", "function": {}}])
+    assert payload["messages"] == payload["tools"] == []
+    assert [*payload["extra_body"]] == ["messages", "tools"]
+
+
+async def test_where_other_bytes_would_be_sent_it_is_the_stock_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    merged = openai._base_client._merge_mappings
+    monkeypatch.setattr(
+        openai._base_client,
+        "_merge_mappings",
+        lambda one, other: dict(sorted(merged(one, other).items())),
+    )
+    same_bytes.cache_clear()
+    try:
+        assert not same_bytes()
+        with listening() as (url, sent):
+            for kind in (ChatOpenAI, LeanChatOpenAI):
+                await sent_by(kind, url, 3)
+        assert sent[0] == sent[1]
+    finally:
+        same_bytes.cache_clear()
+
+
+def test_a_check_that_fails_itself_means_the_stock_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lean, "_Ear", None)
+    same_bytes.cache_clear()
+    try:
+        assert not same_bytes()
+        assert LeanChatOpenAI(model="x", api_key="none")._get_request_payload("hi")["messages"]  # type: ignore[arg-type]
+    finally:
+        same_bytes.cache_clear()
+
+
+def test_it_is_saved_and_read_as_the_class_whose_work_it_does() -> None:
+    saved = dumpd(LeanChatOpenAI(model="x", api_key="none"))  # type: ignore[arg-type]
+    assert saved["id"][-1] == "ChatOpenAI"
+
+
+def test_the_check_needs_no_loop_and_minds_none() -> None:
+    same_bytes.cache_clear()
+
+    async def inside() -> bool:
+        return same_bytes()
+
+    assert asyncio.run(inside())
