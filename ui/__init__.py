@@ -1,0 +1,1 @@
+"""What front ends draw, and how they are served."""

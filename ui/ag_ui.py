@@ -1,0 +1,207 @@
+"""AG-UI: a graph behind the protocol that CopilotKit and other front ends speak, version 1.0.
+
+A client hands in new words of the user, or answers to what it was asked; never state, and nothing
+that an assistant or a tool is supposed to have said. What it is shown is the graph's own stream,
+and at the end of each run, as it stands then, the thread: texts, calls, components, questions.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final, cast
+
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphDrained
+from langgraph.types import Command, Interrupt as Question, StateSnapshot
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from ..doors.graph import LoopGraph
+from ..state.errors import LoopwrightError
+from .ag_ui_events import EventEncoder, Told, ag, outcome_of
+
+log = logging.getLogger(__name__)
+
+Config = Callable[[Request, "ag.RunAgentInput"], RunnableConfig]
+"""From a request to the config of its run. A `thread_id` in it wins over the client's."""
+
+_CANCELLED: Final[Any] = ag.RunFinishedCancelledOutcome(type="cancelled")
+_NOTHING: Final = object()
+"""There is nothing to run: the client only wants to see the thread."""
+
+
+class Refused(LoopwrightError, ValueError):
+    """An input that the protocol does not allow for the thread as it stands."""
+
+
+def ag_ui_route(
+    graph: LoopGraph[Any, Any, Any, Any],
+    path: str = "/ag-ui",
+    *,
+    config: Config | None = None,
+    **options: Any,
+) -> Route:
+    """A route that answers POST requests of an AG-UI client with the events of a run.
+
+    Whoever can reach it can run the graph on every thread it can name: put your authentication
+    before it, and let `config` say whose thread it is.
+
+    Args:
+        graph: The graph; it needs a checkpointer.
+        path: Where it is served.
+        config: Gives the config of the run, such as `configurable.thread_id` and `user_id`.
+        options: More arguments of `graph.astream`, such as `context`.
+    """
+
+    async def run(request: Request) -> Response:
+        try:
+            given = ag.RunAgentInput.model_validate_json(await request.body())
+        except ValidationError as error:
+            about = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3]]
+            words = f"This is no RunAgentInput of AG-UI: {'; '.join(about)}."
+            return JSONResponse({"error": words}, status_code=422)
+        events = ag_ui_events(graph, given, config and config(request, given), **options)
+        lines = (EventEncoder().encode(event) async for event in events)
+        return StreamingResponse(lines, media_type="text/event-stream")
+
+    return Route(path, run, methods=["POST"])
+
+
+async def ag_ui_events(
+    graph: LoopGraph[Any, Any, Any, Any],
+    given: "ag.RunAgentInput",
+    config: RunnableConfig | None = None,
+    **options: Any,
+) -> AsyncIterator["ag.BaseEvent"]:
+    """Run a graph for an AG-UI client, and yield the events of the protocol in its order.
+
+    Args:
+        graph: The graph; it needs a checkpointer.
+        given: What the client asks for.
+        config: The config of the run; its `thread_id` wins over the client's.
+        options: More arguments of `graph.astream`, such as `context`.
+    """
+    configurable = {"thread_id": given.thread_id, **(config or {}).get("configurable", {})}
+    place: RunnableConfig = {**(config or {}), "configurable": configurable}
+    told, result, outcome = Told(), None, _CANCELLED
+    thread, run = given.thread_id, given.run_id
+    yield ag.RunStartedEvent(thread_id=thread, run_id=run, protocol_version=ag.PROTOCOL_VERSION)
+    try:
+        async for event in _told(graph, given, place, told, options):
+            yield event
+        after = await graph.aget_state(place)
+        for event in told.ended(after):
+            yield event
+        result, outcome = after.values.get("outcome"), outcome_of(after)
+    except GraphDrained:
+        for event in told.closed():
+            yield event
+    except Exception as error:
+        if not isinstance(error, LoopwrightError):
+            log.exception("A run for an AG-UI client failed.")
+        yield _failed(error)
+        return
+    yield ag.RunFinishedEvent(thread_id=thread, run_id=run, result=result, outcome=outcome)
+
+
+async def _told(
+    graph: LoopGraph[Any, Any, Any, Any],
+    given: "ag.RunAgentInput",
+    place: RunnableConfig,
+    told: Told,
+    options: Mapping[str, Any],
+) -> AsyncIterator["ag.BaseEvent"]:
+    """What the graph tells while it runs."""
+    before = await graph.aget_state(place)
+    told.know(before)
+    wanted = _wanted(given, before)
+    if wanted is _NOTHING:
+        return
+    modes = {"stream_mode": ["messages", "custom"], **options}
+    async with aclosing(cast("Any", graph.astream(wanted, place, **modes))) as parts:
+        async for mode, part in parts:
+            for event in told.news(mode, part):
+                yield event
+
+
+def _failed(error: Exception) -> "ag.RunErrorEvent":
+    """Tell of an error; only sentences that are meant for users are told whole."""
+    kind = type(error).__name__
+    words = f"The run failed with {kind}; the log of the server says more."
+    if isinstance(error, LoopwrightError):
+        words = str(error)
+    return ag.RunErrorEvent(message=words, code=kind)
+
+
+def _wanted(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
+    """What the graph is run with; `_NOTHING` where the client only wants to see the thread."""
+    known = {message.id for message in state.values.get("messages", ())}
+    new = [m for m in given.messages if isinstance(m, ag.UserMessage) and m.id not in known]
+    said = {"messages": [_of_user(message) for message in new]}
+    asked, answers = {one.id: one for one in state.interrupts}, given.resume or []
+    if answers:
+        _check_answers([entry.interrupt_id for entry in answers], asked)
+        if not new:
+            resume = {a.interrupt_id: _answer(asked[a.interrupt_id], a) for a in answers}
+            return Command(resume=resume)
+        if any(entry.status == "resolved" for entry in answers):
+            words = (
+                "A new message withdraws what was asked: send it with answers that are all "
+                "cancelled, or send the answers alone."
+            )
+            raise Refused(words)
+    elif asked and new:
+        words = (
+            f"This thread waits for {len(asked)} answers: send them in `resume`, or send the "
+            "message with `resume` entries whose status is cancelled."
+        )
+        raise Refused(words)
+    if new:
+        return said
+    return None if state.next and not asked else _NOTHING
+
+
+def _check_answers(given: Sequence[str], asked: Mapping[str, Question]) -> None:
+    unknown, open_ = sorted({*given} - {*asked}), sorted({*asked} - {*given})
+    if unknown:
+        words = f"`resume` answers {unknown}, which this thread does not ask (any more)."
+        raise Refused(words)
+    if open_:
+        words = f"`resume` must answer every open question; {open_} have no answer."
+        raise Refused(words)
+
+
+def _answer(question: Question, entry: "ag.ResumeEntry") -> Any:
+    """An answer as the graphs take it; one for a question of somebody's own is passed on."""
+    ours = isinstance(question.value, Mapping) and "action_requests" in question.value
+    if entry.status == "cancelled":
+        return {"type": "reject"} if ours else entry.payload
+    match entry.payload if ours else None:
+        case {"approved": True, "editedArgs": dict(args)}:
+            return {"type": "edit", "args": args}
+        case {"approved": True}:
+            return {"type": "approve"}
+        case {"approved": False, **more}:
+            return {"type": "reject", "message": str(more.get("message") or "")}
+        case {"answer": str(words)}:
+            return {"type": "respond", "message": words}
+    return entry.payload
+
+
+def _of_user(message: "ag.UserMessage") -> HumanMessage:
+    if isinstance(message.content, str):
+        return HumanMessage(message.content, id=message.id)
+    return HumanMessage([_block(part) for part in message.content], id=message.id)
+
+
+def _block(part: Any) -> dict[str, Any]:
+    """A part of a message as LangChain's block."""
+    if part.type == "text":
+        return {"type": "text", "text": part.text}
+    kind = "file" if part.type == "document" else part.type
+    about = {"mime_type": part.source.mime_type} if part.source.mime_type else {}
+    where = {"data": "base64", "url": "url", "file": "file_id"}[part.source.type]
+    return {"type": kind, where: part.source.value, **about}

@@ -1,0 +1,322 @@
+"""A graph's stream as the events of AG-UI, version 1.0; this is the one place that maps them.
+
+| of the graph | in the protocol |
+|---|---|
+| a text as it is written, and its reasoning | TEXT_MESSAGE_…, REASONING_… under the message's id |
+| a draft that is taken back | MESSAGES_SNAPSHOT without it |
+| a call in the conversation, its result | TOOL_CALL_START, ARGS, END; TOOL_CALL_RESULT |
+| a component | ACTIVITY_SNAPSHOT of its name, under its id |
+| a phase | STEP_STARTED, STEP_FINISHED |
+| any other event | CUSTOM, by its type |
+| the end | STATE_SNAPSHOT, MESSAGES_SNAPSHOT, RUN_FINISHED: success, interrupt or cancelled |
+| an error | RUN_ERROR with its sentence |
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    AnyMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+)
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import Interrupt as Question, StateSnapshot
+
+from ..state.errors import SettingsError
+from ..state.loop import PUBLIC
+
+try:
+    from ag_ui import core as ag
+    from ag_ui.encoder import EventEncoder
+except ImportError as error:
+    msg = "AG-UI needs the package ag-ui-protocol: pip install 'loopwright[ag-ui]'."
+    raise SettingsError(msg) from error
+
+__all__ = ["EventEncoder", "Told", "ag", "outcome_of"]
+
+_SHOWN: Final = (*(key for key in PUBLIC if key != "messages"), "outcome", "phase", "iteration")
+_OVER: Final = frozenset({"completed", "failed", "skipped", "cancelled", "blocked"})
+
+_APPROVAL: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "editedArgs": {"type": "object", "description": "Replaces the arguments as a whole."},
+        "message": {"type": "string", "description": "Why it is rejected."},
+    },
+    "required": ["approved"],
+}
+_WORDS: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"answer": {"type": "string"}},
+    "required": ["answer"],
+}
+
+
+def _shown(message: BaseMessage) -> Any:
+    """A message of the thread as the protocol's; None for a kind it has no place for."""
+    about: dict[str, Any] = {"id": str(message.id)}
+    if role := message.additional_kwargs.get("agent_type"):
+        about["metadata"] = {"agent_type": role}
+    if isinstance(message, HumanMessage):
+        return ag.UserMessage(**about, content=str(message.text))
+    if isinstance(message, ToolMessage):
+        text, call = str(message.text), str(message.tool_call_id)
+        error = text if message.status == "error" else None
+        return ag.ToolMessage(**about, content=text, tool_call_id=call, error=error)
+    if isinstance(message, AIMessage):
+        calls = [
+            ag.ToolCall(
+                id=str(c["id"]), function=ag.FunctionCall(name=c["name"], arguments=_json(c))
+            )
+            for c in message.tool_calls
+        ]
+        return ag.AssistantMessage(**about, content=str(message.text), tool_calls=calls or None)
+    return None
+
+
+def _json(call: Mapping[str, Any]) -> str:
+    return json.dumps(call["args"], ensure_ascii=False)
+
+
+def _asked(question: Question) -> "ag.Interrupt":
+    """A question as the protocol has it; what the graphs say of it beyond that is metadata."""
+    value = question.value if isinstance(question.value, Mapping) else {}
+    kind, call = str(value.get("type", "")), value.get("tool_call_id")
+    configs: Sequence[Mapping[str, Any]] = value.get("review_configs") or [{}]
+    decisions = configs[0].get("allowed_decisions", [])
+    schema: Any = question.response_schema
+    schema, reason = (
+        schema if isinstance(schema, dict) else None,
+        f"loopwright:{kind or 'question'}",
+    )
+    if kind == "tool_approval" and call:
+        schema, reason = _APPROVAL, "tool_call"
+    elif decisions and "approve" not in decisions:
+        schema, reason = _WORDS, "input_required"
+    elif decisions:
+        schema, reason = _APPROVAL, "confirmation"
+    return ag.Interrupt(
+        id=question.id,
+        reason=reason,
+        message=value.get("description") or str(question.value),
+        tool_call_id=str(call) if call else None,
+        response_schema=schema,
+        expires_at=value.get("expires_at"),
+        metadata={"value": question.value},
+    )
+
+
+def outcome_of(state: StateSnapshot) -> Any:
+    """How a run ended: with questions, stopped, or well."""
+    if state.interrupts:
+        asked = [_asked(question) for question in state.interrupts]
+        return ag.RunFinishedInterruptOutcome(type="interrupt", interrupts=asked)
+    outcome = state.values.get("outcome") or {}
+    if outcome.get("status") == "cancelled":
+        return ag.RunFinishedCancelledOutcome(type="cancelled")
+    return ag.RunFinishedSuccessOutcome(type="success")
+
+
+@dataclass
+class Told:
+    """What the client has been told in this run, and what of it is not closed yet."""
+
+    messages: dict[str, Any] = field(default_factory=dict)
+    """By id, in their order; components among them as activities."""
+    written: dict[str, AIMessageChunk] = field(default_factory=dict)
+    """What has come of the texts that are being written."""
+    texts: list[str] = field(default_factory=list)
+    thoughts: list[str] = field(default_factory=list)
+    steps: dict[str, str] = field(default_factory=dict)
+    """The phase each task is in; those of the graph itself under ''."""
+    calls: set[str] = field(default_factory=set)
+
+    def know(self, state: StateSnapshot) -> None:
+        """Take over the thread as it stands."""
+        self.messages = dict(_thread(state.values))
+        self.calls = {
+            call.id
+            for one in self.messages.values()
+            for call in getattr(one, "tool_calls", None) or ()
+        }
+
+    def news(self, mode: str, part: Any) -> Iterator["ag.BaseEvent"]:
+        """What a part of the graph's stream says."""
+        if mode == "custom":
+            yield from self._event(part if isinstance(part, Mapping) else {"value": part})
+            return
+        message = part[0]
+        match message:
+            case RemoveMessage():
+                yield from self._removed(str(message.id))
+            case AIMessageChunk():
+                yield from self._chunk(str(message.id), message)
+            case AIMessage():
+                yield from self._whole(message)
+            case ToolMessage() if str(message.id) not in self.messages:
+                self.messages[str(message.id)] = _shown(message)
+                yield ag.ToolCallResultEvent(
+                    message_id=str(message.id),
+                    tool_call_id=str(message.tool_call_id),
+                    content=str(message.text),
+                )
+
+    def _event(self, event: Mapping[str, Any]) -> Iterator["ag.BaseEvent"]:
+        kind, id_ = str(event.get("type", "custom")), str(event.get("id", ""))
+        if kind == "ui":
+            shown = _activity(event)
+            self.messages[id_] = shown
+            yield ag.ActivitySnapshotEvent(
+                message_id=id_, activity_type=shown.activity_type, content=shown.content
+            )
+        elif kind == "remove-ui":
+            yield from self._removed(id_)
+        elif kind == "phase":
+            yield from self._step(str(event.get("task", "")), str(event.get("role", "")))
+        else:
+            if kind == "task" and event.get("status") in _OVER:
+                yield from self._step(id_, "")
+            yield ag.CustomEvent(name=kind, value=dict(event))
+
+    def _step(self, task: str, role: str) -> Iterator["ag.BaseEvent"]:
+        if before := self.steps.pop(task, ""):
+            yield ag.StepFinishedEvent(step_name=before)
+        if role:
+            self.steps[task] = f"{role} {task}".strip()
+            yield ag.StepStartedEvent(step_name=self.steps[task])
+
+    def _chunk(self, id_: str, chunk: AIMessageChunk) -> Iterator["ag.BaseEvent"]:
+        if id_ in self.messages and id_ not in self.written:
+            return  # it has been told whole
+        self.written[id_] = self.written[id_] + chunk if id_ in self.written else chunk
+        if thought := str(chunk.additional_kwargs.get("reasoning_content") or ""):
+            yield from self._thought(id_, thought)
+        if text := str(chunk.text):
+            yield from self._thought_over(id_)
+            if id_ not in self.texts:
+                self.texts.append(id_)
+                yield ag.TextMessageStartEvent(message_id=id_, role="assistant")
+            yield ag.TextMessageContentEvent(message_id=id_, delta=text)
+        if chunk.chunk_position == "last":
+            yield from self._written(id_)
+
+    def _thought(self, id_: str, text: str) -> Iterator["ag.BaseEvent"]:
+        name = f"{id_}-reasoning"
+        if name not in self.thoughts:
+            self.thoughts.append(name)
+            yield ag.ReasoningStartEvent(message_id=name)
+            yield ag.ReasoningMessageStartEvent(message_id=name, role="reasoning")
+        yield ag.ReasoningMessageContentEvent(message_id=name, delta=text)
+
+    def _thought_over(self, id_: str) -> Iterator["ag.BaseEvent"]:
+        name = f"{id_}-reasoning"
+        if name in self.thoughts:
+            self.thoughts.remove(name)
+            yield ag.ReasoningMessageEndEvent(message_id=name)
+            yield ag.ReasoningEndEvent(message_id=name)
+
+    def _written(self, id_: str) -> Iterator["ag.BaseEvent"]:
+        """Close a text that is written."""
+        message = self.written.pop(id_)
+        yield from self._thought_over(id_)
+        if id_ in self.texts:
+            self.texts.remove(id_)
+            yield ag.TextMessageEndEvent(message_id=id_)
+        self.messages[id_] = _shown(message)
+        yield from self._calls(message)
+
+    def _calls(self, message: AIMessage) -> Iterator["ag.BaseEvent"]:
+        for call in message.tool_calls:
+            id_ = str(call["id"])
+            if id_ in self.calls:
+                continue
+            self.calls.add(id_)
+            yield ag.ToolCallStartEvent(
+                tool_call_id=id_, tool_call_name=call["name"], parent_message_id=str(message.id)
+            )
+            yield ag.ToolCallArgsEvent(tool_call_id=id_, delta=_json(call))
+            yield ag.ToolCallEndEvent(tool_call_id=id_)
+
+    def _whole(self, message: AIMessage) -> Iterator["ag.BaseEvent"]:
+        """A message that comes at once; it replaces what has been told under its id."""
+        id_ = str(message.id)
+        if id_ in self.written:
+            yield from self._removed(id_)
+        if id_ in self.messages:
+            if self.messages[id_] != (shown := _shown(message)):
+                self.messages[id_] = shown
+                yield self._snapshot()
+            return
+        thought = str(message.additional_kwargs.get("reasoning_content") or "")
+        about = {"reasoning_content": thought} if thought else {}
+        whole = AIMessageChunk(
+            content=str(message.text),
+            id=id_,
+            additional_kwargs={**message.additional_kwargs, **about},
+            chunk_position="last",
+        )
+        yield from self._chunk(id_, whole)
+        self.messages[id_] = _shown(message)
+        yield from self._calls(message)
+
+    def _removed(self, id_: str) -> Iterator["ag.BaseEvent"]:
+        gone = [*self.written] if id_ == REMOVE_ALL_MESSAGES else [id_]
+        told = id_ in self.texts or id_ in self.messages or id_ == REMOVE_ALL_MESSAGES
+        for one in gone:
+            if one in self.written:
+                yield from self._written(one)
+        if id_ == REMOVE_ALL_MESSAGES:
+            self.messages.clear()
+        self.messages.pop(id_, None)
+        if told:
+            yield self._snapshot()
+
+    def _snapshot(self) -> "ag.MessagesSnapshotEvent":
+        return ag.MessagesSnapshotEvent(messages=[m for m in self.messages.values() if m])
+
+    def closed(self) -> Iterator["ag.BaseEvent"]:
+        """Close whatever is open, as the protocol wants it before the end."""
+        for id_ in [*self.written]:
+            yield from self._written(id_)
+        for task in [*self.steps]:
+            yield from self._step(task, "")
+
+    def ended(self, state: StateSnapshot) -> Iterator["ag.BaseEvent"]:
+        """The thread as it stands at the end."""
+        yield from self.closed()
+        self.know(state)
+        shown = {key: state.values[key] for key in _SHOWN if key in state.values}
+        yield ag.StateSnapshotEvent(snapshot=shown)
+        yield self._snapshot()
+
+
+def _thread(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The messages of a thread by id, each followed by the components that belong to it."""
+    messages: Sequence[AnyMessage] = values.get("messages", ())
+    known = {str(message.id) for message in messages}
+    below: dict[str, list[Mapping[str, Any]]] = {}
+    for shown in values.get("ui", ()):
+        place = str(shown.get("metadata", {}).get("message_id", ""))
+        below.setdefault(place if place in known else "", []).append(shown)
+    for message in messages:
+        yield str(message.id), _shown(message)
+        for shown in below.get(str(message.id), ()):
+            yield str(shown["id"]), _activity(shown)
+    for shown in below.get("", ()):
+        yield str(shown["id"]), _activity(shown)
+
+
+def _activity(component: Mapping[str, Any]) -> "ag.ActivityMessage":
+    return ag.ActivityMessage(
+        id=str(component["id"]),
+        activity_type=str(component["name"]),
+        content=dict(component["props"]),
+    )
