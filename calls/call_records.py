@@ -184,9 +184,13 @@ class CallStatus:
             "tool": call["name"],
             "arguments": call["args"],
         }
+        if status == "awaiting_approval":  # a human has decided on it
+            self._about["asked"] = True
 
     def tell(self, **more: object) -> None:
         """Tell where the call stands."""
+        if self.status == "awaiting_approval":
+            self._about["asked"] = True
         self._emit({**self._about, "status": self.status, **more})
 
     def to(self, status: ToolStatus, **more: object) -> None:

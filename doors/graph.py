@@ -49,6 +49,7 @@ from .outside import Bounded, check_keys, check_update, client_run, from_outside
 from .run import HELD_KEY, Run
 
 Fenced = Callable[[str], Awaitable[Fence | None]]
+Node = Callable[..., Awaitable[Any]]
 
 
 class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
@@ -68,6 +69,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         whole: all its nodes are its own, so that a thread which has been elsewhere is another's.
         served: a server loads the graph, so that whoever runs it is a client.
         bounded: brings a client's settings under those of the operator.
+        told: puts around each node what numbers and keeps its events.
     """
 
     writes: Callable[[], bool] = staticmethod(lambda: False)
@@ -78,6 +80,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
     whole: bool = False
     served: bool = False
     bounded: Bounded | None = None
+    told: Callable[[Node], Node] | None = None
 
     def add_node(self, node: Any, action: Any = None, **options: Any) -> Self:
         """Add a node; see LangGraph, which drops a key that the state does not have.
@@ -86,6 +89,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         """
         if iscoroutinefunction(getattr(action, "func", action)):
             action = spelled_right(str(node), action, self.channels)
+            action = self.told(action) if self.told else action
         return super().add_node(node, action, **options)
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:

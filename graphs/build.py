@@ -37,6 +37,7 @@ from ..state.journal import Journal
 from ..state.loop import LoopOutput
 from ..tools.catalog import Catalog
 from ..tools.python_tools import PythonTool
+from ..turn.telling import telling
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -174,6 +175,7 @@ def outer_builder(
     builder.fenced = parts.journal.fenced
     builder.whole = True
     builder.served = parts.served
+    builder.told = telling
     builder.bounded = lambda given: _bounded(parts, given)
     return builder
 

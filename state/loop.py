@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from langgraph.channels.delta import DeltaChannel
-from langgraph.graph.ui import AnyUIMessage, ui_message_reducer
+from langgraph.graph.ui import AnyUIMessage
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from .attachments import Block
 from .calls import CallState, CallsUpdate, Evidence, Records, join_texts
+from .components import Components
+from .events import Events, Kept
 from .messages import Conversation, Messages, attachments_of, conversation_of, request_text
 from .outcome import Outcome, Reason, Spend, add_spend
 from .past import EarlierRecords
@@ -49,7 +51,7 @@ class LoopOutput:
 
     messages: Messages = field(default_factory=list)
     outcome: Outcome | None = None
-    ui: Annotated[list[AnyUIMessage], ui_message_reducer] = field(default_factory=list)
+    ui: Components = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
@@ -83,6 +85,9 @@ class LoopState(LoopOutput):
     """What this turn has used; every node that asks or calls adds to it."""
     warnings: Annotated[list[str], join_texts] = field(default_factory=list)
     """What went wrong without ending the run: dead servers, other models that had to answer."""
+    events: Events = field(default_factory=Kept)
+    """What was told of this turn, and up to which number; what stands around each node writes it,
+    and `ui`, which shows it."""
     allowance: int = 0
     """How often this request was given its limits afresh; intake counts."""
     unmet: list[str] = field(default_factory=list)
@@ -116,6 +121,7 @@ class LoopUpdate(TypedDict, total=False):
     messages: Any
     outcome: Outcome | None
     ui: list[AnyUIMessage]
+    events: Kept
     schema_version: int
     turn: int
     turn_id: str

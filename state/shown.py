@@ -37,8 +37,13 @@ def phase_ended(state: LoopState, role: str, text: str, name: str = "") -> list[
     if not text.strip():
         return []
     words = beginning_of(storable(text.strip()), _MOST)
-    name = f"{state.turn_id}.{name or len(state.messages)}"
+    name = f"{state.turn_id}.{name}" if name else next_message(state)
     return [AIMessage(words, id=name, additional_kwargs=signature(role))]
+
+
+def next_message(state: LoopState) -> str:
+    """The id of the message that the running phase may add."""
+    return f"{state.turn_id}.{len(state.messages)}"
 
 
 def asked(state: LoopState, role: str, question: object, key: str = "") -> AIMessage:

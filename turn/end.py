@@ -143,7 +143,8 @@ async def end_turn(
         about = signature(PACKAGE)
         last = AIMessage(outcome["answer"], id=facts.message, additional_kwargs=about)
         update["messages"] += last_words(state, last)
-    scope.emit({"type": "outcome", "status": outcome["status"], "reason": outcome["reason"]})
+    told_of = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
+    scope.emit({"type": "outcome", **told_of, "message_id": facts.message})
     return update | LoopUpdate(outcome=outcome, should_continue=False)
 
 

@@ -1,13 +1,12 @@
 """What surrounds the running node: one frozen object, made once per node and handed on whole."""
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -33,12 +32,7 @@ from ..state.past import Past
 from ..state.shown import EVIDENCE
 from ..state.told import LANGUAGE, SENTENCES, known_as
 from .budget import Budget
-
-log = logging.getLogger(__name__)
-log.addHandler(logging.NullHandler())  # a program without logging is told by the stream alone
-
-# What somebody should look at; everything else is logged at INFO.
-_UNUSUAL: Final = frozenset({"warning", "retry", "fallback", "budget"})
+from .telling import emit_to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +199,7 @@ async def scope_of(
     outer, path = _OUTER.get(), getattr(state, "path", parts.name)
     thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER)
     if outer is None:
-        emit: Emit = partial(_logged, runtime.stream_writer)
+        emit = emit_to(runtime.stream_writer)
         budget = await _budget_for(context, state, parts.journal, thread)
     else:
         emit, budget = outer.emit, outer.budget
@@ -277,9 +271,3 @@ def _noted(emit: Emit, notes: list[str], event: dict[str, Any]) -> None:
     if event["type"] == "warning":
         notes.append(event["text"])
     emit(event)
-
-
-def _logged(write: Callable[[Any], None], event: dict[str, Any]) -> None:
-    level = logging.WARNING if event["type"] in _UNUSUAL else logging.INFO
-    log.log(level, "%s", event)
-    write(event)

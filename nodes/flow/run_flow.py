@@ -22,7 +22,8 @@ from ...flow.references import MissingValue
 from ...flow.when import needs_of, reads_of, unwanted
 from ...state.calls import index_of, item_task, step_of
 from ...state.context import Context
-from ...state.flow import FlowItem, FlowState, FlowStep, FlowUpdate, failed_steps, spared
+from ...state.events import call_ended
+from ...state.flow import FlowItem, FlowState, FlowStep, FlowUpdate, failed_steps, is_done, spared
 from ...state.journal import Row
 from ...state.loop import changes
 from ...state.outcome import Spend
@@ -205,9 +206,21 @@ class FlowRun(FlowScope):
     def hear(self, end: StepEnd) -> None:
         """Take note of how a step ended, in this process or before a crash."""
         step = end["step"]
+        self._tell_again(end)
         self.scope.budget.recall(step["id"], end["spend"])
         self.stopped |= bool(end.get("stopped"))
         self.broken |= step["status"] == "failed" and not self.steps[step["id"]]["optional"]
+
+    def _tell_again(self, end: StepEnd) -> None:
+        """Tell how a step ended, if that was in a process that is gone."""
+        for record in end["evidence"]:
+            self.scope.emit(call_ended(record))
+        if end["step"]["status"] != "pending":
+            step: FlowStep = {**self.steps[end["step"]["id"]], **end["step"]}
+            items = step.get("items") or []
+            done = {"items": len(items), "done": sum(map(is_done, items))} if items else {}
+            told = {"step_id": step["id"], **told_of(step), **done}
+            self.scope.emit({"type": "prompt_flow_step_result", **told})
 
     def told(self, ends: Sequence[StepEnd]) -> list[AnyMessage]:
         """The answers to calls that were asked about."""

@@ -1,6 +1,6 @@
 """Verifier: judges tasks and answer by the evidence; a verdict without proof is not believed."""
 
-from typing import Final
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
@@ -67,11 +67,27 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
     update |= PlanUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
     if answer.parsed:
         update["warnings"] = [*scope.notes, *_notes(state, answer.parsed)]
-    improvements = update.get("improvements", [])
-    scope.emit(
-        {"type": "verdict", "passed": update["task_completed"], "improvements": improvements}
-    )
+    scope.emit(_verdict(state, answer, update))
     return changes(state, update)
+
+
+def _verdict(
+    state: PlanState, answer: Answer[VerifierResponse], update: PlanUpdate
+) -> dict[str, Any]:
+    """The verdict as an event."""
+    passed, given = update["task_completed"], answer.parsed
+    about = {"message_id": answer_id(state)} if passed else {}
+    tasks = (
+        [one.model_dump(include={"id", "completed", "feedback"}) for one in given.tasks]
+        if given
+        else []
+    )
+    feedback = given.overall_feedback if given else ""
+    improvements = update.get("improvements", [])
+    return {
+        "type": "verdict", "passed": passed, "improvements": improvements, "feedback": feedback,
+        "tasks": tasks, **about,
+    }  # fmt: skip
 
 
 def _notes(state: PlanState, verdict: VerifierResponse) -> list[str]:

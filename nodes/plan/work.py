@@ -3,7 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.config import get_config
@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from ...doors.head import add_around
 from ...state.calls import Evidence
 from ...state.context import Context
+from ...state.events import call_ended
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.outcome import Spend
 from ...state.past import Past
@@ -44,17 +45,17 @@ async def work(
 ) -> PlanUpdate:
     """Run the plan; failed tasks are data, a question or a drain leaves the rest to the resume."""
     scope = await scope_of(state, runtime, parts)
-    budget, tasks = scope.budget, _Tasks(scope, state, run_task)
+    tasks = _Tasks(scope, state, run_task)
     order = [t["id"] for t in in_order(state.todos) if t["status"] == "pending"]
     waits = {i: [w for w in ids if w in order] for i, ids in waits_for(state.todos).items()}
     ended = await run_ready(
-        scope, runtime, order, waits, tasks.run,
-        ended=lambda end: budget.recall(end["task"]["id"], end["spend"]), asked=tasks.asked,
-    )  # fmt: skip
+        scope, runtime, order, waits, tasks.run, ended=tasks.ended, asked=tasks.asked
+    )
     update = gathered(state.todos, ended) | PlanUpdate(spend=used_by(scope, ended))
+    tasks.tell_wishes(update)
     update["messages"] = news(state, tasks.told(ended))
     unfinished = any(end["task"]["status"] != "completed" for end in ended)
-    return changes(state, update | _limit(budget, unfinished=unfinished))
+    return changes(state, update | _limit(scope.budget, unfinished=unfinished))
 
 
 def _limit(budget: Budget, *, unfinished: bool) -> PlanUpdate:
@@ -94,7 +95,6 @@ class _Tasks:
         known += [tasks[i] | end["task"] for i, end in waited_for.items()]
         stopped = self._cannot_start(task, known)
         if stopped:
-            self._tell(task, "blocked")
             return end_of(task, {"status": "blocked", "feedback": stopped})
         self._tell(task, "in_progress")
         began = time.monotonic()
@@ -108,9 +108,25 @@ class _Tasks:
                     "results_so_far": results_for(task, known),
                 }
             )
-        end = end_of(task, final, time.monotonic() - began)
-        self._tell(task, end["task"]["status"])
-        return end
+        return end_of(task, final, time.monotonic() - began)
+
+    def ended(self, end: TaskEnd) -> None:
+        """Count and tell how a task ended, in this process or before a crash."""
+        self.scope.budget.recall(end["task"]["id"], end["spend"])
+        (task,) = (task for task in self.state.todos if task["id"] == end["task"]["id"])
+        for record in end["evidence"]:
+            if record["tool"] is not None:
+                self.scope.emit(call_ended(record))
+        reports = self._report(end["task"])
+        about = {"message_id": str(reports[0].id)} if reports else {}
+        result = end["task"].get("result") or end["task"].get("feedback", "")
+        self._tell(task, end["task"]["status"], result=result, **about)
+
+    def tell_wishes(self, update: PlanUpdate) -> None:
+        """Tell of the tasks whose status others have changed."""
+        for task in cast("list[Task]", update["todos"]):
+            if "description" in task:  # those that ended have only what changed
+                self._tell(task, task["status"])
 
     def _past(self, waited_for: Iterable[TaskEnd]) -> Past:
         """What a task knows from before; it is read from the run, not saved with each task."""
@@ -146,11 +162,9 @@ class _Tasks:
         missing = missing_for(task, known)
         return say("waits_for", tasks=", ".join(missing)) if missing else ""
 
-    def _tell(self, task: Task, status: str) -> None:
-        about = {"id": task["id"], "description": task["description"]}
-        self.scope.emit(
-            {"type": "task", **about, "status": status, "attempt": task["attempts"] + 1}
-        )
+    def _tell(self, task: Task, status: str, **about: str) -> None:
+        told = {"id": task["id"], "description": task["description"], **about}
+        self.scope.emit({"type": "task", **told, "status": status, "attempt": task["attempts"] + 1})
 
 
 def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEnd:

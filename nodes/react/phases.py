@@ -24,6 +24,7 @@ from ...prompts.prompt import section
 from ...state.canonical import storable
 from ...state.messages import ENDS, PACKAGE, ROLE, is_words, signature
 from ...state.react import Phase, ReactState
+from ...state.shown import next_message
 from ...state.told import say
 from ...turn.scope import RunScope
 
@@ -123,4 +124,4 @@ def own(message: AIMessage, state: ReactState, role: Phase, **marks: bool) -> AI
 
 def message_id(state: ReactState) -> str:
     """The id of the next message of this turn."""
-    return f"{state.turn_id}.{len(state.messages)}"
+    return next_message(state)

@@ -67,7 +67,7 @@ def test_key_steps_are_logged_nodes_are_async_and_types_are_strict(caplog):
     )
     with caplog.at_level(logging.INFO, logger="loopwright"):
         build_plan_execute_verify(model=model).invoke({"messages": [HumanMessage("go")]})
-    told = [r.getMessage() for r in caplog.records if r.name == "loopwright.turn.scope"]
+    told = [r.getMessage() for r in caplog.records if r.name == "loopwright.turn.telling"]
     for step in ("'planner'", "'plan'", "'executor'", "'task'", "'verifier'", "'outcome'"):
         assert any(step in line for line in told), step
     for name, node in graph.builder.nodes.items():

@@ -1,0 +1,249 @@
+"""Components as views of events: one pure projection, from what is kept to what is drawn.
+
+A component says what the newest events about it say, and nothing else: whoever has the events can
+draw it again.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+from .calls import UNCERTAIN
+from .components import (
+    Action,
+    Approval,
+    Component,
+    ExecutorResponse,
+    FlowGraph,
+    Judged,
+    PlannerResponse,
+    Step,
+    SummaryResponse,
+    Todo,
+    TodoList,
+    ToolCall,
+    VerifierResponse,
+    component,
+)
+from .events import Event
+
+T = TypeVar("T", bound=Todo)
+
+Folded = Mapping[str, Event]
+"""By subject: the newest event of the turn."""
+
+_PLANNERS: Final = frozenset({"planner", "flow_planner"})
+_PASSING: Final = frozenset({"validating", "scheduled"})
+"""States of a call that pass at once."""
+
+
+def components_of(folded: Folded, event: Event) -> Iterator[Component]:
+    """The components that an event changes, as they are now.
+
+    Args:
+        folded: The newest events of the turn, with this one among them.
+        event: It.
+    """
+    views = _VIEWS.get(event["type"], ())
+    for view in views:
+        yield from view(folded, event)
+
+
+def all_components(folded: Folded) -> dict[str, Component]:
+    """By id: all components of what is kept of a turn."""
+    drawn: dict[str, Component] = {}
+    for event in sorted(folded.values(), key=lambda one: one["seq"]):
+        drawn |= {one["id"]: one for one in components_of(folded, event)}
+    return drawn
+
+
+def _drafted(_: Folded, event: Event) -> Iterator[Component]:
+    """An answer that is still being written."""
+    fields, role = event["fields"], event["role"]
+    under, seq = event.get("message_id", ""), event["seq"]
+    if role in _PLANNERS:
+        todos = [_as(Step, one) for one in fields.get("todos", fields.get("steps", []))]
+        told = PlannerResponse(
+            summary=str(fields.get("summary") or fields.get("goal") or ""), todos=todos,
+            missing_information=_texts(fields.get("missing_information")), streaming=True,
+        )  # fmt: skip
+        yield component("planner-response", under, told, under=under, seq=seq)
+    elif role == "verifier":
+        verdict = VerifierResponse(
+            feedback=str(fields.get("overall_feedback") or ""), tasks=_judged(fields.get("tasks")),
+            improvements=_texts(fields.get("improvements")), streaming=True,
+        )  # fmt: skip
+        yield component("verifier-response", under, verdict, under=under, seq=seq)
+
+
+def _planned(folded: Folded, event: Event) -> Iterator[Component]:
+    """The plan as it was made, and the list or graph that shows how far it is."""
+    under, seq = event.get("message_id", ""), event["seq"]
+    told = PlannerResponse(todos=[_as(Step, {**t, "status": "pending"}) for t in event["todos"]])
+    yield component("planner-response", under, told, under=under, seq=seq)
+    yield from _progress(folded, event)
+
+
+def _progress(folded: Folded, event: Event) -> Iterator[Component]:
+    """How far the plan is: its tasks, or its steps."""
+    plan = folded.get("plan")
+    if plan is None:
+        return
+    under, turn, seq = plan.get("message_id", ""), event["turn"], event["seq"]
+    if any("tool" in todo for todo in plan["todos"]):
+        steps = FlowGraph(steps=[_step_now(folded, plan, one) for one in plan["todos"]])
+        yield component("flow-graph", turn, steps, under=under, seq=seq)
+    else:
+        todos = TodoList(todos=[_todo_now(folded, plan, one) for one in plan["todos"]])
+        yield component("todo-list", turn, todos, under=under, seq=seq)
+
+
+def _since(folded: Folded, plan: Event, subject: str) -> Event:
+    """The newest event about a part of the plan; an older one was about another plan."""
+    event = folded.get(subject, {})
+    return event if event.get("seq", 0) > plan["seq"] else {}
+
+
+def _todo_now(folded: Folded, plan: Event, todo: Mapping[str, Any]) -> Todo:
+    name = str(todo["id"])
+    now, verdict = _since(folded, plan, f"task:{name}"), _since(folded, plan, "verdict")
+    status = now.get("status", todo.get("status", "pending"))
+    rejected = {one["id"] for one in verdict.get("tasks", ()) if not one["completed"]}
+    if name in rejected and verdict["seq"] > now.get("seq", 0):
+        status = "failed"
+    return _as(Todo, {**todo, "status": status})
+
+
+def _step_now(folded: Folded, plan: Event, step: Mapping[str, Any]) -> Step:
+    name = str(step["id"])
+    now, item = _since(folded, plan, f"step:{name}"), _since(folded, plan, f"item:{name}")
+    told: dict[str, Any] = {}
+    if now.get("type") == "prompt_flow_step_start":
+        told = {"status": "in_progress", "attempts": now["attempt"]}
+    elif now:
+        told = {key: now[key] for key in ("status", "attempts", "seconds")}
+        told["result"] = now["output"]
+    for counted in sorted(filter(None, (now, item)), key=lambda one: one["seq"]):
+        told |= {key: counted[key] for key in ("items", "done") if key in counted}
+    return _as(Step, {**step, **told})
+
+
+def _worked(_: Folded, event: Event) -> Iterator[Component]:
+    """A task that has ended, under the message that reports it."""
+    if under := event.get("message_id"):
+        told = ExecutorResponse(
+            task=event["id"], description=event["description"], status=event["status"],
+            attempt=event["attempt"], summary=event.get("result", ""),
+        )  # fmt: skip
+        yield component("executor-response", under, told, under=under, seq=event["seq"])
+
+
+def _judgement(folded: Folded, event: Event) -> Iterator[Component]:
+    under, seq = event.get("message_id", ""), event["seq"]
+    told = VerifierResponse(
+        passed=event["passed"], improvements=_texts(event["improvements"]),
+        tasks=_judged(event.get("tasks")), feedback=event.get("feedback", ""),
+    )  # fmt: skip
+    yield component("verifier-response", under, told, under=under, seq=seq)
+    yield from _progress(folded, event)
+
+
+def _called(folded: Folded, event: Event) -> Iterator[Component]:
+    """A call, and the question about it, once there was one."""
+    if event["status"] in _PASSING:
+        return
+    turn, seq, plan = event["turn"], event["seq"], folded.get("plan")
+    under = (plan or folded.get("phase", {})).get("message_id", "")
+    told = ToolCall.model_validate(event)
+    yield component("tool-call", f"{turn}.{event['id']}", told, under=under, seq=seq)
+    if event.get("asked"):
+        uncertain = event.get("reason") == UNCERTAIN
+        about = Approval(
+            id=event["id"], kind="uncertain_call" if uncertain else "tool_approval",
+            action=Action(name=event["tool"], args=event["arguments"]), answered=_answer(event),
+        )  # fmt: skip
+        below = f"{turn}.{event['id']}" if plan else under
+        yield component("approval", f"{turn}.{event['id']}", about, under=below, seq=seq)
+
+
+def _answer(event: Event) -> Any:
+    """How a question about a call was answered, by what became of the call."""
+    if event["status"] == "awaiting_approval":
+        return ""
+    reason = event.get("reason", "")
+    known = {"rejected": "reject", "gave_up": "reject", "answered by the user": "respond"}
+    same = ("expired", "superseded")
+    return reason if reason in same else known.get(reason, "approve")
+
+
+def _shown_by_tool(folded: Folded, event: Event) -> Iterator[Component]:
+    turn, key = event["turn"], f"{event['call']}.{event['place']}"
+    under = (folded.get("plan") or folded.get("phase", {})).get("message_id", "")
+    yield component(
+        event["name"], f"{turn}.{key}", event["props"], under=under, seq=event["seq"],
+        text=event["text"],
+    )  # fmt: skip
+
+
+def _asked(_: Folded, event: Event) -> Iterator[Component]:
+    under, seq = event.get("message_id", ""), event["seq"]
+    told = Approval(
+        id=under, kind=event["kind"], description=event["text"], answered=event["answered"]
+    )
+    yield component("approval", under, told, under=under, seq=seq)
+
+
+def _ended(folded: Folded, event: Event) -> Iterator[Component]:
+    plan, done, total = folded.get("plan"), 0, 0
+    if plan is not None:
+        now = [_step_now if "tool" in one else _todo_now for one in plan["todos"]]
+        ends = [state(folded, plan, one) for state, one in zip(now, plan["todos"], strict=True)]
+        done, total = sum(one.status == "completed" for one in ends), len(ends)
+    told = SummaryResponse(
+        status=event["status"], reason=event["reason"], done=done, total=total,
+        unmet=_texts(event.get("unmet")), warnings=_texts(event.get("warnings")),
+    )  # fmt: skip
+    under = event.get("message_id", "")
+    yield component("summary-response", under, told, under=under, seq=event["seq"])
+
+
+def _as(kind: type[T], given: Mapping[str, Any]) -> T:
+    """A task or step as it is shown: what is no such thing in a draft is left out."""
+    known = {
+        "id": str(given.get("id") or ""), "description": str(given.get("description") or ""),
+        "status": str(given.get("status") or "pending"), "tool": str(given.get("tool") or ""),
+        "depends_on": _texts(given.get("depends_on")), "result": str(given.get("result") or ""),
+        **{key: given[key] for key in _COUNTED if isinstance(given.get(key), int | float)},
+    }  # fmt: skip
+    return kind(**{key: value for key, value in known.items() if key in kind.model_fields})
+
+
+_COUNTED: Final = ("items", "done", "attempts", "seconds")
+
+
+def _judged(given: object) -> list[Judged]:
+    return [
+        Judged(id=str(one.get("id")), completed=bool(one.get("completed")),
+               feedback=str(one.get("feedback") or ""))
+        for one in (given if isinstance(given, list) else ()) if isinstance(one, Mapping)
+    ]  # fmt: skip
+
+
+def _texts(given: object) -> list[str]:
+    return [str(one) for one in given] if isinstance(given, list) else []
+
+
+_View = Callable[[Folded, Event], Iterator[Component]]
+_VIEWS: Final[Mapping[str, tuple[_View, ...]]] = {
+    "draft": (_drafted,),
+    "plan": (_planned,),
+    "task": (_progress, _worked),
+    "prompt_flow_step_start": (_progress,),
+    "prompt_flow_step_item": (_progress,),
+    "prompt_flow_step_result": (_progress,),
+    "tool_call": (_called,),
+    "component": (_shown_by_tool,),
+    "question": (_asked,),
+    "verdict": (_judgement,),
+    "outcome": (_ended,),
+}
+"""Of each type of event: which components it changes."""

@@ -1,0 +1,129 @@
+"""How a node tells what happens: each event is numbered, streamed, and kept as the table says.
+
+Around each node of a graph there is one `Teller`. It numbers the events of the node, also those
+of the tasks inside it, sends each with the components it changes to the stream, and at the end
+puts what is kept into the node's update. No node returns events itself.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial, wraps
+from typing import Any, Final
+
+from langgraph.config import get_config, get_stream_writer
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Command
+
+from ..doors.graph import Node
+from ..doors.head import add_around
+from ..state.components import Component
+from ..state.context import Emit
+from ..state.events import OF_PHASES, Event, Kept, brief, subject_of
+from ..state.loop import LoopState
+from ..state.shown import next_message
+from ..state.views import components_of
+
+log = logging.getLogger(__name__)
+log.addHandler(logging.NullHandler())  # a program without logging is told by the stream alone
+
+# What somebody should look at; everything else is logged at INFO.
+_UNUSUAL: Final = frozenset({"warning", "retry", "fallback", "budget"})
+_ENDED: Final = frozenset({"success", "error", "cancelled", "completed", "failed", "skipped"})
+
+
+class Teller:
+    """Numbers what one run of a node tells, and collects what the state keeps of it."""
+
+    def __init__(self, write: Callable[[Any], None], state: LoopState) -> None:
+        """Go on from the number that the state knows, with what it keeps of this turn."""
+        before = state.events
+        self._write, self._turn, self._upto = write, state.turn_id, before.get("upto", 0)
+        self._next = next_message(state)
+        of_turn = before.get("turn") == self._turn
+        self._folded: dict[str, Event] = {**before.get("kept", {})} if of_turn else {}
+        self._kept: dict[str, Any] = {}
+        self._drawn: dict[str, Component] = {}
+        self._drafts: dict[str, Component] = {}
+        self._lock = threading.Lock()  # a Python tool may write from a thread of its own
+
+    def tell(self, event: Event) -> None:
+        """Tell one event. That something has ended is told once, whoever tells it again."""
+        with self._lock:
+            subject = subject_of(event)
+            known = self._folded.get(subject, {})
+            if event.get("status") in _ENDED and known.get("status") == event["status"]:
+                return
+            self._upto += 1
+            told = {**brief(event), "seq": self._upto, "turn": self._turn}
+            if told["type"] in OF_PHASES and not told.get("task"):
+                told.setdefault("message_id", self._next)
+            if subject:
+                self._folded[subject] = self._kept[subject] = told
+            self._draw(told, self._drawn if subject else self._drafts)
+            _logged(self._write, told)
+
+    def _draw(self, told: Event, into: dict[str, Component]) -> None:
+        for one in components_of(self._folded, told):
+            self._drafts.pop(one["id"], None)
+            into[one["id"]] = one
+            self._write(one)
+
+    def update(self) -> dict[str, Any]:
+        """What the state keeps; drafts that came to nothing are taken back."""
+        with self._lock:
+            for name in self._drafts.keys() - self._drawn.keys():
+                self._write({"type": "remove-ui", "id": name})
+            self._drafts = {}
+            if not self._kept:
+                return {}
+            kept = Kept(turn=self._turn, upto=self._upto, kept=self._kept)
+            return {"events": kept, **({"ui": [*self._drawn.values()]} if self._drawn else {})}
+
+
+_TELLER: ContextVar[Teller | None] = ContextVar("loopwright_teller", default=None)
+
+
+def emit_to(write: Callable[[Any], None]) -> Emit:
+    """What takes the events of the running node; `write` has those of a graph without numbers."""
+    teller = _TELLER.get()
+    return partial(_logged, write) if teller is None else teller.tell
+
+
+def _logged(write: Callable[[Any], None], event: Event) -> None:
+    log.log(logging.WARNING if event["type"] in _UNUSUAL else logging.INFO, "%s", event)
+    write(event)
+
+
+def telling(action: Node) -> Node:
+    """A node whose events are numbered and kept.
+
+    What is kept of a node that asks, or is drained, is written beside its step: its update is lost.
+    """
+
+    @wraps(action)
+    async def told(state: LoopState, *args: Any, **kwargs: Any) -> Any:
+        teller = Teller(get_stream_writer(), state)
+        before = _TELLER.set(teller)
+        try:
+            update = await action(state, *args, **kwargs)
+        except GraphBubbleUp:
+            if kept := teller.update():
+                await add_around(get_config()["configurable"], kept)
+            raise
+        finally:
+            _TELLER.reset(before)
+        return _with(update, teller.update())
+
+    return told
+
+
+def _with(update: Any, kept: Mapping[str, Any]) -> Any:
+    """A node's update with what is kept."""
+    if not kept:
+        return update
+    if isinstance(update, Command):
+        return replace(update, update={**(update.update or {}), **kept})
+    return {**(update or {}), **kept}
