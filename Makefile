@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run dev test lint format typecheck coverage check docs house build
+.PHONY: help run dev test lint format typecheck coverage check bench docs house build
 PYTHON ?= python3
 ROOMS := calls cli doors flow graphs hooks models nodes prompts servers state tools turn ui
 BIN := .venv/bin
@@ -59,6 +59,9 @@ check: lint typecheck test ## Everything to run before a commit
 
 docs: .venv/.installed ## Refresh the drawings and the settings table of README and docs from the code
 	PYTHONPATH=tests $(BIN)/python -m support.docs_parts README.md docs/*.md
+
+bench: .venv/.installed ## Measure what the graphs cost, beside others, and write it into docs/costs.md
+	$(BIN)/python benchmarks/costs.py --write
 
 house: .venv/.installed ## Weigh the house: lines, modules, and the files that the smallest goal enters
 	$(BIN)/python benchmarks/house.py

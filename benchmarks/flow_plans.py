@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -31,6 +32,19 @@ async def take_time(name: str, seconds: float, given: list[str]) -> dict[str, st
 
 work = tool("work")(take_time)
 work.metadata = {"readOnlyHint": True}
+
+
+def thread() -> Any:
+    """A new thread."""
+    return {"configurable": {"thread_id": uuid.uuid4().hex}, "recursion_limit": 10_000}
+
+
+def critical_path(tasks: Tasks) -> float:
+    """Seconds of the longest way through the plan, which has dependencies first."""
+    ends: dict[str, float] = {}
+    for name, (seconds, needs) in tasks.items():
+        ends[name] = seconds + max((ends[other] for other in needs), default=0.0)
+    return max(ends.values())
 
 
 def step(name: str, tool_: str, needs: Sequence[str] = (), /, **arguments: Any) -> dict[str, Any]:

@@ -19,10 +19,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flow_plans import GOAL, planning, roomy, step
+from flow_plans import GOAL, planning, roomy, step, thread
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from react_cost import thread
 
 from loopwright import build_prompt_flow, open_durability
 from loopwright.calls.toolbox import Toolbox

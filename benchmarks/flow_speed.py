@@ -1,13 +1,10 @@
-"""Does prompt_flow run at the speed of its critical path? Prints wall time against it.
+"""Do large plans of prompt_flow run at the speed of their critical path? Prints wall time.
 
-First a diamond of seven steps of 0.3 s under a model that takes 0.2 s: needed are its critical path
-and two model calls, one for the plan and one for the answer. Next to it LangChain's `create_agent`
-over the same tool, by a script that calls one step a turn, or all that are ready. Then random DAGs
-of a hundred steps at two paces: from the end of the plan's check to the end of the phase in which
-its steps run, against the lower bound max(critical path, work / concurrency). "bare" is the same
-DAG in asyncio alone, a semaphore and nothing else. All rounds are interleaved.
+Random DAGs of a hundred steps at two paces: from the end of the plan's check to the end of the
+phase in which its steps run, against the lower bound max(critical path, work / concurrency). "bare"
+is the same DAG in asyncio alone, with a semaphore. `costs.py dag` measures a whole run.
 
-    python benchmarks/flow_speed.py [rounds] [random DAGs]
+    python benchmarks/flow_speed.py [random DAGs]
 
 Read the ratios, not the seconds: 1.00 is as fast as the plan allows. What "bare" has above it is
 the order of the steps and the machine; what prompt_flow has above "bare" is what it costs. A step
@@ -22,83 +19,29 @@ import statistics
 import sys
 import tempfile
 import time
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import ExitStack
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from flow_plans import GOAL, Tasks, arguments_of, drawn, plan_of, planning, roomy, take_time, work
-from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from parallel_tasks import critical_path
-from react_cost import Run, medians, thread
+from flow_plans import (
+    GOAL,
+    Tasks,
+    arguments_of,
+    critical_path,
+    drawn,
+    plan_of,
+    planning,
+    roomy,
+    take_time,
+    thread,
+    work,
+)
 
-from loopwright import ScriptedModel, build_prompt_flow, open_durability
-from loopwright.models.scripted import Slow
+from loopwright import build_prompt_flow, open_durability
 
-LATENCY = 0.2
-DIAMOND: Tasks = {
-    name: (0.3, needs)
-    for name, needs in {
-        "a": [], "b": ["a"], "c": ["a"], "d": ["a"], "e": ["b", "c"], "f": ["d"], "g": ["e", "f"],
-    }.items()
-}  # fmt: skip
 CONCURRENCIES = (4, 8)
 SLOWEST = (0.05, 0.25)
 KINDS = ("bare", "memory", "SQLite")
-
-
-def flow(folder: Path | None, stack: AsyncExitStack) -> Run:
-    """prompt_flow over the diamond, in memory or on SQLite."""
-    durability = None
-    if folder is not None:
-        durability = stack.enter_context(open_durability(f"sqlite:///{folder}/flow.db"))
-    model = planning(plan_of(DIAMOND), LATENCY)
-    graph = build_prompt_flow(model=model, tools=[work], durability=durability)
-
-    async def run() -> None:
-        ended = await graph.ainvoke(GOAL, thread())
-        assert ended["outcome"]["status"] == "complete", ended["outcome"]
-
-    return run
-
-
-def acting(*, wide: bool) -> ScriptedModel:
-    """A model that calls the next step a turn, or all that are ready, until all are done."""
-
-    def script(messages: list[Any], offered: list[str]) -> Slow:  # noqa: ARG001 - the script's signature
-        done = {message.tool_call_id for message in messages if message.type == "tool"}
-        ready = [i for i, (_, needs) in DIAMOND.items() if i not in done and done >= {*needs}]
-        calls = [
-            {"name": "work", "id": name, "args": arguments_of(DIAMOND, name)}
-            for name in (ready if wide else ready[:1])
-        ]
-        return Slow(LATENCY, calls or "All steps are done.")
-
-    return ScriptedModel(script)
-
-
-async def agent(folder: Path | None, stack: AsyncExitStack, *, wide: bool) -> Run:
-    """`create_agent` over the diamond, without and with LangGraph's own SQLite saver."""
-    saver = None
-    if folder is not None:
-        opened = AsyncSqliteSaver.from_conn_string(str(folder / f"agent-{wide}.db"))
-        saver = await stack.enter_async_context(opened)
-    graph = create_agent(acting(wide=wide), [work], checkpointer=saver, system_prompt="You work.")
-    return lambda: graph.ainvoke({"messages": [HumanMessage("Do the steps.")]}, thread())
-
-
-async def diamond(rounds: int) -> dict[str, float]:
-    """Wall seconds of whole runs, medians."""
-    async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        everybody: dict[str, Run] = {}
-        for kind, place in (("", None), (", SQLite", folder)):
-            everybody[f"prompt_flow{kind}"] = flow(place, stack)
-            for wide, how in ((True, "all ready"), (False, "one step")):
-                everybody[f"create_agent, {how}{kind}"] = await agent(place, stack, wide=wide)
-        return await medians(everybody, rounds, time.perf_counter)
 
 
 class Makespan(NamedTuple):
@@ -165,13 +108,7 @@ def random_dags(number: int) -> dict[Case, list[Makespan]]:
 
 def main() -> None:
     """Measure and print."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
-    number = int(sys.argv[2]) if len(sys.argv) > 2 else 20
-    write = sys.stdout.write
-    needed = critical_path(DIAMOND) + 2 * LATENCY
-    write(f"seven steps in a diamond, needed {needed:.2f} s, median of {rounds} rounds\n")
-    for name, wall in asyncio.run(diamond(rounds)).items():
-        write(f"  {name:32} {wall:6.3f} s   {wall / needed:5.2f} x needed\n")
+    number, write = int(sys.argv[1]) if len(sys.argv) > 1 else 20, sys.stdout.write
     write(f"random DAGs of 100 steps, medians of {number}, as multiples of the lower bound\n")
     for (slowest, slots, kind), rows in random_dags(number).items():
         ratio, busy = map(statistics.median, zip(*rows, strict=True))

@@ -60,7 +60,10 @@ from support.flow_examples import module
 from support.scripts import call, passed, plan, report, todo
 
 # Parts of programs that measure, and what measures the code itself.
-PARTS = {"ledger_server.py", "killing.py", "flow_plans.py", "house.py"}
+PARTS = {
+    "ledger_server.py", "killing.py", "flow_plans.py", "house.py",
+    "contestants.py", "fleet.py", "model_server.py", "report.py", "worker.py", "costs.py",
+}  # fmt: skip
 BENCHMARKS = sorted(p for p in (ROOT / "benchmarks").glob("*.py") if p.name not in PARTS)
 
 
@@ -68,6 +71,15 @@ def test_every_benchmark_is_named_with_its_figures():
     named = [(row[1], row[2].strip("`")) for row in table("| what | measured |")]
     assert {script for _, script in named} == {f"benchmarks/{p.name}" for p in BENCHMARKS}
     assert all(re.search(r"\d", figures) for figures, _ in named)
+
+
+def test_the_page_of_costs_shows_what_was_measured_beside_the_goals_and_by_whom():
+    page = (ROOT / "docs" / "costs.md").read_text()
+    told = page.partition("<!-- measured -->")[2].partition("<!-- /measured -->")[0]
+    assert re.search(r"Measured on \d{4}-\d\d-\d\d at commit \w+.*cores", told)
+    goals = table("| goal | measured |")
+    assert goals
+    assert all(re.match(r"-?\d", cell) for row in goals for cell in row[1:3])
 
 
 def test_generated_parts_are_those_of_the_code():
