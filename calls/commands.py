@@ -167,6 +167,8 @@ def messages_of(
     wishes: Sequence[Mapping[str, Any]], turn: str, known: Sequence[AnyMessage]
 ) -> list[AnyMessage]:
     """The messages that tools add. Each has an id that no known message has: none is replaced."""
+    if not wishes:
+        return []
     taken = {str(message.id) for message in known}
     added: list[AnyMessage] = []
     for wish in wishes:

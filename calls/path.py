@@ -108,8 +108,10 @@ async def run_calls(
 
 def _before(history: Sequence[Evidence], calls: Sequence[PendingCall]) -> list[Evidence]:
     """The calls before this message, of which earlier passes may have answered some."""
-    message = calls[0]["id"].rpartition(".")[0] if calls else ""
-    return [record for record in history if record["id"].rpartition(".")[0] != message]
+    message, end = calls[0]["id"].rpartition(".")[0] if calls else "", len(history)
+    while end and history[end - 1]["id"].rpartition(".")[0] == message:
+        end -= 1
+    return [*history[:end]]
 
 
 def _is_write(step: Ready | Answered) -> bool:

@@ -46,6 +46,7 @@ from .head import CUT_OFF, Head, add, without_answered
 from .locks import Held, LockedBy
 from .node_checks import at_once, spelled_right
 from .outside import Bounded, check_keys, check_update, client_run, from_outside, withdraws
+from .routing import read_less
 from .run import HELD_KEY, Run
 
 Fenced = Callable[[str], Awaitable[Fence | None]]
@@ -103,6 +104,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         compiled = super().compile(checkpointer, **options)
         # LangGraph names the class it constructs; the instance is complete, only its doors differ.
         compiled.__class__ = LoopGraph
+        read_less(compiled.nodes)
         graph = cast("LoopGraph[StateT, ContextT, InputT, OutputT]", compiled)
         graph.checkpointer, graph.store = graph.checkpointer, graph.store
         return graph

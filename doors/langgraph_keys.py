@@ -16,6 +16,9 @@ RUNTIME: Final = "__pregel_runtime"
 RESUMING: Final = "__pregel_resuming"
 """Whether that parent resumes, in `configurable`."""
 
+READ: Final = "__pregel_read"
+"""How whatever runs inside a node reads its graph's channels, in `configurable`; see `routing`."""
+
 TASK: Final = "__pregel_task_id"
 """In `configurable` of whatever runs inside a node."""
 

@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -14,6 +15,7 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
+from .grown import Grown
 from .messages import Messages
 from .outcome import Spend, add_spend
 from .questions import Decision
@@ -84,10 +86,14 @@ class Evidence(TypedDict, total=False):
 
 def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) -> list[Evidence]:
     """Batch reducer for a delta channel: records by their `id`, the later one wins."""
-    merged = {record["id"]: record for record in left}
-    for write in writes:
-        merged |= {record["id"]: record for record in write}
-    return list(merged.values())
+    merged = Grown.of(left, _id)
+    for record in chain.from_iterable(writes):
+        merged.put(record, _id)
+    return merged
+
+
+def _id(record: Evidence) -> str:
+    return record["id"]
 
 
 def call_id(task: str, round_: int, index: int = 0) -> str:

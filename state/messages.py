@@ -20,6 +20,7 @@ from langgraph.types import Overwrite
 
 from .attachments import Block, blocks_in, names_at, shown_blocks
 from .canonical import beginning_of, weigh
+from .grown import Grown
 from .told import say
 
 
@@ -31,11 +32,21 @@ def merge_messages(state: list[AnyMessage], writes: Sequence[Any]) -> list[AnyMe
     its place and content: replaying the same writes must give the same ids, in whatever batches.
     It does not repair tool calls without results: that is the entry node's work.
     """
-    merged: dict[str, AnyMessage] = {str(m.id): m for m in _messages(state)}
-    for write in writes:
-        for message in _messages(write if isinstance(write, list) else [write]):
+    news = [m for w in writes for m in _messages(w if isinstance(w, list) else [w])]
+    whole = Grown.of(state if isinstance(state, Grown) else _messages(state), _id)
+    if any(isinstance(message, RemoveMessage) for message in news):
+        merged = {str(message.id): message for message in whole}
+        for message in news:
             _fold(merged, message)
-    return list(merged.values())
+        return Grown.of(merged.values(), _id)
+    for message in news:
+        last = str(whole[-1].id) if whole else ""
+        whole.put(_named(message, last, len(whole)), _id)
+    return whole
+
+
+def _id(message: BaseMessage) -> str:
+    return str(message.id)
 
 
 def _messages(items: Sequence[Any]) -> list[AnyMessage]:
@@ -73,15 +84,17 @@ def _fold(merged: dict[str, AnyMessage], message: AnyMessage | RemoveMessage) ->
             merged.clear()
         merged.pop(str(message.id), None)
         return
-    if message.id is None:
-        message = message.model_copy(update={"id": _derived_id(merged, message)})
+    message = _named(message, next(reversed(merged), ""), len(merged))
     merged[str(message.id)] = message
 
 
-def _derived_id(merged: dict[str, AnyMessage], message: BaseMessage) -> str:
-    last = next(reversed(merged), "")
-    seed = f"{last}\0{len(merged)}\0{message.type}\0{message.content!r}"
-    return "msg-" + hashlib.sha256(seed.encode()).hexdigest()[:24]
+def _named(message: AnyMessage, last: str, count: int) -> AnyMessage:
+    """The message with an id; one without follows so many, of which the last one has this id."""
+    if message.id is not None:
+        return message
+    seed = f"{last}\0{count}\0{message.type}\0{message.content!r}"
+    name = "msg-" + hashlib.sha256(seed.encode()).hexdigest()[:24]
+    return message.model_copy(update={"id": name})
 
 
 # 100 writes between snapshots: fewer would cost space, more would make reading replay longer.
@@ -106,9 +119,19 @@ def request_place(messages: Sequence[AnyMessage], request: str) -> int:
 
     Nodes and tools may add human messages too, so only a turn that begins looks for the newest.
     """
-    humans = [place for place, message in enumerate(messages) if message.type == "human"]
-    named = [place for place in humans if request and messages[place].id == request]
-    return (named or humans or [-1])[-1]
+    place = -1
+    if isinstance(messages, Grown):
+        place = messages.place(request, _id)
+    elif request:
+        place = _newest(messages, lambda message: message.id == request)
+    if place >= 0 and messages[place].type == "human":
+        return place
+    return _newest(messages, lambda message: message.type == "human")
+
+
+def _newest(messages: Sequence[AnyMessage], fits: Callable[[AnyMessage], bool]) -> int:
+    """The place of the newest message that fits; -1 where none does."""
+    return next((p for p in range(len(messages) - 1, -1, -1) if fits(messages[p])), -1)
 
 
 def request_text(messages: Sequence[AnyMessage], request: str = "") -> str:

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from typing import Any
 
 from typing_extensions import TypedDict
 
 from .contracts import TaskStatus, Todo, may_change, read_status
+from .grown import Grown
 from .told import say
 
 
@@ -44,14 +46,17 @@ def merge_tasks(left: list[Task], writes: Sequence[Sequence[Task]]) -> list[Task
 
     One that is `gone` goes.
     """
-    merged = {task["id"]: task for task in left}
-    for write in writes:
-        for task in write:
-            if task.get("gone"):
-                merged.pop(task["id"], None)
-            else:
-                merged[task["id"]] = {**merged.get(task["id"], {}), **task}
-    return list(merged.values())
+    merged = Grown.of(left, _id)
+    for task in chain.from_iterable(writes):
+        if task.get("gone"):
+            merged = Grown.of([one for one in merged if one["id"] != task["id"]], _id)
+        else:
+            merged.put(task, _id, lambda old, new: {**old, **new})
+    return merged
+
+
+def _id(task: Task) -> str:
+    return task["id"]
 
 
 def name_todos(todos: Sequence[Todo]) -> list[Todo]:

@@ -10,7 +10,7 @@ write only if its result is not new. Tools that declare to be `repeatable` are n
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Final, Literal
 
 from .calls import Evidence
@@ -106,13 +106,18 @@ def repeats(
     Returns:
         What is repeated; None where the call may run.
     """
-    records = [r for r in history if r.get("tool") and not _failed_too(r)]
+    records = _newest(history, lambda r: bool(r.get("tool")) and not _failed_too(r))
     key = (tool, content(tool, arguments))
+    if not any(r["tool"] == tool and key == _call(r, content) for r in records[-LONGEST_CYCLE:]):
+        return None
     if again:
-        ran = [r for r in records if not (r.get("same_as") or r.get("reused_from"))]
-        if _cycle(_tokens(ran, content), key) is None:
+        ran = _newest(
+            history,
+            lambda r: bool(r.get("tool")) and not (r.get("same_as") or r.get("reused_from")),
+        )
+        if _cycle(_tokens(ran, history, content), key) is None:
             return None
-    tokens = _tokens(records, content)
+    tokens = _tokens(records, history, content)
     found = _cycle(tokens, key)
     if found is None:
         return None
@@ -149,16 +154,25 @@ def _cycle(tokens: Sequence[_Token], key: tuple[str, str]) -> tuple[int, int] | 
     return None
 
 
-def _tokens(records: Sequence[Evidence], content: Content) -> list[_Token]:
-    """The last calls as tool, arguments and result; a result shown again is the one it shows."""
-    results = {record["id"]: _shown(record) for record in records}
+def _newest(history: Sequence[Evidence], counts: Callable[[Evidence], bool]) -> list[Evidence]:
+    """The last calls that count, as many as the longest cycle needs."""
+    return [*islice(filter(counts, reversed(history)), _WINDOW)][::-1]
+
+
+def _call(record: Evidence, content: Content) -> tuple[str, str]:
+    tool = str(record["tool"])
+    return tool, content(tool, record["arguments"])
+
+
+def _tokens(
+    records: Sequence[Evidence], history: Sequence[Evidence], content: Content
+) -> list[_Token]:
+    """These calls as tool, arguments and result; a result shown again is the one it shows."""
+    again = {record["same_as"] for record in records if record.get("same_as")}
+    results = {r["id"]: _shown(r) for r in history if r["id"] in again} if again else {}
     return [
-        (
-            str(record["tool"]),
-            content(str(record["tool"]), record["arguments"]),
-            results.get(record.get("same_as", ""), _shown(record)),
-        )
-        for record in records[-_WINDOW:]
+        (*_call(record, content), results.get(record.get("same_as", ""), _shown(record)))
+        for record in records
     ]
 
 

@@ -24,6 +24,7 @@ from support.toy_graphs import ToyState, hello, on
         ("RUNTIME", "CONFIG_KEY_RUNTIME"),
         ("RESUMING", "CONFIG_KEY_RESUMING"),
         ("TASK", "CONFIG_KEY_TASK_ID"),
+        ("READ", "CONFIG_KEY_READ"),
         ("SCRATCHPAD", "CONFIG_KEY_SCRATCHPAD"),
         ("NODE_FINISHED", "CONFIG_KEY_NODE_FINISHED"),
         ("NULL_TASK", "NULL_TASK_ID"),
@@ -35,7 +36,7 @@ def test_a_constant_is_called_as_it_was(own, name):
     assert getattr(ours, own) == getattr(theirs, name)
 
 
-@pytest.mark.parametrize("name", ["SAVER", "RUNTIME", "TASK", "SCRATCHPAD"])
+@pytest.mark.parametrize("name", ["SAVER", "RUNTIME", "TASK", "READ", "SCRATCHPAD"])
 def test_the_config_of_a_node_has_it(name):
     seen: dict[str, Any] = {}
 

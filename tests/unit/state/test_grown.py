@@ -1,0 +1,124 @@
+"""Lists that grow at their end: whatever versions there are of one, each stays what it was."""
+
+import copy
+import pickle
+from functools import partial
+
+import pytest
+from hypothesis import given, strategies as st
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+from loopwright.state.calls import merge_records
+from loopwright.state.grown import Grown
+from loopwright.state.messages import merge_messages, request_place
+from loopwright.state.plan import merge_tasks
+
+IDS = st.sampled_from("abcdef")
+messages = st.one_of(
+    st.builds(
+        lambda text, name: HumanMessage(text, id=name), st.sampled_from("xy"), IDS | st.none()
+    ),
+    st.builds(lambda text, name: AIMessage(text, id=name), st.sampled_from("xy"), IDS),
+    st.sampled_from(["a", "b", REMOVE_ALL_MESSAGES]).map(lambda name: RemoveMessage(id=name)),
+)
+records = st.fixed_dictionaries({"id": IDS, "result": st.sampled_from("xy")})
+tasks = st.fixed_dictionaries(
+    {"id": IDS}, optional={"status": st.sampled_from("xy"), "result": IDS, "gone": st.just(True)}
+)
+
+
+def one_by_one(left, writes, *, join=lambda _, new: new):
+    """The same with a dict, as anybody would write it."""
+    merged = {item["id"]: item for item in left}
+    for item in (item for write in writes for item in write):
+        merged[item["id"]] = join(merged.get(item["id"], {}), item)
+        if item.get("gone"):
+            del merged[item["id"]]
+    return [*merged.values()]
+
+
+def folded_messages(left, writes):
+    merged = {message.id: message for message in left}
+    for message in (message for write in writes for message in write):
+        if message.id == REMOVE_ALL_MESSAGES:
+            merged.clear()
+        elif isinstance(message, RemoveMessage):
+            merged.pop(message.id, None)
+        else:
+            new = merge_messages([*merged.values()], [[message]])
+            merged = {one.id: one for one in new}
+    return [*merged.values()]
+
+
+@pytest.mark.parametrize(
+    ("reducer", "plain", "items"),
+    [
+        (merge_messages, folded_messages, messages),
+        (merge_records, one_by_one, records),
+        (merge_tasks, partial(one_by_one, join=lambda old, new: {**old, **new}), tasks),
+    ],
+    ids=["messages", "records", "tasks"],
+)
+@given(data=st.data())
+def test_every_version_is_what_its_own_writes_make_of_it(reducer, plain, items, data):
+    versions, meant = [reducer([], [])], [[]]
+    for _ in range(data.draw(st.integers(1, 8))):
+        # From any version: a router reads one that is never saved, a fork goes on from an old one.
+        at = data.draw(st.integers(0, len(versions) - 1))
+        writes = data.draw(st.lists(st.lists(items, max_size=3), max_size=3))
+        base = data.draw(st.sampled_from([versions[at], [*versions[at]], copy.copy(versions[at])]))
+        versions.append(reducer(base, writes))
+        meant.append(plain(meant[at], writes))
+    assert versions == meant
+
+
+@given(st.lists(st.lists(messages, max_size=4), max_size=4), IDS)
+def test_an_id_is_found_where_it_stands(writes, name):
+    grown = merge_messages([], writes)
+    places = [place for place, message in enumerate(grown) if message.id == name]
+    human = [place for place, message in enumerate(grown) if message.type == "human"]
+    asked = [place for place in places if place in human]
+    assert request_place(grown, name) == (asked or human or [-1])[-1]
+    assert request_place([*grown], name) == request_place(grown, name)
+
+
+def test_what_somebody_else_has_changed_is_indexed_anew():
+    grown = merge_records([], [[{"id": "a", "result": "1"}, {"id": "b", "result": "2"}]])
+    grown.append({"id": "c", "result": "3"})
+    grown[0] = {"id": "d", "result": "4"}
+    after = merge_records(grown, [[{"id": "c", "result": "new"}, {"id": "a", "result": "5"}]])
+    assert [(one["id"], one["result"]) for one in after] == [
+        ("d", "4"), ("b", "2"), ("c", "new"), ("a", "5")
+    ]  # fmt: skip
+
+
+def test_an_id_is_found_in_what_somebody_else_has_made():
+    grown = Grown([HumanMessage("x", id="a"), HumanMessage("x", id="b")])
+    assert request_place(grown, "a") == 0
+    grown = merge_messages(grown, [])
+    grown.append(HumanMessage("x", id="c"))
+    assert request_place(grown, "c") == 2
+
+
+def test_adding_to_a_long_list_asks_for_no_id_of_what_is_there():
+    asked = []
+
+    def id_of(number):
+        asked.append(number)
+        return str(number)
+
+    grown = Grown.of(range(1000), id_of)
+    asked.clear()
+    for number in range(1000, 1010):
+        grown = Grown.of(grown, id_of)
+        grown.put(number, id_of)
+    assert [*grown] == [*range(1010)]
+    assert asked == [*range(1000, 1010)]
+
+
+def test_elsewhere_it_is_a_plain_list():
+    grown = merge_records([], [[{"id": "a", "result": "1"}]])
+    for other in (pickle.loads(pickle.dumps(grown)), copy.deepcopy(grown)):
+        assert other == grown
+        assert type(other) is list
