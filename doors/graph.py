@@ -44,6 +44,7 @@ from .continuing import check_nodes, check_values, keep_order
 from .durability import lend, with_async, with_async_store
 from .head import CUT_OFF, Head, add, without_answered
 from .locks import Held, LockedBy
+from .message_stream import told_as_written
 from .node_checks import at_once, spelled_right
 from .outside import Bounded, check_keys, check_update, client_run, from_outside, withdraws
 from .routing import read_less
@@ -89,7 +90,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         An async function that returns such a key raises StateKeyError.
         """
         if iscoroutinefunction(getattr(action, "func", action)):
-            action = spelled_right(str(node), action, self.channels)
+            action = spelled_right(str(node), told_as_written(action), self.channels)
             action = self.told(action) if self.told else action
         return super().add_node(node, action, **options)
 

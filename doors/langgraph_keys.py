@@ -3,9 +3,15 @@
 Its public surface has no word for them. Each has a test that fails when LangGraph renames it.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from langgraph.checkpoint.base import id as ids
+from langgraph.pregel._messages import (
+    StreamMessagesHandler,
+    StreamMessagesHandlerV2,
+    graph_namespace,
+)
 
 SAVER: Final = "__pregel_checkpointer"
 """The saver of a run, in its `configurable`."""
@@ -68,6 +74,20 @@ THREADS_SQL: Final = "SELECT DISTINCT thread_id FROM checkpoints WHERE checkpoin
 def place_of_task(node: str, step: str, task: str) -> str:
     """The checkpoint namespace of a graph that a `@task` runs inside a node; by names and ids."""
     return f"{node}:{step}|task:{task}"
+
+
+def listeners(config: Mapping[str, Any]) -> list[StreamMessagesHandler]:
+    """Who hears the messages of the node with this config: runs that stream `messages`.
+
+    None where one streams in LangGraph's experimental format, which knows no chunks.
+    """
+    callbacks = config.get("callbacks")
+    handlers = getattr(callbacks, "handlers", callbacks) or ()
+    found = [one for one in handlers if isinstance(one, StreamMessagesHandler)]
+    if not found or any(isinstance(one, StreamMessagesHandlerV2) for one in found):
+        return []
+    place = graph_namespace(config["metadata"])
+    return [one for one in found if one.subgraphs or not place or place == one.parent_ns]
 
 
 def number_after(checkpoint: str) -> float:

@@ -27,11 +27,17 @@ class Heard(AsyncCallbackHandler):
 
     run_inline = True
 
-    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        tell: Callable[[str], None] | None = None,
+        pieces: Callable[[AIMessageChunk], None] | None = None,
+    ) -> None:
         """Nothing is heard yet; `tell` is given all that is written, text or arguments.
 
-        Whoever is told reads all of it: of a long text that is not done at every piece.
+        Whoever is told reads all of it: of a long text that is not done at every piece. `pieces`
+        is given each.
         """
+        self._each = pieces
         self._chunks: list[AIMessageChunk] = []
         self._tell, self._written = tell, list[str]()
         self._length = self._next = 0
@@ -42,6 +48,8 @@ class Heard(AsyncCallbackHandler):
     async def on_llm_new_token(self, token: Any, *, chunk: Any = None, **_: Any) -> None:  # noqa: ARG002 - LangChain's signature
         """Keep a piece of the stream."""
         piece = getattr(chunk, "message", None)
+        if self._each is not None and isinstance(piece, AIMessageChunk):
+            self._each(piece)
         if self._tell is not None and isinstance(piece, AIMessageChunk):
             pieces = [piece.text, *(part["args"] or "" for part in piece.tool_call_chunks)]
             self._written += pieces

@@ -27,6 +27,7 @@ from ..turn.scope import RunScope
 from . import refusals
 from .arguments import Heard
 from .choice import Chosen, Models
+from .drafts import Draft, reasoning_of
 from .model_hooks import Request, after_model, as_configured, before_model, restrained
 from .reading import Reading, read_answer
 
@@ -49,6 +50,8 @@ class Answer(Reading[C]):
 
     model: str = ""
     """Name of the model that answered."""
+    reasoning: str = ""
+    """What it thought before it spoke, as far as it told."""
     asks: int = 0
     """How often it was asked; a hook's own answer costs no ask."""
     spend: Spend = field(default_factory=Spend)
@@ -68,6 +71,7 @@ async def ask(
     check: Callable[[C], list[str]] | None = None,
     read: Callable[[AIMessage], Reading[C]] | None = None,
     heard: Callable[[str], None] | None = None,
+    draft: Draft | None = None,
     most_asks: int = MAX_ASKS,
     bump: int = 0,
 ) -> Answer[C]:
@@ -87,6 +91,7 @@ async def ask(
         check: Names problems of a valid contract, which are fed back like malformed answers.
         read: Reads an answer that is no contract; its problems are fed back likewise.
         heard: Is given the answer as far as it is written, where the model is streamed.
+        draft: Shows people what is written of it.
         most_asks: How often a malformed answer is asked for.
         bump: How many tiers stronger than usual.
 
@@ -100,7 +105,7 @@ async def ask(
     chosen = models.at_hand(role, scope.context, bump=bump)
     if chosen is None:  # clients read certificates and configuration files when they are built
         chosen = await asyncio.to_thread(models.choose, role, scope.context, bump=bump)
-    caller = _Caller(scope, models, role, chosen, tools, contract, heard)
+    caller = _Caller(scope, models, role, chosen, tools, contract, heard, draft)
     answer: Answer[C] = Answer(AIMessage(""))
     extra: list[BaseMessage] = []
     for _ in range(most_asks):
@@ -114,7 +119,7 @@ async def ask(
             reading = read_answer(request.answer, contract, check, with_tools=bool(request.tools))
         if scope.hooks.events:
             reading = restrained(reading, request)
-        answer = Answer(**vars(reading))
+        answer = Answer(**vars(reading), reasoning=caller.reasoning(request.answer))
         if not answer.problems:
             break
         extra = _repair(reading, contract)
@@ -132,6 +137,7 @@ class _Caller:
     tools: Sequence[dict[str, Any]]
     contract: type[Contract] | None
     heard: Callable[[str], None] | None = None
+    draft: Draft | None = None
     answered: str = ""
     asks: int = 0
     spend: Spend = field(default_factory=Spend)
@@ -209,7 +215,7 @@ class _Caller:
             known, left = replace(quirks, dropped=set(quirks.dropped)), left - 1
             spells_out = quirks.spells_out and not tools
             messages = refusals.spelled_out(request.messages) if spells_out else request.messages
-            heard = Heard(self.heard)
+            heard = self._listener()
             # Callbacks that are given replace the run's own: those of tracers, and of streams.
             config = merge_configs(
                 {"callbacks": ensure_config().get("callbacks")},
@@ -233,6 +239,17 @@ class _Caller:
                     text = f"The model {chosen.name} takes no tools: it answers without them."
                     self.scope.emit({"type": "warning", "text": text})
                 return message
+
+    def reasoning(self, answer: AIMessage) -> str:
+        """What the model thought; hooks that judge its words have not seen it."""
+        return "" if "AfterModel" in self.scope.hooks.events else reasoning_of(answer)
+
+    def _listener(self) -> Heard:
+        """Who listens to one try; what an earlier one wrote counts no more."""
+        if self.draft is None:
+            return Heard(self.heard)
+        self.draft.begin()
+        return Heard(self.heard, self.draft.hear)
 
     def _fall_back(self, chosen: Chosen, following: Chosen, error: Exception) -> None:
         """Tell of the next model that is asked; the user should still know of it after the run."""

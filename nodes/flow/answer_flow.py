@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
+from ...models.drafts import drafted, thinking
 from ...models.reading import Reading
 from ...models.thoughts import read_words
 from ...state.canonical import beginning_of
@@ -61,6 +62,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
         read=partial(
             read_cited, steps=state.todos, request=state.request, may_plan=may_plan
         ),
+        draft=drafted(scope, answer_id(state), "answerer", but=_NOT_ENOUGH.pattern),
         most_asks=1 if scope.budget.exhausted else MOST_ASKS,
     )  # fmt: skip
     lacking = "" if answer.refused else missed(answer.message.text, state.todos)
@@ -117,7 +119,8 @@ def _answered(scope: RunScope, state: FlowState, answer: Answer[Any], facts: Fac
     if answer.problems:
         text = known_answer(facts.results, unmet_of(facts))
         notes = [*notes, AS_THEY_CAME.format(why="; ".join(answer.problems))]
-    last = AIMessage(text, id=answer_id(state), additional_kwargs=signature("answerer"))
+    signed = signature("answerer") | thinking(answer.reasoning)
+    last = AIMessage(text, id=answer_id(state), additional_kwargs=signed)
     return FlowUpdate(
         messages=last_words(state, last),
         task_completed=state.halt is None and facts.done,

@@ -6,6 +6,7 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
+from ...models.drafts import drafted, thinking
 from ...state.context import Context
 from ...state.contracts import VerifierResponse
 from ...state.loop import PlanState, PlanUpdate, changes
@@ -62,6 +63,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         check=lambda verdict: check_verdict(
             verdict, state.todos, state.evidence, state.earlier
         ),
+        draft=drafted(scope, answer_id(state), "verifier", field="summary"),
     )  # fmt: skip
     update = _judged(state, answer, scope.context)
     update |= PlanUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
@@ -112,7 +114,8 @@ def _judged(state: PlanState, answer: Answer[VerifierResponse], context: Context
     )
     if verdict.passed:
         # The same id if the turn is taken up again.
-        about = {"id": answer_id(state), "additional_kwargs": signature("verifier")}
+        signed = signature("verifier") | thinking(answer.reasoning)
+        about = {"id": answer_id(state), "additional_kwargs": signed}
         return update | PlanUpdate(messages=last_words(state, AIMessage(verdict.summary, **about)))
     if not answer.refused:
         update["messages"] = phase_ended(state, "verifier", _told(verdict))

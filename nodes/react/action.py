@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 from ...calls.gate import open_calls, settle_ids
 from ...calls.result_store import has_stored
 from ...models.ask import Answer, ask
+from ...models.drafts import drafted
 from ...models.thoughts import read_words
 from ...state.calls import UNCERTAIN, stopped_by
 from ...state.context import Context
@@ -19,7 +20,7 @@ from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import scope_of
 from ..parts import Parts
-from .phases import MOST_ASKS, opening, own
+from .phases import MOST_ASKS, message_id, opening, own
 
 _SHOWN: Final = 300
 
@@ -36,7 +37,7 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
         read=partial(
             read_words, with_tools=bool(specs), must_call=demanded, answers=state.request
         ),
-        most_asks=MOST_ASKS,
+        draft=drafted(scope, message_id(state), "action"), most_asks=MOST_ASKS,
     )  # fmt: skip
     message = answer.message
     update = ReactUpdate(phase="action", spend=scope.used(answer.spend), warnings=scope.notes)
@@ -66,7 +67,9 @@ def _without_call(state: ReactState, answer: Answer[Any]) -> ReactUpdate:
         return ReactUpdate()
     update = ReactUpdate(should_continue=False)
     if answer.message.text:
-        update["messages"] = [own(answer.message, state, "action", **{ENDS: True})]
+        update["messages"] = [
+            own(answer.message, state, "action", answer.reasoning, **{ENDS: True})
+        ]
     unmet = [say("answer_not_sound", problem=problem) for problem in answer.problems]
     if state.demanded:
         unmet = [_step_not_taken(state)]

@@ -5,13 +5,14 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
+from ...models.drafts import drafted
 from ...models.thoughts import read_words
 from ...state.context import Context
 from ...state.loop import changes
 from ...state.react import ReactState, ReactUpdate
 from ...turn.scope import scope_of
 from ..parts import Parts
-from .phases import MOST_ASKS, opening, own
+from .phases import MOST_ASKS, message_id, opening, own
 
 
 async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
@@ -21,9 +22,10 @@ async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Pa
     scope.emit({"type": "phase", **about})
     answer: Answer[Any] = await ask(
         scope, parts.models, "observation", opening(scope, "observation", state),
-        read=read_words, most_asks=MOST_ASKS,
+        read=read_words, draft=drafted(scope, message_id(state), "observation"),
+        most_asks=MOST_ASKS,
     )  # fmt: skip
     update = ReactUpdate(phase="observation", spend=scope.used(answer.spend), warnings=scope.notes)
     if answer.message.text:
-        update["messages"] = [own(answer.message, state, "observation")]
+        update["messages"] = [own(answer.message, state, "observation", answer.reasoning)]
     return changes(state, update)

@@ -20,6 +20,8 @@ from langchain_core.messages import (
 )
 
 from ...calls.gate import spelled_calls
+from ...doors.message_stream import REASONING
+from ...models.drafts import thinking, without_thoughts
 from ...prompts.prompt import section
 from ...state.canonical import storable
 from ...state.messages import ENDS, PACKAGE, ROLE, is_words, signature
@@ -66,8 +68,11 @@ def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
     history: list[BaseMessage] = []
     said = [message for message in messages if message.content or not is_words(message)]
     for message, follows in zip_longest(said, said[1:]):
+        words = is_words(message)
+        if isinstance(message, AIMessage) and words and REASONING in message.additional_kwargs:
+            message = without_thoughts(message)
         history.append(_of_user(message) if message.type not in OURS else spelled_calls(message))
-        if is_words(message) and (follows is None or follows.type == "ai"):
+        if words and (follows is None or follows.type == "ai"):
             history.append(_cue(message))
     return history
 
@@ -102,20 +107,26 @@ def said_since_call(messages: Sequence[AnyMessage]) -> list[str]:
     return [str(message.text) for message in said][::-1]
 
 
-def own(message: AIMessage, state: ReactState, role: Phase, **marks: bool) -> AIMessage:
+def own(
+    message: AIMessage, state: ReactState, role: Phase, reasoning: str = "", **marks: bool
+) -> AIMessage:
     """The message as the history keeps it: signed, and under an id no other message has.
 
     Args:
         message: The model's.
         state: Before the message.
         role: The phase that asked for it.
+        reasoning: What the model thought; no later request holds it.
         marks: `ENDS` where it is the answer of the turn, `REPEATS` where it says what was said.
     """
+    if is_words(message):  # with calls some providers want their thoughts back as they were
+        message = without_thoughts(message)
     content = message.content
     update = {
         "content": storable(content) if isinstance(content, str) else content,
         "id": message_id(state),
         "additional_kwargs": message.additional_kwargs
+        | thinking(reasoning)
         | signature(role)
         | {mark: True for mark, holds in marks.items() if holds},
     }

@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
+from ...models.drafts import drafted
 from ...models.reading import Reading
 from ...models.thoughts import AgentMeta, read_thought
 from ...state.context import Context, Emit
@@ -19,7 +20,7 @@ from ...state.told import say
 from ...turn.budget import Limit, limit_reason
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
-from .phases import MOST_ASKS, REPEATS, opening, own, said_since_call
+from .phases import MOST_ASKS, REPEATS, message_id, opening, own, said_since_call
 
 _NO_MORE_CALLS: Final = frozenset({"MAX_TURNS", "tool_calls"})
 """Limits that leave the thought free to end the loop by itself."""
@@ -40,6 +41,7 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     reader = _Reader(must_answer=halt is not None, request=state.request)
     answer = await ask(
         scope, parts.models, "thought", messages, read=reader.read,
+        draft=drafted(scope, message_id(state), "thought"),
         most_asks=1 if halt and not by_itself else MOST_ASKS,
     )  # fmt: skip
     if by_itself and reader.all_done and not answer.problems:
@@ -51,7 +53,7 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     if answer.message.text and not (halt and more):  # a last thought asks for no further step
         ends = not update.get("should_continue", True)
         marks = {ENDS: ends, REPEATS: "strikes" in update}
-        update["messages"] = [own(answer.message, state, "thought", **marks)]
+        update["messages"] = [own(answer.message, state, "thought", answer.reasoning, **marks)]
     if not (halt or answer.refused or answer.parsed):
         scope.notes.append(NO_FLAG)
     update |= ReactUpdate(
