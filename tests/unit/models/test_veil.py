@@ -1,0 +1,71 @@
+"""What may become a hidden tag is never shown, however a text comes."""
+
+import re
+
+import pytest
+from hypothesis import example, given, strategies as st
+
+from loopwright.models.thoughts import visible
+from loopwright.models.veil import Veil
+
+PARTS = [
+    "Hello ", "world. ", "<agent_meta>", "</agent_meta>", '{"shouldContinue": true, "reason": "x"}',
+    "<think>", "</think>", "<thinking>", "```", "```json\n", "\n", "  ", "`code`", "{", "}",
+    "a < b ", "[1] ", "&lt;agent-meta&gt;", "agent", "_meta", "agent_meta: ", "＜agent meta＞",
+    "[agent_meta](http://x)", "<agent_metadata>", "数据", "😀", "x = {1, 2} ", "\\<agent_meta>",
+    "if (a) { return b; } ", "<|agent_meta|>", "**", "'", "# ", "<b>bold</b> ", "/", "end",
+    '"shouldContinue": false',
+]  # fmt: skip
+
+
+def read(text: str, sizes: list[int]) -> tuple[list[str], Veil]:
+    veil, shown, place = Veil(), [], 0
+    while place < len(text):
+        size = sizes[len(shown) % len(sizes)]
+        veil.read(text[place : place + size])
+        shown.append(veil.shown)
+        place += size
+    return shown, veil
+
+
+@pytest.mark.req("S1-30", "S1-33")
+@given(st.lists(st.sampled_from(PARTS), max_size=9), st.lists(st.integers(1, 9), min_size=1))
+@example(["Hello ", "<agent_meta>", '{"shouldContinue": true, "reason": "x"}'], [1])
+def test_what_is_shown_is_the_beginning_of_what_will_be_visible(parts, sizes):
+    text = "".join(parts)
+    shown, veil = read(text, sizes)
+    if "</think" not in text:  # one that nobody opened takes back what was shown
+        assert all(visible(text).startswith(one) for one in shown)
+        assert shown == sorted(shown, key=len)
+    assert not any(re.search(r"<agent[_-]meta>|</?think>", one) for one in shown)
+    assert veil.thoughts == read(text, [len(text) or 1])[1].thoughts
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "thoughts"),
+    [
+        ("<think>so, 1 < 2</think>\n\nIt is so.", "It is so.", "so, 1 < 2"),
+        ("It was a thought</think>It is so.", "It is so.", "It was a thought"),
+        ("It is so. <agent_meta>{", "It is so.", ""),
+        ("It costs 7 <ag", "It costs 7", ""),
+        ("x < y, [1] and {2} & more", "x < y, [1] and {2} & more", ""),
+        ('Done. {"shouldContinue": false}', "Done.", ""),
+        ("Do:\n```json\n", "Do:", ""),
+        ("Do:\n```json\n{}\n``` so", "Do:\n```json\n{}\n``` so", ""),
+    ],
+)
+def test_words_are_shown_as_soon_as_they_can_be_nothing_else(text, shown, thoughts):
+    for size in (1, 2, len(text)):
+        _, veil = read(text, [size])
+        assert (veil.shown, veil.thoughts) == (shown, thoughts)
+
+
+def test_long_text_that_is_held_back_is_shown_when_it_is_known_to_be_none():
+    veil = Veil()
+    for piece in ["{", *["word "] * 20_000]:
+        veil.read(piece)
+    assert veil.shown == ""
+    veil.read("} {}")
+    for piece in ["word "] * 500:
+        veil.read(piece)
+    assert len(veil.shown) > 100_000
