@@ -17,8 +17,7 @@ from ..doors.message_stream import REASONING, Shown, begin_draft
 from ..state.canonical import storable
 from ..state.messages import ROLE
 from ..turn.scope import RunScope
-from .thoughts import visible
-from .veil import Veil
+from .veil import Musings, Veil
 
 _LONGEST: Final = 16_000
 """Characters of thoughts that are kept of one message."""
@@ -43,7 +42,7 @@ class Draft:
     def begin(self) -> None:
         """A model is asked, perhaps again."""
         self._words: _Reader = _Field(self._field) if self._field else Veil()
-        self._thoughts, self._thought, self._block = Veil(), 0, ""
+        self._thoughts, self._thought, self._block = Musings(), 0, ""
         self._half = ""
 
     def hear(self, chunk: AIMessageChunk) -> None:
@@ -105,7 +104,9 @@ def reasoning_of(message: AIMessage) -> str:
         veil = Veil()
         veil.read(text)
         blocks.append(veil.thoughts)
-    return storable(visible("".join(blocks))[:_LONGEST])
+    musings = Musings()
+    musings.read("".join(blocks))
+    return storable(musings.whole[:_LONGEST])
 
 
 def thinking(reasoning: str) -> dict[str, str]:

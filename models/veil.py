@@ -103,6 +103,31 @@ class Veil:
         return said[:end] + said[end:].rstrip("`")
 
 
+_TELLS: Final = regex.compile(rf"{_NAME}|should_?continue", regex.IGNORECASE)
+
+
+class Musings:
+    """Reads thoughts piece by piece; what is hidden is not even mentioned in what is shown."""
+
+    def __init__(self) -> None:
+        """Nothing is read yet."""
+        self.shown = ""
+        self._rest = ""
+
+    def read(self, piece: str) -> None:
+        """Read on, up to the first mention."""
+        self._rest += piece
+        told = _TELLS.search(self._rest, partial=True)
+        more = self._rest[: told.start()] if told else self._rest
+        self.shown, self._rest = self.shown + more, self._rest[len(more) :]
+
+    @property
+    def whole(self) -> str:
+        """What is shown where no more comes: the end that might have been a mention is none."""
+        is_none = "_" not in self._rest and not _TELLS.match(self._rest)
+        return self.shown + (self._rest if is_none else "")
+
+
 def _first(text: str) -> Any:
     """The first sign of something hidden; half a one before another may become one with it."""
     sign = _HIDDEN.search(text, partial=True)

@@ -34,7 +34,7 @@ def begun_badly(rng: random.Random, good: Any, bad: list[Any]) -> list[Any]:
     """Turns that may begin with a bad one or a broken connection, and end with the good one."""
     first = rng.choice([None, None, *bad])
     if isinstance(good, str) and rng.random() < 0.3:
-        return [*([first] if first else []), Broken(good), good]
+        return [*([first] if first else []), Broken(content=good), good]
     return [*([first] if first else []), good]
 
 

@@ -11,7 +11,6 @@ from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
     BaseMessage,
-    BaseMessageChunk,
     message_chunk_to_message,
 )
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
@@ -117,8 +116,9 @@ class Replay:
             return
         self.front_end[name] = self.front_end.get(name, "") + str(message.text)
         had = self.messages.get(name)
-        adds = isinstance(message, BaseMessageChunk) and isinstance(had, BaseMessageChunk)
-        self.messages[name] = had + message if adds else message  # type: ignore[operator]
+        if isinstance(message, AIMessageChunk) and isinstance(had, AIMessageChunk):
+            message = had + message
+        self.messages[name] = message
 
     def begin(self, messages: Sequence[BaseMessage]) -> None:
         for message in messages:

@@ -19,7 +19,7 @@ PARTS = [
 
 
 def read(text: str, sizes: list[int]) -> tuple[list[str], Veil]:
-    veil, shown, place = Veil(), [], 0
+    veil, shown, place = Veil(), list[str](), 0
     while place < len(text):
         size = sizes[len(shown) % len(sizes)]
         veil.read(text[place : place + size])
