@@ -20,6 +20,7 @@ REPOSITORY = Path(__file__).parents[2]
 LEFT_OUT = shutil.ignore_patterns(
     ".*_cache", ".coverage", ".env", ".git", ".hypothesis", ".langgraph_api", ".links",
     ".loopwright", ".venv", "*.egg-info", "__pycache__", "build", "dist",
+    "node_modules",
 )  # fmt: skip
 OWN_SETTINGS = ("LOOPWRIGHT_", "OPENAI_", "ANTHROPIC_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")
 

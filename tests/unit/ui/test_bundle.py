@@ -1,0 +1,55 @@
+"""The committed bundle is what its sources give."""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import loopwright
+
+UI = Path(loopwright.__file__).parent / "ui"
+OTHER_SOURCES = {"build.mjs", "package.json", "props.schema.json"}
+
+
+def test_the_bundle_names_the_hash_of_its_sources():
+    sources = [p for p in UI.iterdir() if p.suffix in {".ts", ".tsx"} or p.name in OTHER_SOURCES]
+    digest = hashlib.sha256()
+    for path in sorted(sources, key=lambda p: p.name):
+        digest.update(f"{path.name}\n".encode() + path.read_bytes())
+    first = (UI / "entrypoint.js").read_text(encoding="utf-8").partition("\n")[0]
+    assert digest.hexdigest() in first, "run `npm run build` in ui/"
+
+
+def test_the_bundle_is_what_esbuild_makes_of_its_sources(tmp_path):
+    built = tmp_path / "entrypoint.js"
+    run_node("build.mjs", str(built))
+    assert built.read_bytes() == (UI / "entrypoint.js").read_bytes(), "run `npm run build` in ui/"
+
+
+def test_the_sources_are_typed():
+    run_node("node_modules/typescript/bin/tsc", "--noEmit")
+
+
+def run_node(*command: str) -> None:
+    if not (shutil.which("node") and (UI / "node_modules" / "esbuild").is_dir()):
+        pytest.skip("needs Node, and `npm install --no-package-lock` in ui/")
+    done = subprocess.run(["node", *command], cwd=UI, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_markup_is_never_made_of_text():
+    forbidden = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function"
+    for path in UI.glob("*.ts*"):
+        assert not re.search(forbidden, path.read_text(encoding="utf-8")), path.name
+    assert not re.search(forbidden, (UI / "entrypoint.js").read_text(encoding="utf-8"))
+
+
+def test_packages_are_pinned_and_no_lock_file_names_where_they_come_from():
+    pinned = json.loads((UI / "package.json").read_text())["devDependencies"].values()
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in pinned)
+    ignored = (UI.parent / ".gitignore").read_text().split()
+    assert {"node_modules/", "package-lock.json"} <= set(ignored)

@@ -1,0 +1,167 @@
+// A question to a human, with its answers: whatever is sent is one of the shapes that every graph takes.
+import { useEffect, useState } from "react";
+import { Card, Code, Folded, Words, inJson, inWords } from "./parts.tsx";
+import type { Approval as Props, Json, Surroundings } from "./types.ts";
+
+type Mode = "" | "edit" | "reject" | "respond";
+
+const OUTCOMES: Record<string, string> = {
+  approve: "approved", edit: "approved with changes", reject: "rejected", respond: "answered",
+  expired: "expired", superseded: "no longer asked",
+};
+
+export function Approval({ props, around }: { props: Props; around: Surroundings }) {
+  const [mode, setMode] = useState<Mode>("");
+  const [sent, setSent] = useState("");
+  useEffect(() => {
+    if (!around.live) setSent(""); // what was sent has been taken, or the question is still open
+  }, [around.live]);
+  const open = around.act && !around.live && !props.answered && !sent;
+  const send = (answer: Json) => {
+    setSent(String(answer.type));
+    around.act!({ type: "component-action", component: "approval", answer });
+  };
+  const answered = OUTCOMES[props.answered || sent] ?? (open ? "" : "waiting");
+  return (
+    <Card common={props} around={around} title={heading(props)} aside={answered}>
+      <Words>{props.description}</Words>
+      {!isPlan(props) && mode !== "edit" && Object.keys(props.action.args).length > 0 && (
+        <Folded label={props.action.name || "Arguments"} open={!props.description}><Code>{props.action.args}</Code></Folded>
+      )}
+      {open && !mode && <Buttons props={props} send={send} setMode={setMode} />}
+      {open && mode === "edit" && (isPlan(props)
+        ? <PlanForm args={props.action.args} send={send} leave={() => setMode("")} />
+        : <ArgumentForm args={props.action.args} send={send} leave={() => setMode("")} />)}
+      {open && (mode === "reject" || mode === "respond") && <WordsForm kind={mode} send={send} leave={() => setMode("")} />}
+    </Card>
+  );
+}
+
+const HEADINGS: Record<string, string> = {
+  tool_approval: "May this run?", uncertain_call: "What became of this call?", elicitation: "A server asks",
+  ask_user: "A question for you", review_plan: "Is this plan right?", review_flow: "Is this plan right?",
+};
+
+const heading = ({ kind, action }: Props) => HEADINGS[kind] ?? HEADINGS[action.name] ?? (inWords(kind) || "A question");
+
+const listed = (args: Json) => ["todos", "steps"].find((key) => Array.isArray(args[key]) && (args[key] as unknown[]).every(isRow));
+const isRow = (row: unknown) => typeof row === "object" && row !== null && !Array.isArray(row);
+const isPlan = ({ action }: Props) => action.name.startsWith("review_") && listed(action.args) !== undefined;
+
+/** Whether a page holds these values as they are: long numbers it would send back rounded. */
+function isWhole(value: unknown): boolean {
+  if (typeof value === "number") return Math.abs(value) <= Number.MAX_SAFE_INTEGER;
+  return typeof value !== "object" || value === null || Object.values(value).every(isWhole);
+}
+
+const LABELS: Record<string, string> = { edit: "Change …", reject: "Reject …", respond: "Answer …" };
+
+function Buttons({ props, send, setMode }: { props: Props; send: (answer: Json) => void; setMode: (mode: Mode) => void }) {
+  const may = (kind: string) => props.decisions.includes(kind);
+  const wantsWords = "answer" in props.action.args && !may("approve");
+  return (
+    <div className="row">
+      {may("approve") && <button type="button" className="main" onClick={() => send({ type: "approve" })}>Approve</button>}
+      {may("approve") && props.kind === "tool_approval" && (
+        <button type="button" onClick={() => send({ type: "approve", remember: "tool" })} title="Not asked again for this tool in this thread">
+          Always
+        </button>
+      )}
+      {(["edit", "respond", "reject"] as const).filter((kind) => may(kind) && (kind !== "edit" || !wantsWords && isWhole(props.action.args))).map((kind) => (
+        <button key={kind} type="button" className={wantsWords && kind === "respond" ? "main" : undefined} onClick={() => setMode(kind)}>
+          {LABELS[kind]}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+type FormProps = { send: (answer: Json) => void; leave: () => void };
+
+const Ends = ({ label, ready, send, leave }: { label: string; ready: boolean; send: () => void; leave: () => void }) => (
+  <div className="row">
+    <button type="button" className="main" disabled={!ready} onClick={send}>{label}</button>
+    <button type="button" onClick={leave}>Back</button>
+  </div>
+);
+
+function WordsForm({ kind, send, leave }: FormProps & { kind: "reject" | "respond" }) {
+  const [words, setWords] = useState("");
+  const label = kind === "reject" ? "Reason (optional)" : "Your answer";
+  return (
+    <>
+      <p><textarea rows={3} aria-label={label} placeholder={label} value={words} onChange={(e) => setWords(e.target.value)} /></p>
+      <Ends label={kind === "reject" ? "Reject" : "Send"} ready={kind === "reject" || words.trim() !== ""} leave={leave}
+        send={() => send({ type: kind, message: words.trim() })} />
+    </>
+  );
+}
+
+/** The arguments as fields: a text stays one, everything else is JSON. */
+function ArgumentForm({ args, send, leave }: FormProps & { args: Json }) {
+  const [fields, setFields] = useState(() => Object.entries(args).map(([key, value]) => [key, typeof value === "string" ? value : inJson(value)] as const));
+  const read = fields.map(([key, text]) => [key, typeof args[key] === "string" ? { value: text } : fromJson(text)] as const);
+  const bad = read.filter(([, one]) => one === null).map(([key]) => key);
+  return (
+    <>
+      {fields.map(([key, text], place) => (
+        <p key={place}>
+          <label>
+            <span className="soft words">{key}</span>
+            <textarea rows={Math.min(8, 1 + text.split("\n").length)} value={text}
+              onChange={(e) => setFields(fields.map((one, at) => (at === place ? [key, e.target.value] : one)))} />
+          </label>
+        </p>
+      ))}
+      {bad.length > 0 && <p className="error words" role="alert">Not JSON: {bad.join(", ")}</p>}
+      <Ends label="Run with these" ready={!bad.length} leave={leave}
+        send={() => send({ type: "edit", args: Object.fromEntries(read.map(([key, one]) => [key, one!.value])) })} />
+    </>
+  );
+}
+
+function fromJson(text: string): { value: unknown } | null {
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return null;
+  }
+}
+
+/** The rows of a plan: moved, left out, worded anew. */
+function PlanForm({ args, send, leave }: FormProps & { args: Json }) {
+  const key = listed(args)!;
+  const [rows, setRows] = useState(() => (args[key] as Json[]).map((row) => ({ row, out: false })));
+  const swap = (a: number, b: number) => setRows(rows.map((one, at) => (at === a ? rows[b]! : at === b ? rows[a]! : one)));
+  const change = (place: number, to: Partial<{ row: Json; out: boolean }>) =>
+    setRows(rows.map((one, at) => (at === place ? { ...one, ...to } : one)));
+  const plan = () => ({ type: "edit", args: { ...args, [key]: kept(rows.filter(({ out }) => !out).map(({ row }) => row)) } });
+  return (
+    <>
+      <ul>
+        {rows.map(({ row, out }, place) => (
+          <li key={place} className={out ? "left" : undefined}>
+            <span className="soft">{String(row.id ?? place + 1)}</span>
+            <textarea className="grow" rows={1} disabled={out} aria-label={`Task ${String(row.id ?? place + 1)}`}
+              value={String(row.description ?? "")} onChange={(e) => change(place, { row: { ...row, description: e.target.value } })} />
+            <button type="button" className="tiny" aria-label="Up" disabled={!place} onClick={() => swap(place, place - 1)}>↑</button>
+            <button type="button" className="tiny" aria-label="Down" disabled={place === rows.length - 1} onClick={() => swap(place, place + 1)}>↓</button>
+            <button type="button" className="tiny" onClick={() => change(place, { out: !out })}>{out ? "Keep" : "Skip"}</button>
+          </li>
+        ))}
+      </ul>
+      <Ends label="Run this plan" ready={rows.some(({ out }) => !out)} send={() => send(plan())} leave={leave} />
+    </>
+  );
+}
+
+/** The rows in their new order: by priority where they have one; nobody waits for one that is left out. */
+export function kept(rows: Json[]): Json[] {
+  const ids = new Set(rows.map(({ id }) => id));
+  return rows.map((row, place) => ({
+    ...row,
+    ...("priority" in row && { priority: place + 1 }),
+    ...Object.fromEntries(["depends_on", "dependsOn", "dependencies"].filter((key) => Array.isArray(row[key]))
+      .map((key) => [key, (row[key] as unknown[]).filter((id) => ids.has(id))])),
+  }));
+}

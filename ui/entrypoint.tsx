@@ -1,0 +1,67 @@
+// The script that a page loads: it knows our components, takes others, and puts one into its page.
+import type { FunctionComponent } from "react";
+import { useStreamContext } from "@langchain/langgraph-sdk/react-ui";
+import { Approval } from "./approval.tsx";
+import * as shown from "./components.tsx";
+import * as parts from "./parts.tsx";
+import { get, names, register, render } from "./registry.tsx";
+import type { Action, Surroundings } from "./types.ts";
+
+register("planner-response", shown.PlannerResponse);
+register("executor-response", shown.ExecutorResponse);
+register("verifier-response", shown.VerifierResponse);
+register("summary-response", shown.SummaryResponse);
+register("todo-list", shown.TodoList);
+register("flow-graph", shown.FlowGraph);
+register("tool-call", shown.ToolCall);
+register("approval", Approval);
+register("resource-list", shown.ResourceList);
+register("resource-info", shown.ResourceInfo);
+register("task-info", shown.TaskInfo);
+register("handoff", shown.Handoff);
+
+type Given = Record<string, unknown>;
+type Question = { id?: string; value?: Given };
+
+/** What the page's stream says of a component: whether the run goes on, and which question it may answer. */
+function useAround(props: Given): Partial<Surroundings> {
+  const stream = useStreamContext();
+  const about = stream.meta?.ui?.metadata?.message_id;
+  const message = about && stream.messages?.find(({ id }) => id === about);
+  const asked = (stream.interrupts ?? []).find((one) => isAbout(one, props));
+  const submit = ({ answer }: Action) => {
+    const resume = asked!.id ? { [asked!.id]: answer } : answer;
+    const streamed = { streamMode: ["values"], streamSubgraphs: true, streamResumable: true };
+    void stream.submit({}, { command: { resume }, ...streamed });
+  };
+  return { act: asked && submit, live: Boolean(stream.isLoading), said: message ? textOf(message.content) : "" };
+}
+
+function isAbout({ id, value }: Question, props: Given): boolean {
+  if (props.id) return id === props.id || value?.id === props.id;
+  return Boolean(props.description) && value?.description === props.description;
+}
+
+function textOf(content: unknown): string {
+  if (typeof content === "string") return content;
+  return Array.isArray(content) ? content.map((block) => String(block?.text ?? "")).join(" ") : "";
+}
+
+const live = new Map<string, FunctionComponent<Given>>();
+
+/** One component of the page a name, so that it keeps what was typed into it when it is drawn again. */
+function onPage(name: string): FunctionComponent<Given> {
+  const Live = live.get(name) ?? ((props: Given) => <>{render(name, props, useAround(props))}</>);
+  live.set(name, Live);
+  return Live;
+}
+
+/** Puts a component where LoadExternalComponent waits for it. */
+function mount(name: string, shadowRootId: string): void {
+  const root = document.getElementById(shadowRootId)?.shadowRoot;
+  if (!root) return;
+  const place = root.appendChild(document.createElement("div"));
+  (globalThis as any)[Symbol.for("LGUI_EXT_STORE")].respond(shadowRootId, onPage(name), place);
+}
+
+(globalThis as any)[Symbol.for("LOOPWRIGHT_UI")] ??= { register, get, names, render, mount, parts };

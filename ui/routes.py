@@ -1,0 +1,87 @@
+"""The components as a server's routes, in the form in which `LoadExternalComponent` asks for them.
+
+The script stands in the answer itself. A page cannot send its key along with the address of a
+script, so an address alone would work only where the server asks nobody who they are.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from ..state.environment import variable
+from ..state.errors import SettingsError
+
+BUNDLE: Final = Path(__file__).with_name("entrypoint.js")
+_LONGEST_NAME: Final = 200
+# Where somebody opens an answer as a page of its own, nothing in it runs.
+_AS_DATA: Final = {
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+_ONCE: Final = 'if(!globalThis[Symbol.for("LOOPWRIGHT_UI")]){{{bundle}\n}}'
+_MOUNT: Final = 'globalThis[Symbol.for("LOOPWRIGHT_UI")].mount({name},"{{{{shadowRootId}}}}")'
+
+
+def script(environ: Mapping[str, str]) -> str:
+    """Our components, and behind them those of the operator's file LOOPWRIGHT_COMPONENTS.
+
+    Raises:
+        SettingsError: The file cannot be read.
+    """
+    ours = BUNDLE.read_text(encoding="utf-8")
+    own = variable(environ, "LOOPWRIGHT_COMPONENTS")
+    if own is None:
+        return ours
+    try:
+        return f"{ours}\n;{Path(own).read_text(encoding='utf-8')}"
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"LOOPWRIGHT_COMPONENTS names {own}, which cannot be read: {error}."
+        raise SettingsError(msg) from error
+
+
+def routes(bundle: str) -> list[Route]:
+    """Both routes: the script, and what puts one component of it into a page."""
+    once = _ONCE.format(bundle=_inside_html(bundle))
+
+    async def component(request: Request) -> Response:
+        name = _name_in(await request.body())
+        if name is None:
+            return PlainTextResponse('Send {"name": "<component>"} as JSON.', status_code=422)
+        mount = _MOUNT.format(name=_inside_html(json.dumps(name)))
+        html = f"<script>{once}{mount}</script>"
+        return Response(html, media_type="text/html", headers=_AS_DATA)
+
+    async def entrypoint(_: Request) -> Response:
+        return Response(bundle, media_type="text/javascript", headers=_AS_DATA)
+
+    return [
+        Route("/ui/{graph}", component, methods=["POST"]),
+        Route("/ui/{graph}/entrypoint.js", entrypoint, methods=["GET"]),
+    ]
+
+
+def _name_in(body: bytes) -> str | None:
+    try:
+        match json.loads(body):
+            case {"name": str(name)} if 0 < len(name) <= _LONGEST_NAME:
+                return name
+    except (ValueError, RecursionError):
+        pass
+    return None
+
+
+def _inside_html(code: str) -> str:
+    """Code in which nothing ends the script element: in a string that backslash says nothing."""
+    return re.sub(r"<(?=/script|!--)", r"<\\", code, flags=re.IGNORECASE)
+
+
+app = Starlette(routes=routes(script(os.environ)))
