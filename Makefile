@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run dev test lint format typecheck coverage check bench docs house build
+.PHONY: help run dev test lint format typecheck coverage check bench docs ui house build
 PYTHON ?= python3
 ROOMS := calls cli doors flow graphs hooks models nodes prompts servers state tools turn ui
 BIN := .venv/bin
@@ -62,6 +62,10 @@ docs: .venv/.installed ## Refresh the drawings and the settings table of README 
 
 bench: .venv/.installed ## Measure what the graphs cost, beside others, and write it into docs/costs.md
 	$(BIN)/python benchmarks/costs.py --write
+
+ui: .venv/.installed ## Build the components anew; needs Node
+	$(BIN)/python -m loopwright.ui.schema > ui/props.schema.json
+	cd ui && npm install --no-package-lock --no-audit --no-fund && npm run check && npm run build
 
 house: .venv/.installed ## Weigh the house: lines, modules, and the files that the smallest goal enters
 	$(BIN)/python benchmarks/house.py

@@ -1,6 +1,6 @@
 // A question to a human, with its answers: whatever is sent is one of the shapes that every graph takes.
 import { useEffect, useState } from "react";
-import { Card, Code, Folded, Words, inJson, inWords } from "./parts.tsx";
+import { Card, Code, Folded, Words, cut, inJson, inWords } from "./parts.tsx";
 import type { Approval as Props, Json, Surroundings } from "./types.ts";
 
 type Mode = "" | "edit" | "reject" | "respond";
@@ -10,31 +10,49 @@ const OUTCOMES: Record<string, string> = {
   expired: "expired", superseded: "no longer asked",
 };
 
-export function Approval({ props, around }: { props: Props; around: Surroundings }) {
+export function Approval({ props: given, around }: { props: Props; around: Surroundings }) {
   const [mode, setMode] = useState<Mode>("");
   const [sent, setSent] = useState("");
   useEffect(() => {
     if (!around.live) setSent(""); // what was sent has been taken, or the question is still open
   }, [around.live]);
+  const props = asAsked(given, around.question);
   const open = around.act && !around.live && !props.answered && !sent;
   const send = (answer: Json) => {
     setSent(String(answer.type));
     around.act!({ type: "component-action", component: "approval", answer });
   };
-  const answered = OUTCOMES[props.answered || sent] ?? (open ? "" : "waiting");
+  const doing = mode || directly(props);
+  const leave = () => (mode ? setMode("") : send({ type: "reject", message: "" }));
+  const form = { args: props.action.args, send, leave, back: mode ? "Back" : "Do not answer" };
   return (
-    <Card common={props} around={around} title={heading(props)} aside={answered}>
+    <Card common={props} around={around} title={heading(props)} aside={OUTCOMES[props.answered || sent] ?? (open ? "" : "waiting")}>
       <Words>{props.description}</Words>
-      {!isPlan(props) && mode !== "edit" && Object.keys(props.action.args).length > 0 && (
-        <Folded label={props.action.name || "Arguments"} open={!props.description}><Code>{props.action.args}</Code></Folded>
+      {!isPlan(props) && doing !== "edit" && !directly(props) && Object.keys(props.action.args).length > 0 && (
+        <Folded label={<code className="words">{cut(props.action.name)}</code>} open={Boolean(open)}><Code>{props.action.args}</Code></Folded>
       )}
-      {open && !mode && <Buttons props={props} send={send} setMode={setMode} />}
-      {open && mode === "edit" && (isPlan(props)
-        ? <PlanForm args={props.action.args} send={send} leave={() => setMode("")} />
-        : <ArgumentForm args={props.action.args} send={send} leave={() => setMode("")} />)}
-      {open && (mode === "reject" || mode === "respond") && <WordsForm kind={mode} send={send} leave={() => setMode("")} />}
+      {open && !doing && <Buttons props={props} send={send} setMode={setMode} />}
+      {open && doing === "edit" && (isPlan(props) ? <PlanForm {...form} /> : <ArgumentForm {...form} />)}
+      {open && (doing === "reject" || doing === "respond") && <WordsForm kind={doing} {...form} />}
     </Card>
   );
+}
+
+type Asked = Props & { decisions: string[] };
+
+/** The question itself, where it is open: what is answered is what is shown, whoever drew this. */
+function asAsked(given: Props, question: Json | undefined): Asked {
+  if (!question) return { ...given, decisions: [] };
+  const first = (key: string) => ((question[key] as Json[] | undefined)?.[0] ?? {}) as Json;
+  const { name, args } = first("action_requests");
+  const { allowed_decisions: decisions } = first("review_configs");
+  return {
+    ...given,
+    kind: String(question.type ?? name ?? ""),
+    description: String(question.description ?? ""),
+    action: { name: String(name ?? ""), args: isRow(args) ? (args as Json) : {} },
+    decisions: Array.isArray(decisions) ? decisions.map(String) : [],
+  };
 }
 
 const HEADINGS: Record<string, string> = {
@@ -54,11 +72,16 @@ function isWhole(value: unknown): boolean {
   return typeof value !== "object" || value === null || Object.values(value).every(isWhole);
 }
 
+/** A question that wants words, or a form filled in, has its field there at once. */
+function directly({ action, decisions }: Asked): Mode {
+  if (decisions.includes("approve") || !decisions.includes("respond")) return "";
+  return Object.keys(action.args).some((key) => key !== "answer" && key !== "questions") ? "edit" : "respond";
+}
+
 const LABELS: Record<string, string> = { edit: "Change …", reject: "Reject …", respond: "Answer …" };
 
-function Buttons({ props, send, setMode }: { props: Props; send: (answer: Json) => void; setMode: (mode: Mode) => void }) {
+function Buttons({ props, send, setMode }: { props: Asked; send: (answer: Json) => void; setMode: (mode: Mode) => void }) {
   const may = (kind: string) => props.decisions.includes(kind);
-  const wantsWords = "answer" in props.action.args && !may("approve");
   return (
     <div className="row">
       {may("approve") && <button type="button" className="main" onClick={() => send({ type: "approve" })}>Approve</button>}
@@ -67,39 +90,37 @@ function Buttons({ props, send, setMode }: { props: Props; send: (answer: Json) 
           Always
         </button>
       )}
-      {(["edit", "respond", "reject"] as const).filter((kind) => may(kind) && (kind !== "edit" || !wantsWords && isWhole(props.action.args))).map((kind) => (
-        <button key={kind} type="button" className={wantsWords && kind === "respond" ? "main" : undefined} onClick={() => setMode(kind)}>
-          {LABELS[kind]}
-        </button>
+      {(["edit", "respond", "reject"] as const).filter((kind) => may(kind) && (kind !== "edit" || isWhole(props.action.args))).map((kind) => (
+        <button key={kind} type="button" onClick={() => setMode(kind)}>{LABELS[kind]}</button>
       ))}
     </div>
   );
 }
 
-type FormProps = { send: (answer: Json) => void; leave: () => void };
+type FormProps = { args: Json; send: (answer: Json) => void; leave: () => void; back: string };
 
-const Ends = ({ label, ready, send, leave }: { label: string; ready: boolean; send: () => void; leave: () => void }) => (
+const Ends = ({ label, ready, send, leave, back }: { label: string; ready: boolean; send: () => void; leave: () => void; back: string }) => (
   <div className="row">
     <button type="button" className="main" disabled={!ready} onClick={send}>{label}</button>
-    <button type="button" onClick={leave}>Back</button>
+    <button type="button" onClick={leave}>{back}</button>
   </div>
 );
 
-function WordsForm({ kind, send, leave }: FormProps & { kind: "reject" | "respond" }) {
+function WordsForm({ kind, send, ...ways }: FormProps & { kind: "reject" | "respond" }) {
   const [words, setWords] = useState("");
   const label = kind === "reject" ? "Reason (optional)" : "Your answer";
   return (
     <>
       <p><textarea rows={3} aria-label={label} placeholder={label} value={words} onChange={(e) => setWords(e.target.value)} /></p>
-      <Ends label={kind === "reject" ? "Reject" : "Send"} ready={kind === "reject" || words.trim() !== ""} leave={leave}
+      <Ends label={kind === "reject" ? "Reject" : "Send"} ready={kind === "reject" || words.trim() !== ""} {...ways}
         send={() => send({ type: kind, message: words.trim() })} />
     </>
   );
 }
 
 /** The arguments as fields: a text stays one, everything else is JSON. */
-function ArgumentForm({ args, send, leave }: FormProps & { args: Json }) {
-  const [fields, setFields] = useState(() => Object.entries(args).map(([key, value]) => [key, typeof value === "string" ? value : inJson(value)] as const));
+function ArgumentForm({ args, send, ...ways }: FormProps) {
+  const [fields, setFields] = useState(() => Object.entries(args).filter(([key]) => key !== "answer" || args[key] !== "").map(([key, value]) => [key, typeof value === "string" ? value : inJson(value)] as const));
   const read = fields.map(([key, text]) => [key, typeof args[key] === "string" ? { value: text } : fromJson(text)] as const);
   const bad = read.filter(([, one]) => one === null).map(([key]) => key);
   return (
@@ -114,7 +135,7 @@ function ArgumentForm({ args, send, leave }: FormProps & { args: Json }) {
         </p>
       ))}
       {bad.length > 0 && <p className="error words" role="alert">Not JSON: {bad.join(", ")}</p>}
-      <Ends label="Run with these" ready={!bad.length} leave={leave}
+      <Ends label="Send" ready={!bad.length} {...ways}
         send={() => send({ type: "edit", args: Object.fromEntries(read.map(([key, one]) => [key, one!.value])) })} />
     </>
   );
@@ -129,7 +150,7 @@ function fromJson(text: string): { value: unknown } | null {
 }
 
 /** The rows of a plan: moved, left out, worded anew. */
-function PlanForm({ args, send, leave }: FormProps & { args: Json }) {
+function PlanForm({ args, send, ...ways }: FormProps) {
   const key = listed(args)!;
   const [rows, setRows] = useState(() => (args[key] as Json[]).map((row) => ({ row, out: false })));
   const swap = (a: number, b: number) => setRows(rows.map((one, at) => (at === a ? rows[b]! : at === b ? rows[a]! : one)));
@@ -150,7 +171,7 @@ function PlanForm({ args, send, leave }: FormProps & { args: Json }) {
           </li>
         ))}
       </ul>
-      <Ends label="Run this plan" ready={rows.some(({ out }) => !out)} send={() => send(plan())} leave={leave} />
+      <Ends label="Run this plan" ready={rows.some(({ out }) => !out)} send={() => send(plan())} {...ways} />
     </>
   );
 }

@@ -32,7 +32,7 @@ const withoutWords = {
   setup({ onLoad }) {
     onLoad({ filter: /\.schema\.json$/ }, ({ path }) => {
       const drop = (key, value) =>
-        ["title", "description", "default"].includes(key) && typeof value !== "object" ? undefined : value;
+        ["title", "description"].includes(key) && typeof value !== "object" ? undefined : value;
       return { contents: JSON.stringify(JSON.parse(readFileSync(path, "utf8"), drop)), loader: "json" };
     });
   },

@@ -26,20 +26,25 @@ type Question = { id?: string; value?: Given };
 /** What the page's stream says of a component: whether the run goes on, and which question it may answer. */
 function useAround(props: Given): Partial<Surroundings> {
   const stream = useStreamContext();
-  const about = stream.meta?.ui?.metadata?.message_id;
+  const ours = stream.meta?.ui;
+  const about = ours?.metadata?.message_id;
   const message = about && stream.messages?.find(({ id }) => id === about);
+  const beside = (stream.values?.ui ?? []).filter((one) => one.id !== ours?.id && one.metadata?.message_id === about);
   const asked = (stream.interrupts ?? []).find((one) => isAbout(one, props));
   const submit = ({ answer }: Action) => {
     const resume = asked!.id ? { [asked!.id]: answer } : answer;
     const streamed = { streamMode: ["values"], streamSubgraphs: true, streamResumable: true };
     void stream.submit({}, { command: { resume }, ...streamed });
   };
-  return { act: asked && submit, live: Boolean(stream.isLoading), said: message ? textOf(message.content) : "" };
+  return {
+    act: asked && submit, question: asked?.value, live: Boolean(stream.isLoading),
+    said: message ? textOf(message.content) : "", beside: beside.map(({ name }) => name),
+  };
 }
 
-function isAbout({ id, value }: Question, props: Given): boolean {
-  if (props.id) return id === props.id || value?.id === props.id;
-  return Boolean(props.description) && value?.description === props.description;
+function isAbout({ id, value }: Question, { id: given, description }: Given): boolean {
+  if (given && (id === given || value?.id === given)) return true;
+  return Boolean(description) && value?.description === description;
 }
 
 function textOf(content: unknown): string {

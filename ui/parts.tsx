@@ -22,10 +22,10 @@ export const STYLE = `
 .lw .soft { opacity: .65; font-size: 13px; }
 .lw pre { padding: 8px 10px; border-radius: 8px; background: var(--soft); font: 12px/1.5 ui-monospace, monospace;
   white-space: pre-wrap; max-height: 22rem; overflow: auto; unicode-bidi: isolate; }
-.lw dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 12px; }
-.lw dt { opacity: .65; } .lw dd { margin: 0; min-width: 0; }
+.lw dl > div { display: flex; gap: 12px; }
+.lw dt { flex: 0 0 8em; opacity: .65; } .lw dd { margin: 0; min-width: 0; flex: 1; }
 .lw code { font: 12px/1.5 ui-monospace, monospace; }
-.lw summary { cursor: pointer; margin-top: 6px; font-size: 13px; opacity: .75; }
+.lw summary { cursor: pointer; font-size: 13px; } .lw p + details, .lw .scroll + details { margin-top: 6px; }
 .lw .mark { flex: none; width: 1.1em; text-align: center; font-weight: 700; }
 .lw .completed, .lw .success, .lw .complete { color: var(--good); }
 .lw .failed, .lw .error, .lw .stuck { color: var(--bad); }
@@ -54,18 +54,20 @@ export const STYLE = `
 
 /** The frame of a component: its head, what it says, and its error, cursor or what is not there yet. */
 export function Card(props: {
-  common: Common; around: Surroundings; title: ReactNode; aside?: ReactNode; empty?: string; children?: ReactNode;
+  common: Common; around: Surroundings; title?: ReactNode; aside?: ReactNode; empty?: string; children?: ReactNode;
 }) {
   const { common, around, children } = props;
-  const growing = common.streaming && around.live;
+  const growing = Boolean(common.streaming) && around.live;
   const filled = Array.isArray(children) ? children.some(isThere) : isThere(children);
   return (
     <section className="lw" aria-busy={growing}>
       <style>{STYLE}</style>
-      <header>
-        <span className="words">{props.title}{growing && <Cursor />}</span>
-        {isThere(props.aside) && <span className="soft">{props.aside}</span>}
-      </header>
+      {isThere(props.title) && (
+        <header>
+          <span className="words">{props.title}{growing && <Cursor />}</span>
+          {isThere(props.aside) && <span className="soft">{props.aside}</span>}
+        </header>
+      )}
       {children}
       {!filled && (growing || props.empty) && <p className="soft">{growing ? "Working on it …" : props.empty}</p>}
       {common.error && <p role="alert" className="error words">{cut(common.error)}</p>}
@@ -109,8 +111,13 @@ export function Code({ children }: { children: unknown }) {
   return <pre>{cut(typeof children === "string" ? children : inJson(children))}</pre>;
 }
 
-export function Folded({ label, open = false, children }: { label: string; open?: boolean; children: ReactNode }) {
-  return <details open={open}><summary>{label}</summary>{children}</details>;
+export function Folded(props: { label: ReactNode; aside?: ReactNode; open?: boolean; children: ReactNode }) {
+  return (
+    <details open={props.open}>
+      <summary>{props.label}{isThere(props.aside) && <span className="soft"> {props.aside}</span>}</summary>
+      {props.children}
+    </details>
+  );
 }
 
 export const Lines = ({ of, label = "" }: { of: string[]; label?: string }) =>
@@ -134,11 +141,11 @@ export const Mark = ({ status }: { status: string }) => (
   <span className={`mark ${word(status)}`} title={inWords(status)} aria-label={inWords(status)}>{MARKS[status] ?? "○"}</span>
 );
 
-export const Badge = ({ status }: { status: string }) =>
-  status ? <span className={`badge ${word(status)}`}>{inWords(status)}</span> : null;
+export const Badge = ({ status, says = inWords(status) }: { status: string; says?: string }) =>
+  status ? <span className={`badge ${word(status)}`}>{says}</span> : null;
 
 export const inWords = (name: string) => name.replaceAll("_", " ");
-export const seconds = (value: number | null) => (value === null ? "" : `${value.toFixed(value < 10 ? 1 : 0)} s`);
+export const seconds = (value: number) => (value > 0 ? `${value.toFixed(value < 10 ? 1 : 0)} s` : "");
 export const joined = (...parts: (string | false | null | undefined)[]) => parts.filter(Boolean).join(" · ");
 
 /** What may stand in a class list: the checked words are, others are none. */

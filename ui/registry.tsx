@@ -2,7 +2,7 @@
 import { Component, type ReactNode } from "react";
 import { Card, Code, Words } from "./parts.tsx";
 import { read, Unfit } from "./schema.ts";
-import type { Common, Surroundings } from "./types.ts";
+import type { Surroundings } from "./types.ts";
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each component has its own props
 export type Drawn = (given: { props: any; around: Surroundings }) => ReactNode;
@@ -18,15 +18,14 @@ export const get = (name: string): Drawn | undefined => known.get(name);
 
 export const names = (): string[] => [...known.keys()];
 
-const ALONE: Omit<Surroundings, "draw"> = { live: true, said: "" };
+const ALONE: Surroundings = { live: true, said: "", beside: [] };
 
 /** Draws a component; nothing where name or props are missing. */
-export function render(name: unknown, props: unknown, around: Partial<Surroundings> = {}, depth = 0): ReactNode {
+export function render(name: unknown, props: unknown, around: Partial<Surroundings> = {}): ReactNode {
   if (typeof name !== "string" || !name || props === null || props === undefined) return null;
-  const all: Surroundings = { ...ALONE, ...around, draw: (inner, given) => render(inner, given, { live: all.live }, depth + 1) };
+  const all = { ...ALONE, ...around };
   const Found = get(name);
   if (!Found) return <AsText problem={`There is no component “${name}”.`} props={props} around={all} />;
-  if (depth > 3) return <AsText problem={`“${name}” stands too deep inside others.`} props={props} around={all} />;
   try {
     const checked = read(name, props);
     return <Boundary name={name} props={props} around={all}><Found props={checked} around={all} /></Boundary>;
@@ -36,13 +35,11 @@ export function render(name: unknown, props: unknown, around: Partial<Surroundin
   }
 }
 
-const NOTHING: Common = { text: "", streaming: false, error: "" };
-
 /** The plain words of a component, else its props as they are. */
 function AsText({ problem, props, around }: { problem: string; props: unknown; around: Surroundings }) {
-  const { text } = props as Common;
+  const { text } = props as { text?: unknown };
   return (
-    <Card common={NOTHING} around={around} title={<span className="error">{problem}</span>}>
+    <Card common={{}} around={around} title={<span className="error">{problem}</span>}>
       {typeof text === "string" && text.trim() ? <Words>{text}</Words> : <Code>{props}</Code>}
     </Card>
   );

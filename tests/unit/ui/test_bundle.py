@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import loopwright
+from loopwright.state.components import COMPONENTS
+from loopwright.ui.schema import props_schema
 
 UI = Path(loopwright.__file__).parent / "ui"
 OTHER_SOURCES = {"build.mjs", "package.json", "props.schema.json"}
@@ -53,3 +55,15 @@ def test_packages_are_pinned_and_no_lock_file_names_where_they_come_from():
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in pinned)
     ignored = (UI.parent / ".gitignore").read_text().split()
     assert {"node_modules/", "package-lock.json"} <= set(ignored)
+
+
+@pytest.mark.req("S0-99")
+def test_the_page_checks_props_by_the_models_of_the_components():
+    exported = (UI / "props.schema.json").read_text(encoding="utf-8")
+    assert exported == props_schema(), "run `make ui`"
+
+
+@pytest.mark.req("S0-88")
+def test_every_component_is_registered_under_its_name():
+    source = (UI / "entrypoint.tsx").read_text(encoding="utf-8")
+    assert set(re.findall(r'register\("([a-z-]+)"', source)) == set(COMPONENTS)
