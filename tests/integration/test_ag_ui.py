@@ -1,8 +1,10 @@
 """AG-UI: whole runs over HTTP, each event read with the protocol's own models and order."""
 
 import json
+import random
 
 import httpx
+import pytest
 from ag_ui.core import Event, EventType, RunAgentInput
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState
@@ -14,7 +16,9 @@ from loopwright import ScriptedModel, build_react
 from loopwright.doors.graph import LoopBuilder
 from loopwright.state.questions import Answer, question
 from loopwright.ui.ag_ui import ag_ui_route
+from support.drafted import BUILD
 from support.reacting import DONE, GOAL, one_step, shelf
+from support.replay import SECRET
 from support.scripts import call, thought
 
 EVENTS = TypeAdapter(Event)
@@ -256,3 +260,22 @@ async def test_the_operator_says_whose_thread_it_is():
         client.headers["x-user"] = "ann"
         await told(client, asked())
     assert {one.config["configurable"]["thread_id"] for one in saver.list(None)} == {"ann/t"}
+
+
+@pytest.mark.parametrize("name", BUILD)
+async def test_what_a_client_has_seen_is_what_the_thread_holds_however_the_model_wrote_it(name):
+    drafts = taken_back = 0
+    for seed in range(25):
+        graph = BUILD[name](random.Random(seed), seed=seed)
+        graph.checkpointer = InMemorySaver()
+        async with served(graph) as client:
+            events = await told(client, asked("Who owns it, and what does it cost?"))
+        seen = shown([e for e in events[:-2] if e.type.value != "STATE_SNAPSHOT"])
+        state = await graph.aget_state({"configurable": {"thread_id": "t"}})
+        said = {m.id: m.text for m in state.values["messages"] if m.type == "ai"}
+        assert {k: v for k, v in seen.items() if v} == {k: v for k, v in said.items() if v}
+        drafts += len(of(events, "TEXT_MESSAGE_CONTENT")) > len(of(events, "TEXT_MESSAGE_START"))
+        taken_back += len(of(events, "MESSAGES_SNAPSHOT")) > 1
+        assert not set(SECRET[:-1]) & set(str(events[:-2]).split())
+    assert drafts
+    assert taken_back
