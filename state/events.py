@@ -65,7 +65,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
     ),
     "draft": Kind(
         "as much of a structured answer as is written, of lists the finished items",
-        {"role": str, "task?": str, "fields": dict},
+        {"role": str, "task?": str, "round?": int, "fields": dict},
     ),
     "plan": Kind("the plan that will be worked on", {"round": int, "todos": list}, ("plan",)),
     "flaws": Kind(
@@ -163,7 +163,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
     "warning": Kind("something went wrong without ending the run", {"text": str}),
     "verdict": Kind(
         "what the verifier found",
-        {"passed": bool, "improvements": list, "feedback?": str, "tasks?": list},
+        {"passed": bool, "improvements": list, "round": int, "feedback?": str, "tasks?": list},
         ("verdict",),
     ),
     "outcome": Kind("the turn has ended",

@@ -18,6 +18,7 @@ from .calls import Evidence
 from .canonical import beginning_of, storable, storable_json
 from .loop import LoopState
 from .messages import answer_name, repairs, request_place, signature
+from .plan import Task
 from .told import say
 
 EVIDENCE: Final = "evidence"
@@ -32,18 +33,23 @@ def phase_ended(state: LoopState, role: str, text: str, name: str = "") -> list[
         state: As the phase found it.
         role: Whose phase it was.
         text: What it came to.
-        name: What makes its id, where that is not the message's place in the conversation.
+        name: Its id, where that is not made of the message's place in the conversation.
     """
     if not text.strip():
         return []
     words = beginning_of(storable(text.strip()), _MOST)
-    name = f"{state.turn_id}.{name}" if name else next_message(state)
+    name = name or next_message(state)
     return [AIMessage(words, id=name, additional_kwargs=signature(role))]
 
 
 def next_message(state: LoopState) -> str:
     """The id of the message that the running phase may add."""
     return f"{state.turn_id}.{len(state.messages)}"
+
+
+def report_name(turn: str, task: Task) -> str:
+    """The id of the message that reports the attempt at a task that is under way."""
+    return f"{turn}.{task['id']}.attempt.{task.get('attempts', 0) + 1}"
 
 
 def asked(state: LoopState, role: str, question: object, key: str = "") -> AIMessage:

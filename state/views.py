@@ -56,7 +56,7 @@ def all_components(folded: Folded) -> dict[str, Component]:
     return drawn
 
 
-def _drafted(_: Folded, event: Event) -> Iterator[Component]:
+def _drafted(folded: Folded, event: Event) -> Iterator[Component]:
     """An answer that is still being written."""
     fields, role = event["fields"], event["role"]
     under, seq = event.get("message_id", ""), event["seq"]
@@ -72,7 +72,15 @@ def _drafted(_: Folded, event: Event) -> Iterator[Component]:
             feedback=str(fields.get("overall_feedback") or ""), tasks=_judged(fields.get("tasks")),
             improvements=_texts(fields.get("improvements")), streaming=True,
         )  # fmt: skip
-        yield component("verifier-response", under, verdict, under=under, seq=seq)
+        yield component("verifier-response", _verdict_of(event), verdict, under=under, seq=seq)
+    elif role == "executor" and (task := folded.get(f"task:{event['task']}")):
+        report = _report(task, summary=str(fields.get("summary") or ""), streaming=True)
+        yield component("executor-response", under, report, under=under, seq=seq)
+
+
+def _verdict_of(event: Event) -> str:
+    """A verdict of a turn: it stands under its draft's message only where it passes."""
+    return f"{event['turn']}.{event['round']}"
 
 
 def _planned(folded: Folded, event: Event) -> Iterator[Component]:
@@ -128,13 +136,17 @@ def _step_now(folded: Folded, plan: Event, step: Mapping[str, Any]) -> Step:
 
 
 def _worked(_: Folded, event: Event) -> Iterator[Component]:
-    """A task that has ended, under the message that reports it."""
-    if under := event.get("message_id"):
-        told = ExecutorResponse(
-            task=event["id"], description=event["description"], status=event["status"],
-            attempt=event["attempt"], summary=event.get("result", ""),
-        )  # fmt: skip
-        yield component("executor-response", under, told, under=under, seq=event["seq"])
+    """A task, under the message that reports it."""
+    under = event["message_id"]
+    told = _report(event, summary=event.get("result", ""))
+    yield component("executor-response", under, told, under=under, seq=event["seq"])
+
+
+def _report(task: Event, **more: Any) -> ExecutorResponse:
+    return ExecutorResponse(
+        task=task["id"], description=task["description"], status=task["status"],
+        attempt=task["attempt"], **more,
+    )  # fmt: skip
 
 
 def _judgement(folded: Folded, event: Event) -> Iterator[Component]:
@@ -143,7 +155,7 @@ def _judgement(folded: Folded, event: Event) -> Iterator[Component]:
         passed=event["passed"], improvements=_texts(event["improvements"]),
         tasks=_judged(event.get("tasks")), feedback=event.get("feedback", ""),
     )  # fmt: skip
-    yield component("verifier-response", under, told, under=under, seq=seq)
+    yield component("verifier-response", _verdict_of(event), told, under=under, seq=seq)
     yield from _progress(folded, event)
 
 
@@ -211,7 +223,8 @@ def _as(kind: type[T], given: Mapping[str, Any]) -> T:
     known = {
         "id": str(given.get("id") or ""), "description": str(given.get("description") or ""),
         "status": str(given.get("status") or "pending"), "tool": str(given.get("tool") or ""),
-        "depends_on": _texts(given.get("depends_on")), "result": str(given.get("result") or ""),
+        "depends_on": _texts(given.get("depends_on", given.get("dependencies"))),
+        "result": str(given.get("result") or ""),
         **{key: given[key] for key in _COUNTED if isinstance(given.get(key), int | float)},
     }  # fmt: skip
     return kind(**{key: value for key, value in known.items() if key in kind.model_fields})

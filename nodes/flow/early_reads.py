@@ -1,9 +1,7 @@
 """Early reads: what a plan reads is called while the rest of the plan is still being written."""
 
 import asyncio
-import json
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
@@ -20,6 +18,7 @@ from ...calls.step_results import StepResults
 from ...flow.checks import plan_flaws
 from ...flow.references import MissingValue
 from ...flow.when import needs_of
+from ...models.partial import Partial
 from ...models.reading import spoken
 from ...state.calls import Evidence, rounds_named
 from ...state.execution_plan import ExecutionPlan, PlanStep
@@ -35,9 +34,6 @@ EARLY: Final = "early"
 """Begins the ids of these calls, as a task's id would."""
 
 _MOST: Final = 50  # each step is checked together with those before it
-_STEPS: Final = re.compile(r'"steps"\s*:\s*\[')
-_DECODER: Final = json.JSONDecoder()
-_BETWEEN: Final = " \t\r\n,"
 _OF_TOOLS: Final = {"BeforeTool", "AfterTool"}
 
 
@@ -65,7 +61,7 @@ class EarlyReads:
         seen = scope.context.review_plan or _OF_TOOLS & scope.hooks.events
         self._open = not (seen or state.todos)
         self._most = scope.budget.calls_left // 2
-        self._heard = 0
+        self._heard = self._told = 0
 
     async def __aenter__(self) -> Self:
         """Begin to listen."""
@@ -84,10 +80,15 @@ class EarlyReads:
 
     def hear(self, text: str) -> None:
         """Take note of the answer as far as it is written."""
-        self._open = self._open and len(text) >= self._heard  # a retry begins from the front
+        if len(text) < self._heard:  # a retry begins from the front
+            self._open, self._text = False, _Written()
         self._heard = len(text)
-        for written in self._text.steps(text) if self._open else ():
+        for written in self._text.steps(text):
             self._open = self._open and self._take(written)
+        if len(self._text.known) > self._told:
+            self._told = len(self._text.known)
+            fields = {"steps": [*self._text.known]}
+            self._scope.emit({"type": "draft", "role": "flow_planner", "fields": fields})
 
     def _take(self, written: object) -> bool:
         """Begin a step where that may be; False where nothing behind it may begin."""
@@ -149,34 +150,32 @@ class EarlyReads:
 
 
 class _Written:
-    """The steps of a plan, each as soon as it is whole; every character is read once."""
+    """The steps of a plan, each as soon as it is whole."""
 
     def __init__(self) -> None:
-        self._at = -1
-        self._lines = 0
+        self._object, self._lines = Partial(ExecutionPlan), 0
+        self.known: list[Mapping[str, Any]] = []
 
     def steps(self, text: str) -> Iterator[object]:
-        """Those that the text has more than it had before."""
-        if self._at < 0:
-            if (begins := _STEPS.search(text)) is None:
-                yield from self._short(spoken(text))
-                return
-            self._at = begins.end()
-        while "}" in text[self._at :]:
-            start = self._at + len(text[self._at :]) - len(text[self._at :].lstrip(_BETWEEN))
-            try:
-                step, self._at = _DECODER.raw_decode(text, start)
-            except ValueError:
-                return
+        """Those that the text has more than it had before; None for one that cannot be read."""
+        fields = self._object.fields(text)
+        found = (fields or {}).get("steps")
+        news = found[len(self.known) :] if isinstance(found, list) else [*self._short(text)]
+        for step in news:
+            if isinstance(step, Mapping):
+                self.known.append(step)
             yield step
 
     def _short(self, text: str) -> Iterator[object]:
-        """Those that stand on whole lines in the short spelling; None for one that cannot be read.
+        """Those that stand on whole lines in the short spelling.
 
         A step over several lines is read when the plan is whole.
         """
-        end = text.rfind("\n") + 1
-        for line in text[self._lines : end].split("\n"):
+        if self._object.begun:
+            return
+        said = spoken(text)
+        end = said.rfind("\n") + 1
+        for line in said[self._lines : end].split("\n"):
             if short_in(line):
                 read, problems = read_short(line)
                 yield from [None] if problems else read["steps"]

@@ -45,7 +45,7 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     run = await flow_run_of(scope, state, parts, open_=open_)
     order, waits = order_of_pass(state.todos, waiting={call["task"] for call in open_})
     ended = await run_ready(
-        scope, runtime, order, waits, run.start, ended=run.hear, asked=run.shows
+        scope, runtime, order, waits, run.start, ended=run.recall, asked=run.shows
     )
     places = {step["id"]: place for place, step in enumerate(state.todos)}
     waiting: list[Any] = [*open_, *(call for end in ended for call in end["waiting"])]
@@ -197,6 +197,8 @@ class FlowRun(FlowScope):
     stopped: bool = False
     """A hook wants the run to end: nothing more is begun."""
     steps: Mapping[str, FlowStep] = field(init=False)
+    heard: set[str] = field(default_factory=set)
+    """Steps that ended in this process, and told so."""
 
     def __post_init__(self) -> None:
         """Note how things stand before the pass."""
@@ -206,13 +208,16 @@ class FlowRun(FlowScope):
     def hear(self, end: StepEnd) -> None:
         """Take note of how a step ended, in this process or before a crash."""
         step = end["step"]
-        self._tell_again(end)
+        self.heard.add(step["id"])
         self.scope.budget.recall(step["id"], end["spend"])
         self.stopped |= bool(end.get("stopped"))
         self.broken |= step["status"] == "failed" and not self.steps[step["id"]]["optional"]
 
-    def _tell_again(self, end: StepEnd) -> None:
-        """Tell how a step ended, if that was in a process that is gone."""
+    def recall(self, end: StepEnd) -> None:
+        """The same of a step that was left out, or ended in a process that is gone: it is told."""
+        if end["step"]["id"] in self.heard:
+            return
+        self.hear(end)
         for record in end["evidence"]:
             self.scope.emit(call_ended(record))
         if end["step"]["status"] != "pending":
@@ -313,8 +318,6 @@ class FlowRun(FlowScope):
     def _left_out(self, step: FlowStep, why: str, *, unwanted: bool) -> StepEnd:
         """The end of a step that can no longer run, though the plan goes on."""
         skipped = FlowStep(id=step["id"], status="skipped", feedback=why, unwanted=unwanted)
-        about = told_of({**step, **skipped, "seconds": 0.0})
-        self.scope.emit({"type": "prompt_flow_step_result", "step_id": step["id"], **about})
         end = held(step["id"])
         end["step"], end["held"] = skipped, False
         return end

@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 from ...calls.gate import open_calls, settle_ids
 from ...calls.result_store import has_stored
 from ...models.ask import Answer, ask
+from ...models.partial import drafting
 from ...models.reading import extract
 from ...state.calls import stopped_by
 from ...state.context import Context, Emit
@@ -19,6 +20,7 @@ from ...state.messages import is_words, signature
 from ...state.past import index_of, shows_all
 from ...state.plan import task_view
 from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, repeated_text
+from ...state.shown import report_name
 from ...state.told import say
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
@@ -42,6 +44,10 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         scope, parts.models, "executor", _messages(scope, state, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
         tools=() if last else catalog.specs(capped=_has_more(scope, state)),
+        heard=drafting(
+            scope, "executor", ExecutorResponse, task=task,
+            message_id=report_name(state.turn_id, state.task),
+        ),
     )  # fmt: skip
     update = TaskUpdate(
         round=round_,

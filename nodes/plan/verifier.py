@@ -7,6 +7,7 @@ from langgraph.runtime import Runtime
 
 from ...models.ask import Answer, ask
 from ...models.drafts import drafted, thinking
+from ...models.partial import drafting
 from ...state.context import Context
 from ...state.contracts import VerifierResponse
 from ...state.loop import PlanState, PlanUpdate, changes
@@ -64,6 +65,9 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
             verdict, state.todos, state.evidence, state.earlier
         ),
         draft=drafted(scope, answer_id(state), "verifier", field="summary"),
+        heard=drafting(
+            scope, "verifier", VerifierResponse, round=round_, message_id=answer_id(state)
+        ),
     )  # fmt: skip
     update = _judged(state, answer, scope.context)
     update |= PlanUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
@@ -88,7 +92,7 @@ def _verdict(
     improvements = update.get("improvements", [])
     return {
         "type": "verdict", "passed": passed, "improvements": improvements, "feedback": feedback,
-        "tasks": tasks, **about,
+        "tasks": tasks, "round": state.cycles + 1, **about,
     }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from ...state.outcome import Spend
 from ...state.past import Past
 from ...state.plan import Task, apply_wishes, in_order, waits_for
 from ...state.proof import report_of
-from ...state.shown import answers_from, asked, news, phase_ended
+from ...state.shown import answers_from, asked, news, phase_ended, report_name
 from ...state.told import say
 from ...turn.budget import Budget, limit_reason
 from ...turn.schedule import run_ready, used_by
@@ -117,10 +117,8 @@ class _Tasks:
         for record in end["evidence"]:
             if record["tool"] is not None:
                 self.scope.emit(call_ended(record))
-        reports = self._report(end["task"])
-        about = {"message_id": str(reports[0].id)} if reports else {}
         result = end["task"].get("result") or end["task"].get("feedback", "")
-        self._tell(task, end["task"]["status"], result=result, **about)
+        self._tell(task, end["task"]["status"], result=result)
 
     def tell_wishes(self, update: PlanUpdate) -> None:
         """Tell of the tasks whose status others have changed."""
@@ -146,8 +144,7 @@ class _Tasks:
             return []  # it never began
         result = ended.get("result") or ended.get("feedback", "")
         text = f"{task['id']}. {task['description']}: {ended['status']}\n\n{result}"
-        name = f"{task['id']}.attempt.{ended['attempts']}"
-        return phase_ended(self.state, "executor", text, name)
+        return phase_ended(self.state, "executor", text, report_name(self.state.turn_id, task))
 
     async def asked(self, questions: Sequence[Interrupt], ends: Sequence[TaskEnd]) -> None:
         """Show what is asked, and before it what ended, as the state will know it."""
@@ -164,6 +161,7 @@ class _Tasks:
 
     def _tell(self, task: Task, status: str, **about: str) -> None:
         told = {"id": task["id"], "description": task["description"], **about}
+        told["message_id"] = report_name(self.state.turn_id, task)
         self.scope.emit({"type": "task", **told, "status": status, "attempt": task["attempts"] + 1})
 
 

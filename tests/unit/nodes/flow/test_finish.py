@@ -32,7 +32,8 @@ async def test_an_answer_that_was_written_is_the_outcomes_answer():
     assert ended(ran.state.outcome) == ("complete", "GOAL")
     assert ran.state.outcome["answer"] == "7 euro [s1]."
     assert ran.state.messages == TALK
-    assert ran.events == [{"type": "outcome", "status": "complete", "reason": "GOAL"}]
+    (told,) = ran.events
+    assert {"type": "outcome", "status": "complete", "reason": "GOAL"}.items() <= told.items()
 
 
 async def test_a_message_that_came_after_the_answer_is_not_taken_for_it():
