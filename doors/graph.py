@@ -108,8 +108,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         read_less(compiled.nodes)
         graph = cast("LoopGraph[StateT, ContextT, InputT, OutputT]", compiled)
         graph.checkpointer, graph.store = graph.checkpointer, graph.store
-        # They would make `version="v2"` fail: values hold more than the output's class takes.
-        graph._output_mapper = graph._state_mapper = None
+        keys.typed_output(graph)
         return graph
 
 

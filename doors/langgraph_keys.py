@@ -4,6 +4,7 @@ Its public surface has no word for them. Each has a test that fails when LangGra
 """
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from langgraph.checkpoint.base import id as ids
@@ -74,6 +75,17 @@ THREADS_SQL: Final = "SELECT DISTINCT thread_id FROM checkpoints WHERE checkpoin
 def place_of_task(node: str, step: str, task: str) -> str:
     """The checkpoint namespace of a graph that a `@task` runs inside a node; by names and ids."""
     return f"{node}:{step}|task:{task}"
+
+
+def typed_output(graph: Any) -> None:
+    """Let `version="v2"` make the typed output of a graph whose state holds more than its output.
+
+    LangGraph would give the output's class all the state.
+    """
+    schema, mapper = graph.builder.output_schema, graph._output_mapper
+    if mapper is not None and is_dataclass(schema):
+        known = {one.name for one in fields(schema)}
+        graph._output_mapper = lambda v: mapper({k: x for k, x in v.items() if k in known})
 
 
 def listeners(config: Mapping[str, Any]) -> list[StreamMessagesHandler]:

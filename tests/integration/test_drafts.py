@@ -48,8 +48,10 @@ def replayed(told: list[tuple[Any, str, Any]], place: Any = ()) -> tuple[Replay,
             replay.take(data[0])
             assert not any(part in str(data[0].content) for part in SECRET)
             assert not any(part in str(data[0].content_blocks) for part in SECRET[:-1])
-        elif mode == "values" and data.get("messages"):
-            state = data
+        elif mode == "values":
+            state = data = data if isinstance(data, dict) else vars(data)
+            if not data.get("messages"):
+                continue
             replay.begin([m for m in data["messages"] if m.type == "human"])
             replay.agrees(data["messages"])
     return replay, state
