@@ -21,6 +21,7 @@ from ..state.errors import DatabaseError
 from .database_file import DatabaseFile
 from .journal import BUSY_SECONDS, SqliteTables, SqlJournal, cause_of, is_sqlite_race, patiently
 from .langgraph_keys import THREADS_SQL
+from .packed_writes import PackingSaver
 from .pruning import Keeps
 from .sqlite_pruning import SqlitePruning
 
@@ -185,8 +186,8 @@ class Deflate(CipherProtocol):
         return zlib.decompress(ciphertext) if ciphername == _ZLIB else ciphertext
 
 
-class LeanSqliteSaver(SqliteSaver):
-    """LangGraph's SQLite saver, compressing, with a way to drop what a finished turn left."""
+class LeanSqliteSaver(PackingSaver):
+    """LangGraph's SQLite saver, packing and compressing; it can drop what a finished turn left."""
 
     def __init__(self, connection: sqlite3.Connection, file: DatabaseFile | None = None) -> None:
         """Save through this connection; it may be used from several threads.

@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.channels import EphemeralValue
 from langgraph.config import get_stream_writer
 from langgraph.graph import END, START
 from langgraph.types import interrupt
 
 from loopwright.doors.graph import LoopBuilder
+from loopwright.state.calls import Records
 from loopwright.state.messages import Messages
 
 
@@ -27,6 +29,18 @@ class ToyInput:
 class ToyState(ToyInput):
     log: Annotated[list[str], append] = field(default_factory=list)
     outcome: dict[str, Any] | None = None
+
+
+@dataclass(kw_only=True)
+class Everything:
+    """A field of each kind of channel."""
+
+    messages: Messages = field(default_factory=list)
+    evidence: Records = field(default_factory=list)
+    log: Annotated[list[str], append] = field(default_factory=list)
+    given: Annotated[str | None, EphemeralValue] = None
+    plain: str = ""
+    never: int = 7
 
 
 async def greet(state: ToyState) -> dict[str, Any]:

@@ -1,30 +1,16 @@
 """Routers read what LangGraph would have them read, and no more is copied for it."""
 
 import asyncio
-from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+from dataclasses import asdict
+from typing import Any, Literal
 
 from hypothesis import given, settings, strategies as st
 from langchain_core.messages import HumanMessage
-from langgraph.channels import EphemeralValue
 from langgraph.graph import START, StateGraph
 from langgraph.types import Overwrite
 
 from loopwright.doors.graph import LoopBuilder
-from loopwright.state.calls import Records
-from loopwright.state.messages import Messages
-from support.toy_graphs import append
-
-
-@dataclass(kw_only=True)
-class Everything:
-    messages: Messages = field(default_factory=list)
-    evidence: Records = field(default_factory=list)
-    log: Annotated[list[str], append] = field(default_factory=list)
-    given: Annotated[str | None, EphemeralValue] = None
-    plain: str = ""
-    never: int = 7
-
+from support.toy_graphs import Everything
 
 texts = st.lists(st.sampled_from("ab"), max_size=2)
 updates = st.fixed_dictionaries(
