@@ -4,7 +4,7 @@ import copy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, InjectedToolCallId
@@ -12,10 +12,9 @@ from langchain_core.tools import BaseTool, InjectedToolCallId
 from ..doors.langgraph_keys import RUNTIME
 from ..state.told import say
 from ..tools.catalog import CatalogTool
+from ..tools.python_tools import RUNTIME_MODULE
 from ..turn.scope import RunScope
 from .call_records import PendingCall
-
-_MODULE: Final = "langgraph.prebuilt.tool_node"
 
 
 class NotGiven(Exception):
@@ -41,7 +40,7 @@ def injected(
     Raises:
         NotGiven: One of them cannot be filled in, and has no default.
     """
-    module = sys.modules.get(_MODULE)  # whoever annotates with its classes has imported it
+    module = sys.modules.get(RUNTIME_MODULE)
     given: dict[str, Any] = {}
     for name, annotation, required in _parameters(tool):
         found = _value(module, annotation, scope) if module else None

@@ -24,7 +24,6 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
@@ -40,6 +39,7 @@ from ..state.shown import no_result
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
 from .checks import address_answer, check_input, in_words
+from .compiled import Compiled
 from .continuing import check_nodes, check_values, keep_order
 from .durability import lend, with_async, with_async_store
 from .head import CUT_OFF, Head, add, without_answered
@@ -68,6 +68,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         session: what is put around each run of the whole graph, if anything.
         fenced: takes the name that a run has locked, and gives what its claims of writes must
             show; None where no other process could have locked it.
+        graph: which one it is, of those whose roles are known.
         whole: all its nodes are its own, so that a thread which has been elsewhere is another's.
         served: a server loads the graph, so that whoever runs it is a client.
         bounded: brings a client's settings under those of the operator.
@@ -79,6 +80,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
     locked_by: LockedBy | None = None
     session: OpenSession | None = None
     fenced: Fenced | None = None
+    graph: str = ""
     whole: bool = False
     served: bool = False
     bounded: Bounded | None = None
@@ -112,7 +114,7 @@ class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
         return graph
 
 
-class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
+class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
     """A compiled graph that can be called sync or async, from any thread and any event loop."""
 
     @property
@@ -143,14 +145,6 @@ class LoopGraph(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     @store.setter
     def store(self, store: BaseStore | None) -> None:
         vars(self)["store"] = with_async_store(store)
-
-    def copy(self, update: dict[str, Any] | None = None) -> Self:
-        """A twin with some attributes replaced."""
-        twin = super().copy(update)
-        # The constructor drops what compile() sets after it (output mappers, the allowlist).
-        kept = {name: value for name, value in vars(self).items() if name not in (update or {})}
-        vars(twin).update(kept)
-        return twin
 
     def invoke(  # one signature for LangGraph's three overloads
         self, input: Any, config: RunnableConfig | None = None, **options: Any

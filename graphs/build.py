@@ -165,7 +165,7 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
 
 
 def outer_builder(
-    state: type[StateT], parts: Parts, given: type[InputT]
+    graph: str, state: type[StateT], parts: Parts, given: type[InputT]
 ) -> LoopBuilder[StateT, Context, InputT, LoopOutput]:
     """An empty graph that takes its input and gives an outcome, with what surrounds its runs."""
     builder = LoopBuilder(state, Context, input_schema=given, output_schema=LoopOutput)
@@ -173,7 +173,7 @@ def outer_builder(
     builder.locked_by = parts.locked_by
     builder.session = sessions(parts.hooks)
     builder.fenced = parts.journal.fenced
-    builder.whole = True
+    builder.graph, builder.whole = graph, True
     builder.served = parts.served
     builder.told = telling
     builder.bounded = lambda given: _bounded(parts, given)

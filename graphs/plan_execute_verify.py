@@ -64,7 +64,7 @@ def route_after_finish(state: PlanState) -> Literal["planner", "__end__"]:
 
 def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    builder = outer_builder(PlanState, parts, LoopInput)
+    builder = outer_builder(NAME, PlanState, parts, LoopInput)
     builder.scratch = ("work",)
     builder.add_node("intake", partial(intake, parts=parts))
     builder.add_node("planner", partial(planner, parts=parts))

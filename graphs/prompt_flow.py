@@ -116,7 +116,7 @@ def flow_builder(
     parts: Parts, plan: dict[str, Any] | None = None
 ) -> LoopBuilder[FlowState, Context, FlowInput, LoopOutput]:
     """Draw the graph; `plan` is what it follows where none comes with the input."""
-    builder = outer_builder(FlowState, parts, FlowInput)
+    builder = outer_builder(NAME, FlowState, parts, FlowInput)
     builder.add_node("intake", partial(flow_intake, parts=parts, plan=plan))
     builder.add_node("plan_flow", partial(plan_flow, parts=parts))
     builder.add_node("check_flow", partial(check_flow, parts=parts))

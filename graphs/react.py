@@ -76,7 +76,7 @@ def react_builder(
     parts: Parts, observe: Observe | None = None
 ) -> LoopBuilder[ReactState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    builder = outer_builder(ReactState, parts, LoopInput)
+    builder = outer_builder(NAME, ReactState, parts, LoopInput)
     builder.add_node("intake", partial(react_intake, parts=parts, observe=observe or "model"))
     builder.add_node("thought", partial(thought, parts=parts))
     builder.add_node("action", partial(action, parts=parts))

@@ -7,6 +7,7 @@ import functools
 import os
 import queue
 import re
+import sys
 import threading
 import traceback
 import types
@@ -21,7 +22,7 @@ from langchain_core.messages import ToolMessage
 from langchain_core.messages.tool import ToolOutputMixin
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 from pydantic.errors import PydanticUserError
 
 from ..state.errors import SettingsError
@@ -29,6 +30,9 @@ from .annotations import promised
 from .catalog import MAX_NAME, RESERVED, CatalogTool, flags, is_name, read_output
 from .schemas import Schema, one_line, sanitise
 from .values import Returned, collected, collected_later
+
+RUNTIME_MODULE: Final = "langgraph.prebuilt.tool_node"
+"""Of the classes that mark hidden parameters; whoever uses them has imported it."""
 
 PythonTool = BaseTool | Callable[..., Any]
 
@@ -162,14 +166,14 @@ def _is_async(tool: BaseTool) -> bool:
 
 def _as_tool(tool: PythonTool) -> BaseTool:
     if isinstance(tool, BaseTool):
-        return tool
+        return _with_any_runtime(tool)
     if not callable(tool) or isinstance(tool, type):
         msg = f"{tool!r} is no tool: give a LangChain tool or a function."
         raise SettingsError(msg)
     name = getattr(tool, "__name__", type(tool).__name__)
     is_async = asyncio.iscoroutinefunction(tool)
     try:
-        return StructuredTool.from_function(
+        made = StructuredTool.from_function(
             func=None if is_async else tool,
             coroutine=tool if is_async else None,
             name=name,
@@ -178,6 +182,26 @@ def _as_tool(tool: PythonTool) -> BaseTool:
     except (ValueError, TypeError, NameError, PydanticUserError) as error:
         msg = f"The function {name!r} cannot be a tool: {error}. Annotate its parameters."
         raise SettingsError(msg) from error
+    return _with_any_runtime(made)
+
+
+def _with_any_runtime(tool: BaseTool) -> BaseTool:
+    """The tool, where a `ToolRuntime` without parameters may hold a context.
+
+    As LangChain declares it the context is None: pydantic would warn of ours at each call.
+    """
+    module, declared = sys.modules.get(RUNTIME_MODULE), cast("Any", tool.args_schema)
+    if module is None or type(tool) is not StructuredTool:  # a copy of another may lack its state
+        return tool
+    plain: dict[str, Any] = {
+        name: (module.ToolRuntime[Any, Any], field)
+        for name, field in getattr(declared, "model_fields", {}).items()
+        if field.annotation is module.ToolRuntime
+    }
+    if not plain:
+        return tool
+    schema = create_model(declared.__name__, __base__=declared, **plain)
+    return tool.model_copy(update={"args_schema": schema})
 
 
 def _described(tool: BaseTool) -> CatalogTool:

@@ -13,6 +13,7 @@ from langchain_core.messages import convert_to_messages
 from langgraph_sdk import get_client, get_sync_client
 
 from loopwright.graphs.registry import REGISTRY
+from loopwright.state.roles import roles_of
 from support.fake_openai import Reply, call as tool_call, fake_openai
 from support.front_ends import chat_ui_draws
 from support.patience import PATIENCE
@@ -74,19 +75,28 @@ def test_every_graph_is_served_as_one_assistant(server, repository):
         assert {node["id"] for node in server.drawn[graph]["nodes"]} > ENDS
 
 
-@pytest.mark.req("P-40")
+@pytest.mark.req("P-40", "P-44", "W-65")
 def test_schemas_show_the_conversation_and_the_settings_form(server):
     of_flow = {"execution_plan", "variables"}
+    shown: dict[str, set[str]] = {}
     for graph, schemas in server.schemas.items():
         known = {"messages"} | (of_flow if graph == "prompt_flow" else set())
         assert set(schemas["input_schema"]["properties"]) == known
         assert set(schemas["output_schema"]["properties"]) == {"messages", "outcome", "ui"}
+        kinds = schemas["input_schema"]["properties"]["messages"]["items"]["oneOf"]
+        assert {"$ref": "#/$defs/HumanMessage"} in kinds
         form = schemas["context_schema"]["properties"]
+        shown[graph] = set(form)
         assert all(field["description"] for field in form.values())
         assert form["model"]["langgraph_type"] == "model"
         assert form["system_context"]["langgraph_type"] == "prompt"
-        assert (form["max_tasks"]["minimum"], form["max_tasks"]["maximum"]) == (1, 200)
-        assert form["review_plan"]["default"] is False
+        assert sorted(field["x-order"] for field in form.values()) == [*range(len(form))]
+        assert {*roles_of(graph)} < {*form["models"]["properties"]}
+    assert shown["react"] - shown[GRAPH] == {"max_iterations", "observe"}
+    assert shown["prompt_flow"] - shown[GRAPH] == {"max_steps", "max_recoveries"}
+    form = server.schemas[GRAPH]["context_schema"]["properties"]
+    assert (form["max_tasks"]["minimum"], form["max_tasks"]["maximum"]) == (1, 200)
+    assert form["review_plan"]["default"] is False
 
 
 def test_no_tool_server_is_started_before_a_run_needs_it(server):

@@ -1,0 +1,69 @@
+"""A graph's settings as a form: those its nodes read, in groups, with its roles as choices.
+
+`Context` is one for all graphs; what a client is shown of it is this view.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from .context import Context
+from .roles import ROLES, TIERS, roles_of
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Models": ("model", "models", "tiers", "fallback_models", "observe"),
+    "Told to models": (
+        "system_context", "business_context", "language", "resource_id", "task_id",
+    ),
+    "Permissions": ("interactive", "review_plan", "policy", "question_expires_in"),
+    "Limits": (
+        "max_planning_rounds", "max_executor_rounds", "max_verify_cycles", "max_iterations",
+        "max_tasks", "max_steps", "max_recoveries", "max_parallel_tasks", "max_parallel_models",
+        "max_model_calls", "max_tool_calls", "max_tokens", "max_seconds",
+    ),
+    "Time": ("model_deadline", "model_retries", "tool_deadline", "startup_timeout"),
+    "Tools": ("result_cap", "dedupe", "dedupe_seconds", "tool_context"),
+}  # fmt: skip
+"""Every setting, in the order of a form."""
+
+READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "observe": ("observation",),
+    "review_plan": ("planner", "review_plan", "check_flow", "review_flow"),
+    "max_planning_rounds": ("planner",),
+    "max_executor_rounds": ("work",),
+    "max_verify_cycles": ("verifier",),
+    "max_iterations": ("thought",),
+    "max_tasks": ("planner", "review_plan"),
+    "max_steps": ("plan_flow", "check_flow"),
+    "max_recoveries": ("recover", "answer_flow"),
+    "max_parallel_tasks": ("work", "run_flow"),
+}
+"""The nodes that a setting is for; any other setting is for every graph."""
+
+
+def form_of(nodes: Collection[str], graph: str) -> dict[str, Any]:
+    """The JSON schema of the settings that the nodes of a graph read."""
+    whole = Context.model_json_schema()
+    shown: dict[str, Any] = {}
+    for group, names in GROUPS.items():
+        for name in names:
+            here = [node for node in READ_BY.get(name, nodes) if node in nodes]
+            if here:
+                place = {"x-group": group, "x-order": len(shown)}
+                at = {"langgraph_nodes": here} if name in READ_BY else {}
+                shown[name] = {**whole["properties"][name], **place, **at}
+    for name, choices in _choices(roles_of(graph) or ROLES).items():
+        shown[name] |= {"properties": choices, "additionalProperties": False}
+    return {**whole, "properties": shown}
+
+
+def _choices(roles: Collection[str]) -> dict[str, dict[str, Any]]:
+    """What may be said of each role, by the settings that say it."""
+    text = {
+        role: {"type": "string", "title": role, "description": ROLES[role].label} for role in roles
+    }
+    of_tiers = {
+        tier: {"type": "string", "title": tier, "description": f"each {tier} role"}
+        for tier in TIERS
+    }
+    tiers = {role: {**about, "enum": [*TIERS]} for role, about in text.items()}
+    return {"models": text | of_tiers, "tiers": tiers, "business_context": text}

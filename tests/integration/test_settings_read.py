@@ -1,0 +1,153 @@
+"""What a graph's form shows is what it reads: a run writes down which settings were read."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from langchain.tools import ToolRuntime
+from langchain_core.tools import StructuredTool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from loopwright import Context, ScriptedModel
+from loopwright.graphs.registry import REGISTRY
+from loopwright.state.form import GROUPS, READ_BY
+from loopwright.state.roles import TIERS, roles_of
+from support.flows import flow, step
+from support.scripts import call, failed, passed, plan, report, thought, todo
+
+READ: set[str] = set()
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+
+
+class Watched(Context):
+    """Notes which of its settings are asked for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("_") and name in type(self).model_fields:
+            READ.add(name)
+        return super().__getattribute__(name)
+
+
+class Hiccup(ConnectionError):
+    """A failure after which the same call may be made again at once."""
+
+    response = SimpleNamespace(headers={"retry-after": "0"})
+
+
+def look(n: int, runtime: ToolRuntime) -> str:
+    """Look it up."""
+    return f"{n}, {cast(Context, runtime.context).task_id}"
+
+
+def put(n: int) -> str:
+    """Change it."""
+    return f"put {n}"
+
+
+TOOLS = [
+    StructuredTool.from_function(look, metadata={"readOnlyHint": True}),
+    StructuredTool.from_function(put, metadata={"readOnlyHint": False}),
+]
+LOOKS, PUTS = [call("look", n=1)], [call("put", n=2)]
+TASK = plan(todo("1", "Do it"))
+# What a script lacks, the model without a key says: it is looked for in the settings.
+SCRIPTS: dict[str, list[dict[str, Any]]] = {
+    "plan_execute_verify": [
+        {"planner": [Hiccup(), TASK], "executor": [LOOKS, LOOKS, PUTS, report("It is 1.")]},
+        {
+            "planner": [plan(needsMorePlanning=True, missingInformation=[]), TASK, TASK],
+            "executor": [LOOKS, report("It is 1."), LOOKS, report("It is 1.")],
+            "verifier": [failed("Prove it.", t1=False), passed("It is 1.", t1=["1.1.0"])],
+        },
+    ],
+    "react": [
+        {
+            "thought": [
+                Hiccup(), *[thought("I go on with the tool.", more=True)] * 3, thought("It is 1."),
+            ],
+            "action": [LOOKS, LOOKS, PUTS],
+        }
+    ],
+    "prompt_flow": [
+        {
+            "flow_planner": [
+                Hiccup(),
+                flow(
+                    step("a", arguments={"n": 1}), step("b", arguments={"n": 1}, after=["a"]),
+                    step("c", "put", arguments={"n": 2}, after=["b"]),
+                    step("d", arguments={"n": [1]}),
+                ),
+                flow(
+                    step("a", arguments={"n": 1}),
+                    step("c", "put", arguments={"n": 2}, after=["a"]),
+                ),
+            ],
+            "recovery": [{"strategy": "replan", "reason": "the step asks for a number"}],
+        }
+    ],
+}  # fmt: skip
+
+
+def run(name: str, script: dict[str, Any]) -> dict[str, Any]:
+    """The outcome of a run whose questions are all approved."""
+    graph = REGISTRY[name].build(
+        model=dict.fromkeys(script, ScriptedModel(script)), tools=TOOLS,
+        checkpointer=InMemorySaver(), policy=[{"tool": "put", "action": "ask"}],
+    )  # fmt: skip
+    context = Watched(review_plan=True, task_id="T")
+    given: Any = {"messages": [{"role": "user", "content": "What is it?"}]}
+    for _ in range(6):
+        ended: dict[str, Any] = graph.invoke(given, THREAD, context=context)
+        if not (asked := ended.get("__interrupt__")):
+            outcome: dict[str, Any] = ended["outcome"]
+            return outcome
+        given = Command(resume={one.id: {"decisions": [{"type": "approve"}]} for one in asked})
+    raise AssertionError(ended)
+
+
+@pytest.mark.req("W-65")
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_form_shows_each_setting_that_is_read_and_none_that_is_not(name):
+    READ.clear()
+    for outcome in (run(name, script) for script in SCRIPTS[name]):
+        assert outcome["status"] == "complete", outcome
+    form = REGISTRY[name].graph.get_context_jsonschema()
+    assert form is not None
+    assert set(form["properties"]) == READ
+
+
+@pytest.mark.req("W-65")
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_form_is_grouped_and_offers_the_names_of_the_graphs_roles(name):
+    form = REGISTRY[name].graph.get_context_jsonschema()["properties"]
+    in_order = sorted(form.values(), key=lambda field: field["x-order"])
+    assert list(form.values()) == in_order
+    groups = [field["x-group"] for field in in_order]
+    assert groups == sorted(groups, key=[*GROUPS].index)
+    roles = roles_of(name)
+    assert list(form["models"]["properties"]) == [*roles, *TIERS]
+    assert list(form["business_context"]["properties"]) == roles
+    assert all(role["enum"] == [*TIERS] for role in form["tiers"]["properties"].values())
+    for field in form.values():
+        assert set(field.get("langgraph_nodes", [])) <= set(REGISTRY[name].graph.nodes)
+
+
+def test_the_form_names_every_setting_and_no_node_that_no_graph_has():
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(
+        Context.model_fields
+    )
+    nodes = {node for entry in REGISTRY.values() for node in entry.graph.nodes}
+    assert {node for readers in READ_BY.values() for node in readers} <= nodes
+
+
+@pytest.mark.req("W-65")
+@pytest.mark.parametrize("name", REGISTRY)
+def test_messages_are_typed_in_what_a_graph_takes_and_gives(name):
+    graph = REGISTRY[name].graph
+    for schema in (graph.get_input_jsonschema(), graph.get_output_jsonschema()):
+        kinds = {
+            one["$ref"].split("/")[-1] for one in schema["properties"]["messages"]["items"]["oneOf"]
+        }
+        assert kinds >= {"HumanMessage", "AIMessage", "ToolMessage", "SystemMessage"}
+        assert kinds <= set(schema["$defs"])
