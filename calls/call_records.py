@@ -1,7 +1,7 @@
 """What is known of a call: before it runs, while it runs, and at its end."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NotRequired, cast
@@ -11,8 +11,10 @@ from typing_extensions import TypedDict
 
 from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
 from ..state.context import Emit
+from ..state.events import components_shown
 from ..state.told import say
 from ..turn.scope import RunScope
+from .items import SHOWN
 from .results import ToolResult
 
 Action = Literal["allow", "ask", "deny", "error"]
@@ -148,6 +150,7 @@ class CallRecord(TypedDict):
     counts: bool
     reused_from: NotRequired[str]
     same_as: NotRequired[str]
+    components: NotRequired[list[dict[str, Any]]]
     read_only: NotRequired[bool]
     message: ToolMessage
     update: NotRequired[dict[str, Any]]
@@ -202,6 +205,11 @@ class CallStatus:
         self.status = advance(self.status, status)
         self.tell(**more)
 
+    def shows(self, components: Sequence[Mapping[str, Any]]) -> None:
+        """Tell the components of its result."""
+        for event in components_shown(self._about["id"], components):
+            self._emit(event)
+
     def run(self, args: Mapping[str, Any]) -> None:
         """Begin to execute, with the arguments that are final now."""
         self._about["arguments"] = dict(args)
@@ -233,7 +241,9 @@ def ended(
     links = {name: value for name, value in links.items() if value}
     why = {"reason": answer.reason} if answer.reason else {}
     shown = answer.result.text[:_EVENT_TEXT]
+    components = answer.result.artifact.get(SHOWN, [])
     status.to(answer.end, result=shown, seconds=seconds, **why, **links)
+    status.shows(components)
     record = CallRecord(
         id=call["id"],
         task=call["task"],
@@ -252,6 +262,8 @@ def ended(
     if call["read_only"]:
         record["read_only"] = True
     record.update(links)  # type: ignore[typeddict-item]  # its own keys
+    if components:
+        record["components"] = components
     if answer.result.update and not answer.reused_from:
         record["update"] = answer.result.update
     return record
@@ -263,7 +275,8 @@ def _message(call: PendingCall, answer: Answered) -> ToolMessage:
     about = {"evidence": call["id"], "timestamp": datetime.now(UTC).isoformat(timespec="seconds")}
     if answer.stored:
         about["stored"] = answer.stored
-    artifact = {**result.artifact, **({} if result.data is None else {"data": result.data})}
+    artifact = {key: value for key, value in result.artifact.items() if key != SHOWN}
+    artifact |= {} if result.data is None else {"data": result.data}
     return ToolMessage(
         content=result.text or say("no_output"),
         id=str(uuid.uuid4()),

@@ -34,6 +34,7 @@ from .call_records import (
     waiting,
 )
 from .gate import Gate, deadline_of
+from .items import with_items
 from .journal import Book, Doubt, doubted_sends, unasked
 from .one_call import TailCall, after_tool, call_python, in_order, run_once
 from .result_store import ResultStore
@@ -332,7 +333,8 @@ class _Run:
             made = await run_once(tool, self.results.read(ready.args, cap), deadline)
         else:
             made = await run_once(tool, self._sent(call, ready, key), deadline)
-            made = replace(made, result=without_secrets(made.result, self.toolbox.secrets))
+            result = with_items(without_secrets(made.result, self.toolbox.secrets))
+            made = replace(made, result=result)
             status.returned = True
             original = call.get("tail_of", "")
             tail: TailCall | None = None if original else partial(self._tail, call)

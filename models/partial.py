@@ -8,6 +8,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.alias_generators import to_snake
 
+from ..doors.message_stream import begin_draft
+from ..state.messages import ROLE
 from ..turn.scope import RunScope
 
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*("|\\?$)|[{}\[\],]', re.DOTALL)
@@ -86,16 +88,42 @@ class Partial:
 
 
 def drafting(
-    scope: RunScope, role: str, contract: type[BaseModel], **about: Any
-) -> Callable[[str], None]:
-    """What hears a structured answer and tells as drafts how far it is; see `ask`."""
-    written = Partial(contract)
+    scope: RunScope, role: str, contract: type[BaseModel], *, text: str = "", **about: Any
+) -> Callable[[str], None] | None:
+    """What hears a structured answer and tells as drafts how far it is; see `ask`.
 
-    def hear(text: str) -> None:
-        if fields := written.fields(text):
-            scope.emit({"type": "draft", "role": role, **about, "fields": _snake(fields)})
+    Args:
+        scope: The run. Where hooks judge what models answered, nothing is told before they have.
+        role: Who writes it.
+        contract: What is written.
+        text: Id of the message whose text the list of tasks will be, if it is one.
+        about: Goes into the event.
+    """
+    if "AfterModel" in scope.hooks.events:
+        return None
+    written, before = Partial(contract), dict[str, Any]()
+    shown = begin_draft(text, {ROLE: role}) if text else None
+
+    def hear(answer: str) -> None:
+        nonlocal before
+        found = _snake(written.fields(answer) or {})
+        fields = {name: one for name, one in found.items() if not isinstance(one, bool)}
+        if fields and fields != before:
+            before = fields
+            scope.emit({"type": "draft", "role": role, **about, "fields": fields})
+            if shown is not None:
+                shown.show(_lines(fields.get("todos")))
 
     return hear
+
+
+def _lines(todos: object) -> str:
+    """The tasks that are written, as `plan_in_words` will have them."""
+    tasks = [one for one in todos if isinstance(one, dict)] if isinstance(todos, list) else []
+    return "\n".join(
+        f"{one.get('id') or place}. {one.get('description', '')}"
+        for place, one in enumerate(tasks, 1)
+    )
 
 
 def _snake(value: Any) -> Any:

@@ -66,6 +66,7 @@ class Evidence(TypedDict, total=False):
     whose result this one shows: it was reused, or the loop guard answered instead of reading
     again; a write with `same_as` was made once more, and gave the same. One that is `read_only`
     changed nothing. `turn` is that of a record of an earlier user turn.
+    `components` is what people are shown of the result.
     """
 
     id: str
@@ -82,6 +83,7 @@ class Evidence(TypedDict, total=False):
     server: str
     read_only: bool
     turn: int
+    components: list[dict[str, Any]]
 
 
 def merge_records(left: list[Evidence], writes: Sequence[Sequence[Evidence]]) -> list[Evidence]:

@@ -183,7 +183,7 @@ class Approval(Props):
     kind: str = "tool_approval"
     description: str = ""
     action: Action = Field(default_factory=Action)
-    answered: Literal["", "approve", "reject", "respond", "expired", "superseded"] = ""
+    answered: Literal["", "approve", "edit", "reject", "respond", "expired", "superseded"] = ""
 
     def text(self) -> str:
         """What is asked, and the answer."""

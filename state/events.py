@@ -13,7 +13,7 @@ call …) the newest event of the turn. The rule for whoever listens:
 `replay` is this rule as a function.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Final
@@ -27,15 +27,29 @@ Event = Mapping[str, Any]
 """One event: a JSON object with a `type` of `EVENTS`, its `seq` and its `turn`."""
 
 
+def asks(kind: str, text: str) -> dict[str, Any]:
+    """The event of a question that is about no call."""
+    return {"type": "question", "kind": kind, "text": text, "answered": ""}
+
+
 _OF_CALL: Final = (
     "id", "task", "tool", "arguments", "status", "reason", "result", "seconds", "reused_from",
     "same_as",
 )  # fmt: skip
 
 
-def call_ended(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The event of a call that has ended, from its record; it may have been told before."""
-    return {"type": "tool_call"} | {key: record[key] for key in _OF_CALL if key in record}
+def call_ended(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The events of a call that has ended, from its record; they may have been told before."""
+    told = {"type": "tool_call"} | {key: record[key] for key in _OF_CALL if key in record}
+    return [told, *components_shown(record["id"], record.get("components", ()))]
+
+
+def components_shown(call: str, components: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The events of the components that a call's result shows."""
+    return [
+        {"type": "component", "call": call, "place": place, **one}
+        for place, one in enumerate(components)
+    ]
 
 
 @dataclass(frozen=True)
@@ -255,6 +269,17 @@ def _newest(kept: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     calls = [(event["seq"], name) for name, event in kept.items() if event["type"] in _OF_CALLS]
     gone = {name for _, name in sorted(calls)[:-MOST_CALLS]}
     return {name: event for name, event in kept.items() if name not in gone} if gone else kept
+
+
+def superseded(events: Kept) -> Iterator[dict[str, Any]]:
+    """The events after which no question of a turn is open any more: another one begins."""
+    for event in events.get("kept", {}).values():
+        if event["type"] == "question" and not event["answered"]:
+            yield {"type": "question", "answered": "superseded"}
+        elif event["type"] == "tool_call" and event["status"] == "awaiting_approval":
+            yield call_ended(event)[0] | {
+                "asked": True, "status": "cancelled", "reason": "superseded",
+            }  # fmt: skip
 
 
 Events = Annotated[Kept, DeltaChannel(merge_events, snapshot_frequency=100)]

@@ -14,6 +14,7 @@ from langgraph.types import Overwrite
 from ..state.attachments import blocks_in
 from ..state.calls import UNCERTAIN, Evidence, merge_records, step_of
 from ..state.canonical import canonical
+from ..state.events import superseded
 from ..state.journal import Row
 from ..state.loop import FOLDED, LoopState, LoopUpdate
 from ..state.messages import ROLE, repairs, request_place
@@ -69,6 +70,8 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look) -> 
         # from before the first one. What was made matches nothing any more.
         await scope.release(lambda _: False, ended=True)
     adopted: dict[str, Any] = await adopt(scope, state)
+    for event in superseded(state.events):
+        scope.emit(event)
     if not _asks_something(state):
         return fresh | adopted | _halted("MISSING_INFORMATION", EMPTY_REQUEST)
     scope.journal.own_turn(scope.thread, fresh["turn_id"])

@@ -54,10 +54,12 @@ class Teller:
         with self._lock:
             subject = subject_of(event)
             known = self._folded.get(subject, {})
-            if event.get("status") in _ENDED and known.get("status") == event["status"]:
+            if known and (event["type"] == "component" or _ended_so(event, known)):
                 return
             self._upto += 1
-            told = {**brief(event), "seq": self._upto, "turn": self._turn}
+            goes_on = event["type"] == "question" and event["answered"]
+            about = {**(known if goes_on else {}), **brief(event)}
+            told = {**about, "seq": self._upto, "turn": self._turn}
             if told["type"] in OF_PHASES and not told.get("task"):
                 told.setdefault("message_id", self._next)
             if subject:
@@ -74,8 +76,10 @@ class Teller:
     def update(self) -> dict[str, Any]:
         """What the state keeps; drafts that came to nothing are taken back."""
         with self._lock:
-            for name in self._drafts.keys() - self._drawn.keys():
-                self._write({"type": "remove-ui", "id": name})
+            for name in self._drafts:
+                if known := self._drawn.get(name):
+                    known["metadata"]["seq"] = self._upto  # newer than its draft
+                self._write(known or {"type": "remove-ui", "id": name})
             self._drafts = {}
             if not self._kept:
                 return {}
@@ -83,7 +87,17 @@ class Teller:
             return {"events": kept, **({"ui": [*self._drawn.values()]} if self._drawn else {})}
 
 
+def _ended_so(event: Event, known: Event) -> bool:
+    return event.get("status") in _ENDED and known.get("status") == event["status"]
+
+
 _TELLER: ContextVar[Teller | None] = ContextVar("loopwright_teller", default=None)
+
+
+def answered(how: str) -> None:
+    """Tell that the question of this turn that was about no call has its answer."""
+    if (teller := _TELLER.get()) is not None:
+        teller.tell({"type": "question", "answered": how})
 
 
 def emit_to(write: Callable[[Any], None]) -> Emit:

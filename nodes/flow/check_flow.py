@@ -15,6 +15,7 @@ from ...flow.templates import filled, lacking, unread
 from ...state.calls import rounds_named
 from ...state.canonical import beginning_of, canonical, hash_of, shortened, storable_json
 from ...state.context import Context
+from ...state.events import asks
 from ...state.execution_plan import ExecutionPlan
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, failed_steps, finished, unfinished
 from ...state.loop import changes
@@ -114,6 +115,7 @@ async def _taken(
         return update | FlowUpdate(planning="ready")
     if not scope.can_ask:
         return update | FlowUpdate(halt="NOT_INTERACTIVE", unmet=[_NOBODY])
+    scope.emit(asks("review_flow", flow_in_words(steps, plan.left_out)))
     await scope.notify("PlanReview", "The plan waits for a review.", {"todos": steps})
     return update | FlowUpdate(planning="review", objection=[])
 

@@ -85,7 +85,7 @@ class EarlyReads:
         self._heard = len(text)
         for written in self._text.steps(text):
             self._open = self._open and self._take(written)
-        if len(self._text.known) > self._told:
+        if len(self._text.known) > self._told and "AfterModel" not in self._scope.hooks.events:
             self._told = len(self._text.known)
             fields = {"steps": [*self._text.known]}
             self._scope.emit({"type": "draft", "role": "flow_planner", "fields": fields})

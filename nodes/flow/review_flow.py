@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_snake
 from ...flow.carry import difference
 from ...models.reading import read_object
 from ...state.context import Context
+from ...state.events import asks
 from ...state.execution_plan import ExecutionPlan, PlanStep
 from ...state.flow import FlowState, FlowStep, FlowUpdate, finished, unfinished
 from ...state.loop import changes
@@ -17,6 +18,7 @@ from ...state.plan import task_view
 from ...state.questions import Answer, question, reviewed
 from ...state.shown import phase_ended
 from ...turn.scope import scope_of, speak
+from ...turn.telling import answered
 from ..parts import Parts
 from .check_flow import adopted, flaws_of, flow_in_words
 
@@ -30,6 +32,7 @@ async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     shown, text = _shown(state, changed), _as_text(state, changed)
     answer = interrupt(question("review_flow", shown, text), response_schema=Answer)
     speak(runtime, parts)
+    answered(answer.type)
     match answer.type:
         case "approve":
             update = _seen(state.todos)
@@ -70,6 +73,7 @@ async def _edited(
         left | args, ExecutionPlan, lambda plan: flaws_of(plan, state, catalog, scope.context)
     )
     if plan is None:
+        scope.emit(asks("review_flow", flow_in_words(state.todos)))
         return FlowUpdate(planning="review", objection=problems)
     steps, update = adopted(plan, state, catalog)
     scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})

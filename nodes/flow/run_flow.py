@@ -218,8 +218,8 @@ class FlowRun(FlowScope):
         if end["step"]["id"] in self.heard:
             return
         self.hear(end)
-        for record in end["evidence"]:
-            self.scope.emit(call_ended(record))
+        for event in (event for record in end["evidence"] for event in call_ended(record)):
+            self.scope.emit(event)
         if end["step"]["status"] != "pending":
             step: FlowStep = {**self.steps[end["step"]["id"]], **end["step"]}
             items = step.get("items") or []

@@ -6,6 +6,7 @@ from langgraph.types import interrupt
 
 from ...state.loop import PlanState, PlanUpdate
 from ...state.questions import Words, question
+from ...turn.telling import answered
 
 
 async def ask_user(state: PlanState) -> PlanUpdate:
@@ -15,6 +16,7 @@ async def ask_user(state: PlanState) -> PlanUpdate:
         question("ask_user", {"questions": state.missing}, asked, answers="respond"),
         response_schema=Words,
     )
+    answered(answer.type)
     match answer.type:
         case "reject":
             return PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", should_continue=False)

@@ -10,6 +10,7 @@ from ...models.partial import drafting
 from ...state.calls import rounds_named
 from ...state.context import Context
 from ...state.contracts import PlannerResponse, Todo
+from ...state.events import asks
 from ...state.loop import Planning, PlanState, PlanUpdate, changes
 from ...state.past import index_of
 from ...state.plan import (
@@ -20,7 +21,7 @@ from ...state.plan import (
     plan_in_words,
     task_view,
 )
-from ...state.shown import phase_ended
+from ...state.shown import next_message, phase_ended
 from ...state.told import say
 from ...turn.begin import EMPTY_REQUEST
 from ...turn.budget import limit_reason
@@ -41,8 +42,10 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
         update = PlanUpdate(planning="blocked", halt="MISSING_INFORMATION", missing=[EMPTY_REQUEST])
     missing, plan = update.get("missing", []), update.get("todos")
     if update.get("planning") == "ask":
+        scope.emit(asks("ask_user", " ".join(missing)))
         await scope.notify("UserQuestion", " ".join(missing), {"questions": missing})
     elif update.get("planning") == "review" and isinstance(plan, Overwrite):
+        scope.emit(asks("review_plan", plan_in_words(plan.value)))
         await scope.notify("PlanReview", "The plan waits for a review.", {"todos": plan.value})
     update["messages"] = phase_ended(state, "planner", _told(missing, plan))
     return changes(state, update | PlanUpdate(warnings=scope.notes))
@@ -73,7 +76,7 @@ async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdat
         scope, parts.models, "planner", scope.opening("planner", data, state.attachments),
         contract=PlannerResponse,
         check=lambda plan: find_problems(name_todos(plan.todos), scope.context.max_tasks),
-        heard=drafting(scope, "planner", PlannerResponse),
+        heard=drafting(scope, "planner", PlannerResponse, text=next_message(state)),
     )  # fmt: skip
     update = _decide(scope, state, answer)
     if isinstance(plan := update.get("todos"), Overwrite):

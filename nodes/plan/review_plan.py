@@ -15,6 +15,7 @@ from ...state.questions import Answer, question, reviewed
 from ...state.shown import phase_ended
 from ...state.told import say
 from ...turn.scope import speak
+from ...turn.telling import answered
 from ..parts import Parts
 
 _OF_TASKS: Final = (
@@ -31,6 +32,7 @@ async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Par
     text = f"Run this plan?\n{plan_in_words(state.todos)}"
     answer = interrupt(question("review_plan", shown, text), response_schema=Answer)
     speak(runtime, parts)
+    answered(answer.type)
     match answer.type:
         case "approve":
             update = PlanUpdate(planning="ready")

@@ -114,9 +114,9 @@ class _Tasks:
         """Count and tell how a task ended, in this process or before a crash."""
         self.scope.budget.recall(end["task"]["id"], end["spend"])
         (task,) = (task for task in self.state.todos if task["id"] == end["task"]["id"])
-        for record in end["evidence"]:
-            if record["tool"] is not None:
-                self.scope.emit(call_ended(record))
+        calls = (record for record in end["evidence"] if record["tool"] is not None)
+        for event in (event for record in calls for event in call_ended(record)):
+            self.scope.emit(event)
         result = end["task"].get("result") or end["task"].get("feedback", "")
         self._tell(task, end["task"]["status"], result=result)
 
