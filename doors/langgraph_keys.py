@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import id as ids
 from langgraph.pregel._messages import (
     StreamMessagesHandler,
     StreamMessagesHandlerV2,
     graph_namespace,
 )
+from langgraph.pregel.protocol import StreamProtocol
 
 SAVER: Final = "__pregel_checkpointer"
 """The saver of a run, in its `configurable`."""
@@ -25,6 +27,10 @@ RESUMING: Final = "__pregel_resuming"
 
 READ: Final = "__pregel_read"
 """How whatever runs inside a node reads its graph's channels, in `configurable`; see `routing`."""
+
+STREAM: Final = "__pregel_stream"
+"""Where a graph inside a node streams to, in `configurable`: a `StreamProtocol`, where its run was
+asked to stream the graphs inside it as well."""
 
 TASK: Final = "__pregel_task_id"
 """In `configurable` of whatever runs inside a node."""
@@ -86,6 +92,17 @@ def typed_output(graph: Any) -> None:
     if mapper is not None and is_dataclass(schema):
         known = {one.name for one in fields(schema)}
         graph._output_mapper = lambda v: mapper({k: x for k, x in v.items() if k in known})
+
+
+def without_values(config: RunnableConfig) -> RunnableConfig:
+    """What to run a graph inside a node with, so that its states stay inside.
+
+    A chat front end takes each state that it is streamed for the thread's own, and shows it.
+    """
+    if not isinstance(stream := config["configurable"].get(STREAM), StreamProtocol):
+        return {}
+    hidden = StreamProtocol(stream.__call__, stream.modes - {"values"})
+    return {"configurable": {STREAM: hidden}}
 
 
 def listeners(config: Mapping[str, Any]) -> list[StreamMessagesHandler]:

@@ -26,10 +26,10 @@ export function Approval({ props: given, around }: { props: Props; around: Surro
   const leave = () => (mode ? setMode("") : send({ type: "reject", message: "" }));
   const form = { args: props.action.args, send, leave, back: mode ? "Back" : "Do not answer" };
   return (
-    <Card common={props} around={around} title={heading(props)} aside={OUTCOMES[props.answered || sent] ?? (open ? "" : "waiting")}>
+    <Card common={props} around={around} title={heading(props)} aside={OUTCOMES[props.answered || sent] ?? (open ? "" : around.live ? "waiting" : "no longer asked")}>
       <Words>{props.description}</Words>
       {!isPlan(props) && doing !== "edit" && !directly(props) && Object.keys(props.action.args).length > 0 && (
-        <Folded label={<code className="words">{cut(props.action.name)}</code>} open={Boolean(open)}><Code>{props.action.args}</Code></Folded>
+        <Folded label={<code className="words">{cut(props.action.name)}</code>} open={Boolean(open) && !props.description}><Code>{props.action.args}</Code></Folded>
       )}
       {open && !doing && <Buttons props={props} send={send} setMode={setMode} />}
       {open && doing === "edit" && (isPlan(props) ? <PlanForm {...form} /> : <ArgumentForm {...form} />)}

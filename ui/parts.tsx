@@ -145,7 +145,7 @@ export const Badge = ({ status, says = inWords(status) }: { status: string; says
   status ? <span className={`badge ${word(status)}`}>{says}</span> : null;
 
 export const inWords = (name: string) => name.replaceAll("_", " ");
-export const seconds = (value: number) => (value > 0 ? `${value.toFixed(value < 10 ? 1 : 0)} s` : "");
+export const seconds = (value: number) => (value >= 0.05 ? `${value.toFixed(value < 10 ? 1 : 0)} s` : "");
 export const joined = (...parts: (string | false | null | undefined)[]) => parts.filter(Boolean).join(" · ");
 
 /** What may stand in a class list: the checked words are, others are none. */

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
 from ...doors.head import add_around
+from ...doors.langgraph_keys import without_values
 from ...state.calls import Evidence
 from ...state.context import Context
 from ...state.events import call_ended
@@ -27,7 +29,7 @@ from ...turn.schedule import run_ready, used_by
 from ...turn.scope import RunScope, around, scope_of
 from ..parts import Parts
 
-RunTask = Callable[[Any], Awaitable[Any]]
+RunTask = Callable[[Any, RunnableConfig], Awaitable[Any]]
 
 
 class TaskEnd(TypedDict):
@@ -98,6 +100,7 @@ class _Tasks:
             return end_of(task, {"status": "blocked", "feedback": stopped})
         self._tell(task, "in_progress")
         began = time.monotonic()
+        config = without_values(get_config()) if self.scope.of_client else RunnableConfig()
         with around(replace(self.scope, past=self._past(waited_for.values()))):
             final = await self.run_task(
                 {
@@ -106,7 +109,8 @@ class _Tasks:
                     "hook_context": self.state.hook_context,
                     "task": task,
                     "results_so_far": results_for(task, known),
-                }
+                },
+                config,
             )
         return end_of(task, final, time.monotonic() - began)
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -555,3 +556,26 @@ def test_of_a_plan_that_is_done_already_nothing_is_reviewed():
     result = graph.invoke(said("Look, no more."), THREAD, context=context)
     assert "__interrupt__" not in result
     assert result["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("P-20", "P-44")
+def test_a_page_that_streams_graphs_inside_graphs_is_sent_no_state_but_the_threads():
+    """Agent Chat UI takes each state that it is streamed for the thread's, and shows that."""
+    modes = {"stream_mode": ["values", "custom"], "subgraphs": True}
+
+    def streamed(**who):
+        config = {"configurable": {"thread_id": "t", **who}}
+        return [*Desk(["lamp"]).graph(policy="allow").stream(said("go"), config, **modes)]
+
+    own, page = streamed(), streamed(assistant_id="desk")
+    inner = [(mode, set(data)) for ns, mode, data in own if ns and mode == "values"]
+    assert inner, "a program sees the executor's states"
+    assert not [ns for ns, mode, _ in page if ns and mode == "values"]
+    told = [
+        {one["type"] for ns, mode, one in chunks if ns and mode == "custom"}
+        for chunks in (own, page)
+    ]
+    assert told[0] == told[1] > {"tool_call", "ui"}
+    messages = [data["messages"] for ns, mode, data in page if mode == "values"]
+    known = [{m.id for m in these} for these in messages]
+    assert all(a <= b for a, b in pairwise(known)), "none goes"
