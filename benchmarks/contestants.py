@@ -64,6 +64,8 @@ class Wanted:
 
     tool: str = "look"
     place: str = ""
+    alive: bool = True
+    """Whether ours tell what happens: numbered events, kept in state, components made of them."""
 
 
 def spec_of(name: str) -> dict[str, Any]:
@@ -278,7 +280,10 @@ def ours(name: str, graph: str, **options: Any) -> Callable[[Wanted], Any]:
     @asynccontextmanager
     async def built(wanted: Wanted) -> AsyncIterator[Built]:
         import loopwright  # noqa: PLC0415
+        from loopwright.graphs import build  # noqa: PLC0415
 
+        telling = build.telling
+        build.telling = telling if wanted.alive else lambda node: node
         async with AsyncExitStack() as stack:
             kept = None
             if wanted.place:
@@ -288,6 +293,7 @@ def ours(name: str, graph: str, **options: Any) -> Callable[[Wanted], Any]:
                 model=f"openai:{graph}", tools=[tool_of(wanted.tool)],
                 durability=kept, **options,
             )  # fmt: skip
+            build.telling = telling
             context = loopwright.Context(
                 max_iterations=1_000, max_executor_rounds=1_000, max_steps=1_000, dedupe="off",
                 max_parallel_tasks=8, max_parallel_models=256,

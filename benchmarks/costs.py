@@ -35,8 +35,8 @@ class Size:
     """How much is measured."""
 
     turns: tuple[int, int, int] = (10, 100, 400)
-    rounds: tuple[int, int, int] = (5, 3, 2)
-    stock_rounds: tuple[int, int, int] = (3, 2, 1)
+    rounds: tuple[int, int, int] = (3, 3, 1)
+    stock_rounds: tuple[int, int, int] = (2, 2, 1)
     read: int = 200
     crowd: int = 1_000
     long: int = 60
@@ -56,8 +56,9 @@ class Bench:
 
     def explain(self, goals: Sequence[Goal], name: str, order: Found) -> None:
         """Where a goal is missed, profile what missed it."""
-        missed = [goal.name for goal in goals if not goal.met and name in goal.name]
-        title = f"{name}, {order['script']}{', SQLite' if order.get('saved') else ''}"
+        missed = [goal.name for goal in goals if not goal.met and goal.name.startswith(f"{name}:")]
+        how = [", SQLite"] * order.get("saved", False) + [", get_state"] * order.get("read", False)
+        title = "".join([f"{name}, {order['script']}", *how])
         if missed and title not in self.profiles:
             found = self.fleet.ask(name, {**order, "do": "profile"})
             self.profiles[title] = found["profile"]
@@ -159,6 +160,8 @@ def reads(bench: Bench) -> Part:
              ratio(found, name, PEER, "read"), 1.0)
         for name in names[1:]
     ]  # fmt: skip
+    for name in names[1:]:
+        bench.explain(goals, name, order)
     rows = [["get_state", *names]]
     rows.append(["CPU, ms", *(f"{middle(found, name, 'read') * 1_000:.1f}" for name in names)])
     return Part("Reading a thread", goals, rows)
@@ -192,6 +195,8 @@ def tools(bench: Bench) -> Part:
         Goal(f"{name}: 8 blocking tools of 200 ms, to 200 ms", middle(longest, name, "x"), 1.15)
         for name in OURS
     ]
+    for name in OURS:
+        bench.explain(goals, name, order)
     rows = [["8 blocking tools of 200 ms", "ms"]]
     rows += [[name, f"{middle(longest, name, 'x') * 200:.0f}"] for name in EVERYBODY]
     return Part("Blocking tools", goals, rows)
@@ -208,6 +213,7 @@ def dag(bench: Bench) -> Part:
     plan = middle(at_once, "plan_execute_verify", "wall") / path
     flow = middle(found, "prompt_flow", "wall") / needed
     goals = [Goal("prompt_flow: DAG of 7, to its critical path and two model calls", flow, 1.06)]
+    bench.explain(goals, "prompt_flow", order)
     rows = [["DAG of 7 steps of 0.3 s, model 0.2 s", "s", "model calls"]]
     for name in names:
         wall, made = middle(found, name, "wall"), middle(found, name, "calls")
@@ -236,7 +242,7 @@ def crowd(bench: Bench) -> Part:
     """Many threads at once in one process, on SQLite."""
     number = bench.size.crowd
     order = {"do": "crowd", "number": number, "script": "look-2-0", "saved": True}
-    names = (PEER, "react(direct)", "plan_execute_verify", "prompt_flow")
+    names = (PEER, "react(direct)", "prompt_flow")
     found = bench.fleet.rounds(names, 1, order)
     goals = []
     for name in names[1:]:
@@ -256,18 +262,35 @@ def crowd(bench: Bench) -> Part:
 
 
 def alive(bench: Bench) -> Part:
-    """What a turn adds to a thread's file, first and last."""
+    """What events and components cost, and what a turn adds to a thread, first and last."""
     number = bench.size.long
     order = {"do": "turns", "number": number, "script": "look-2-0", "saved": True}
     names = (PEER, *OURS)
     found = bench.fleet.rounds(names, 1, order)
+    order = {
+        "do": "run", "script": f"look-{bench.size.turns[1]}-0", "saved": True, "transform": False,
+    }  # fmt: skip
     rows, goals = [[f"{number} turns of one thread", "first turns, kB each", "last turns"]], []
     for name in names:
         first, last = growth(found[name][0]["sizes"])
         rows.append([name, f"{first / 1_000:.1f}", f"{last / 1_000:.1f}"])
         if name != PEER:
-            goals.append(Goal(f"{name}: bytes a turn, last to first", last / first, 1.3))
-    return Part("A thread that grows", goals, rows)
+            told = told_of(bench, name, order)
+            goals += [
+                Goal(f"{name}: bytes a turn, last to first", last / first, 1.3),
+                Goal(f"{name}: CPU with events and components, to none, SQLite", told, 1.1),
+            ]
+            bench.explain(goals[-1:], name, order)
+    return Part("A thread that grows, and tells", goals, rows)
+
+
+def told_of(bench: Bench, name: str, order: Found) -> float:
+    """What it costs to tell what happens, as a multiple of a run that does not."""
+    ratios = []
+    for _ in range(bench.size.rounds[1]):
+        on, off = (bench.fleet.ask(name, {**order, "alive": told}) for told in (True, False))
+        ratios.append(on["cpu"] / off["cpu"])
+    return statistics.median(ratios)
 
 
 def growth(sizes: list[int]) -> tuple[float, float]:
@@ -306,8 +329,21 @@ def imports(bench: Bench) -> Part:
         Goal("import of a builder, to create_agent", cost["builder"] / cost["create_agent"], 1.0),
         Goal("import of builder and provider, to create_agent and provider", both, 1.0),
     ]
+    for name in ("builder", "builder and provider"):
+        if any(goal.name.startswith(f"import of {name},") and not goal.met for goal in goals):
+            bench.profiles[f"import of {name}"] = slowest_modules(STATEMENTS[name])
     rows = [["import", "CPU, ms"], *([name, f"{each:.0f}"] for name, each in cost.items())]
     return Part("Imports", goals, rows)
+
+
+def slowest_modules(statement: str) -> list[str]:
+    """Which modules take the longest themselves, in microseconds."""
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", statement],
+        capture_output=True, text=True, check=True,
+    ).stderr.splitlines()  # fmt: skip
+    lines = sorted(told[1:], key=lambda line: int(line.split(":")[1].split("|")[0]))
+    return [told[0], *reversed(lines[-12:])]
 
 
 PARTS: dict[str, Callable[[Bench], Part]] = {

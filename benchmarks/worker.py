@@ -62,7 +62,8 @@ async def ready(name: str, order: Found, place: str) -> AsyncIterator[Built]:
     if name != "raw HTTP":
         with_transform(order.get("transform", True))
     tool = order.get("tool", "look")
-    async with CONTESTANTS[name](Wanted(tool, place if order.get("saved") else "")) as built:
+    wanted = Wanted(tool, place if order.get("saved") else "", order.get("alive", True))
+    async with CONTESTANTS[name](wanted) as built:
         await built.run(uuid.uuid4().hex, _WARM[tool])
         of_server()
         gc.collect()
@@ -162,8 +163,14 @@ async def profile(name: str, order: Found) -> Found:
     profiler = cProfile.Profile(time.process_time)
     with tempfile.TemporaryDirectory() as place:
         async with ready(name, order, place) as built:
-            profiler.enable()
-            await built.run(uuid.uuid4().hex, order["script"])
+            thread = uuid.uuid4().hex
+            if order.get("read") and built.read:
+                await built.run(thread, order["script"])
+                profiler.enable()
+                await built.read(thread)
+            else:
+                profiler.enable()
+                await built.run(thread, order["script"])
             profiler.disable()
     told = io.StringIO()
     stats = pstats.Stats(profiler, stream=told)
