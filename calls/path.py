@@ -19,6 +19,7 @@ from ..state.repetition import Repeat, repeats
 from ..state.told import say
 from ..tools.catalog import READER
 from ..tools.mcp.call import Asked
+from ..turn import spans
 from ..turn.scope import RunScope
 from .approval import Decisions, Ready, decision_on, in_one_pass, settle, settle_tail
 from .call_records import (
@@ -332,14 +333,15 @@ class _Run:
         if tool is READER:
             made = await run_once(tool, self.results.read(ready.args, cap), deadline)
         else:
-            made = await run_once(tool, self._sent(call, ready, key), deadline)
+            with spans.of_tool(self.scope, call, tool.name, tool.server) as told:
+                made = await run_once(tool, self._sent(call, ready, key), deadline)
+                told(made.result.is_error)
             result = with_items(without_secrets(made.result, self.toolbox.secrets))
-            made = replace(made, result=result)
             status.returned = True
             original = call.get("tail_of", "")
             tail: TailCall | None = None if original else partial(self._tail, call)
             result = await after_tool(
-                self.scope, tool, ready.args, made.result, tail=tail, original=original
+                self.scope, tool, ready.args, result, tail=tail, original=original
             )
             result, stored = await self.results.shorten(result, cap)
             made = replace(made, result=result, stored=stored)
@@ -353,16 +355,17 @@ class _Run:
             "loopwright/call": call["id"],
             "loopwright/idempotency_key": key,
         }
+        traced = spans.about(scope, scope.role, call) | about
+        secrets, emit = self.toolbox.secrets, scope.emit
         if tool.tool is None:
             return await self.toolbox.call_server(
                 tool, ready.args, user_id=scope.user, meta=about | of_the_application(scope),
-                emit=scope.emit, turn=scope.turn,
+                traced=traced, emit=emit, turn=scope.turn,
                 can_ask=scope.can_ask and not call.get("tail_of"), reply=ready.reply,
             )  # fmt: skip
         tools = [known.tool for known in self.gate.catalog.tools.values() if known.tool]
-        secrets, emit = self.toolbox.secrets, scope.emit
         scope = replace(scope, emit=lambda event: emit(secrets.in_json(event)))
-        return await call_python(scope, tool, ready.args, call, about, tools)
+        return await call_python(scope, tool, ready.args, call, traced, tools)
 
     async def _tail(self, call: PendingCall, name: str, args: dict[str, Any]) -> ToolResult:
         """The call a hook wants right after another one, if policy allows it without a question."""

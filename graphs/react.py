@@ -81,7 +81,9 @@ def react_builder(
     builder.add_node("thought", partial(thought, parts=parts))
     builder.add_node("action", partial(action, parts=parts))
     builder.add_node("approve", partial(approve, parts=parts))
-    builder.add_node("call_tools", partial(call_tools, parts=parts, ended=ended_by_calls))
+    builder.add_node(
+        "call_tools", partial(call_tools, parts=parts, role="action", ended=ended_by_calls)
+    )
     builder.add_node("observation", partial(observation, parts=parts))
     builder.add_node("finish", partial(react_finish, parts=parts))
     builder.add_edge(START, "intake")

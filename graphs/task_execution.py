@@ -48,7 +48,9 @@ def task_builder(parts: Parts) -> LoopBuilder[TaskState, Context, TaskInput, Tas
     builder = LoopBuilder(TaskState, Context, input_schema=TaskInput)
     builder.add_node("executor", partial(executor, parts=parts))
     builder.add_node("approve", partial(approve, parts=parts))
-    builder.add_node("call_tools", partial(call_tools, parts=parts, ended=ended_by_calls))
+    builder.add_node(
+        "call_tools", partial(call_tools, parts=parts, role="executor", ended=ended_by_calls)
+    )
     builder.add_edge(START, "executor")
     builder.add_conditional_edges("executor", route_after_executor)
     builder.add_conditional_edges("approve", route_after_approve)

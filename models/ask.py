@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import Runnable
+from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
@@ -20,8 +20,8 @@ from langgraph.errors import GraphBubbleUp
 from ..state.contracts import Contract
 from ..state.errors import LoopwrightError, ModelCallFailed
 from ..state.outcome import Spend, add_spend, model_spend
-from ..state.roles import ROLE_METADATA
 from ..state.told import say
+from ..turn import spans
 from ..turn.budget import Limit, tokens_of
 from ..turn.scope import RunScope
 from . import refusals
@@ -208,7 +208,6 @@ class _Caller:
     async def _once(self, chosen: Chosen, request: Request) -> AIMessage:
         """Ask without what the model refuses, again at once where it turns out to refuse more."""
         quirks, tools, left = chosen.quirks, request.tools, _MOST_AT_ONCE
-        about = {ROLE_METADATA: self.role}
         took_tools = quirks.takes_tools
         while True:
             asked = _prepared(chosen.model, quirks, tools, self.contract)
@@ -216,14 +215,11 @@ class _Caller:
             spells_out = quirks.spells_out and not tools
             messages = refusals.spelled_out(request.messages) if spells_out else request.messages
             heard = self._listener()
-            # Callbacks that are given replace the run's own: those of tracers, and of streams.
-            config = merge_configs(
-                {"callbacks": ensure_config().get("callbacks")},
-                {"tags": [TAG_NOSTREAM], "metadata": about, "callbacks": [heard]},
-            )
             try:
-                given = await asked.ainvoke(messages, config)
-                message: AIMessage = given["raw"] if isinstance(given, dict) else given
+                with spans.of_model(self.scope, self.role, chosen.model, chosen.name) as told:
+                    given = await asked.ainvoke(messages, self._config(heard))
+                    message: AIMessage = given["raw"] if isinstance(given, dict) else given
+                    told(message)
                 message = heard.whole(message)
             except Exception as error:
                 if (broken := refusals.broken_answer(error)) is not None:
@@ -250,6 +246,18 @@ class _Caller:
             return Heard(self.heard)
         self.draft.begin()
         return Heard(self.heard, self.draft.hear)
+
+    def _config(self, heard: Heard) -> RunnableConfig:
+        """What surrounds one try. Callbacks that are given replace those of tracers and streams."""
+        return merge_configs(
+            {"callbacks": ensure_config().get("callbacks")},
+            {
+                "run_name": spans.run_name(self.scope, self.role),
+                "tags": [TAG_NOSTREAM],
+                "metadata": spans.about(self.scope, self.role),
+                "callbacks": [heard],
+            },
+        )
 
     def _fall_back(self, chosen: Chosen, following: Chosen, error: Exception) -> None:
         """Tell of the next model that is asked; the user should still know of it after the run."""
@@ -298,7 +306,8 @@ def _prepared(
     schema = contract.wire_schema()
     try:
         if quirks.mode == "native":
-            return plain.with_structured_output(schema, method="json_schema", include_raw=True)
+            asked = plain.with_structured_output(schema, method="json_schema", include_raw=True)
+            return _unparsed(asked)
         if quirks.mode == "tool":
             # No tool_choice: it is the parameter refused most often, and the prompt asks already.
             about = schema.get("description", "The answer.")
@@ -308,6 +317,13 @@ def _prepared(
         quirks.demote()
         return _prepared(model, quirks, tools, contract)
     return plain
+
+
+def _unparsed(asked: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """The model as it is bound to a schema, without the parser, whose reading nobody uses."""
+    first = getattr(asked, "first", asked)
+    model: Runnable[Any, Any] = getattr(first, "steps__", {}).get("raw", first)
+    return model if isinstance(getattr(model, "bound", None), BaseChatModel) else asked
 
 
 def _refused(answer: Answer[C], request: Request) -> Answer[C]:

@@ -1,6 +1,7 @@
 """Run the calls of one model turn along the one path every call takes."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from langgraph.runtime import Runtime
@@ -33,10 +34,10 @@ or `denied`, and why in words."""
 
 
 async def call_tools(
-    state: CallState, runtime: Runtime[Context], *, parts: Parts, ended: Ended
+    state: CallState, runtime: Runtime[Context], *, parts: Parts, role: str, ended: Ended
 ) -> PassUpdate:
     """Run what may run now; each call gets one tool message, in this pass or in a later one."""
-    scope = await scope_of(state, runtime, parts)
+    scope = replace(await scope_of(state, runtime, parts), role=role)
     done = await run_calls(
         scope, parts.toolbox, state.calls, decisions=state.decisions, history=state.evidence
     )

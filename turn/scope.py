@@ -77,6 +77,8 @@ class RunScope:
     """The graph, as the policy's rules name it."""
     path: str = ""
     """Whose calls are made: a task's id, a step's, or the graph's own name."""
+    role: str = ""
+    """Who wants them, where the graph has one role that calls tools."""
     fence: Fence | None = None
     """What the run was told when it locked the thread; None where nobody else could."""
     saved: bool = False

@@ -101,6 +101,7 @@ class _Tasks:
         self._tell(task, "in_progress")
         began = time.monotonic()
         config = without_values(get_config()) if self.scope.of_client else RunnableConfig()
+        config["run_name"] = f"task {task_id}"
         with around(replace(self.scope, past=self._past(waited_for.values()))):
             final = await self.run_task(
                 {

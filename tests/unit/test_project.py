@@ -18,6 +18,7 @@ ROOMS = {path.parent.name for path in ROOT.glob("*/__init__.py")}
 COMES_WITH = {
     "pydantic_core": "pydantic",
     "ag_ui": "ag-ui-protocol",
+    "opentelemetry": "opentelemetry-sdk",
     "psycopg": "psycopg",
     "psycopg_pool": "psycopg",
     "grimp": "import-linter",

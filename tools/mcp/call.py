@@ -28,6 +28,7 @@ class ServerCall:
         resendable: Whether running it twice leaves the world as running it once.
         user_id: Whose headers a server with callable headers gets.
         meta: What the server is told of the run; `KEY` names the call, `THREAD` its thread.
+        traced: Metadata of the run that tracers see.
         about: Goes into each event of the call.
         emit: Takes progress and log messages.
         turn: The user turn; what its thread left parked in another one is withdrawn.
@@ -41,6 +42,7 @@ class ServerCall:
     resendable: bool = False
     user_id: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+    traced: Mapping[str, Any] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     emit: Emit | None = None
     turn: str = ""

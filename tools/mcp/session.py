@@ -226,7 +226,8 @@ class Connection:
             server_name=self._config.name,
         )
         shown = {name: value for name, value in call.args.items() if name not in _RESERVED}
-        return await tool.ainvoke({"type": "tool_call", "id": "", "name": call.name, "args": shown})
+        asked = {"type": "tool_call", "id": "", "name": call.name, "args": shown}
+        return await tool.ainvoke(asked, {"metadata": dict(call.traced)})
 
     async def usable(self) -> bool:
         """Whether the next call has a chance. After an unanswered one the server is asked first."""

@@ -1,0 +1,137 @@
+"""What tracers are told of a call: who makes it, for which task, at what cost; never its words.
+
+LangSmith's tracer shows the metadata of a run's config. OpenTelemetry gets a span by its
+conventions for generative AI, where the program has set up a tracer.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage
+from langgraph.errors import GraphBubbleUp
+
+from ..state.roles import ROLE_METADATA
+from .scope import RunScope
+
+TASK, CALL, TURN = "loopwright/task", "loopwright/call", "loopwright/turn"
+SPENT: Final = "loopwright/spent_"
+"""Before `model_calls`, `tool_calls` and `tokens`: what the turn had used when the call began."""
+_FINISH: Final = ("finish_reason", "stop_reason")
+
+
+def run_name(scope: RunScope, role: str) -> str:
+    """The name of a model call's run: the role, and the task it works on."""
+    return f"{role} {scope.path}" if scope.path != scope.agent else role
+
+
+def about(
+    scope: RunScope, role: str, call: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The metadata of the run of a model call, or of a tool `call`."""
+    used, task = scope.budget.used, _task(scope, call.get("task"))
+    known = {ROLE_METADATA: role, TASK: task, CALL: call.get("id"), TURN: scope.turn}
+    spent = {f"{SPENT}{name}": used[name] for name in ("model_calls", "tool_calls", "tokens")}
+    return {key: value for key, value in known.items() if value} | spent
+
+
+@contextmanager
+def of_model(scope: RunScope, role: str, model: Any, name: str) -> Iterator[Callable[..., None]]:
+    """An OpenTelemetry span around a model call; what is given is told the answer."""
+    tracer = _tracer()
+    if tracer is None:
+        yield lambda _: None
+        return
+    bare = name.partition(":")[2] or name
+    provider = model._get_ls_params().get("ls_provider", "")
+    attributes = _common(scope, "chat") | {
+        "gen_ai.request.model": bare,
+        "gen_ai.provider.name": provider,
+        "loopwright.role": role,
+    }
+    with _span(tracer, f"chat {bare}", "CLIENT", attributes) as span:
+        yield lambda answer: span.set_attributes(_of_answer(answer))
+
+
+@contextmanager
+def of_tool(
+    scope: RunScope, call: Mapping[str, Any], name: str, server: str | None
+) -> Iterator[Callable[..., None]]:
+    """An OpenTelemetry span around a tool call; what is given is told of a failed result."""
+    tracer = _tracer()
+    if tracer is None:
+        yield lambda _: None
+        return
+    attributes = _common(scope, "execute_tool", call["task"]) | {
+        "loopwright.role": scope.role,
+        "gen_ai.tool.name": name,
+        "gen_ai.tool.call.id": call["call_id"],
+        "gen_ai.tool.type": "extension" if server else "function",
+        "loopwright.call": call["id"],
+        "loopwright.server": server or "",
+    }
+    with _span(tracer, f"execute_tool {name}", "INTERNAL", attributes) as span:
+        yield lambda failed: _failed(span, "tool_error") if failed else None
+
+
+def _task(scope: RunScope, task: str | None = None) -> str:
+    """The task or step, "" where the graph has none."""
+    named = task or scope.path
+    return "" if named == scope.agent else named
+
+
+def _common(scope: RunScope, operation: str, task: str | None = None) -> dict[str, Any]:
+    return {
+        "gen_ai.operation.name": operation,
+        "gen_ai.agent.name": scope.agent,
+        "gen_ai.conversation.id": scope.thread,
+        "loopwright.task": _task(scope, task),
+        "loopwright.turn": scope.turn,
+    }
+
+
+def _of_answer(answer: AIMessage) -> dict[str, Any]:
+    told, usage = answer.response_metadata, answer.usage_metadata
+    attributes: dict[str, Any] = {"gen_ai.response.id": answer.id}
+    attributes["gen_ai.response.model"] = told.get("model_name") or told.get("model")
+    if ended := next((told[key] for key in _FINISH if told.get(key)), None):
+        attributes["gen_ai.response.finish_reasons"] = [str(ended)]
+    if usage:
+        attributes["gen_ai.usage.input_tokens"] = usage["input_tokens"]
+        attributes["gen_ai.usage.output_tokens"] = usage["output_tokens"]
+    return {key: value for key, value in attributes.items() if value}
+
+
+def _tracer() -> Any:
+    """The program's tracer; who has set one up has imported it, so nothing is imported here."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return None
+    return trace.get_tracer("loopwright")
+
+
+@contextmanager
+def _span(tracer: Any, name: str, kind: str, attributes: dict[str, Any]) -> Iterator[Any]:
+    """A span with what is known of its attributes. Of an error it tells the type, not the words."""
+    kinds = sys.modules["opentelemetry.trace"].SpanKind
+    with tracer.start_as_current_span(
+        name,
+        kind=kinds[kind],
+        attributes={key: value for key, value in attributes.items() if value},
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        try:
+            yield span
+        except GraphBubbleUp:
+            raise  # a question, no failure
+        except BaseException as error:
+            _failed(span, type(error).__name__)
+            raise
+
+
+def _failed(span: Any, kind: str) -> None:
+    span.set_attribute("error.type", kind)
+    span.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
