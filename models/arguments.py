@@ -13,6 +13,8 @@ from langchain_core.messages import (
     ToolCallChunk,
 )
 
+from ..state.canonical import storable
+
 _SHORT: Final = 10_000
 _MORE: Final = 50
 """Of a text longer than `_SHORT` the listener is told when it has grown by one part in so many."""
@@ -62,7 +64,13 @@ class Heard(AsyncCallbackHandler):
             self._chunks.append(bare)
 
     def whole(self, message: AIMessage) -> AIMessage:
-        """The message; those of its calls whose text is no whole JSON object are invalid."""
+        """The message; those of its calls whose text is no whole JSON object are invalid.
+
+        Its words can be stored, also where a character came in two halves.
+        """
+        content = _storable(message.content)
+        if content != message.content:
+            message = message.model_copy(update={"content": content})
         pieces = (
             self._pieces if not isinstance(message, AIMessageChunk) else message.tool_call_chunks
         )
@@ -103,6 +111,17 @@ def _beside(message: AIMessage, pieces: list[ToolCallChunk]) -> list[ToolCallChu
     if len(texts) != len(pieces) or any(not t.startswith(p["args"] or "") for t, p in pairs):
         return pieces
     return [{**piece, "args": text} for piece, text in zip(pieces, texts, strict=True)]
+
+
+def _storable(content: Any) -> Any:
+    match content:
+        case str():
+            return storable(content)
+        case list():
+            return [_storable(block) for block in content]
+        case {"type": "text", "text": str(text)}:
+            return {**content, "text": storable(text)}
+    return content
 
 
 def _object(text: str) -> dict[str, Any] | None:

@@ -27,9 +27,19 @@ _INTEGERS: Final = range(-(2**63), 2**64)
 DEEPEST: Final = 64
 
 
+# Two escapes of JSON that stand for one character, which were read apart.
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
 def storable(text: str) -> str:
     """The text with a replacement character for each one that could not be stored or sent."""
-    return _REFUSED.sub("\ufffd", text)
+    if _REFUSED.search(text) is None:
+        return text
+    return _REFUSED.sub("\ufffd", _PAIR.sub(_one, text))
+
+
+def _one(pair: re.Match[str]) -> str:
+    return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def storable_json(value: Any, depth: int = 0) -> Any:

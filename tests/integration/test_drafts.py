@@ -1,24 +1,32 @@
 """The answer is shown while it is written; what the stream told is what the state has."""
 
 import asyncio
+import json
 import random
+import threading
 from typing import Any
 
 import pytest
+from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command
 
 from loopwright import (
+    Context,
     Hook,
+    ModelCallFailed,
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
 )
+from loopwright.state.roles import ROLES, TIERS
 from support.drafted import BUILD, INPUT, step_of
+from support.fake_openai import Reply, fake_openai
 from support.flows import flow
 from support.reacting import shelf
-from support.replay import SECRET, Replay, Splitting
-from support.scripts import passed, plan, report, thought, todo
+from support.replay import SECRET, Broken, Replay, Splitting
+from support.scripts import call, passed, plan, report, thought, todo
 
 MODES = ["values", "updates", "messages", "custom", "tasks", "debug"]
 MAKE: dict[str, Any] = {
@@ -173,3 +181,145 @@ async def test_an_answer_that_a_hook_rejects_gives_way_to_the_next_one(name, cle
     replay.agrees(state["messages"])
     assert len(rejected) == 1
     assert state["messages"][-1].text.startswith("It is Ada")
+
+
+ANSWERS = {
+    "react": ("thought", thought("Ada 艾达 😀 owns it; that is all there is to say about it.")),
+    "prompt_flow": ("answerer", "Ada 艾达 😀 owns it; that is all there is to say about it. [s1]"),
+    "plan_execute_verify": (
+        "verifier",
+        json.dumps(
+            passed("Ada 艾达 😀 owns it; that is all there is to say. " * 8, t1=["1.report"]),
+            ensure_ascii=False,
+        ),
+    ),
+}
+OTHERS = {
+    "planner": json.dumps(plan(todo("1", "find out"))),
+    "executor": json.dumps(report("Ada owns it.")),
+    "flow_planner": json.dumps(flow(step_of("s1"))),
+}
+
+
+@pytest.mark.req("S0-79", "P-39")
+@pytest.mark.parametrize("name", BUILD)
+async def test_over_the_real_client_the_answer_is_read_while_the_server_still_writes_it(name):
+    """The server writes the second half when the first one was seen; bytes come three at a time."""
+    role, said = ANSWERS[name]
+    seen = threading.Event()
+
+    def answer(request: dict[str, Any]) -> Reply:
+        schema = request.get("response_format", {}).get("json_schema", {}).get("name", "")
+        asks = {"PlannerResponse": "planner", "ExecutorResponse": "executor",
+                "VerifierResponse": "verifier", "ExecutionPlan": "flow_planner"}  # fmt: skip
+        asking = asks.get(schema, role)
+        if asking == role:
+            return Reply(said, bytes_at_once=3, half=seen)
+        return Reply(OTHERS[asking])
+
+    with fake_openai(answer) as server:
+        model = ChatOpenAI(model="lamp", base_url=server.url, api_key="k", max_retries=0)
+        graph = MAKE[name](model=model, tools=[shelf()] if name == "prompt_flow" else [])
+        told: list[Any] = []
+        async for one in graph.astream(INPUT, stream_mode=MODES, subgraphs=True):
+            told.append(one)
+            read = "".join(data[0].text for _, mode, data in told if mode == "messages")
+            if "Ada 艾达" in read:
+                seen.set()
+        replay, state = replayed(told)
+    replay.agrees(state["messages"])
+    assert "Ada 艾达 😀 owns it" in state["messages"][-1].text
+    assert state["outcome"]["status"] == "complete"
+    assert state["outcome"]["spend"]["output_tokens"] >= 7
+
+
+@pytest.mark.req("S0-79")
+async def test_a_character_that_comes_in_two_halves_is_one():
+    said = thought("Ada \ud83d\ude00 owns it, and half of one is \ud83d none.")
+    with fake_openai([Reply(said)]) as server:
+        model = ChatOpenAI(model="lamp", base_url=server.url, api_key="k", max_retries=0)
+        told = await parts(build_react(model=model), random.Random(1))
+    replay, state = replayed(told)
+    replay.agrees(state["messages"])
+    assert state["messages"][-1].text == "Ada 😀 owns it, and half of one is \ufffd none."
+    shown = [data[0].text for _, mode, data in told if mode == "messages"]
+    assert any("😀" in text for text in shown)
+
+
+@pytest.mark.req("P-39", "S0-82")
+async def test_where_no_answer_could_be_used_the_one_that_is_made_replaces_every_draft():
+    scripts: dict[str, Any] = {
+        "thought": lambda *_: "<agent_meta>nothing but this",
+        "action": lambda *_: "",
+        "flow_planner": [flow(step_of("s1"))],
+        "answerer": lambda *_: "It is all there, and cited nowhere.",
+        "planner": lambda *_: plan(todo("1", "find out")),
+        "executor": lambda *_: report("Ada owns it."),
+        "verifier": lambda *_: passed("Ada owns it.", t1=["9.9.9"]),
+    }
+    for name, make in MAKE.items():
+        graph = make(model=Splitting(scripts, seed=5), tools=[shelf()])
+        replay, state = replayed(await parts(graph, random.Random(5)))
+        replay.agrees(state["messages"])
+        assert name == "prompt_flow" or state["outcome"]["status"] != "complete"
+        assert replay.whole[-1].text == state["outcome"]["answer"]
+
+
+@pytest.mark.req("P-39")
+async def test_a_second_model_begins_the_draft_anew_and_one_that_fails_takes_it_back():
+    good = thought("Ada owns it, says the second one.")
+    first = Splitting({"thought": [Broken(content=thought("Ada may own it, I say."))] * 2}, seed=6)
+    context = Context(model_retries=0)
+    second = Splitting({"thought": [good]}, seed=6)
+    tier = ROLES["thought"].tier
+    graph = build_react(model=dict.fromkeys(TIERS, second) | {tier: first})
+    told = await parts(graph, random.Random(6), context=context)
+    replay, state = replayed(told)
+    assert state["messages"][-1].text == "Ada owns it, says the second one."
+    alone, saver = Splitting({"thought": [Broken(content=good), good]}, seed=6), InMemorySaver()
+    graph = build_react(model=alone, checkpointer=saver)
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    replay, texts = Replay(), list[str]()
+    stream = graph.astream(INPUT, thread, context=context, stream_mode="messages")
+
+    async def read() -> None:
+        async for message, _ in stream:
+            replay.take(message)
+            texts.append(message.text)
+
+    with pytest.raises(ModelCallFailed):
+        await read()
+    assert "".join(texts)
+    assert replay.whole == []
+    again = [one async for one in graph.astream(None, thread, stream_mode=MODES, subgraphs=True)]
+    replayed(again)[0].agrees((await graph.aget_state(thread)).values["messages"])
+
+
+@pytest.mark.req("P-39")
+@pytest.mark.parametrize("name", ["react", "prompt_flow"])
+async def test_with_questions_and_further_turns_each_run_tells_what_it_adds(name):
+    """A run is a stream of its own: a client begins it with the messages that the thread has."""
+    script = {
+        "thought": [thought("I look.", more=True), thought("It is Ada."), thought("As I said.")],
+        "action": [[call("look", name="owner")]],
+        "observation": ["It is Ada."],
+        "flow_planner": [flow(step_of("s1"))] * 2,
+        "answerer": ["It is Ada. [s1]", "As I said. [s1]"],
+    }
+    ask = [{"tool": "look", "action": "ask"}]
+    graph = MAKE[name](
+        model=Splitting(script, seed=8), tools=[shelf()], policy=ask, checkpointer=InMemorySaver()
+    )
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    replay, given = Replay(), [INPUT, Command(resume="approve"), INPUT, Command(resume="approve")]
+    for one in given:
+        replay.server.clear()
+        if not (await graph.aget_state(thread)).next and isinstance(one, Command):
+            continue
+        async for mode, data in graph.astream(one, thread, stream_mode=["values", "messages"]):
+            if mode == "messages":
+                replay.take(data[0])
+            elif data["messages"]:
+                replay.begin([m for m in data["messages"] if m.type == "human"])
+                replay.agrees(data["messages"])
+    assert "As I said." in replay.whole[-1].text

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from support.patience import PATIENCE
+
 
 @dataclass
 class Reply:
@@ -23,6 +25,10 @@ class Reply:
     error: dict[str, Any] | None = None
     usage: tuple[int, int] | None = (11, 7)
     hang: float = 0.0
+    bytes_at_once: int = 0
+    """Streams so many at a time, in raw UTF-8: characters are cut in the middle."""
+    half: threading.Event | None = None
+    """Streams the second half of the bytes once this is set."""
 
 
 Script = Sequence[Reply] | Callable[[dict[str, Any]], Reply]
@@ -89,8 +95,7 @@ def _handler(fake: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             reply = fake.next_reply(request)
-            if reply.hang:
-                fake.stopped.wait(reply.hang)
+            fake.stopped.wait(reply.hang)
             if reply.status != 200:
                 self.send(reply, json.dumps({"error": reply.error or {"message": "no"}}).encode())
             elif request.get("stream"):
@@ -105,12 +110,21 @@ def _handler(fake: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
             for name, value in reply.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(body)
+            for part in _bursts(reply, body):
+                self.wfile.write(part)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 
     return Handler
+
+
+def _bursts(reply: Reply, body: bytes) -> Iterator[bytes]:
+    size, middle = reply.bytes_at_once or len(body) or 1, len(body) // 2
+    for place in range(0, len(body), size):
+        if reply.half is not None and place >= middle:
+            assert reply.half.wait(PATIENCE)
+        yield body[place : place + size]
 
 
 def _usage(reply: Reply) -> dict[str, int] | None:
@@ -163,5 +177,6 @@ def _events(reply: Reply, request: dict[str, Any]) -> bytes:
     chunks.append(chunk(choices=[choice({}, reply.finish_reason)]))
     if (request.get("stream_options") or {}).get("include_usage"):
         chunks.append(chunk(choices=[], usage=_usage(reply)))
-    lines = [f"data: {json.dumps(one)}\n\n" for one in chunks]
+    raw = bool(reply.bytes_at_once)
+    lines = [f"data: {json.dumps(one, ensure_ascii=not raw)}\n\n" for one in chunks]
     return "".join([*lines, "data: [DONE]\n\n"]).encode()
