@@ -182,7 +182,11 @@ def _tell(
     if not any(message.id in seen for message in messages):
         return
     had = list(getattr(state, "messages", ()))
+    # Front ends have the user's words from where they were said, and cannot move them.
+    moved = {m.id for m in messages if m.type == "human" and m in had}
     for message in messages:
+        if message.id in moved:
+            continue
         draft = drafts.get(str(message.id))
         if draft and isinstance(message, AIMessage):
             draft.settle(message)
