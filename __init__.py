@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     )
     from .state.journal import Journal
     from .state.outcome import Outcome
+    from .state.replay import Replay
+    from .state.streamed import stream_event
 
 # Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.
 _HOMES: Final = {
@@ -51,6 +53,7 @@ _HOMES: Final = {
     "PlannerResponse": "state.contracts",
     "Policy": "calls.policy",
     "PromptManager": "prompts.prompt",
+    "Replay": "state.replay",
     "Rule": "calls.policy",
     "ScriptedModel": "models.scripted",
     "SettingsError": "state.errors",
@@ -71,6 +74,7 @@ _HOMES: Final = {
     "parse_executor": "models.reading",
     "parse_planner": "models.reading",
     "parse_verifier": "models.reading",
+    "stream_event": "state.streamed",
 }
 
 # Spelled out for type checkers; a test compares it with _HOMES. It lacks LeanChatOpenAI, so that
@@ -90,6 +94,7 @@ __all__ = [
     "PlannerResponse",
     "Policy",
     "PromptManager",
+    "Replay",
     "Rule",
     "ScriptedModel",
     "SettingsError",
@@ -110,6 +115,7 @@ __all__ = [
     "parse_executor",
     "parse_planner",
     "parse_verifier",
+    "stream_event",
 ]
 
 

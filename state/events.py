@@ -245,7 +245,8 @@ class Kept(TypedDict, total=False):
 
 MOST_CALLS: Final = 100
 """Calls of a turn whose events are kept, the newest ones: all have their components."""
-_OF_CALLS: Final = frozenset({"tool_call", "component"})
+OF_CALLS: Final = frozenset({"tool_call", "component"})
+"""What a call says."""
 
 
 def merge_events(before: Kept, writes: Sequence[Kept]) -> Kept:
@@ -266,7 +267,7 @@ def _newest(kept: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Without the oldest calls, where there are too many."""
     if len(kept) <= MOST_CALLS:
         return kept
-    calls = [(event["seq"], name) for name, event in kept.items() if event["type"] in _OF_CALLS]
+    calls = [(event["seq"], name) for name, event in kept.items() if event["type"] in OF_CALLS]
     gone = {name for _, name in sorted(calls)[:-MOST_CALLS]}
     return {name: event for name, event in kept.items() if name not in gone} if gone else kept
 

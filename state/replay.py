@@ -8,69 +8,65 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .components import Component
-from .events import Event, subject_of
-from .views import all_components, components_of
+from .events import Event, Kept, merge_events, subject_of
+from .views import components_of
 
 
 @dataclass
 class Replay:
-    """What a front end knows of a thread. `hear` each chunk of the `custom` stream as it comes.
+    """What a front end knows of a thread: the state it took last, and what it heard since.
 
-    `take` the state when a stream is begun, begun again, or has ended, and where a number is
-    `missing`. Whatever was lost, repeated or reordered before, it then has what the state has, and
-    what comes late changes nothing of it.
-
-    Attributes:
-        turn: The user turn whose events are kept.
-        upto: The number up to which the state was taken.
-        kept: By subject: the newest event of the turn.
-        drawn: By id: the components, each once.
-        heard: The numbers beyond `upto` that were heard.
+    `hear` each chunk of the `custom` stream as it comes. `take` the state when a stream is begun,
+    begun again, or has ended, and where a number is `missing`. Whatever was lost, repeated or out
+    of order before, what is known then is what the state has, and what comes late changes nothing.
     """
 
-    turn: str = ""
-    upto: int = 0
-    kept: dict[str, Event] = field(default_factory=dict)
+    state: Kept = field(default_factory=Kept)
     drawn: dict[str, Component] = field(default_factory=dict)
-    heard: set[int] = field(default_factory=set)
+    heard: dict[int, Event] = field(default_factory=dict)
 
     def take(self, values: Mapping[str, Any]) -> None:
-        """Begin from the state; what was heard and it does not confirm is forgotten."""
-        events = values.get("events") or {}
-        self.turn, self.upto = events.get("turn", ""), events.get("upto", 0)
-        self.kept, self.heard = {**events.get("kept", {})}, set()
+        """Begin from a thread's state; what was heard and it does not confirm is forgotten."""
+        self.state, self.heard = values.get("events") or Kept(), {}
         self.drawn = {one["id"]: one for one in values.get("ui") or ()}
 
     def hear(self, chunk: Mapping[str, Any]) -> None:
-        """Take in one chunk; components are drawn from the events, so their own chunks say nothing.
+        """Take in one chunk. Components are drawn from events: their own chunks say nothing more.
 
-        A front end that draws the chunks of type `ui` instead takes of each id the highest
-        `metadata.seq`.
+        A front end that draws the chunks of type `ui` takes of each id the highest `metadata.seq`.
         """
-        number = chunk.get("seq", 0)
-        if number <= self.upto or number in self.heard:
-            return
-        newest = number > max(self.heard, default=self.upto)
-        self.heard.add(number)
-        if chunk["turn"] != self.turn:
-            if not newest:
-                return
-            self.turn, self.kept = chunk["turn"], {}
-        self._fold(chunk)
-
-    def _fold(self, event: Event) -> None:
-        subject = subject_of(event)
-        known = self.kept.get(subject, {}).get("seq", 0)
-        as_then = {**self.kept, subject: event}
-        for one in components_of(as_then, event):
-            before = self.drawn.get(one["id"], {}).get("metadata", {}).get("seq", 0)
-            if event["seq"] > before:
-                self.drawn[one["id"]] = one
-        if subject and event["seq"] > known:
-            self.kept[subject] = event
-            self.drawn |= all_components(self.kept)
+        if chunk.get("seq", 0) > self.state.get("upto", 0):
+            self.heard.setdefault(chunk["seq"], chunk)
 
     @property
     def missing(self) -> bool:
         """Whether a number was not heard, so that the state knows more."""
-        return len(self.heard) < max(self.heard, default=self.upto) - self.upto
+        before = self.state.get("upto", 0)
+        return len(self.heard) < max(self.heard, default=before) - before
+
+    @property
+    def events(self) -> Kept:
+        """The newest event of each subject, as the state has them."""
+        return merge_events(self.state, [*map(_as_write, self._in_order())])
+
+    @property
+    def ui(self) -> dict[str, Component]:
+        """By id: the components."""
+        turn, folded = self.state.get("turn", ""), {**self.state.get("kept", {})}
+        drawn = {**self.drawn}
+        for event in self._in_order():
+            if event["turn"] != turn:
+                turn, folded = event["turn"], {}
+            if subject := subject_of(event):
+                folded[subject] = dict(event)
+            drawn |= {one["id"]: one for one in components_of(folded, event)}
+        return drawn
+
+    def _in_order(self) -> list[Event]:
+        return [self.heard[number] for number in sorted(self.heard)]
+
+
+def _as_write(event: Event) -> Kept:
+    subject = subject_of(event)
+    kept = {subject: dict(event)} if subject else {}
+    return Kept(turn=event["turn"], upto=event["seq"], kept=kept)

@@ -163,8 +163,7 @@ def _called(folded: Folded, event: Event) -> Iterator[Component]:
     """A call, and the question about it, once there was one."""
     if event["status"] in _PASSING:
         return
-    turn, seq, plan = event["turn"], event["seq"], folded.get("plan")
-    under = (plan or folded.get("phase", {})).get("message_id", "")
+    turn, seq, under = event["turn"], event["seq"], event.get("message_id", "")
     told = ToolCall.model_validate(event)
     yield component("tool-call", f"{turn}.{event['id']}", told, under=under, seq=seq)
     if event.get("asked"):
@@ -173,7 +172,7 @@ def _called(folded: Folded, event: Event) -> Iterator[Component]:
             id=event["id"], kind="uncertain_call" if uncertain else "tool_approval",
             action=Action(name=event["tool"], args=event["arguments"]), answered=_answer(event),
         )  # fmt: skip
-        below = f"{turn}.{event['id']}" if plan else under
+        below = f"{turn}.{event['id']}" if folded.get("plan") else under
         yield component("approval", f"{turn}.{event['id']}", about, under=below, seq=seq)
 
 
@@ -187,9 +186,9 @@ def _answer(event: Event) -> Any:
     return reason if reason in same else known.get(reason, "approve")
 
 
-def _shown_by_tool(folded: Folded, event: Event) -> Iterator[Component]:
+def _shown_by_tool(_: Folded, event: Event) -> Iterator[Component]:
     turn, key = event["turn"], f"{event['call']}.{event['place']}"
-    under = (folded.get("plan") or folded.get("phase", {})).get("message_id", "")
+    under = event.get("message_id", "")
     yield component(
         event["name"], f"{turn}.{key}", event["props"], under=under, seq=event["seq"],
         text=event["text"],

@@ -21,7 +21,7 @@ from ..doors.graph import Node
 from ..doors.head import add_around
 from ..state.components import Component
 from ..state.context import Emit
-from ..state.events import OF_PHASES, Event, Kept, brief, subject_of
+from ..state.events import OF_CALLS, OF_PHASES, Event, Kept, brief, subject_of
 from ..state.loop import LoopState
 from ..state.shown import next_message
 from ..state.views import components_of
@@ -60,12 +60,21 @@ class Teller:
             goes_on = event["type"] == "question" and event["answered"]
             about = {**(known if goes_on else {}), **brief(event)}
             told = {**about, "seq": self._upto, "turn": self._turn}
-            if told["type"] in OF_PHASES and not told.get("task"):
-                told.setdefault("message_id", self._next)
+            if under := self._under(told, known):
+                told["message_id"] = under
             if subject:
                 self._folded[subject] = self._kept[subject] = told
             self._draw(told, self._drawn if subject else self._drafts)
             _logged(self._write, told)
+
+    def _under(self, told: Event, known: Event) -> str:
+        """The message under which an event is shown: a call stands where the plan does."""
+        if told["type"] in OF_CALLS:
+            anchor = self._folded.get("plan") or self._folded.get("phase", {})
+            told = known or anchor
+        elif told["type"] in OF_PHASES and not told.get("task"):
+            return str(told.get("message_id", self._next))
+        return str(told.get("message_id", ""))
 
     def _draw(self, told: Event, into: dict[str, Component]) -> None:
         for one in components_of(self._folded, told):

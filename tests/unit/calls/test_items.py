@@ -1,0 +1,112 @@
+"""Results that hold components."""
+
+import json
+
+import pytest
+
+from loopwright.calls.items import SHOWN, with_items
+from loopwright.calls.results import normalise
+from loopwright.state.components import COMPONENTS, text_of
+from loopwright.tools.values import Returned
+
+LIST = {"title": "Orders", "resources": [{"name": "A", "description": "x", "noise": 1}]}
+HTML = "<img src=x onerror=alert(1)>"
+
+
+def shown(value):
+    """The text a model reads, and the components people see."""
+    result = with_items(normalise(Returned(value)))
+    return result.text, [(one["name"], one["props"]) for one in result.artifact.get(SHOWN, [])]
+
+
+@pytest.mark.req("S0-85", "S0-89", "S0-91")
+@pytest.mark.parametrize("key", ["items", "content"])
+@pytest.mark.parametrize(
+    "component",
+    [
+        {"type": "component", "name": "resource-list", "props": LIST},
+        {"type": "component", "component": "resource-list", "props": LIST},
+        {"type": "component", "value": {"name": "resource-list", "props": LIST}},
+    ],
+)
+def test_a_result_mixes_text_json_and_components(key, component):
+    items = [{"type": "text", "value": "Two."}, component, {"type": "json", "value": {"n": 2}}]
+    text, components = shown({key: items})
+    assert text == 'Two.\n\nOrders\n- A: x\n\n{"n": 2}'
+    ((name, props),) = components
+    assert (name, props["title"], "noise" in json.dumps(props)) == (
+        "resource-list",
+        "Orders",
+        False,
+    )
+    told = {"content": [{"type": "text", "text": json.dumps({key: items})}]}
+    of_server = with_items(normalise(told))
+    assert (of_server.text, len(of_server.artifact[SHOWN])) == (text, 1)
+
+
+@pytest.mark.req("S0-86", "D13")
+def test_raw_html_is_text():
+    text, components = shown({"items": [{"type": "webcomponent", "value": HTML}]})
+    assert (text, components) == (HTML, [])
+
+
+@pytest.mark.req("S0-97")
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"name": "resource-list", "props": {"resources": "none"}},
+        {"name": "resource-info", "props": {}},
+        {"name": "resource-info"},
+        {"props": {"name": "A"}},
+        {"name": "Not A Name", "props": {"a": 1}},
+        {"name": "own", "props": {"a": "x" * 30_000}},
+        {"name": "task-info", "props": ["id"]},
+    ],
+)
+def test_what_cannot_be_drawn_is_text(item):
+    text, components = shown({"items": [{"type": "component", **item}]})
+    assert (components, isinstance(text, str)) == ([], True)
+
+
+@pytest.mark.req("S0-90")
+def test_a_component_of_the_front_ends_own_goes_through_with_its_text():
+    item = {"type": "component", "name": "seat-map", "props": {"rows": [1, 2]}}
+    result = with_items(normalise(Returned({"items": [item]})))
+    (one,) = result.artifact[SHOWN]
+    assert one == {"name": "seat-map", "props": {"rows": [1, 2]}, "text": '{"rows": [1, 2]}'}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"items": [{"type": "text", "value": "rows"}]},
+        {"items": [{"type": "component"}, {"type": "apple"}]},
+        {"items": []},
+        {"items": [1], "content": []},
+        {"items": "component"},
+        [{"type": "component", "name": "todo-list", "props": {}}],
+    ],
+)
+def test_data_stays_data(value):
+    plain = normalise(Returned(value))
+    assert with_items(plain) is plain
+
+
+def test_links_of_a_server_are_resources():
+    link = {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "text/plain"}
+    (one,) = with_items(normalise({"content": [link]})).artifact[SHOWN]
+    assert (one["name"], one["props"]["uri"]) == ("resource-info", "file:///a")
+    (both,) = with_items(normalise({"content": [link, {**link, "name": "b"}]})).artifact[SHOWN]
+    assert (both["name"], len(both["props"]["resources"])) == ("resource-list", 2)
+
+
+@pytest.mark.req("S0-99")
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_each_component_has_a_text_also_of_wrong_props(name):
+    fields = COMPONENTS[name].model_fields
+    given = {
+        key: [] if key == "resources" else "a word" for key, f in fields.items() if f.is_required()
+    }
+    assert isinstance(text_of(name, given), str)
+    wrong: dict[str, object] = {field: {"a": "thing"} for field in fields}
+    assert "thing" in text_of(name, wrong)
