@@ -4,6 +4,8 @@
 """
 
 from collections.abc import Collection, Mapping
+from copy import deepcopy
+from functools import cache
 from typing import Any, Final
 
 from .context import Context
@@ -41,12 +43,17 @@ READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def form_of(nodes: Collection[str], graph: str) -> dict[str, Any]:
-    """The JSON schema of the settings that the nodes of a graph read."""
+    """The JSON schema of the settings that the nodes of a graph read; a server asks at each run."""
+    return deepcopy(_form(frozenset(nodes), graph))
+
+
+@cache
+def _form(nodes: frozenset[str], graph: str) -> dict[str, Any]:
     whole = Context.model_json_schema()
     shown: dict[str, Any] = {}
     for group, names in GROUPS.items():
         for name in names:
-            here = [node for node in READ_BY.get(name, nodes) if node in nodes]
+            here = [node for node in READ_BY.get(name, tuple(nodes)) if node in nodes]
             if here:
                 place = {"x-group": group, "x-order": len(shown)}
                 at = {"langgraph_nodes": here} if name in READ_BY else {}
