@@ -149,7 +149,7 @@ class _Run:
         args = call["args"]
         if isinstance(step, Answered):
             answer: Answered | Doubt | None = await self._unrun(call, step)
-        elif self.closed or (self.asked and not step.tool.read_only):
+        elif self.closed or self.scope.stopped() or (self.asked and not step.tool.read_only):
             return None
         else:
             args = step.args

@@ -5,100 +5,57 @@ keep a thread to one run at a time, bring old state up to date, address answers 
 durable.
 """
 
-import asyncio
+import time
 from collections.abc import (
     AsyncIterator,
-    Awaitable,
-    Callable,
     Generator,
     Iterator,
     Mapping,
     Sequence,
 )
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
-from inspect import iscoroutinefunction
 from typing import Any, Self, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph import END, StateGraph
+from langgraph.checkpoint.serde.types import INTERRUPT
 from langgraph.store.base import BaseStore
-from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
+from langgraph.types import Checkpointer, StateSnapshot, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
-from ..state.context import OpenSession
-from ..state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
-from ..state.journal import FENCE_KEY, Fence
-from ..state.messages import repairs
-from ..state.migrations import SCHEMA_VERSION, migrate
-from ..state.outcome import RESUMABLE
-from ..state.shown import no_result
+from ..state.errors import LoopwrightError, ThreadBusy, ThreadIncompatible
+from ..state.journal import FENCE_KEY
+from ..state.outcome import Outcome
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
-from .checks import address_answer, check_input, in_words
+from .builder import Surrounded
+from .checks import in_words
 from .compiled import Compiled
 from .continuing import check_nodes, check_values, keep_order
 from .durability import lend, with_async, with_async_store
-from .head import CUT_OFF, Head, add, without_answered
-from .locks import Held, LockedBy
-from .message_stream import told_as_written
-from .node_checks import at_once, spelled_right
-from .outside import Bounded, check_keys, check_update, client_run, from_outside, withdraws
+from .entry import let_in
+from .head import without_answered
+from .locks import Held
+from .outside import check_keys, check_update, client_run, from_outside
 from .routing import read_less
 from .run import HELD_KEY, Run
+from .wishes import (
+    STOP,
+    as_next,
+    controlled,
+    ended_by_wish,
+    going_on,
+    leave,
+    next_input,
+    to_steer,
+    to_stop,
+)
 
-Fenced = Callable[[str], Awaitable[Fence | None]]
-Node = Callable[..., Awaitable[Any]]
 
-
-class LoopBuilder(StateGraph[StateT, ContextT, InputT, OutputT]):
-    """A StateGraph that compiles to a LoopGraph, also where an engine compiles it.
-
-    It refuses what LangGraph would silently lose.
-
-    Attributes:
-        writes: says whether tools that change the world are bound; then every step is saved
-            before the next one starts.
-        scratch: nodes whose subgraphs' checkpoints are of no use once a turn has ended.
-        locked_by: gives what locks threads, where that is not the database they are saved in;
-            called in a worker thread.
-        session: what is put around each run of the whole graph, if anything.
-        fenced: takes the name that a run has locked, and gives what its claims of writes must
-            show; None where no other process could have locked it.
-        graph: which one it is, of those whose roles are known.
-        whole: all its nodes are its own, so that a thread which has been elsewhere is another's.
-        served: a server loads the graph, so that whoever runs it is a client.
-        bounded: brings a client's settings under those of the operator.
-        told: puts around each node what numbers and keeps its events.
-    """
-
-    writes: Callable[[], bool] = staticmethod(lambda: False)
-    scratch: tuple[str, ...] = ()
-    locked_by: LockedBy | None = None
-    session: OpenSession | None = None
-    fenced: Fenced | None = None
-    graph: str = ""
-    whole: bool = False
-    served: bool = False
-    bounded: Bounded | None = None
-    told: Callable[[Node], Node] | None = None
-
-    def add_node(self, node: Any, action: Any = None, **options: Any) -> Self:
-        """Add a node; see LangGraph, which drops a key that the state does not have.
-
-        An async function that returns such a key raises StateKeyError.
-        """
-        if iscoroutinefunction(getattr(action, "func", action)):
-            action = spelled_right(str(node), told_as_written(action), self.channels)
-            action = self.told(action) if self.told else action
-        return super().add_node(node, action, **options)
-
-    def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
-        """Route by a function; see LangGraph, which would call a sync one in a worker thread."""
-        return super().add_conditional_edges(source, at_once(path), path_map)
+class LoopBuilder(Surrounded[StateT, ContextT, InputT, OutputT]):
+    """A StateGraph that compiles to a LoopGraph, also where an engine compiles it."""
 
     def compile(
         self, checkpointer: Checkpointer = None, **options: Any
@@ -152,18 +109,97 @@ class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
         """Run to the end, the next question or a drain; see `ainvoke`."""
         return run_blocking(self.ainvoke(input, config, **options))
 
+    async def ainvoke(
+        self, input: Any, config: RunnableConfig | None = None, **options: Any
+    ) -> Any:
+        """Run to the end, the next question or a drain; see LangGraph, also for the arguments.
+
+        A question that a message has superseded on the way is not among those it gives.
+        """
+        with going_on() as went_on:
+            values = await super().ainvoke(input, config, **options)
+        if not (went_on and isinstance(values, dict) and INTERRUPT in values):
+            return values
+        asked = (await self.aget_state(config or {})).interrupts
+        rest = {key: value for key, value in values.items() if key != INTERRUPT}
+        return {**rest, INTERRUPT: list(asked)} if asked else rest
+
     def stream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> Generator[Any, None, None]:
         """Run and yield the events of the chosen `stream_mode`; see `astream`."""
         return stream_blocking(self.astream(input, config, **options))
 
+    def stop(self, config: RunnableConfig, **options: Any) -> Outcome | None:
+        """End the thread's turn as cancelled; see `astop`."""
+        return run_blocking(self.astop(config, **options))
+
+    async def astop(self, config: RunnableConfig, **options: Any) -> Outcome | None:
+        """End the thread's turn as cancelled, wherever it is; a resume goes on with it.
+
+        A run of any process that holds the thread ends it at its next border: calls and model
+        calls that are under way end first, nothing new begins. A thread at rest, be it at a
+        question or where a killed process left it, ends at once.
+
+        Args:
+            config: Names the thread.
+            options: Those of `ainvoke`.
+
+        Returns:
+            The outcome of a thread at rest; None where a run is about to end it.
+
+        Raises:
+            ThreadNotFound: Nobody saved it.
+        """
+        run, wish = self._run(None, config, {}), to_stop()
+        inbox = await leave(run, self.ours, wish)
+        try:
+            await self.ainvoke(STOP, config, **options)
+        except ThreadBusy:
+            return None
+        except LoopwrightError:
+            await inbox.taken(run.thread, [wish])
+            raise
+        return cast("Outcome | None", (await self.aget_state(config)).values.get("outcome"))
+
+    def steer(self, config: RunnableConfig, message: Any) -> bool:
+        """Hand a message to the thread's running turn; see `asteer`."""
+        return run_blocking(self.asteer(config, message))
+
+    async def asteer(self, config: RunnableConfig, message: Any) -> bool:
+        """Hand a message to the thread's running turn, which takes it up at its next border.
+
+        What is finished stays, what has begun ends first, and what has not begun is planned anew
+        with the new words. It is on record before this returns, and is taken once, also where the
+        run is killed meanwhile: by whoever resumes the thread.
+
+        Args:
+            config: Names the thread.
+            message: Its words, or a message of the user's.
+
+        Returns:
+            False where no run holds the thread: nothing was handed over, invoke the graph with
+            the message.
+
+        Raises:
+            SettingsError: It is no message of the user's.
+        """
+        run, wish = self._run(None, config, {}), to_steer(message)
+        inbox = await leave(run, self.ours, wish)
+        try:
+            async with run.hold(self.ours.locked_by):
+                await inbox.taken(run.thread, [wish])
+        except ThreadBusy:
+            return True
+        return False
+
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:
         """Run and yield the events of the chosen `stream_mode`.
 
-        Every other way to run the graph ends here. Arguments are LangGraph's.
+        Every other way to run the graph ends here. Arguments are LangGraph's. A run that is
+        stopped or steered goes on in the same stream, with its end or with the new message.
 
         Raises:
             ThreadNotFound: a resume of a thread nobody saved.
@@ -172,16 +208,24 @@ class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
             AnswerRejected: an answer that no pending question can take.
             SettingsError: a wrong context, or `durability="exit"` where tools write.
         """
-        async with (
-            self._door(input, config, options) as (run, held),
-            aclosing(cast("Any", super().astream(run.input, run.config, **run.options))) as chunks,
-        ):
-            try:
-                async for chunk in chunks:
-                    yield chunk
-            finally:
-                if held is not None:
-                    held.is_over()
+        began = time.time()
+        while True:
+            async with (
+                self._door(input, config, options, began) as (run, held),
+                ended_by_wish(run),
+                aclosing(
+                    cast("Any", super().astream(run.input, run.config, **run.options))
+                ) as chunks,
+            ):
+                try:
+                    async for chunk in chunks:
+                        yield chunk
+                finally:
+                    if held is not None:
+                        held.is_over()
+            if (input := await next_input(run, self.ours.inbox)) is None:
+                return
+            config = as_next(config)
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """The thread's state; see LangGraph."""
@@ -275,7 +319,7 @@ class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
 
     @asynccontextmanager
     async def _door(
-        self, input: Any, config: RunnableConfig | None, options: dict[str, Any]
+        self, input: Any, config: RunnableConfig | None, options: dict[str, Any], began: float
     ) -> AsyncIterator[tuple[Run, Held | None]]:
         """Everything around one run: what it needs is taken before and given back after it."""
         run = self._run(input, config, options)
@@ -287,10 +331,11 @@ class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
                     run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
             if self._is_client(run.configurable):
                 run = client_run(run, self.ours.bounded)
+            run = controlled(run, self.ours, held)
             if run.nested:
                 await self._check_inner(run)
             else:
-                run = await self._let_in(run)
+                run = await let_in(self, run, began)
             async with run.session(self.ours.session) as told:
                 try:
                     yield told, held
@@ -305,93 +350,3 @@ class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
             check_nodes(run, head, self)
             await check_values(run, head.saved.config, head.saved.parent_config)
             keep_order(run, head)
-
-    async def _let_in(self, run: Run) -> Run:
-        """Check and complete a run of the whole graph.
-
-        One read of the thread's head; a second one only where old state is migrated or an ended
-        thread is resumed.
-        """
-        check_input(run)
-        if run.saver is None:
-            return run
-        run = replace(run, options=self._durable(run.options))
-        head = await run.head()
-        keep_order(run, await run.newest() if run.addressed else head)
-        if head is None:
-            if run.resumes and run.thread:
-                msg = f"No thread {run.thread!r} is saved here; start it with a message."
-                raise ThreadNotFound(msg)
-            return run
-        check_nodes(run, head, self)
-        await check_values(run, head.saved.config, head.saved.parent_config)
-        if withdraws(run.input):
-            return await self._withdrawn(run, head)
-        await self._bring_up(run, head)
-        await self._forget_scratch(run, head)
-        return replace(run, input=await self._input(run, head))
-
-    async def _withdrawn(self, run: Run, head: Head) -> Run:
-        """The run of a thread whose open question, and whatever was next, is given up."""
-        messages = (await self.aget_state(run.where())).values.get("messages") or []
-        if run.saver is not None and (answers := repairs(messages, no_result)):
-            await add(run.saver, head.saved.config, head, {"messages": answers})
-        await super().abulk_update_state(run.where(), [[StateUpdate(None, END)]])
-        return replace(run, input=None)
-
-    def _durable(self, options: dict[str, Any]) -> dict[str, Any]:
-        if not self.ours.writes():
-            return options
-        if options.get("durability") == "exit":
-            msg = (
-                f'durability="exit" is refused by the graph {self.name!r}: its tools change the'
-                ' world, and a crash would forget that they did. Leave it out, or use "sync".'
-            )
-            raise SettingsError(msg)
-        return {**options, "durability": "sync"}
-
-    async def _bring_up(self, run: Run, head: Head) -> None:
-        """Write what this run must find in the state and no node of an earlier one has put there.
-
-        Raises:
-            ThreadIncompatible: a version of the package saved the thread that cannot be read here.
-        """
-        update = {**await self._migrated(run, head), **self._cut_off(run, head)}
-        if update and run.saver is not None:
-            await add(run.saver, head.saved.config, head, update)
-
-    async def _migrated(self, run: Run, head: Head) -> dict[str, Any]:
-        """The state of an older version of the package, brought up to date."""
-        version = head.values.get("schema_version")
-        if "schema_version" not in self.channels or version == SCHEMA_VERSION:
-            return {}
-        state = await self.aget_state(run.where())
-        update = migrate(state.values, thread=run.thread)
-        return {key: value for key, value in update.items() if key in self.channels}
-
-    def _cut_off(self, run: Run, head: Head) -> dict[str, Any]:
-        """What a turn had finished that a new message ends before its time; a resume finds it."""
-        begins = not (run.resumes or run.addressed or isinstance(run.input, Command))
-        if not begins or CUT_OFF not in self.channels or CUT_OFF in dict(head.own_writes):
-            return {}
-        finished = head.returned()
-        return {CUT_OFF: finished} if finished else {}
-
-    async def _forget_scratch(self, run: Run, head: Head) -> None:
-        """Before a new turn on a thread at rest, drop what only the last one's resume needed."""
-        forget = getattr(run.saver, "forget_scratch", None)
-        if forget and self.ours.scratch and not (run.addressed or head.waiting()):
-            await asyncio.to_thread(forget, run.thread, self.ours.scratch)
-
-    async def _input(self, run: Run, head: Head) -> Any:
-        if isinstance(run.input, Command):
-            if run.repeats(head):
-                # Its answer is in the checkpoint; it must not go to the question after that.
-                return None
-            asked = any(head.asked())
-            return address_answer(run, run.input, await run.questions(head), asked=asked)
-        if run.input is None and head.status in RESUMABLE and not run.addressed:
-            state = await self.aget_state(run.where())
-            # An ended thread has no task to go on with: a turn without a new message is one.
-            return None if state.next else {"messages": []}
-        return run.input

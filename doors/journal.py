@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from ..state.canonical import hash_of, storable, storable_json
 from ..state.errors import DatabaseError, ThreadBusy
-from ..state.journal import Change, Fence, Row
+from ..state.journal import Change, Fence, Row, Wish
 
 T = TypeVar("T")
 
@@ -23,8 +23,8 @@ _KEPT: Final = 10_000
 """Closed rows of a thread in memory; a process that lives long must not grow with every call."""
 
 # One table for all that is recorded, each kind in its own words: `intent`, `grant` (what a human
-# has allowed), `turn` (model calls that a turn has begun), `fence` (of no thread: a thread that is
-# forgotten must not start to count anew).
+# has allowed), `turn` (model calls that a turn has begun), `wish` (what waits for a run of the
+# thread), `fence` (of no thread: a thread that is forgotten must not start to count anew).
 _SCHEMA: Final = (
     """
 CREATE TABLE IF NOT EXISTS loopwright_journal (
@@ -55,7 +55,7 @@ _COUNT: Final = (
 _TOKEN: Final = (
     "SELECT body FROM loopwright_journal WHERE thread = '' AND kind = 'fence' AND name = ?"
 )
-_DROP: Final = "DELETE FROM loopwright_journal WHERE thread = ? AND kind = 'intent' AND name = ?"
+_DROP: Final = "DELETE FROM loopwright_journal WHERE thread = ? AND kind = ? AND name = ?"
 _PRUNE: Final = (
     "DELETE FROM loopwright_journal WHERE thread = ? AND kind = 'intent' AND state = 'closed'"
     " AND seq <= (SELECT seq FROM loopwright_journal WHERE thread = ? AND kind = 'intent'"
@@ -101,7 +101,7 @@ class SqlJournal:
         self.durable = durable
         self._connect = connect
         self._tables: Tables | None = None
-        self._closed = False
+        self._complete = self._closed = False
         self._lock = threading.Lock()
 
     def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
@@ -125,7 +125,7 @@ class SqlJournal:
             for row in change.save:
                 _save(execute, thread, "intent", row.name, asdict(row), state=row.state)
             for name in change.drop:
-                execute(_DROP, [storable(thread), storable(name)])
+                execute(_DROP, [storable(thread), "intent", storable(name)])
             if not self.durable:
                 execute(_PRUNE, [storable(thread), storable(thread), _KEPT])
             return result
@@ -148,6 +148,31 @@ class SqlJournal:
         """See Journal."""
         return self._count(thread, "turn", turn, first=at_least + add, add=add)
 
+    def leave(self, thread: str, wish: Wish) -> None:
+        """See Inbox."""
+        with self._block() as execute:
+            _save(execute, thread, "wish", wish.name, wish._asdict())
+
+    def waiting(self, thread: str) -> list[Wish]:
+        """See Inbox. A database in which nothing was ever recorded is not given its tables."""
+        if not (self.durable or self._complete):
+            return []
+        with self._lock:
+            tables = self._connected()
+        try:
+            with _told(tables), tables.block() as execute:
+                return [Wish(**body) for body in _find(execute, thread, "wish")]
+        except DatabaseError:
+            if self._complete:
+                raise
+            return []
+
+    def taken(self, thread: str, names: Collection[str]) -> None:
+        """See Inbox."""
+        with self._block() as execute:
+            for name in names:
+                execute(_DROP, [storable(thread), "wish", storable(name)])
+
     def forget(self, thread: str) -> None:
         """See Journal."""
         with self._block() as execute:
@@ -168,15 +193,20 @@ class SqlJournal:
             DatabaseError: It cannot be opened, or was closed.
         """
         with self._lock:
-            if self._closed:
-                msg = "The journal of tool calls was closed: open the database again."
-                raise DatabaseError(msg)
-            if self._tables is None:
-                tables = self._connect()
+            tables = self._connected()
+            if not self._complete:
                 with _told(tables):
                     patiently(lambda: _create(tables), tables.is_race)
-                self._tables = tables
-            return self._tables
+                self._complete = True
+            return tables
+
+    def _connected(self) -> Tables:
+        if self._closed:
+            msg = "The journal of tool calls was closed: open the database again."
+            raise DatabaseError(msg)
+        if self._tables is None:
+            self._tables = self._connect()
+        return self._tables
 
     def _count(self, thread: str, kind: str, name: str, *, first: int, add: int) -> int:
         with self._block() as execute:

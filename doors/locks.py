@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final, Protocol
 
 from ..state.errors import ThreadBusy
+from .control import Control, Kind
 
 _CLEAN_UP: Final = 5.0
 """Seconds a run of this process gets that is over but still cleans up after itself."""
@@ -53,6 +54,8 @@ class Holding:
         """Nothing is locked yet."""
         self.key = key
         self.unlock: Release | None = None
+        self.control: Control | None = None
+        """Of the run, if others may wish something of it."""
         self.over = False
         self.gone = threading.Event()
         self._process = os.getpid()
@@ -145,6 +148,13 @@ def held_here(locked_by: LockedBy, name: str) -> Iterator[None]:
         held.release()
 
 
+def ring(locked_by: LockedBy, name: str, kind: Kind) -> None:
+    """Tell the run of this process that holds a thread, if there is one, of a wish."""
+    entry = _here.get((locked_by().place, name))
+    if entry is not None and entry.control is not None:
+        entry.control.ring(kind)
+
+
 async def _let_go(held: Held) -> None:
     try:
         # Not a task: a loop that shuts down cancels those.
@@ -181,6 +191,6 @@ def _is_gone_soon(locked_by: LockedBy, name: str) -> bool:
 def _busy(name: str, holder: str) -> ThreadBusy:
     thread, who = name.partition("\n")[0], f" ({holder})" if holder else ""
     return ThreadBusy(
-        f"Another run holds the thread {thread!r}{who}: wait until it has ended, or stop it,"
-        " then try again."
+        f"Another run holds the thread {thread!r}{who}: wait until it has ended, or stop it"
+        " (graph.stop), then try again; graph.steer hands a message to it."
     )

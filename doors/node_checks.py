@@ -6,9 +6,11 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any
 
+from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from ..state.errors import StateKeyError
+from .control import at_border
 
 
 def spelled_right(
@@ -32,6 +34,17 @@ def _unknown(node: str, key: str, known: list[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     meant = f" Did it mean {near[0]!r}?" if near else ""
     return f"The node {node!r} returned the key {key!r}, which its graph's state lacks.{meant}"
+
+
+def heeding(action: Callable[..., Any]) -> Callable[..., Any]:
+    """A node that does not begin where somebody steers the turn, or stops it."""
+
+    @wraps(action)
+    async def heeded(state: Any, runtime: Runtime[Any]) -> Any:
+        at_border(runtime.control)
+        return await action(state, runtime)
+
+    return heeded
 
 
 def at_once(path: Any) -> Any:

@@ -11,7 +11,18 @@ from typing import Any, Final, TypeVar, cast
 from ..state import intents
 from ..state.canonical import storable_json
 from ..state.errors import DatabaseError
-from ..state.journal import Change, End, Fence, Intent, Journal, Row, Verdict, Word
+from ..state.journal import (
+    Change,
+    End,
+    Fence,
+    Inbox,
+    Intent,
+    Journal,
+    Row,
+    Verdict,
+    Wish,
+    Word,
+)
 from .journal import MemoryJournal
 
 T = TypeVar("T")
@@ -42,6 +53,7 @@ class Recorder:
         """
         self._journal = journal if journal or late else MemoryJournal()
         self._late = late
+        self._desk = MemoryJournal()
         self._begun: dict[tuple[str, str], int] = {}
         self._own: set[tuple[str, str]] = set()
 
@@ -56,6 +68,11 @@ class Recorder:
     def durable(self) -> bool:
         """Whether it outlives the process, as one that is late mostly does."""
         return self._journal is None or self._journal.durable
+
+    @property
+    def inbox(self) -> Inbox:
+        """Where wishes wait for a run; in memory where the journal keeps none."""
+        return self.journal if isinstance(self.journal, Inbox) else self._desk
 
     @contextmanager
     def under_way(self, thread: str, intent: Intent) -> Iterator[None]:
@@ -160,6 +177,21 @@ class Recorder:
         if not self.durable:
             return None
         return await self._act(lambda journal: journal.raise_fence(name))
+
+    async def leave(self, thread: str, wish: Wish) -> None:
+        """Put a wish behind those that wait for a run of the thread."""
+        await self._act(lambda _: self.inbox.leave(thread, wish))
+
+    async def waiting(self, thread: str) -> list[Wish]:
+        """The wishes that wait, oldest first."""
+        if not self.durable:
+            return self.inbox.waiting(thread)
+        return await self._act(lambda _: self.inbox.waiting(thread))
+
+    async def taken(self, thread: str, wishes: Collection[Wish]) -> None:
+        """Forget these wishes."""
+        names = [wish.name for wish in wishes]
+        await self._act(lambda _: self.inbox.taken(thread, names))
 
     async def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
         """Remember for the thread that a human allows calls like this; twice is once."""

@@ -48,6 +48,11 @@ class Run:
         return command is None or (isinstance(command, Command) and command.resume is not None)
 
     @property
+    def heeds(self) -> bool:
+        """Whether others can wish something of it: it has a thread to itself."""
+        return not self.nested and self.saver is not None and bool(self.thread)
+
+    @property
     def addressed(self) -> bool:
         """Whether the run names a checkpoint instead of taking the newest."""
         return not self.nested and bool(self.configurable.get("checkpoint_id"))

@@ -173,6 +173,7 @@ def outer_builder(
     builder.locked_by = parts.locked_by
     builder.session = sessions(parts.hooks)
     builder.fenced = parts.journal.fenced
+    builder.inbox = parts.journal
     builder.graph, builder.whole = graph, True
     builder.served = parts.served
     builder.told = telling

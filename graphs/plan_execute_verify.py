@@ -66,6 +66,7 @@ def plan_builder(parts: Parts) -> LoopBuilder[PlanState, Context, LoopInput, Loo
     """Draw the graph."""
     builder = outer_builder(NAME, PlanState, parts, LoopInput)
     builder.scratch = ("work",)
+    builder.borders = ("planner", "ask_user", "review_plan", "work", "verifier", "finish")
     builder.add_node("intake", partial(intake, parts=parts))
     builder.add_node("planner", partial(planner, parts=parts))
     builder.add_node("ask_user", ask_user)

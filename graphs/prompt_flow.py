@@ -117,6 +117,9 @@ def flow_builder(
 ) -> LoopBuilder[FlowState, Context, FlowInput, LoopOutput]:
     """Draw the graph; `plan` is what it follows where none comes with the input."""
     builder = outer_builder(NAME, FlowState, parts, FlowInput)
+    builder.borders = (
+        "plan_flow", "review_flow", "run_flow", "approve", "recover", "answer_flow", "finish"
+    )  # fmt: skip
     builder.add_node("intake", partial(flow_intake, parts=parts, plan=plan))
     builder.add_node("plan_flow", partial(plan_flow, parts=parts))
     builder.add_node("check_flow", partial(check_flow, parts=parts))

@@ -77,6 +77,7 @@ def react_builder(
 ) -> LoopBuilder[ReactState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
     builder = outer_builder(NAME, ReactState, parts, LoopInput)
+    builder.borders = ("thought", "approve")
     builder.add_node("intake", partial(react_intake, parts=parts, observe=observe or "model"))
     builder.add_node("thought", partial(thought, parts=parts))
     builder.add_node("action", partial(action, parts=parts))

@@ -10,7 +10,14 @@ from ..calls.approval import still_open
 from ..calls.call_records import CallRecord, as_evidence
 from ..calls.commands import messages_of, values_of, wanted
 from ..calls.path import run_calls
-from ..state.calls import UNCERTAIN, CallState, CallsUpdate, left_in_doubt, stopped_after
+from ..state.calls import (
+    STOPPED,
+    UNCERTAIN,
+    CallState,
+    CallsUpdate,
+    left_in_doubt,
+    stopped_after,
+)
 from ..state.context import Context
 from ..state.loop import changes
 from ..state.outcome import Spend
@@ -29,8 +36,8 @@ class PassUpdate(CallsUpdate, total=False):
 
 
 Ended = Callable[[str, str], Any]
-"""What a graph changes besides where calls say that it cannot go on: `uncertain`, `loop_detected`
-or `denied`, and why in words."""
+"""What a graph changes besides where it cannot go on behind calls: `uncertain`, `loop_detected` or
+`denied`, and why in words; `stopped` where the turn ends before some of them began."""
 
 
 async def call_tools(
@@ -53,6 +60,8 @@ async def call_tools(
     update |= still_open(state, done.waiting)
     if why := _cannot_go_on(scope, records):
         update |= ended(*why)
+    elif done.waiting and scope.stopped():
+        update |= ended(STOPPED, "")
     return changes(state, update)
 
 

@@ -58,6 +58,10 @@ GAVE_UP: Final = "gave_up"
 """The reason of such a call that a human no longer wants."""
 
 
+STOPPED: Final = "stopped"
+"""Why a task ends with calls that have not begun: somebody stopped the turn."""
+
+
 class Evidence(TypedDict, total=False):
     """One call, id `<task>.<round>.<index>`, or a task's report without calls, `<task>.report`.
 

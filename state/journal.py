@@ -195,3 +195,29 @@ class Journal(Protocol):
 
     def close(self) -> None:
         """Close it; a second call does nothing."""
+
+
+class Wish(NamedTuple):
+    """What somebody wishes of a thread whose run goes on: a message for it, or None to stop it.
+
+    `name` is its own, `at` when it was wished, by the clock. A message is as LangChain spells it in
+    JSON, marked with the name.
+    """
+
+    name: str
+    at: float
+    message: dict[str, Any] | None = None
+
+
+@runtime_checkable
+class Inbox(Protocol):
+    """Where wishes wait for a run to take them, of a journal that keeps them; it blocks as well."""
+
+    def leave(self, thread: str, wish: Wish) -> None:
+        """Put a wish behind those that wait."""
+
+    def waiting(self, thread: str) -> list[Wish]:
+        """The wishes that wait, oldest first."""
+
+    def taken(self, thread: str, names: Collection[str]) -> None:
+        """Forget the wishes of these names."""

@@ -34,6 +34,9 @@ def last_list(before: list[T], writes: Sequence[list[T]]) -> list[T]:
     return writes[-1] if writes else before
 
 
+STOPPING: Final = "stopping"
+"""The field below by which a graph's turn is told to end."""
+
 PUBLIC: Final = ("messages", "todos", "improvements", "task_completed", "should_continue")
 """The fields of a graph's state that its tools see, where the graph has them."""
 
@@ -77,6 +80,8 @@ class LoopState(LoopOutput):
     """What the next plan or answer must mend; the verifier writes it, recover, a review, a hook."""
     halt: Reason | None = None
     """Why the run must end now, where it is not the goal."""
+    stopping: bool = False
+    """Somebody stopped the turn; the graph's doors write it, intake ends the turn."""
     hook_context: list[str] = field(default_factory=list)
     """What hooks add to every prompt of this turn, and which servers are missing; intake writes."""
     stop_hook_active: bool = False
@@ -131,6 +136,7 @@ class LoopUpdate(TypedDict, total=False):
     should_continue: bool
     improvements: list[str]
     halt: Reason | None
+    stopping: bool
     hook_context: list[str]
     stop_hook_active: bool
     spend: Spend | Overwrite

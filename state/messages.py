@@ -205,6 +205,8 @@ PACKAGE: Final = "loopwright"
 """Signs what the package itself says to the user."""
 ANSWER: Final = "answer-"
 """Begins the id of a turn's final message where the graph has a plan."""
+STEERS: Final = "steers"
+"""Key in the `additional_kwargs` of a user's message that came while a turn was running."""
 ENDS: Final = "ends"
 """Key in a message's `additional_kwargs`: a model ended the turn with it."""
 

@@ -5,6 +5,7 @@ import json
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
+from functools import reduce
 from itertools import takewhile
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -19,6 +20,7 @@ from ..state.journal import Row
 from ..state.loop import FOLDED, LoopState, LoopUpdate
 from ..state.messages import ROLE, repairs, request_place
 from ..state.migrations import SCHEMA_VERSION
+from ..state.outcome import Spend, add_spend
 from ..state.plan import Task, merge_tasks
 from ..state.shown import answer_to, answers_from, unanswered
 from ..state.told import say
@@ -62,6 +64,8 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look) -> 
     Returns:
         The update. With a `halt` in it the turn ends at once, as where nothing is asked.
     """
+    if state.stopping:
+        return await _stopped(scope, state, adopt)
     fresh = _fresh(state)
     if "request_id" not in fresh:
         return fresh | _halted("DENIED", NOTHING_NEW)
@@ -83,6 +87,22 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look) -> 
     context = [text for text in (scope.session.context, verdict.context, missing) if text]
     update = fresh | adopted | {"hook_context": context} | _warnings(scope)
     return update if verdict.stop is None else update | _halted("DENIED", verdict.stop)
+
+
+async def _stopped(scope: RunScope, state: S, adopt: Adopt[S]) -> Any:
+    """End the turn that somebody stopped, with what it has done, which a resume takes up.
+
+    A message whose turn had not begun is what was stopped.
+    """
+    began = bool(state.turn) and same_request(state)
+    fresh = {} if began else _fresh(state)
+    adopted: dict[str, Any] = await adopt(scope, state)
+    spends: list[Spend] = [end["spend"] for end in getattr(state, "cut_off", [])] if began else []
+    used = reduce(add_spend, spends, Spend())
+    ended = LoopUpdate(
+        halt="ABORTED", unmet=[say("stopped")], should_continue=False, stopping=False
+    )
+    return fresh | adopted | ({"spend": used} if used else {}) | ended
 
 
 def _warnings(scope: RunScope) -> dict[str, Any]:
@@ -251,8 +271,22 @@ def _told(task: Task, rows: Sequence[Row]) -> Task:
     return {**task, "feedback": say("before_the_cut", calls="; ".join(made))}
 
 
+def made_before(evidence: Sequence[Evidence]) -> str:
+    """What an unfinished task says of the calls that were made for it; "" where none were."""
+    calls = [
+        say("called_before", call=_call(r["tool"], r["arguments"]), result=r["result"][:_SHOWN])
+        for r in evidence
+        if r["tool"] and r["status"] == "success"
+    ]
+    return say("before_the_cut", calls="; ".join(calls)) if calls else ""
+
+
+def _call(tool: str, arguments: Mapping[str, Any]) -> str:
+    return f"{tool}({json.dumps(dict(arguments), ensure_ascii=False)[:_SHOWN]})"
+
+
 def _sentence(row: Row) -> str:
-    call = f"{row.tool}({json.dumps(dict(row.arguments), ensure_ascii=False)[:_SHOWN]})"
+    call = _call(row.tool, row.arguments)
     if row.in_doubt:
         return say("began_call", call=call)
     return say("called_before", call=call, result=_text(row)[:_SHOWN])

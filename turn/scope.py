@@ -15,6 +15,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from ..doors.control import wish_of
 from ..doors.durability import ThreadedSaver
 from ..doors.langgraph_keys import SAVER
 from ..doors.outside import from_outside, identity
@@ -81,6 +82,8 @@ class RunScope:
     """Who wants them, where the graph has one role that calls tools."""
     fence: Fence | None = None
     """What the run was told when it locked the thread; None where nobody else could."""
+    stopped: Callable[[], bool] = lambda: False
+    """Whether somebody stops the turn: what has not begun is not to begin."""
     saved: bool = False
     """The run is saved as it goes."""
     durable: bool = False
@@ -225,6 +228,7 @@ async def scope_of(
         fence=configurable.get(FENCE_KEY),
         agent=parts.name,
         path=path,
+        stopped=lambda: wish_of(runtime.control) == "stop",
         saved=bool(saver),
         durable=bool(saver) and not isinstance(lasting, InMemorySaver),
         can_ask=context.interactive and bool(saver),

@@ -17,7 +17,7 @@ from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command
 
-from ..doors.graph import Node
+from ..doors.builder import Node
 from ..doors.head import add_around
 from ..state.components import Component
 from ..state.context import Emit

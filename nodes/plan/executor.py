@@ -12,7 +12,7 @@ from ...calls.result_store import has_stored
 from ...models.ask import Answer, ask
 from ...models.partial import drafting
 from ...models.reading import extract
-from ...state.calls import stopped_by
+from ...state.calls import STOPPED, stopped_by
 from ...state.context import Context, Emit
 from ...state.contracts import ExecutorResponse, decide_task
 from ...state.loop import TaskState, TaskUpdate
@@ -32,6 +32,8 @@ _ENDS = {"complete": "completed", "skip": "skipped", "fail": "failed"}
 async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts) -> TaskUpdate:
     """Ask for the next step of the task and read what it means."""
     scope = await scope_of(state, runtime, parts)
+    if scope.stopped():
+        return ended_by_calls(STOPPED, "")
     round_ = state.round + 1
     number = state.task.get("rounds", 0) + round_
     task = state.task["id"]
@@ -58,6 +60,8 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     )
     if not (answer.message.tool_calls or answer.message.invalid_tool_calls):
         return update | _report(state, answer, scope.emit, last=last)
+    if scope.stopped():
+        return update | ended_by_calls(STOPPED, "")
     if last:
         return update | _ended("failed", answer.message.text, say("no_report"))
     calls = await open_calls(
@@ -76,7 +80,9 @@ def _has_more(scope: RunScope, state: TaskState) -> bool:
 
 
 def ended_by_calls(reason: str, why: str) -> TaskUpdate:
-    """A doubt with nobody to ask, a loop or a hook fails the task."""
+    """A doubt with nobody to ask, a loop or a hook fails the task; a stop leaves it open."""
+    if reason == STOPPED:
+        return _ended("pending", "", "")
     return _ended("failed", "", why) | TaskUpdate(denied=reason)
 
 

@@ -24,6 +24,7 @@ from ...state.plan import Task, apply_wishes, in_order, waits_for
 from ...state.proof import report_of
 from ...state.shown import answers_from, asked, news, phase_ended, report_name
 from ...state.told import say
+from ...turn.begin import made_before
 from ...turn.budget import Budget, limit_reason
 from ...turn.schedule import run_ready, used_by
 from ...turn.scope import RunScope, around, scope_of
@@ -173,17 +174,19 @@ class _Tasks:
 def end_of(task: Task, final: Mapping[str, Any], seconds: float = 0.0) -> TaskEnd:
     """Read the end of an attempt from the executor graph's final state; counts go on.
 
-    A task that made no call has its report as evidence, if it made one.
+    A task that made no call has its report as evidence, if it made one. One that was stopped tells
+    whoever goes on with it which calls it made.
     """
     rounds, status, result = final.get("round", 0), final["status"], final.get("result", "")
     evidence: list[Evidence] = final.get("evidence", [])
+    open_ = status == "pending"
     if result and not evidence:
         evidence = [report_of(task["id"], result, completed=status == "completed")]
     ended = Task(
         id=task["id"],
         status=status,
         result=result,
-        feedback=final.get("feedback", ""),
+        feedback=final.get("feedback", "") or (made_before(evidence) if open_ else ""),
         denied="" if status == "completed" else final.get("denied", ""),
         rounds=task.get("rounds", 0) + rounds,
         rounds_this_turn=task.get("rounds_this_turn", 0) + rounds,

@@ -10,7 +10,7 @@ from ...calls.result_store import has_stored
 from ...models.ask import Answer, ask
 from ...models.drafts import drafted
 from ...models.thoughts import read_words
-from ...state.calls import UNCERTAIN, stopped_by
+from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
 from ...state.loop import changes
 from ...state.messages import ENDS, ROLE
@@ -53,7 +53,9 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
 
 
 def ended_by_calls(reason: str, why: str) -> ReactUpdate:
-    """A doubt with nobody to ask, a loop or a hook ends the turn."""
+    """A doubt with nobody to ask, a loop or a hook ends the turn; whoever stops it does so."""
+    if reason == STOPPED:
+        return ReactUpdate()
     if reason == UNCERTAIN:  # the outcome names the call
         return ReactUpdate(halt="NOT_INTERACTIVE")
     return ReactUpdate(halt="LOOP_DETECTED" if reason == LOOP_DETECTED else "DENIED", unmet=[why])

@@ -1,0 +1,72 @@
+"""What a graph's builder knows of what surrounds its runs."""
+
+from collections.abc import Awaitable, Callable, Collection
+from inspect import iscoroutinefunction
+from typing import Any, Self
+
+from langgraph.graph import StateGraph
+from langgraph.typing import ContextT, InputT, OutputT, StateT
+
+from ..state.context import OpenSession
+from ..state.journal import Fence
+from .locks import LockedBy
+from .message_stream import told_as_written
+from .node_checks import at_once, heeding, spelled_right
+from .outside import Bounded
+from .recorder import Recorder
+
+Fenced = Callable[[str], Awaitable[Fence | None]]
+Node = Callable[..., Awaitable[Any]]
+
+
+class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
+    """A StateGraph that refuses what LangGraph would silently lose, with what its runs need.
+
+    Attributes:
+        writes: says whether tools that change the world are bound; then every step is saved
+            before the next one starts.
+        scratch: nodes whose subgraphs' checkpoints are of no use once a turn has ended.
+        locked_by: gives what locks threads, where that is not the database they are saved in;
+            called in a worker thread.
+        session: what is put around each run of the whole graph, if anything.
+        fenced: takes the name that a run has locked, and gives what its claims of writes must
+            show; None where no other process could have locked it.
+        graph: which one it is, of those whose roles are known.
+        whole: all its nodes are its own, so that a thread which has been elsewhere is another's.
+        served: a server loads the graph, so that whoever runs it is a client.
+        bounded: brings a client's settings under those of the operator.
+        told: puts around each node what numbers and keeps its events.
+        inbox: where wishes of the graph's threads are recorded; nobody wishes anything of one
+            without.
+        borders: nodes before which a message that steers the turn is taken up.
+        ends_itself: its nodes end it where the turn around it is stopped.
+    """
+
+    writes: Callable[[], bool] = staticmethod(lambda: False)
+    scratch: tuple[str, ...] = ()
+    locked_by: LockedBy | None = None
+    session: OpenSession | None = None
+    fenced: Fenced | None = None
+    graph: str = ""
+    whole: bool = False
+    served: bool = False
+    bounded: Bounded | None = None
+    told: Callable[[Node], Node] | None = None
+    inbox: Recorder | None = None
+    borders: Collection[str] = ()
+    ends_itself: bool = False
+
+    def add_node(self, node: Any, action: Any = None, **options: Any) -> Self:
+        """Add a node; see LangGraph, which drops a key that the state does not have.
+
+        An async function that returns such a key raises StateKeyError.
+        """
+        if iscoroutinefunction(getattr(action, "func", action)):
+            action = spelled_right(str(node), told_as_written(action), self.channels)
+            action = heeding(action) if node in self.borders else action
+            action = self.told(action) if self.told else action
+        return super().add_node(node, action, **options)
+
+    def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
+        """Route by a function; see LangGraph, which would call a sync one in a worker thread."""
+        return super().add_conditional_edges(source, at_once(path), path_map)

@@ -1,0 +1,110 @@
+"""What a run heeds while it goes on: a pause of its caller's, and what others wish of its thread.
+
+A pause (LangGraph's drain) leaves the turn open: a resume goes on where it was. A wish ends or
+changes the turn itself. It is on record before anybody is told of it here, so it outlives a crash.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Literal
+
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+
+from ..state.errors import DatabaseError
+
+Kind = Literal["stop", "steer"]
+Look = Callable[[], Kind | None]
+
+_EVERY: Final = 1.0
+"""Seconds between two looks for wishes of other processes; those of this one ring."""
+
+
+class Control(RunControl):
+    """The control of one run; safe to use from any thread."""
+
+    __slots__ = ("_caller", "_look", "_next", "_wish")
+
+    def __init__(self, caller: RunControl | None = None, look: Look | None = None) -> None:
+        """Heed the caller's control, and whatever `look` finds; it may block."""
+        super().__init__()
+        self._caller, self._look = caller, look
+        self._wish: Kind | None = None
+        self._next = time.monotonic() + _EVERY
+
+    @property
+    def paused(self) -> bool:
+        """Whether the run is to rest, so that it can be resumed where it was."""
+        caller = self._caller
+        return self._drain_reason is not None or (caller is not None and caller.drain_requested)
+
+    @property
+    def wish(self) -> Kind | None:
+        """What is wished of the run by now; asked at each border, which does not wait for it."""
+        if self._wish is None and self._look is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _EVERY
+            with suppress(RuntimeError):  # no loop runs here, or it is closing
+                asyncio.get_running_loop().run_in_executor(None, self._seek, self._look)
+        return self._wish
+
+    def _seek(self, look: Look) -> None:
+        with suppress(DatabaseError):  # closed meanwhile, or told by the next statement
+            if found := look():
+                self.ring(found)
+
+    def ring(self, kind: Kind) -> None:
+        """Say that something is wished; a stop is the stronger wish."""
+        if self._wish != "stop":
+            self._wish = kind
+
+    @property
+    def drain_requested(self) -> bool:
+        """Whether no further node may start: a pause, or a stop."""
+        return self.wish == "stop" or self.paused
+
+    @property
+    def drain_reason(self) -> str | None:
+        """Why."""
+        if self._caller is not None and self._caller.drain_requested:
+            return self._caller.drain_reason
+        return self._drain_reason or self._wish
+
+
+class EndsItself(RunControl):
+    """For a graph inside a run that ends itself where the turn is stopped, and rests in a pause."""
+
+    __slots__ = ("around",)
+
+    def __init__(self, around: Control) -> None:
+        """Heed the control of the run around it."""
+        super().__init__()
+        self.around = around
+
+    @property
+    def drain_requested(self) -> bool:
+        """Whether it rests."""
+        return self.around.paused
+
+    @property
+    def drain_reason(self) -> str | None:
+        """Why."""
+        return self.around.drain_reason
+
+
+def wish_of(control: RunControl | None) -> Kind | None:
+    """What is wished of the run that this controls."""
+    if isinstance(control, EndsItself):
+        control = control.around
+    return control.wish if isinstance(control, Control) else None
+
+
+def at_border(control: RunControl | None) -> None:
+    """Begin nothing more of a turn that is to be stopped or steered.
+
+    Raises:
+        GraphDrained: It is.
+    """
+    if wish := wish_of(control):
+        raise GraphDrained(wish)

@@ -1,0 +1,172 @@
+"""How a run enters a saved thread: what is checked, brought up to date and taken up with it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END
+from langgraph.types import Command, StateSnapshot, StateUpdate
+
+from ..state.errors import SettingsError, ThreadNotFound
+from ..state.loop import STOPPING
+from ..state.messages import STEERS
+from ..state.migrations import SCHEMA_VERSION, migrate
+from ..state.outcome import RESUMABLE
+from .builder import Surrounded
+from .checks import address_answer, check_input
+from .continuing import Continues, check_nodes, check_values, keep_order
+from .head import CUT_OFF, Head, add
+from .outside import withdraws
+from .run import Run
+from .wishes import Heeded, heeded
+
+
+class Entered(Continues, Protocol):
+    """What is asked of the graph."""
+
+    @property
+    def ours(self) -> Surrounded[Any, Any, Any, Any]:
+        """Its builder."""
+
+    async def aget_state(self, config: RunnableConfig) -> StateSnapshot:
+        """The thread's state."""
+
+    async def abulk_update_state(self, config: RunnableConfig, supersteps: Any) -> RunnableConfig:
+        """Write into the thread's state."""
+
+
+async def let_in(graph: Entered, run: Run, began: float) -> Run:
+    """Check and complete a run of the whole graph, whose caller called at `began`.
+
+    One read of the thread's head; a second one only where old state is migrated, an ended thread is
+    resumed or somebody steers.
+    """
+    check_input(run)
+    if run.saver is None:
+        return run
+    run = replace(run, options=_durable(graph, run.options))
+    head = await run.head()
+    keep_order(run, await run.newest() if run.addressed else head)
+    stops = withdraws(run.input)
+    if head is None:
+        if (run.resumes or stops) and run.thread:
+            msg = f"No thread {run.thread!r} is saved here; start it with a message."
+            raise ThreadNotFound(msg)
+        return run
+    check_nodes(run, head, graph)
+    await check_values(run, head.saved.config, head.saved.parent_config)
+    if stops and STOPPING not in graph.channels:
+        await graph.abulk_update_state(run.where(), [[StateUpdate(None, END)]])
+        return replace(run, input=None)
+    inbox = graph.ours.inbox
+    waiting = await heeded(run, inbox, began)
+    run = await _with_wishes(graph, run, head, waiting, stops=stops)
+    if inbox is not None and waiting.settled:  # what was said is saved with the thread by now
+        await inbox.taken(run.thread, waiting.settled)
+    await _forget_scratch(graph, run, head)
+    return run if stops else replace(run, input=await _input(graph, run, head))
+
+
+async def _with_wishes(
+    graph: Entered, run: Run, head: Head, waiting: Heeded, *, stops: bool
+) -> Run:
+    """Take up what was said meanwhile, and the wish to stop; where there is nothing to stop, rest.
+
+    What was said begins a turn where nothing else does.
+    """
+    said = await _unheard(graph, run, head, waiting.messages)
+    over = head.status is not None and not head.waiting()
+    if stops and over and not said:
+        return replace(run, input=None)
+    if stops or (said and run.input is None):
+        run = replace(run, input={"messages": []})
+    await _bring_up(graph, run, head, said, stops=stops)
+    return run
+
+
+async def _unheard(
+    graph: Entered, run: Run, head: Head, messages: Sequence[BaseMessage]
+) -> list[BaseMessage]:
+    """Those that the thread does not have yet: a crash may have come before they were settled."""
+    if not messages:
+        return []
+    known = (await graph.aget_state(run.where())).values.get("messages") or []
+    known += [one for key, value in head.own_writes if key == "messages" for one in value]
+    marks = {one.additional_kwargs.get(STEERS) for one in known if isinstance(one, BaseMessage)}
+    return [one for one in messages if one.additional_kwargs[STEERS] not in marks]
+
+
+def _durable(graph: Entered, options: dict[str, Any]) -> dict[str, Any]:
+    if not graph.ours.writes():
+        return options
+    if options.get("durability") == "exit":
+        msg = (
+            f'durability="exit" is refused by the graph {graph.name!r}: its tools change the'
+            ' world, and a crash would forget that they did. Leave it out, or use "sync".'
+        )
+        raise SettingsError(msg)
+    return {**options, "durability": "sync"}
+
+
+async def _bring_up(
+    graph: Entered, run: Run, head: Head, said: Sequence[BaseMessage], *, stops: bool
+) -> None:
+    """Write what this run must find in the state and no node of an earlier one has put there.
+
+    Raises:
+        ThreadIncompatible: a version of the package saved the thread that cannot be read here.
+    """
+    update = {**await _migrated(graph, run, head), **_cut_off(graph, run, head)}
+    if STOPPING in graph.channels and _begins(run) and head.values.get(STOPPING, False) != stops:
+        update[STOPPING] = stops
+    if said:
+        update["messages"] = [*said]
+    if update and run.saver is not None:
+        await add(run.saver, head.saved.config, head, update)
+
+
+def _begins(run: Run) -> bool:
+    """Whether a turn begins, or ends before its time."""
+    return not (run.resumes or run.addressed or isinstance(run.input, Command))
+
+
+async def _migrated(graph: Entered, run: Run, head: Head) -> dict[str, Any]:
+    """The state of an older version of the package, brought up to date."""
+    version = head.values.get("schema_version")
+    if "schema_version" not in graph.channels or version == SCHEMA_VERSION:
+        return {}
+    state = await graph.aget_state(run.where())
+    update = migrate(state.values, thread=run.thread)
+    return {key: value for key, value in update.items() if key in graph.channels}
+
+
+def _cut_off(graph: Entered, run: Run, head: Head) -> Mapping[str, Any]:
+    """What a turn had finished that a new message ends before its time; a resume finds it."""
+    if not _begins(run) or CUT_OFF not in graph.channels or CUT_OFF in dict(head.own_writes):
+        return {}
+    finished = head.returned()
+    return {CUT_OFF: finished} if finished else {}
+
+
+async def _forget_scratch(graph: Entered, run: Run, head: Head) -> None:
+    """Before a new turn on a thread at rest, drop what only the last one's resume needed."""
+    forget = getattr(run.saver, "forget_scratch", None)
+    if forget and graph.ours.scratch and not (run.addressed or head.waiting()):
+        await asyncio.to_thread(forget, run.thread, graph.ours.scratch)
+
+
+async def _input(graph: Entered, run: Run, head: Head) -> Any:
+    if isinstance(run.input, Command):
+        if run.repeats(head):
+            # Its answer is in the checkpoint; it must not go to the question after that.
+            return None
+        asked = any(head.asked())
+        return address_answer(run, run.input, await run.questions(head), asked=asked)
+    if run.input is None and head.status in RESUMABLE and not run.addressed:
+        state = await graph.aget_state(run.where())
+        # An ended thread has no task to go on with: a turn without a new message is one.
+        return None if state.next else {"messages": []}
+    return run.input

@@ -1,0 +1,222 @@
+"""A turn that is stopped ends honestly; one that is steered goes on with the new words."""
+
+import asyncio
+import random
+import threading
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from loopwright import (
+    Context,
+    SettingsError,
+    ThreadNotFound,
+    open_durability,
+)
+from support import killed
+from support.patience import PATIENCE
+from support.visiting import FIRST, RULES, SECOND, THREAD, Book, graph_of, places, run, said
+
+CALM = Context(max_parallel_tasks=1)
+
+
+def requests(values):
+    return [m.text for m in values["messages"] if m.type == "human"]
+
+
+def model_calls(book):
+    return book.told("events").count("BeforeModel")
+
+
+def steered_at(kind, moment, folder):
+    """A run that is steered at an event, or None where it has fewer; what it did and came to."""
+    folder.mkdir()
+    book, before = Book(folder), []
+
+    async def steer(graph, number):
+        if number == moment:
+            before.append((model_calls(book), set(book.told("visits"))))
+            assert await graph.asteer(THREAD, SECOND)
+
+    graph = graph_of(
+        kind, book, at=lambda graph, number, _: steer(graph, number), checkpointer=InMemorySaver()
+    )
+    values = graph.invoke(said(FIRST), THREAD, context=CALM)
+    return (book, values, *before[0]) if before else None
+
+
+@pytest.mark.req("W-27")
+@pytest.mark.parametrize("kind", [*RULES])
+def test_whenever_a_turn_is_steered_no_visit_is_made_twice(kind, tmp_path):
+    moments = 0
+    while found := steered_at(kind, moments, tmp_path / str(moments)):
+        book, values, asked, seen = found
+        visits = book.told("visits")
+        assert values["outcome"]["status"] == "complete", moments
+        assert sorted(visits) == sorted(set(visits)), moments
+        assert set(visits) >= set(places(SECOND))
+        assert requests(values) == [FIRST, SECOND]
+        # What was under way, another plan, and then what the new words need.
+        needed = {"react": 3, "plan": 2, "flow": 0}[kind] * len(set(visits) - seen) + 1
+        planned = 0 if kind == "react" else 1
+        assert model_calls(book) - asked <= planned + needed + 1, moments
+        moments += 1
+    assert moments >= 10
+
+
+def test_messages_that_come_one_after_the_other_are_taken_in_their_order(tmp_path):
+    book, words = Book(tmp_path), ["Visit Brno.", "Visit Cork, Dijon."]
+
+    async def steer(graph, number):
+        if number == 1:
+            for text in words:
+                assert await graph.asteer(THREAD, text)
+
+    graph = graph_of("plan", book, at=lambda g, n, _: steer(g, n), checkpointer=InMemorySaver())
+    values = graph.invoke(said(FIRST), THREAD)
+    assert requests(values) == [FIRST, *words]
+    assert {"Cork", "Dijon"} <= set(book.told("visits"))
+
+
+@pytest.mark.req("W-27")
+@pytest.mark.parametrize("kind", [*RULES])
+def test_a_kill_changes_nothing_of_a_steered_turn(kind, tmp_path):
+    chance = random.Random(f"{kind} 27")
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        book, steer_at = Book(folder), chance.randrange(6)
+        kill_at = steer_at + chance.randrange(4)
+        process = killed.spawn(run, kind, str(folder), steer_at, kill_at)
+        process.join(PATIENCE)
+        assert book.told("steered") == [str(steer_at)]
+        with open_durability(f"sqlite:///{folder}/threads.db") as durability:
+            graph = graph_of(kind, book, durability=durability)
+            values = graph.invoke(None, THREAD)
+            for _ in range(3):
+                if "__interrupt__" not in values:
+                    break
+                seen = places(f"Visit {values['__interrupt__'][0].value}")
+                done = set(seen) & set(book.told("visits"))
+                answer = {"type": "respond", "message": "it ran"} if done else {"type": "approve"}
+                values = graph.invoke(Command(resume=answer), THREAD)
+        visits = book.told("visits")
+        about = (number, steer_at, kill_at)
+        assert values["outcome"]["status"] == "complete", about
+        assert requests(values) == [FIRST, SECOND], about
+        assert sorted(visits) == sorted(set(visits)), about
+        assert set(visits) >= set(places(SECOND)), about
+
+
+def stopped_at(kind, moment, folder):
+    """A run that is stopped at an event, or None where it has fewer; what it had done by then."""
+    folder.mkdir()
+    book, before = Book(folder), []
+
+    async def stop(graph, number):
+        if number == moment:
+            before.append((model_calls(book), len(book.told("visits"))))
+            assert await graph.astop(THREAD) is None
+
+    graph = graph_of(
+        kind, book, at=lambda graph, number, _: stop(graph, number), checkpointer=InMemorySaver()
+    )
+    outcome = graph.invoke(said(FIRST), THREAD, context=CALM)["outcome"]
+    return (book, graph, outcome, *before[0]) if before else None
+
+
+@pytest.mark.req("W-27", "S0-22", "S1-14")
+@pytest.mark.parametrize("kind", [*RULES])
+def test_whenever_a_turn_is_stopped_it_ends_as_cancelled_and_can_be_resumed(kind, tmp_path):
+    moment = 0
+    while found := stopped_at(kind, moment, tmp_path / str(moment)):
+        book, graph, outcome, asked, visited = found
+        assert (outcome["status"], outcome["reason"]) == ("cancelled", "ABORTED"), moment
+        assert outcome["unmet"]
+        assert outcome["uncertain_calls"] == []
+        assert outcome["spend"]["model_calls"] == model_calls(book)
+        assert model_calls(book) - asked <= 1  # the one under way
+        assert len(book.told("visits")) - visited <= 1
+        assert not graph.get_state(THREAD).next
+        ended = graph.invoke(None, THREAD)
+        assert ended["outcome"]["status"] == "complete", moment
+        assert sorted(book.told("visits")) == sorted(places(FIRST)), moment
+        moment += 1
+    assert moment >= 10
+
+
+@pytest.mark.req("W-27")
+@pytest.mark.parametrize("kind", [*RULES])
+def test_a_thread_that_waits_at_a_question_is_stopped_at_once(kind, tmp_path):
+    book = Book(tmp_path)
+    graph = graph_of(kind, book, checkpointer=InMemorySaver(), policy="ask")
+    assert "__interrupt__" in graph.invoke(said(FIRST), THREAD)
+    outcome = graph.stop(THREAD)
+    assert (outcome["status"], outcome["reason"]) == ("cancelled", "ABORTED")
+    state = graph.get_state(THREAD)
+    assert (state.interrupts, state.next, book.told("visits")) == ((), (), [])
+    assert graph.stop(THREAD) == outcome  # nothing is left to stop
+    assert not graph.steer(THREAD, SECOND)
+    assert requests(graph.get_state(THREAD).values) == [FIRST]
+
+
+def test_a_message_supersedes_a_question_that_its_turn_comes_to(tmp_path):
+    book = Book(tmp_path)
+
+    async def steer(graph, number):
+        if number == 1:
+            assert await graph.asteer(THREAD, "Visit Dijon.")
+
+    graph = graph_of(
+        "react", book, at=lambda g, n, _: steer(g, n), checkpointer=InMemorySaver(), policy="ask"
+    )
+    values = graph.invoke(said(FIRST), THREAD)
+    assert "Dijon" in str(values["__interrupt__"][0].value)
+    assert len(graph.get_state(THREAD).interrupts) == 1
+
+
+def test_what_cannot_be_stopped_or_steered_is_told(tmp_path):
+    graph = graph_of("react", Book(tmp_path), checkpointer=InMemorySaver())
+    with pytest.raises(ThreadNotFound, match="No thread 't' is saved"):
+        graph.stop(THREAD)
+    with pytest.raises(SettingsError, match="name the thread_id"):
+        graph.stop({"configurable": {}})
+    for wrong in ("", {"role": "assistant", "content": "Done."}, 7, None):
+        with pytest.raises(SettingsError, match="cannot be handed to the thread"):
+            graph.steer(THREAD, wrong)
+    assert graph.invoke(said(FIRST), THREAD)["outcome"]["status"] == "complete"
+
+
+def test_the_run_of_another_process_hears_of_a_stop(tmp_path):
+    """Two graphs on one file stand for two processes: neither knows the other's runs by itself."""
+    book, begun, asked = Book(tmp_path), threading.Event(), threading.Event()
+
+    async def rest(number):
+        if number == 2:
+            begun.set()
+            assert await asyncio.to_thread(asked.wait, PATIENCE)
+            await asyncio.sleep(2.5)  # two looks
+
+    url = f"sqlite:///{tmp_path}/threads.db"
+    with open_durability(url) as durability:
+        graph = graph_of("plan", book, at=lambda _, n, __: rest(n), durability=durability)
+        ended = []
+        thread = threading.Thread(
+            target=lambda: ended.append(graph.invoke(said(FIRST), THREAD, context=CALM))
+        )
+        thread.start()
+        assert begun.wait(PATIENCE)
+        process = killed.spawn(stop_there, url)
+        process.join(PATIENCE)
+        asked.set()
+        thread.join(PATIENCE)
+    assert process.exitcode == 0
+    assert ended[0]["outcome"]["status"] == "cancelled"
+    assert len(book.told("visits")) < 3
+
+
+def stop_there(url):
+    with open_durability(url) as durability:
+        graph = graph_of("plan", Book("."), durability=durability)
+        assert graph.stop(THREAD) is None
