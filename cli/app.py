@@ -123,6 +123,31 @@ def resume(
     return resume_thread(settings, output, thread, answer)
 
 
+@_command("graph", "database", "json")
+def stop(
+    settings: Settings,
+    output: Output,
+    thread: Annotated[str, typer.Argument(help="The thread whose turn is to end.")],
+) -> int:
+    """End a thread's turn as cancelled, also if another process runs it."""
+    from .wish import stop_thread  # noqa: PLC0415 - see the module
+
+    return stop_thread(settings, output, thread)
+
+
+@_command("graph", "database", "json")
+def steer(
+    settings: Settings,
+    output: Output,
+    thread: Annotated[str, typer.Argument(help="The thread that is running.")],
+    message: Annotated[str, typer.Argument(help="The new words; - reads standard input.")],
+) -> int:
+    """Hand a message to a thread that is running, which plans what has not begun anew."""
+    from .wish import steer_thread  # noqa: PLC0415 - see the module
+
+    return steer_thread(settings, output, thread, message)
+
+
 _threads = typer.Typer(pretty_exceptions_enable=False)
 app.add_typer(_threads, name="threads")
 

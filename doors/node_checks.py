@@ -6,7 +6,7 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any
 
-from langgraph.runtime import Runtime
+from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
 from ..state.errors import StateKeyError
@@ -40,9 +40,9 @@ def heeding(action: Callable[..., Any]) -> Callable[..., Any]:
     """A node that does not begin where somebody steers the turn, or stops it."""
 
     @wraps(action)
-    async def heeded(state: Any, runtime: Runtime[Any]) -> Any:
-        at_border(runtime.control)
-        return await action(state, runtime)
+    async def heeded(*args: Any, **kwargs: Any) -> Any:
+        at_border(get_runtime().control)
+        return await action(*args, **kwargs)
 
     return heeded
 

@@ -1,0 +1,63 @@
+"""`stop` and `steer`: what somebody wishes of a thread that may be running in another process."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from langchain_core.runnables import RunnableConfig
+
+from ..doors.durability import DEFAULT_URL, open_durability
+from ..graphs.registry import builder_of
+from ..state.errors import SettingsError
+from .run import GRAPH_KEY, Graph, graph_of
+from .settings import DEFAULT_GRAPH, Settings, read_goal, thread_named
+from .terminal import Code, Output, quoted
+
+
+def stop_thread(settings: Settings, output: Output, thread: str) -> int:
+    """End the thread's turn as cancelled; the exit code."""
+    with _thread(settings, thread) as (graph, config, resume):
+        outcome = graph.stop(config)
+    if output.json:
+        output.result({"thread": thread, "running": outcome is None, "outcome": outcome})
+    elif outcome is None:
+        output.line(f"The run of {thread} ends at its next border, as cancelled.")
+    else:
+        output.line(f"{thread}: {outcome['status']} ({outcome['reason']})")
+        output.line(outcome["answer"])
+    if not output.json:
+        output.line(f"Go on with it later: {resume}")
+    return Code.COMPLETE
+
+
+def steer_thread(settings: Settings, output: Output, thread: str, message: str) -> int:
+    """Hand a message to the thread's running turn; the exit code.
+
+    Raises:
+        SettingsError: No run holds the thread.
+    """
+    words = read_goal(message)
+    with _thread(settings, thread) as (graph, config, _):
+        handed_over = graph.steer(config, words)
+    if not handed_over:
+        msg = (
+            f"No run holds the thread {thread!r}, so nothing was handed over: give it the message"
+            f" with `{quoted(['loopwright', 'run', '--thread', thread, words])}`."
+        )
+        raise SettingsError(msg)
+    if output.json:
+        output.result({"thread": thread, "running": True})
+    else:
+        output.line(f"Handed over: the run of {thread} takes it up at its next border.")
+    return Code.COMPLETE
+
+
+@contextmanager
+def _thread(settings: Settings, thread: str) -> Iterator[tuple[Graph, RunnableConfig, str]]:
+    """The graph of a thread, its config, and the command that goes on with it."""
+    given = thread_named(thread)
+    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+        name = settings.graph or graph_of(durability, given) or DEFAULT_GRAPH
+        # To end a turn no model is asked and no tool is called.
+        graph: Graph = builder_of(name)(model="offline", durability=durability)
+        config = RunnableConfig(configurable={"thread_id": given}, metadata={GRAPH_KEY: name})
+        yield graph, config, settings.resume_command(given, durability.url)
