@@ -25,7 +25,7 @@ from support.scripts import call, passed, plan, report, thought, todo
 THREAD = {"configurable": {"thread_id": "t"}}
 FIRST, SECOND = "Visit Aral, Brno, Cork.", "Visit Aral, Dijon."
 EVENTS = ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool")
-BUILDERS = {
+BUILDERS: dict[str, Callable[..., Any]] = {
     "react": build_react,
     "plan": build_plan_execute_verify,
     "flow": build_prompt_flow,
@@ -52,7 +52,7 @@ def places(text: str) -> list[str]:
 
 
 def _human(messages: Any) -> str:
-    return next(m.text for m in messages if m.type == "human")
+    return str(next(m.text for m in messages if m.type == "human"))
 
 
 def _planned(messages: Any, _: Any) -> Any:
