@@ -37,9 +37,8 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     round_ = state.round + 1
     number = state.task.get("rounds", 0) + round_
     task = state.task["id"]
-    scope.emit(
-        {"type": "phase", "role": "executor", "action": "thinking", "task": task, "round": number}
-    )
+    about = {"role": "executor", "action": "thinking", "task": task, "round": number}
+    scope.emit({"type": "phase", **about})
     catalog = await parts.toolbox.catalog(scope.user)
     last = state.task.get("rounds_this_turn", 0) + round_ > scope.context.max_executor_rounds
     answer = await ask(
@@ -60,15 +59,14 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     )
     if not (answer.message.tool_calls or answer.message.invalid_tool_calls):
         return update | _report(state, answer, scope.emit, last=last)
-    if scope.stopped():
-        return update | ended_by_calls(STOPPED, "")
     if last:
         return update | _ended("failed", answer.message.text, say("no_report"))
     calls = await open_calls(
         scope, parts.toolbox, answer.message, round_=number, complete=answer.complete
     )
-    if stopped := stopped_by(calls):
-        return update | ended_by_calls("denied", stopped)
+    stopped = stopped_by(calls)
+    if stopped or scope.stopped():
+        return update | ended_by_calls("denied" if stopped else STOPPED, stopped)
     return update | TaskUpdate(
         calls=calls, messages=[_own(settle_ids(answer.message, calls), task, number)]
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from loopwright import (
+    Context,
     Hook,
     ScriptedModel,
     build_plan_execute_verify,
@@ -24,6 +25,8 @@ from support.scripts import call, passed, plan, report, thought, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
 FIRST, SECOND = "Visit Aral, Brno, Cork.", "Visit Aral, Dijon."
+CALM = Context(max_parallel_tasks=1)
+"""So that the events of a run have one order."""
 EVENTS = ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool")
 BUILDERS: dict[str, Callable[..., Any]] = {
     "react": build_react,
@@ -155,4 +158,4 @@ def run(kind: str, folder: str, steer_at: int, kill_at: int) -> None:
         graph = graph_of(
             kind, book, at=lambda graph, number, _: act(graph, number), durability=durability
         )
-        graph.invoke(said(FIRST), THREAD)
+        graph.invoke(said(FIRST), THREAD, context=CALM)
