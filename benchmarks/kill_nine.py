@@ -26,11 +26,11 @@ GOAL: Any = {"messages": [{"role": "user", "content": "Book the items 1 to 10."}
 assert [item for turn in TURNS for item in turn] == [*ITEMS]
 
 
-def script(messages: list[BaseMessage], offered: list[str]) -> Any:  # noqa: ARG001 - the script's signature
+def script(messages: list[BaseMessage], offered: list[str]) -> Any:
     """The model: books the items of the next turn until all are answered."""
     answered = sum(message.type == "tool" for message in messages)
     turn = next((t for t in TURNS if answered < t[-1]), None)
-    if messages[0].text.startswith("You are the thought"):
+    if not offered:  # a thought may call no tool
         text = f"Next: {turn}." if turn else "All ten items are booked."
         return f'{text}\n<agent_meta>{{"shouldContinue": {str(bool(turn)).lower()}}}</agent_meta>'
     return [{"name": "book", "args": {"item": item}} for item in turn or []]

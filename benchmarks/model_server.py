@@ -124,6 +124,9 @@ def words(script: Script) -> str:
     return " ".join(f"word{i}" for i in range(script.number))
 
 
+OBSERVE = ("user", "Observation.")
+
+
 def phase_of(body: Body) -> str:
     """Who asks: the schema that is asked for, or what the tools and the words say."""
     schema = (body.get("response_format") or {}).get("json_schema", {}).get("name", "")
@@ -131,9 +134,8 @@ def phase_of(body: Body) -> str:
         return str(schema)
     if body.get("tools") and body.get("tool_choice") != "none":
         return "acting"
-    last, first = body["messages"][-1], body["messages"][0]
-    told = str(first["content"])[:60] + (str(last["content"]) if last["role"] != "tool" else "")
-    return "observation" if "the observation phase" in told else "thinking"
+    last = body["messages"][-1]
+    return "observation" if (last["role"], last["content"]) == OBSERVE else "thinking"
 
 
 Said = tuple[str, list[tuple[str, str, Body]]]

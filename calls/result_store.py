@@ -4,11 +4,10 @@ It can be read on with `read_result`, and references read it as the data it is.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.store.base import BaseStore
 
 from ..state.calls import results_of
@@ -31,11 +30,6 @@ class Missing:
 
 
 MISSING: Final = Missing()
-
-
-def has_stored(messages: Sequence[BaseMessage]) -> bool:
-    """Whether one of these messages was shortened, so that `read_result` is of use."""
-    return any(isinstance(m, ToolMessage) and "stored" in m.additional_kwargs for m in messages)
 
 
 class ResultStore:

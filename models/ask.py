@@ -67,6 +67,7 @@ async def ask(
     messages: Sequence[BaseMessage],
     *,
     tools: Sequence[dict[str, Any]] = (),
+    may_call: bool = True,
     contract: type[C] | None = None,
     check: Callable[[C], list[str]] | None = None,
     read: Callable[[AIMessage], Reading[C]] | None = None,
@@ -87,6 +88,8 @@ async def ask(
         role: Who asks.
         messages: The conversation.
         tools: Tools the model may call, in OpenAI's format. Real calls win over a contract.
+        may_call: False where the tools are only shown, so that the request begins like those of
+            other roles: a call is refused.
         contract: What the answer must be.
         check: Names problems of a valid contract, which are fed back like malformed answers.
         read: Reads an answer that is no contract; its problems are fed back likewise.
@@ -105,9 +108,9 @@ async def ask(
     chosen = models.at_hand(role, scope.context, bump=bump)
     if chosen is None:  # clients read certificates and configuration files when they are built
         chosen = await asyncio.to_thread(models.choose, role, scope.context, bump=bump)
-    caller = _Caller(scope, models, role, chosen, tools, contract, heard, draft)
+    caller = _Caller(scope, models, role, chosen, tools, may_call, contract, heard, draft)
     answer: Answer[C] = Answer(AIMessage(""))
-    extra: list[BaseMessage] = []
+    extra: list[BaseMessage] = caller.reminder()
     for _ in range(most_asks):
         request = await caller.turn([*messages, *extra])
         if request.answer is None:
@@ -116,7 +119,10 @@ async def ask(
         if read:
             reading = read(request.answer)
         else:
-            reading = read_answer(request.answer, contract, check, with_tools=bool(request.tools))
+            with_tools = bool(request.tools) and may_call
+            reading = read_answer(request.answer, contract, check, with_tools=with_tools)
+        if request.tools and not may_call:
+            reading = caller.refused_call(request.answer, reading)
         if scope.hooks.events:
             reading = restrained(reading, request)
         answer = Answer(**vars(reading), reasoning=caller.reasoning(request.answer))
@@ -135,6 +141,7 @@ class _Caller:
     role: str
     chosen: Chosen
     tools: Sequence[dict[str, Any]]
+    may_call: bool
     contract: type[Contract] | None
     heard: Callable[[str], None] | None = None
     draft: Draft | None = None
@@ -144,7 +151,8 @@ class _Caller:
 
     async def turn(self, messages: list[BaseMessage]) -> Request:
         """Ask once, with the hooks around it; without an answer it was refused."""
-        request, hooks, budget = Request(messages, self.tools), self.scope.hooks, self.scope.budget
+        request = Request(messages, self.tools, self.may_call)
+        hooks, budget = self.scope.hooks, self.scope.budget
         if hooks.events:
             request = await before_model(hooks, request, self.chosen, self.scope.emit)
         if request.refused or request.answer is not None:
@@ -210,7 +218,7 @@ class _Caller:
         quirks, tools, left = chosen.quirks, request.tools, _MOST_AT_ONCE
         took_tools = quirks.takes_tools
         while True:
-            asked = _prepared(chosen.model, quirks, tools, self.contract)
+            asked = _prepared(chosen.model, quirks, tools, self.contract, may_call=self.may_call)
             known, left = replace(quirks, dropped=set(quirks.dropped)), left - 1
             spells_out = quirks.spells_out and not tools
             messages = refusals.spelled_out(request.messages) if spells_out else request.messages
@@ -226,8 +234,9 @@ class _Caller:
                     return broken
                 # A parallel call may have learnt the same in the meantime.
                 learnt = known != quirks or quirks.learn(
-                    error, chosen.model, messages, tools=bool(tools), contract=bool(self.contract)
-                )
+                    error, chosen.model, messages, tools=bool(tools), contract=bool(self.contract),
+                    may_call=self.may_call,
+                )  # fmt: skip
                 if not left or not (learnt or refusals.is_stale(error)):
                     raise
             else:
@@ -258,6 +267,21 @@ class _Caller:
                 "callbacks": [heard],
             },
         )
+
+    def reminder(self) -> list[BaseMessage]:
+        """What a model is told that would call a tool where it must not: it has done so before."""
+        forgets = self.chosen.quirks.calls_anyway and self.tools and not self.may_call
+        return [HumanMessage(say("words_alone"))] if forgets else []
+
+    def refused_call(self, message: AIMessage, reading: Reading[C]) -> Reading[C]:
+        """The reading, with a problem where a tool was called; a contract stands by itself."""
+        if not (message.tool_calls or message.invalid_tool_calls):
+            return reading
+        self.chosen.quirks.calls_anyway = True
+        if reading.parsed is not None and self.contract:
+            return reading
+        problem = say("no_tool_here_json" if self.contract else "no_tool_here_words")
+        return replace(reading, problems=list(dict.fromkeys([*reading.problems, problem])))
 
     def _fall_back(self, chosen: Chosen, following: Chosen, error: Exception) -> None:
         """Tell of the next model that is asked; the user should still know of it after the run."""
@@ -293,12 +317,14 @@ def _prepared(
     quirks: refusals.Quirks,
     tools: Sequence[dict[str, Any]],
     contract: type[Contract] | None,
+    *,
+    may_call: bool = True,
 ) -> Runnable[Any, Any]:
     """The model with the tools or the contract, in the best way it is not known to refuse."""
     plain = refusals.without(model, quirks.dropped) if quirks.dropped else model
     if tools and quirks.takes_tools:
         try:
-            return plain.bind_tools(list(tools))
+            return refusals.with_tools(plain, quirks, tools, may_call=may_call)
         except NotImplementedError:
             quirks.takes_tools = False
     if tools or contract is None:

@@ -37,6 +37,8 @@ class Request:
 
     messages: list[BaseMessage]
     tools: Sequence[dict[str, Any]] = ()
+    may_call: bool = True
+    """False where the tools are only shown."""
     model: str = ""
     """Another model's name, where a hook wants one."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -59,7 +61,7 @@ async def before_model(hooks: Hooks, request: Request, chosen: Chosen, emit: Emi
         shown = _shown(request, chosen)
         verdict = await hooks.fire("BeforeModel", emit=emit, llm_request=shown)
         request = _changed(request, verdict, shown["messages"])
-    if request.refused or request.answer or not request.tools:
+    if request.refused or request.answer or not (request.tools and request.may_call):
         return request
     if "BeforeToolSelection" in hooks.events:
         shown = _shown(request, chosen)
@@ -122,13 +124,14 @@ def as_shown(message: BaseMessage) -> dict[str, Any]:
 
 def _shown(request: Request, chosen: Chosen) -> dict[str, Any]:
     settings = {name: getattr(chosen.model, name, None) for name in _SETTINGS}
+    callable_ = request.tools if request.may_call else ()
     return {
         "model": request.model or chosen.name,
         "messages": [as_shown(message) for message in request.messages],
         "config": {k: v for k, v in settings.items() if v is not None} | dict(request.settings),
         "toolConfig": {
-            "mode": "AUTO" if request.tools else "NONE",
-            "allowedFunctionNames": [tool["function"]["name"] for tool in request.tools],
+            "mode": "AUTO" if callable_ else "NONE",
+            "allowedFunctionNames": [tool["function"]["name"] for tool in callable_],
         },
     }
 
@@ -142,7 +145,7 @@ def _changed(request: Request, verdict: Verdict, shown: list[dict[str, Any]]) ->
         if "messages" in given:
             request = replace(request, messages=_messages(request, given["messages"], shown))
         config = given.get("toolConfig", given.get("tool_config"))
-        if config is not None:
+        if config is not None and request.may_call:
             request = _chosen_tools(request, ToolConfig.model_validate(config))
         settings = dict(given.get("config") or {})
     except _UNREADABLE as error:

@@ -19,6 +19,7 @@ from langchain_core.exceptions import ModelError, OutputParserException
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
+from langchain_core.runnables import Runnable
 from pydantic import ValidationError
 
 from ..state.attachments import blocks_in
@@ -173,6 +174,11 @@ _NO_TOOLS: Final = re.compile(
 )
 
 
+# How a model is told to call none of the tools it is shown: OpenAI's way, then Anthropic's.
+_NO_CALL: Final[tuple[Any, ...]] = ("none", {"type": "none"})
+_CHOICE_WORDS: Final = re.compile(r"tool[ _]?choice|\bnone\b", re.IGNORECASE)
+
+
 @dataclass
 class Quirks:
     """What is known about one model, learnt from its refusals; kept while the process lives."""
@@ -180,6 +186,10 @@ class Quirks:
     mode: Mode = "native"
     """How it is asked for a contract: by its JSON schema, a tool like it, the prompt alone."""
     takes_tools: bool = True
+    no_call: tuple[Any, ...] = _NO_CALL
+    """The ways that are left of telling it, by `tool_choice`, to call nothing."""
+    calls_anyway: bool = False
+    """It called a tool where it must not, so it is told in words, too."""
     spells_out: bool = False
     """Tool traffic goes in words where no tools are offered."""
     dropped: set[str] = field(default_factory=set)
@@ -192,6 +202,11 @@ class Quirks:
         self.mode = _MODES[_MODES.index(self.mode) + 1]
         return True
 
+    def choose_otherwise(self) -> bool:
+        """Tell it in the next way to call nothing; False where it was told in none."""
+        told, self.no_call = bool(self.no_call), self.no_call[1:]
+        return told
+
     def learn(
         self,
         error: Exception,
@@ -200,6 +215,7 @@ class Quirks:
         *,
         tools: bool,
         contract: bool,
+        may_call: bool = True,
     ) -> bool:
         """Take from a refusal what the model does not understand; False if it says nothing of use.
 
@@ -209,6 +225,7 @@ class Quirks:
             messages: What was sent.
             tools: Whether tools were offered with it.
             contract: Whether the answer must be a contract.
+            may_call: Whether it might have called a tool.
         """
         if not tools and _NO_TOOLS.search(str(error)) and any(map(_is_traffic, messages)):
             self.spells_out = True
@@ -217,6 +234,8 @@ class Quirks:
         about_tools = bool(_TOOL_WORDS.search(text))
         if status not in (400, 404, 422):
             return False
+        if tools and not may_call and _CHOICE_WORDS.search(text) and self.choose_otherwise():
+            return True
         if tools and about_tools and _NOT_TAKEN.search(text) and not _ONE_TOOL.search(text):
             self.takes_tools = False
             return True
@@ -271,6 +290,23 @@ def without(model: BaseChatModel, dropped: set[str]) -> BaseChatModel:
     if extras.keys() & dropped:
         changes["model_kwargs"] = {k: v for k, v in extras.items() if k not in dropped}
     return model.model_copy(update=changes)
+
+
+def with_tools(
+    model: BaseChatModel, quirks: Quirks, tools: Sequence[dict[str, Any]], *, may_call: bool
+) -> Runnable[Any, Any]:
+    """The model with the tools; where it may call none, told so in a way it takes, if there is one.
+
+    Raises:
+        NotImplementedError: It takes no tools.
+    """
+    ways = () if may_call else quirks.no_call
+    for way in ways:
+        try:
+            return model.bind_tools(list(tools), tool_choice=way)
+        except (TypeError, ValueError):
+            quirks.choose_otherwise()
+    return model.bind_tools(list(tools))
 
 
 def spelled_out(messages: Sequence[BaseMessage]) -> list[BaseMessage]:

@@ -52,6 +52,8 @@ class Asked:
     messages: list[BaseMessage]
     tools: list[str]
     schema: str | None
+    may_call: bool = True
+    """False where the tools are only shown: its `tool_choice` is none."""
 
 
 Turn = Said | Slow
@@ -68,7 +70,7 @@ class ScriptedModel(BaseChatModel):
     - in order: `ScriptedModel(["first answer", {"taskCompleted": True, "summary": "42"}])`,
     - by role, which a graph tells in the metadata of each call's config:
       `ScriptedModel({"planner": [plan], "executor": [[{"name": "add", "args": {}}], report]})`,
-    - by a function of the messages and the names of the tools and the schema offered; it may be
+    - by a function of the messages and the names of the schema and the tools it may call; it may be
       async: `ScriptedModel(lambda messages, offered: f"seen {len(messages)} messages")`.
 
     Streams text by words and tool calls by pieces, with usage. `asked` lists every call made.
@@ -183,13 +185,15 @@ class ScriptedModel(BaseChatModel):
             messages=list(messages),
             tools=[tool["function"]["name"] for tool in kwargs.get("tools") or []],
             schema=wanted.get("json_schema", {}).get("name"),
+            may_call=kwargs.get("tool_choice") != "none",
         )
         with self._lock:
             self._asked.append(asked)
             script = self._scripts.get(asked.role if self._by_role else "", iter(()))
             turn = None if callable(script) else next(script, None)
         if callable(script):
-            return script(messages, [*asked.tools, *([asked.schema] if asked.schema else [])])
+            offered = asked.tools if asked.may_call else []
+            return script(messages, [*offered, *([asked.schema] if asked.schema else [])])
         if turn is None:
             raise ScriptExhausted(self._exhausted(asked))
         return turn

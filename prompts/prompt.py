@@ -7,7 +7,7 @@ tag in the data can begin or end a section: see `tags`.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partialmethod
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..state.errors import SettingsError
+from ..state.roles import ROLES, shared_template
 from ..state.told import (
     ENGLISH,
     FILE,
@@ -57,8 +58,10 @@ class PromptManager:
 
     A prompt is the role's core template with its slots filled once. `{{businessContext}}` gets the
     system context for all roles first, then the context of the role; the phases of the ReAct loop
-    also have `{{resourceId}}`, `{{taskId}}` and, for the thought, `{{tools}}`. Everything else in
-    template and context is text; braces in it stay as they are.
+    also have `{{resourceId}}` and `{{taskId}}`. They share one template and so one prompt, with the
+    contexts of all of them; one that is given a template of its own has its own prompt, in which
+    a thought lists the `{{tools}}`. Everything else in template and context is text; braces in it
+    stay as they are.
     """
 
     def __init__(self, *, language: str | Path = ENGLISH) -> None:
@@ -109,7 +112,7 @@ class PromptManager:
         role: str,
         *,
         system_context: str = "",
-        business_context: str = "",
+        business_context: str | Mapping[str, str] = "",
         language: str = "",
         slots: Mapping[str, str] | None = None,
     ) -> str:
@@ -119,21 +122,44 @@ class PromptManager:
             role: planner, executor, verifier, thought, action, observation, or a role with a
                 template of its own.
             system_context: Added for this prompt only, after the one set for all roles.
-            business_context: Added for this prompt only, after the one set for the role.
+            business_context: Added for this prompt only, after the one set for the role; or such
+                texts by role.
             language: Of the core template, where it differs from the manager's.
             slots: Texts for the template's other slots by name; one that is left out is empty.
 
         Raises:
             SettingsError: No template is known for the role or language.
         """
-        template = _shipped(role, known_language(language or self.language), self._templates)
-        parts = [
-            self._system_context, system_context, self._contexts.get(role, ""), business_context,
-        ]  # fmt: skip
-        context = "\n\n".join(part.strip() for part in parts if part.strip())
-        texts = dict.fromkeys(_slots_of(role), "")
+        known = self._known(language)
+        given = {role: business_context} if isinstance(business_context, str) else business_context
+        own = self._contexts_for(role, known, given)
+        context = _joined([self._system_context, system_context, *own])
+        texts = dict.fromkeys(slots_of(role), "")
         texts |= {**(slots or {}), "businessContext": context or say("no_business_context")}
+        template = known[_template_of(role, known)]
         return _SLOTS.sub(lambda slot: texts.get(slot[1], slot[0]), template).strip()
+
+    def is_shared(self, role: str, language: str = "") -> bool:
+        """Whether the role has one prompt with others, and so one list of tools."""
+        return _template_of(role, self._known(language)) != role
+
+    def _known(self, language: str) -> Mapping[str, str]:
+        spoken = CORE_TEMPLATES[known_language(language or self.language)]
+        return {**CORE_TEMPLATES[ENGLISH], **spoken, **self._templates}
+
+    def _contexts_for(
+        self, role: str, known: Mapping[str, str], given: Mapping[str, str]
+    ) -> list[str]:
+        """The context of a role; where it has one prompt with others, of each of them by name."""
+        name = _template_of(role, known)
+        sharing = [one for one in ROLES if one not in known and shared_template(one) == name]
+        texts = {
+            one: _joined([self._contexts.get(one, ""), given.get(one, "")])
+            for one in sharing or [role]
+        }
+        if name == role:
+            return [*texts.values()]
+        return [say("for_the_phase", phase=one, text=text) for one, text in texts.items() if text]
 
     def get_phase_prompt(
         self,
@@ -149,8 +175,8 @@ class PromptManager:
             phase: thought, action or observation.
             resource_id: What the user has open; '' where there is nothing.
             task_id: The user's task in the application; '' where there is none.
-            tool_info: The tools, each with `name` and `description`. Only the template shipped
-                for the thought lists them: the action's call binds the full definitions.
+            tool_info: The tools, each with `name` and `description`, for a thought with a template
+                of its own; one that shares the action's prompt is sent their definitions with it.
             contexts: `system_context`, `business_context` and `language` as for `get_prompt`.
         """
         tools = section("tools", [dict(t) for t in tool_info]) if tool_info else say("no_tools")
@@ -224,25 +250,30 @@ def known_language(language: str) -> str:
     return known
 
 
-def _shipped(role: str, language: str, own: Mapping[str, str]) -> str:
-    templates = {**CORE_TEMPLATES[ENGLISH], **CORE_TEMPLATES[language], **own}
-    if role not in templates:
+def _template_of(role: str, known: Mapping[str, str]) -> str:
+    """The name of a role's template: its own where there is one, else the one it shares."""
+    name = role if role in known else shared_template(role)
+    if name not in known:
         msg = (
             f"There is no core template for role {role!r}; give one with "
-            f"set_core_template({role!r}, …) or use one of {sorted(templates)}."
+            f"set_core_template({role!r}, …) or use one of {sorted(known)}."
         )
         raise SettingsError(msg)
-    return templates[role]
+    return name
 
 
-def _slots_of(role: str) -> list[str]:
+def slots_of(role: str) -> list[str]:
     """The slots of the template shipped for a role; a role of one's own has only the first."""
-    shipped = CORE_TEMPLATES[ENGLISH].get(role, SLOT)
-    return list(dict.fromkeys(_SLOTS.findall(shipped)))
+    shipped = _SLOTS.findall(CORE_TEMPLATES[ENGLISH].get(shared_template(role), SLOT))
+    return list(dict.fromkeys([*shipped, *(["tools"] if role == "thought" else [])]))
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
 def _check_slots(what: str, role: str, text: str) -> None:
-    for name in _slots_of(role):
+    for name in slots_of(role):
         slot = f"{{{{{name}}}}}"
         if text.count(slot) != 1:
             msg = (

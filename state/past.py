@@ -84,13 +84,6 @@ def index_of(records: Sequence[Evidence], *, citing: bool = False) -> list[dict[
     return [{"left_out": say("earlier_calls_left_out", count=left)}, *shown] if left else shown
 
 
-def shows_all(records: Sequence[Evidence]) -> bool:
-    """Whether the index of these records holds their results whole."""
-    return all(len(r["result"]) <= _RESULT_SHOWN for r in records) and (
-        not records or "left_out" not in index_of(records)[0]
-    )
-
-
 def _line(record: Evidence) -> dict[str, Any]:
     arguments: Any = record.get("arguments") or {}
     if len(text := canonical(arguments)) > _ARGUMENTS_SHOWN:

@@ -1,6 +1,8 @@
 """Who asks a model: one table. What else is known of a role stands in no other place.
 
 A new role is a row here, a template `prompts/core/<language>/<name>.md` and the node that asks.
+Roles that share one conversation share one template, too, so that each request begins with the
+one before it.
 """
 
 from collections.abc import Mapping
@@ -25,6 +27,7 @@ class Role:
         tier: How strong a model it is given where nothing else is said.
         label: What it does, as the terminal shows it.
         contract: Class name of what it must answer; "" where it answers in words.
+        shares: The template it shares with other roles of its graph; "" where it has its own.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Role:
     tier: Tier
     label: str
     contract: str = ""
+    shares: str = ""
 
 
 _PLAN, _REACT, _FLOW = "plan_execute_verify", "react", "prompt_flow"
@@ -42,9 +46,9 @@ ROLES: Final[Mapping[str, Role]] = {
         Role("planner", _PLAN, "powerful", "planning", "PlannerResponse"),
         Role("executor", _PLAN, "balanced", "working", "ExecutorResponse"),
         Role("verifier", _PLAN, "powerful", "checking the results", "VerifierResponse"),
-        Role("thought", _REACT, "balanced", "thinking"),
-        Role("action", _REACT, "balanced", "choosing the next step"),
-        Role("observation", _REACT, "fast", "looking at the results"),
+        Role("thought", _REACT, "balanced", "thinking", shares=_REACT),
+        Role("action", _REACT, "balanced", "choosing the next step", shares=_REACT),
+        Role("observation", _REACT, "fast", "looking at the results", shares=_REACT),
         Role("flow_planner", _FLOW, "powerful", "planning", "ExecutionPlan"),
         Role("recovery", _FLOW, "powerful", "looking for another way", "RecoveryDecision"),
         Role("answerer", _FLOW, "balanced", "writing the answer"),
@@ -55,6 +59,12 @@ ROLES: Final[Mapping[str, Role]] = {
 
 GRAPHS: Final[tuple[str, ...]] = tuple(dict.fromkeys(r.graph for r in ROLES.values() if r.graph))
 """The graphs whose roles these are."""
+
+
+def shared_template(role: str) -> str:
+    """The template that ships for a role: one it shares with others, else one of its name."""
+    row = ROLES.get(role)
+    return (row.shares if row else "") or role
 
 
 def roles_of(graph: str) -> list[str]:

@@ -22,8 +22,9 @@ from .schemas import Schema, is_json, names_types, one_line, sanitise
 
 READ_RESULT: Final = "read_result"
 
-# A call named like a contract is read as that structured answer, so no tool may have such a name.
-RESERVED: Final = frozenset({READ_RESULT, *(role.contract for role in ROLES.values())})
+# A call named like a contract is read as that structured answer, so no tool may have such a name;
+# and a provider that is told to choose "none" must call nothing.
+RESERVED: Final = frozenset({READ_RESULT, "none", *(role.contract for role in ROLES.values())})
 
 MAX_NAME: Final = 64
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
@@ -104,7 +105,7 @@ READER: Final = CatalogTool(
     idempotent=True,
     declared={"readOnlyHint": True, "idempotentHint": True},
 )
-"""The built-in tool that pages through capped results; offered only where there is one."""
+"""The built-in tool that pages through capped results; offered with any other tool."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +117,13 @@ class Catalog:
     missing: tuple[str, ...] = ()
     """Configured servers of which no tool is there."""
 
-    def specs(self, *, capped: bool = False) -> list[dict[str, Any]]:
-        """The tools in OpenAI's format, always in the same order.
+    def specs(self) -> list[dict[str, Any]]:
+        """The tools in OpenAI's format, always in the same order, last what reads on in results.
 
-        Args:
-            capped: Offer `read_result` too, because a result the model sees was shortened.
+        It is there from the first request on: one tool more in a later one, and providers would
+        read the whole conversation anew.
         """
-        offered = [*self.tools.values(), *([READER] if capped else [])]
-        return [tool.spec() for tool in offered]
+        return [tool.spec() for tool in [*self.tools.values(), READER]] if self.tools else []
 
     def summaries(self) -> list[dict[str, Any]]:
         """Name and description of each tool, for roles that plan but do not call."""

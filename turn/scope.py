@@ -133,15 +133,15 @@ class RunScope:
 
         `blocks` are what the user has attached; they stand first, for they change least.
         """
-        system, told = self.prompts.get_prompt(role, **self.contexts(role)), sections(data)
+        system, told = self.prompts.get_prompt(role, **self.contexts()), sections(data)
         shown = HumanMessage([*blocks, {"type": "text", "text": told}] if blocks else told)
         return [SystemMessage(system), shown]
 
-    def contexts(self, role: str) -> dict[str, Any]:
-        """What the run's settings say for the prompts of a role."""
+    def contexts(self) -> dict[str, Any]:
+        """What the run's settings say for the prompts of its roles."""
         return {
             "system_context": self.context.system_context,
-            "business_context": self.context.business_context.get(role, ""),
+            "business_context": self.context.business_context,
             "language": self.context.language or "",
         }
 

@@ -131,7 +131,7 @@ def _flow(asked: _Asked) -> dict[str, Any]:
 _ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage]]] = {
     "executor": _executed,
     "thought": lambda a: AIMessage(
-        think(a.messages, read_tools(read_json(a.system, "tools") or ()))
+        think(a.messages, read_tools(read_json(a.system, "tools") or ()) or a.tools)
     ),
     "action": lambda a: _calling(a, *act(a.messages, a.tools)),
     "observation": lambda a: AIMessage(observe(a.messages)),

@@ -49,13 +49,13 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
         scope.budget.last_turn()
     facts, may_plan = facts_of(state), _may_plan_more(scope, state)
     data = {
-        "request": state.request,
         "conversation": state.conversation,
+        "request": state.request,
+        "additional_context": scope.hook_notes(state.hook_context),
         "steps": _shown(state.todos, scope.context.result_cap),
         "failures": unmet_of(facts),
         "limits": {"not_enough": int(may_plan)},
         "improvements": state.improvements if state.stop_hook_active else [],
-        "additional_context": scope.hook_notes(state.hook_context),
     }
     answer: Answer[Any] = await ask(
         scope, parts.models, "answerer", scope.opening("answerer", data, state.attachments),

@@ -36,15 +36,15 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
     data = {
-        "request": state.request,
-        "conversation": state.conversation,
         "tools": capabilities(catalog),
         "limits": {"steps": scope.context.max_steps},
+        "conversation": state.conversation,
+        "request": state.request,
+        "additional_context": scope.hook_notes(state.hook_context),
         "previous_plan": {"globalVariables": variables} if variables else {},
         "steps": steps_view(state.todos),
         "failures": state.causes,
         "improvements": state.improvements,
-        "additional_context": scope.hook_notes(state.hook_context),
     }
     async with EarlyReads(scope, parts, catalog, state) as early:
         answer = await ask(

@@ -8,7 +8,6 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from ...calls.gate import open_calls, settle_ids
-from ...calls.result_store import has_stored
 from ...models.ask import Answer, ask
 from ...models.partial import drafting
 from ...models.reading import extract
@@ -17,7 +16,7 @@ from ...state.context import Context, Emit
 from ...state.contracts import ExecutorResponse, decide_task
 from ...state.loop import TaskState, TaskUpdate
 from ...state.messages import is_words, signature
-from ...state.past import index_of, shows_all
+from ...state.past import index_of
 from ...state.plan import task_view
 from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, repeated_text
 from ...state.shown import report_name
@@ -44,7 +43,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     answer = await ask(
         scope, parts.models, "executor", _messages(scope, state, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
-        tools=() if last else catalog.specs(capped=_has_more(scope, state)),
+        tools=catalog.specs(), may_call=not last,
         heard=drafting(
             scope, "executor", ExecutorResponse, task=task,
             message_id=report_name(state.turn_id, state.task),
@@ -72,11 +71,6 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     )
 
 
-def _has_more(scope: RunScope, state: TaskState) -> bool:
-    """Whether there are results that only `read_result` shows whole."""
-    return has_stored(state.messages) or not shows_all(scope.past.records)
-
-
 def ended_by_calls(reason: str, why: str) -> TaskUpdate:
     """A doubt with nobody to ask, a loop or a hook fails the task; a stop leaves it open."""
     if reason == STOPPED:
@@ -94,8 +88,8 @@ def _messages(scope: RunScope, state: TaskState, *, last: bool) -> list[BaseMess
     """Role and task first, then this task's own scratch: each call extends the one before it."""
     data = {
         "conversation": scope.past.conversation,
-        "earlier_evidence": index_of(scope.past.records),
         "request": state.request,
+        "earlier_evidence": index_of(scope.past.records),
         "task": task_view(state.task, *SHOWN),
         "results_so_far": state.results_so_far,
         "additional_context": scope.hook_notes(state.hook_context),

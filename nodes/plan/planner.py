@@ -62,15 +62,15 @@ async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdat
     scope.emit({"type": "phase", "role": "planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
     data = {
+        "tools": catalog.summaries(),
+        "limits": {"tasks": scope.context.max_tasks},
         "conversation": state.conversation,
         "earlier_evidence": index_of(state.earlier),
         "request": state.request,
-        "tools": catalog.summaries(),
+        "additional_context": scope.hook_notes(state.hook_context),
         "previous_plan": [task_view(t, *SHOWN) for t in state.todos],
         "improvements": state.improvements,
         "answers": state.answers,
-        "limits": {"tasks": scope.context.max_tasks},
-        "additional_context": scope.hook_notes(state.hook_context),
     }
     answer = await ask(
         scope, parts.models, "planner", scope.opening("planner", data, state.attachments),

@@ -51,12 +51,12 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
         "conversation": state.conversation,
         "earlier_evidence": index_of(state.earlier, citing=True),
         "request": state.request,
-        "tasks": [task_view(t, *JUDGED) for t in state.todos],
+        "additional_context": scope.hook_notes(state.hook_context),
         "evidence": [
             {key: record.get(key) for key in CITED}
             for record in admissible(state.evidence, state.todos)
         ],
-        "additional_context": scope.hook_notes(state.hook_context),
+        "tasks": [task_view(t, *JUDGED) for t in state.todos],
     }
     answer = await ask(
         scope, parts.models, "verifier", scope.opening("verifier", data, state.attachments),

@@ -6,7 +6,6 @@ from typing import Any, Final
 from langgraph.runtime import Runtime
 
 from ...calls.gate import open_calls, settle_ids
-from ...calls.result_store import has_stored
 from ...models.ask import Answer, ask
 from ...models.drafts import drafted
 from ...models.thoughts import read_words
@@ -30,12 +29,12 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
     scope, iteration = await scope_of(state, runtime, parts), state.iteration
     scope.emit({"type": "phase", "role": "action", "action": "acting", "iteration": iteration})
     catalog = await parts.toolbox.catalog(scope.user)
-    specs = catalog.specs(capped=has_stored(state.messages))
-    demanded = state.demanded and bool(specs)
+    messages, tools = opening(scope, "action", state, catalog)
+    demanded = state.demanded and bool(tools)
     answer: Answer[Any] = await ask(
-        scope, parts.models, "action", opening(scope, "action", state), tools=specs,
+        scope, parts.models, "action", messages, tools=tools,
         read=partial(
-            read_words, with_tools=bool(specs), must_call=demanded, answers=state.request
+            read_words, with_tools=bool(tools), must_call=demanded, answers=state.request
         ),
         draft=drafted(scope, message_id(state), "action"), most_asks=MOST_ASKS,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Observation: sums up in a sentence what the calls brought. It has no tools."""
+"""Observation: sums up in a sentence what the calls brought. It may call no tool."""
 
 from typing import Any
 
@@ -20,8 +20,10 @@ async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Pa
     scope = await scope_of(state, runtime, parts)
     about = {"role": "observation", "action": "observing", "iteration": state.iteration}
     scope.emit({"type": "phase", **about})
+    catalog = await parts.toolbox.catalog(scope.user)
+    messages, tools = opening(scope, "observation", state, catalog)
     answer: Answer[Any] = await ask(
-        scope, parts.models, "observation", opening(scope, "observation", state),
+        scope, parts.models, "observation", messages, tools=tools, may_call=False,
         read=read_words, draft=drafted(scope, message_id(state), "observation"),
         most_asks=MOST_ASKS,
     )  # fmt: skip

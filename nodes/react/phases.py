@@ -1,14 +1,15 @@
-"""What the phases of the ReAct loop share: one history, shown so that requests only ever grow.
+"""What the phases of the ReAct loop share: one conversation, whose requests only ever grow.
 
-Every request of a phase begins with the one before it, byte for byte, so that providers can reuse
-what they have read. None ends with words of the assistant: some providers take those for the
-beginning of the answer, some refuse them. So a cue follows them, always the same at the same
-place; it is shown, never stored.
+All phases have one system prompt and one list of tools, and every request begins with the one
+before it, byte for byte, so that providers can reuse what they have read. Which phase is asked is
+said by a cue behind the history: shown, never stored, always the same at the same place. None is
+needed behind the user or a result, where a thought is due. It also keeps requests from ending with
+words of the assistant: some providers take those for the beginning of the answer, some refuse them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import takewhile, zip_longest
+from itertools import takewhile
 from typing import Any, Final
 
 from langchain_core.messages import (
@@ -24,10 +25,11 @@ from ...doors.message_stream import REASONING
 from ...models.drafts import thinking, without_thoughts
 from ...prompts.prompt import section
 from ...state.canonical import storable
-from ...state.messages import ENDS, PACKAGE, ROLE, is_words, signature
+from ...state.messages import PACKAGE, ROLE, is_words, signature
 from ...state.react import Phase, ReactState
 from ...state.shown import next_message
-from ...state.told import say
+from ...state.told import LANGUAGE, say
+from ...tools.catalog import Catalog
 from ...turn.scope import RunScope
 
 MOST_ASKS: Final = 2
@@ -40,17 +42,25 @@ REJECTED: Final = "rejected"
 
 
 def opening(
-    scope: RunScope, role: Phase, state: ReactState, tools: Sequence[Mapping[str, Any]] = ()
-) -> list[BaseMessage]:
-    """The request of a phase: its system prompt, which may list tools, and the shared history."""
-    resource, task = scope.context.resource_id, scope.context.task_id
+    scope: RunScope, role: Phase, state: ReactState, catalog: Catalog
+) -> tuple[list[BaseMessage], list[dict[str, Any]]]:
+    """The request of a phase, and the tools to send with it.
+
+    A phase with a template of its own shares no request with others: it gets the definitions of
+    the tools only if it calls them.
+    """
+    context, prompts = scope.context, scope.prompts
+    resource, task = context.resource_id, context.task_id
     told = list[HumanMessage]()
     if scope.of_client:
         told, resource, task = _words_of_client(resource, task), "", ""
-    system = scope.prompts.get_phase_prompt(role, resource, task, tools, **scope.contexts(role))
+    with_tools = role == "action" or prompts.is_shared(role, context.language or "")
+    listed = () if with_tools else catalog.summaries()
+    system = prompts.get_phase_prompt(role, resource, task, listed, **scope.contexts())
     if notes := scope.hook_notes(state.hook_context):
         system = f"{system}\n\n{section('additional_context', notes)}"
-    return [SystemMessage(system), *told, *shown(state.messages)]
+    request = [SystemMessage(system), *told, *shown(state.messages, role)]
+    return request, catalog.specs() if with_tools else []
 
 
 def _words_of_client(resource: str, task: str) -> list[HumanMessage]:
@@ -60,21 +70,24 @@ def _words_of_client(resource: str, task: str) -> list[HumanMessage]:
     return [HumanMessage(say("what_is_open", resource=resource, task=task))]
 
 
-def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
-    """The history with a cue between words of the assistant and what the assistant says next.
+def shown(messages: Sequence[AnyMessage], role: Phase) -> list[BaseMessage]:
+    """The history with the cue before each of its phases, and before the one that is asked.
 
     What providers refuse, and a client or an older version may have left there, is mended.
     """
     history: list[BaseMessage] = []
-    said = [message for message in messages if message.content or not is_words(message)]
-    for message, follows in zip_longest(said, said[1:]):
+    before: AnyMessage | None = None
+    for message in messages:
         words = is_words(message)
-        if isinstance(message, AIMessage) and words and REASONING in message.additional_kwargs:
-            message = without_thoughts(message)
+        if words and not message.content:
+            continue
+        if message.type == "ai":
+            history += _cue(before, message.additional_kwargs.get(ROLE))
+            if words and REASONING in message.additional_kwargs:
+                message = without_thoughts(message)
         history.append(_of_user(message) if message.type not in OURS else spelled_calls(message))
-        if words and (follows is None or follows.type == "ai"):
-            history.append(_cue(message))
-    return history
+        before = message
+    return [*history, *_cue(before, role)]
 
 
 def _of_user(message: AnyMessage) -> HumanMessage:
@@ -82,20 +95,28 @@ def _of_user(message: AnyMessage) -> HumanMessage:
     return HumanMessage(message.content, id=message.id)
 
 
-def _cue(message: AnyMessage) -> HumanMessage:
-    about = message.additional_kwargs
-    acts = about.get(ROLE) == "thought" and not about.get(ENDS)
-    text = say("take_this_step" if acts else "what_next")
-    if about.get(REPEATS):
-        text = say("said_again", then=text)
-    if about.get(REJECTED):
-        text = say("answer_was_rejected", why=about[REJECTED], then=say("what_next"))
-    return _as_cue(text)
+_CUES: Final = {"action": "take_this_step", "observation": "sum_up"}
+
+
+def _cue(before: AnyMessage | None, role: object) -> list[HumanMessage]:
+    """What says that this phase is due; nothing does where it is a thought and none spoke last."""
+    spoke = before is not None and is_words(before)
+    if role not in _CUES and not spoke:
+        return []
+    about = before.additional_kwargs if before is not None and spoke else {}
+    repeats, rejected = bool(about.get(REPEATS)), str(about.get(REJECTED) or "")
+    name = _CUES.get(str(role), "what_next")
+    return [_as_cue(name, LANGUAGE.get(), rejected, repeats=repeats)]
 
 
 @lru_cache(maxsize=64)
-def _as_cue(text: str) -> HumanMessage:
+def _as_cue(name: str, _language: str, rejected: str, *, repeats: bool) -> HumanMessage:
     """Every request holds one for each earlier step: made once, not once a request."""
+    text = say(name)
+    if repeats:
+        text = say("said_again", then=text)
+    if rejected:
+        text = say("answer_was_rejected", why=rejected, then=text)
     return HumanMessage(text, additional_kwargs={ROLE: PACKAGE})
 
 

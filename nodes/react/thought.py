@@ -1,4 +1,4 @@
-"""Thought: decides the next step, or writes the answer. It has no tools, only their names."""
+"""Thought: decides the next step, or writes the answer. It may call no tool."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -35,12 +35,12 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     iteration = state.iteration if halt else state.iteration + 1
     scope.emit({"type": "phase", "role": "thought", "action": "thinking", "iteration": iteration})
     catalog = await parts.toolbox.catalog(scope.user)
-    messages = opening(scope, "thought", state, catalog.summaries())
+    messages, tools = opening(scope, "thought", state, catalog)
     if halt and not by_itself:
         messages.append(HumanMessage(say("answer_now")))
     reader = _Reader(must_answer=halt is not None, request=state.request)
     answer = await ask(
-        scope, parts.models, "thought", messages, read=reader.read,
+        scope, parts.models, "thought", messages, tools=tools, may_call=False, read=reader.read,
         draft=drafted(scope, message_id(state), "thought"),
         most_asks=1 if halt and not by_itself else MOST_ASKS,
     )  # fmt: skip

@@ -19,9 +19,10 @@ from loopwright import (
     build_react,
 )
 from loopwright.models.reading import read_text
-from loopwright.prompts.prompt import CORE_TEMPLATES, read_json, read_section
+from loopwright.prompts.prompt import read_json, read_section, slots_of
 from loopwright.state.contracts import Contract, ExecutorResponse, PlannerResponse, VerifierResponse
 from loopwright.state.execution_plan import ExecutionPlan, RecoveryDecision
+from loopwright.state.roles import ROLES
 from support.flows import flow, look, step
 from support.scripts import call, passed, plan, report, thought, todo
 
@@ -103,9 +104,9 @@ def test_what_is_wrong_with_an_answer_is_said_in_chinese(build: Any) -> None:
 def own_templates() -> PromptManager:
     """Templates as a user writes them who knows no English; the slots alone are as they are."""
     prompts = PromptManager()
-    for role, english in CORE_TEMPLATES["en"].items():
-        slots = re.findall(r"\{\{(?:businessContext|resourceId|taskId|tools)\}\}", english)
-        prompts.set_core_template(role, f"汝は此処にあり。{''.join(dict.fromkeys(slots))}")
+    for role in ROLES:
+        slots = "".join(f"{{{{{name}}}}}" for name in slots_of(role))
+        prompts.set_core_template(role, f"汝は此処にあり。{slots}")
     prompts.set_business_context("planner", "先查再写。")
     return prompts
 

@@ -20,13 +20,22 @@ from support.scripts import call, thought
 
 
 @pytest.mark.req("S1-06", "S1-08", "S1-16", "S1-41")
-def test_only_action_gets_the_tools_and_only_thought_their_names():
+def test_only_an_action_may_call_and_a_phase_with_its_own_template_is_sent_no_definitions():
     model = one_step()
     build_react(model=model, tools=[shelf()]).invoke(said())
+    assert {tuple(a.tools) for a in model.asked} == {("look", "read_result")}
+    assert [a.role for a in model.asked if a.may_call] == ["action"]
+    assert len({a.messages[0].text for a in model.asked}) == 1
+    prompts, slots = PromptManager(), "{{businessContext}} {{resourceId}} {{taskId}}"
+    prompts.set_core_template("thought", f"Think. {slots}\n{{{{tools}}}}")
+    prompts.set_core_template("observation", f"Sum up. {slots}")
+    model = one_step()
+    build_react(model=model, tools=[shelf()], prompts=prompts).invoke(said())
     (first, _), (action,), (observation,) = (
         of(model, role) for role in ("thought", "action", "observation")
     )
-    assert (first.tools, action.tools, observation.tools) == ([], ["look"], [])
+    assert (first.tools, observation.tools) == ([], [])
+    assert action.tools == ["look", "read_result"]
     listed = [read_json(a.messages[0].text, "tools") for a in (first, action, observation)]
     assert listed == [[{"name": "look", "description": "Look up a fact."}], None, None]
     assert {a.schema for a in model.asked} == {None}
@@ -45,13 +54,12 @@ def test_prompts_hold_the_ids_and_the_contexts_of_the_run():
     )
     graph = build_react(model=model, tools=[shelf()], prompts=prompts)
     graph.invoke(said(), context=context)
-    systems = {asked.role: asked.messages[0].text for asked in model.asked}
-    for text in systems.values():
-        assert "Current resource: res-7\nCurrent task: task-9" in text
-        assert "We sell lamps." in text
-    assert "Look first." in systems["action"]
-    assert "Look first." not in systems["thought"]
-    assert "Be brief." in systems["observation"]
+    (system,) = {asked.messages[0].text for asked in model.asked}
+    assert "Current resource: res-7\nCurrent task: task-9" in system
+    assert (
+        "We sell lamps.\n\nFor the phase action:\nLook first.\n\n"
+        "For the phase observation:\nBe brief.\n\n"
+    ) in system
 
 
 def test_the_first_request_is_small():
@@ -60,7 +68,6 @@ def test_the_first_request_is_small():
     first = model.asked[0]
     assert (first.role, len(first.messages)) == ("thought", 2)
     assert len(first.messages[0].text.encode()) <= 2_000
-    assert len(of(model, "action")[0].messages[0].text.encode()) <= 2_000
 
 
 MALFORMED = [
@@ -123,16 +130,16 @@ async def test_the_tag_is_in_no_stream_without_subgraphs_either():
         assert not [c for c in chunks if hidden_in(repr(c)) or "not known" in repr(c)]
 
 
-def requests(model, role):
-    """What was sent to one phase, as plain data."""
+def requests(model):
+    """What was sent to all phases, as plain data."""
     return [
         [(m.type, m.content, getattr(m, "tool_calls", None)) for m in asked.messages]
-        for asked in of(model, role)
+        for asked in model.asked
     ]
 
 
 @pytest.mark.parametrize("observe", ["model", "direct"])
-def test_each_request_of_a_phase_extends_the_one_before_and_none_ends_with_the_assistant(observe):
+def test_each_request_of_any_phase_extends_the_one_before_and_none_ends_with_the_assistant(observe):
     steps = [
         thought("First the owner.", more=True), thought("Now the price.", more=True),
         thought("Ada, 7 euro."), thought("More.", more=True), thought("That is all."),
@@ -147,11 +154,10 @@ def test_each_request_of_a_phase_extends_the_one_before_and_none_ends_with_the_a
     graph.invoke(said("And the colour?"), THREAD)
     assert len(of(model, "thought")) == 5
     assert len(of(model, "observation")) == (3 if observe == "model" else 0)
-    for role in ("thought", "action", "observation"):
-        sent = requests(model, role)
-        for before, after in pairwise(sent):
-            assert after[: len(before)] == before
-            assert len(after) > len(before)
+    sent = requests(model)
+    for before, after in pairwise(sent):
+        assert after[: len(before)] == before
+        assert len(after) > len(before)
     assert all(a.messages[-1].type in ("human", "tool") for a in model.asked)
     assert not any(
         before.type == after.type == "ai"
@@ -162,11 +168,11 @@ def test_each_request_of_a_phase_extends_the_one_before_and_none_ends_with_the_a
 
 def provider(request):
     """What a model behind an OpenAI-compatible server answers, by the phase that asks."""
-    system = request["messages"][0]["content"]
-    if system.startswith("You are the action"):
+    last = request["messages"][-1]["content"]
+    if request.get("tools") and "tool_choice" not in request:
         wanted = openai_call("look", '{"name": "owner"}', "call_of_the_provider")
         return Reply("I look it up.", tool_calls=[wanted], finish_reason="tool_calls")
-    if system.startswith("You are the observation"):
+    if last == "Observation.":
         return Reply("The owner is Ada.")
     return Reply(DONE if any(m["role"] == "tool" for m in request["messages"]) else LOOK)
 
@@ -188,8 +194,8 @@ async def test_a_run_on_the_applications_own_model_server(streaming):
     assert [m.text for m in replay.whole if m.type == "ai"] == [
         "I look up the owner with look.", "I look it up.", "The owner is Ada.", "Ada owns it.",
     ]  # fmt: skip
-    assert [bool(request.get("tools")) for request in server.requests] == [
-        False, True, False, False,
+    assert [request.get("tool_choice") for request in server.requests] == [
+        "none", None, "none", "none",
     ]  # fmt: skip
     definition = server.requests[1]["tools"][0]["function"]
     assert definition["parameters"]["properties"]["name"]["type"] == "string"
@@ -205,18 +211,22 @@ async def test_a_run_on_the_applications_own_model_server(streaming):
     ],
 )
 def test_a_provider_that_wants_tools_defined_is_shown_the_calls_in_words(refusal):
+    prompts, slots = PromptManager(), "{{businessContext}} {{resourceId}} {{taskId}}"
+    prompts.set_core_template("thought", f"Think. {slots}\n{{{{tools}}}}")
+    prompts.set_core_template("observation", f"Sum up. {slots}")
+
     def strict(request):
         traffic = any(m["role"] == "tool" or m.get("tool_calls") for m in request["messages"])
         if traffic and not request.get("tools"):
             return bad_request(refusal)
         told = any("[Result of look]" in str(m["content"]) for m in request["messages"])
-        return (
-            Reply(DONE) if told and "thought" in str(request["messages"][0]) else provider(request)
-        )
+        thinks = str(request["messages"][0]["content"]).startswith("Think.")
+        return Reply(DONE) if told and thinks else provider(request)
 
     with fake_openai(strict) as server:
         model = ChatOpenAI(model="lamp-2", base_url=server.url, api_key="k", max_retries=0)
-        outcome = build_react(model=model, tools=[shelf()]).invoke(said())["outcome"]
+        graph = build_react(model=model, tools=[shelf()], prompts=prompts)
+        outcome = graph.invoke(said())["outcome"]
     assert (outcome["status"], outcome["answer"]) == ("complete", "Ada owns it.")
     assert len(server.requests) == 5, "refused once, remembered from then on"
     shown = [m["content"] for m in server.requests[-1]["messages"]]

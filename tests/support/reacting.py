@@ -3,6 +3,7 @@
 from langchain_core.tools import ToolException
 
 from loopwright import ScriptedModel
+from loopwright.state.told import say
 from support.scripts import call, thought
 
 THREAD = {"configurable": {"thread_id": "t"}}
@@ -50,12 +51,19 @@ def of(model, role):
     return [asked for asked in model.asked if asked.role == role]
 
 
+def phase_of(messages, offered):
+    """Who asks a script that is a function: only an action may call."""
+    if offered:
+        return "action"
+    return "observation" if messages[-1].text == say("sum_up") else "thought"
+
+
 def endless():
     """A model that always wants another fact; on request it answers."""
     number = iter(range(1_000))
 
     def answer(messages, offered):
-        role = messages[0].text.split()[3]
+        role = phase_of(messages, offered)
         if role == "thought":
             if "No step is left" in messages[-1].text:
                 return thought("So far: some facts.")

@@ -13,7 +13,6 @@ from langgraph.store.memory import InMemoryStore
 
 from loopwright.calls.gate import Gate, plan_calls
 from loopwright.calls.path import run_calls
-from loopwright.calls.result_store import has_stored
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.canonical import weigh
 from loopwright.state.context import Context
@@ -347,7 +346,6 @@ async def test_five_results_of_a_megabyte_fit_and_can_be_read_on():
     assert sum(weigh(r["result"]) for r in records) <= 5 * 4_000
     assert all(r["result"].endswith(f"end {n}") for n, r in enumerate(records))
     messages = [r["message"] for r in records]
-    assert has_stored(messages)
     key = messages[2].additional_kwargs["stored"]
     (page,) = await run(box, ("read_result", {"id": key, "offset": 1_000_000}), **more)
     assert page["status"] == "success"
@@ -366,7 +364,7 @@ async def test_without_a_store_the_toolbox_keeps_long_results():
     key = record["message"].additional_kwargs["stored"]
     (page,) = await run(box, ("read_result", {"id": key, "offset": 40_000}))
     assert "40000 to 50000 of 50000" in page["result"]
-    assert not has_stored([page["message"]])
+    assert "stored" not in page["message"].additional_kwargs
 
 
 def test_spare_stores_do_not_pile_up():

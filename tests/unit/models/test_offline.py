@@ -1,9 +1,7 @@
 """The offline model in all three graphs, against small invented tools and against any input."""
 
 import json
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +9,13 @@ from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 
-from loopwright import Context, PromptManager, prompts as prompt_room
+from loopwright import Context, PromptManager
 from loopwright.graphs.registry import REGISTRY, builder_of
 from loopwright.models.offline.matching import clauses, fill, match, read_tools, values
 from loopwright.models.offline.model import OfflineModel
 from loopwright.models.offline.react import act, observe, think
 from loopwright.models.offline.tasks import NO_MODEL, judge, picked, plan, plan_steps
+from loopwright.prompts.prompt import slots_of
 from loopwright.state.contracts import PlannerResponse, VerifierResponse
 from loopwright.state.execution_plan import ExecutionPlan
 from loopwright.state.roles import ROLE_METADATA, ROLES
@@ -216,8 +215,7 @@ def asked(role: str, *messages: BaseMessage, **metadata: str) -> AIMessage:
 def test_prompts_of_another_language_are_served_as_well(graph: str) -> None:
     prompts = PromptManager()
     for role in set(ROLES) - {"reviewer"}:
-        shipped = (Path(prompt_room.__file__).parent / f"core/en/{role}.md").read_text("utf-8")
-        slots = re.findall(r"\{\{(?:businessContext|resourceId|taskId|tools)\}\}", shipped)
+        slots = [f"{{{{{name}}}}}" for name in slots_of(role)]
         prompts.set_core_template(role, "\n".join(["Auf Deutsch.", *slots]))
     desk = Desk()
     assert run(graph, "Read docs/notes.md", desk, prompts=prompts)["status"] == "complete"

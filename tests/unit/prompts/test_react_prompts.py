@@ -12,8 +12,13 @@ from loopwright.state.told import say
 
 ENGLISH = CORE_TEMPLATES["en"]
 
+SHARED = ENGLISH["react"]
 PHASES = ("thought", "action", "observation")
 TOOLS = [{"name": "look", "description": "Look up a fact. {{taskId}}"}]
+
+
+def part(phase):
+    return SHARED.partition(f"## {phase}\n")[2].partition("\n## ")[0]
 
 
 def built(prompts, phase, *args, **more):
@@ -21,30 +26,31 @@ def built(prompts, phase, *args, **more):
 
 
 @pytest.mark.req("S1-39")
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_phase_has_a_core_template_with_its_parts(phase):
-    text = ENGLISH[phase]
-    assert text.startswith(f"You are the {phase} phase")
-    assert text.count(SLOT) == 1
-    for heading in ("## Business context", "## Output"):
-        assert heading in text
+def test_the_phases_share_one_core_template_with_a_part_for_each():
+    assert not {*PHASES} & {*ENGLISH}
+    assert SHARED.count(SLOT) == 1
+    for heading in ("## Business context", "## Thought", "## Action", "## Observation"):
+        assert heading in SHARED
+    assert {PromptManager().get_prompt(phase) for phase in PHASES} == {
+        PromptManager().get_prompt("react")
+    }
 
 
 @pytest.mark.req("S1-47")
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_core_template_names_no_trade(phase):
-    assert not re.search(r"transcri|subtitle|order|customer|file\b", ENGLISH[phase], re.I)
+def test_a_core_template_names_no_trade():
+    assert not re.search(r"transcri|subtitle|order|customer|file\b", SHARED, re.I)
 
 
 @pytest.mark.req("S1-09", "S1-11", "S1-34", "S1-33", "S1-31", "S1-32", "S1-29")
 def test_thought_is_told_its_duties():
-    text = ENGLISH["thought"]
+    text = part("Thought")
     for words in (
         "Look at the messages first",
         "data is missing or may be out of date, or the user asks to refresh it",
         "suggestions of the last observation",
         "the complete answer for the user",
         "Never the tag alone. It is confidential: do not mention it.",
+        "You call no tool yet",
         "Only these two fields",
         "the text is the complete answer",
     ):
@@ -55,7 +61,7 @@ def test_thought_is_told_its_duties():
 
 @pytest.mark.req("S1-36", "S1-37")
 def test_action_is_told_its_duties():
-    text = ENGLISH["action"]
+    text = part("Action")
     for words in (
         "If the thought asks for a tool, call it",
         "at most one short sentence on what you are doing. No description of results",
@@ -65,22 +71,31 @@ def test_action_is_told_its_duties():
 
 @pytest.mark.req("S1-38", "S1-10")
 def test_observation_is_told_its_duties():
-    text = ENGLISH["observation"]
-    for words in ("One short sentence", "suggests the next step", "do not answer the user"):
+    text = part("Observation")
+    for words in (
+        "One short sentence",
+        "suggests the next step",
+        "do not answer the user",
+        "no tool",
+    ):
         assert words in text
 
 
 @pytest.mark.req("S1-41", "S1-35", "S1-16", "S1-06", "S1-08")
-def test_a_prompt_holds_the_ids_and_only_a_thought_lists_tools():
-    prompts = PromptManager()
+def test_a_prompt_holds_the_ids_and_only_a_thought_with_its_own_template_lists_tools():
+    prompts, own = PromptManager(), PromptManager()
+    own.set_core_template("thought", f"Think. {SHARED}\n{{{{tools}}}}")
     for phase in PHASES:
         text = built(prompts, phase, "res-7", "task-9", TOOLS)
         assert "Current resource: res-7\n" in text
         assert "Current task: task-9" in text
-        assert (read_json(text, "tools") == TOOLS) is (phase == "thought")
+        assert read_json(text, "tools") is None
         empty = built(prompts, phase)
         assert re.search(r"Current resource: *\nCurrent task: *(\n|$)", empty)
-        assert (say("no_tools") in empty) is (phase == "thought")
+        listing = built(own, phase, "res-7", "task-9", TOOLS)
+        assert (read_json(listing, "tools") == TOOLS) is (phase == "thought")
+        assert (say("no_tools") in built(own, phase)) is (phase == "thought")
+        assert own.is_shared(phase) is (phase != "thought")
 
 
 @pytest.mark.req("S1-40", "S1-39")
@@ -88,9 +103,15 @@ def test_contexts_for_all_phases_and_for_one():
     prompts = PromptManager()
     prompts.set_system_context("We sell lamps.")
     prompts.set_business_context("thought", "Think {{tools}} twice.")
+    both = {"action": "Only now.", "planner": "Not here."}
+    shared = "We sell lamps.\n\nFor the phase thought:\nThink {{tools}} twice."
     for phase in PHASES:
-        assert "We sell lamps." in built(prompts, phase)
-        assert ("Think {{tools}} twice." in built(prompts, phase)) is (phase == "thought")
+        assert f"{shared}\n\nCurrent" in built(prompts, phase)
+        told = built(prompts, phase, business_context=both)
+        assert f"{shared}\n\nFor the phase action:\nOnly now.\n\nCurrent" in told
+    prompts.set_core_template("thought", f"Think. {SHARED}\n{{{{tools}}}}")
+    assert "lamps.\n\nThink {{tools}} twice.\n\nCurrent" in built(prompts, "thought")
+    assert "twice" not in built(prompts, "action")
     assert "Only now." in prompts.get_action_prompt(business_context="Only now.")
 
 
@@ -98,6 +119,7 @@ def test_contexts_for_all_phases_and_for_one():
 def test_no_slot_is_filled_twice():
     prompts = PromptManager()
     prompts.set_system_context("{{tools}} {{resourceId}}")
+    prompts.set_core_template("thought", f"{SHARED}\n{{{{tools}}}}")
     text = prompts.get_thought_prompt("{{taskId}}", "t", TOOLS)
     assert "{{tools}} {{resourceId}}" in text
     assert "Current resource: {{taskId}}" in text
@@ -105,10 +127,10 @@ def test_no_slot_is_filled_twice():
 
 
 def test_a_template_of_ones_own_keeps_the_slots_of_the_shipped_one():
-    prompts = PromptManager()
+    prompts, whole = PromptManager(), f"{SHARED}\n{{{{tools}}}}"
     for left_out in ("{{tools}}", "{{resourceId}}", "{{taskId}}", SLOT):
         with pytest.raises(SettingsError, match=re.escape(left_out)):
-            prompts.set_core_template("thought", ENGLISH["thought"].replace(left_out, ""))
+            prompts.set_core_template("thought", whole.replace(left_out, ""))
     own = f"You are the observation. {SLOT} {{{{resourceId}}}} {{{{taskId}}}}"
     prompts.set_core_template("observation", own)
     assert prompts.get_observation_prompt("r", "t").endswith("r t")

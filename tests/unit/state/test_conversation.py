@@ -11,7 +11,6 @@ from loopwright.state.past import (
     index_of,
     merge_earlier,
     remembered,
-    shows_all,
 )
 
 
@@ -97,8 +96,5 @@ def test_an_index_says_what_it_leaves_out_and_what_can_be_cited():
     read = record(1, read_only=True)
     lines = index_of(remembered(1, [read, record(2), record(3, status="error")]), citing=True)
     assert [line["citable"] for line in lines] == [True, False, False]
-    assert shows_all([read])
-    assert shows_all([])
-    assert not shows_all([record(1, 5_000)])
     assert "left_out" in index_of([record(n, 500) for n in range(100)])[0]
     assert "id" in index_of([record(1, arguments={"text": "x" * 100_000})])[0]
