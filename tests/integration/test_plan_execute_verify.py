@@ -297,7 +297,7 @@ def test_executor_rounds_are_bounded_and_the_last_one_has_no_tools():
     )["outcome"]
     assert outcome["status"] == "stuck"
     executors = [a for a in model.asked if a.role == "executor"]
-    assert [bool(a.tools) for a in executors[:5]] == [True, True, True, True, False]
+    assert [a.may_call for a in executors[:5]] == [True, True, True, True, False]
     assert len(executors) == 6, "a second attempt gets no more rounds, only one last word"
 
 

@@ -282,7 +282,7 @@ def react_desk():
     def turn(messages, offered):
         newest = max(n for n, m in enumerate(messages) if m.type == "human" and "Go" in m.text)
         done = any(m.type == "tool" for m in messages[newest:])
-        if role_of(messages) == "thought":
+        if not offered:  # a thought may call no tool
             return thought("Both texts are saved." if done else "I save.", more=not done)
         return [call("save", "call_0", text="a"), call("save", "call_1", text="b")]
 
