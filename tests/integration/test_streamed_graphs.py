@@ -14,6 +14,7 @@ from langchain_openai import ChatOpenAI
 from loopwright import build_plan_execute_verify, build_prompt_flow, build_react
 from support.fake_openai import Reply, bad_request, call, fake_openai
 from support.flows import flow, step
+from support.reacting import phase_of
 from support.scripts import failed, passed, plan, report, thought, todo
 
 GIVEN = {"messages": [{"role": "user", "content": "Save a and b."}]}
@@ -131,14 +132,16 @@ class Streaming(BaseChatModel):
     def _llm_type(self) -> str:
         return "streaming"
 
-    def bind_tools(self, tools: Any, **_: Any) -> Any:
-        return self.bind(offered=bool(tools))
+    def bind_tools(self, tools: Any, *, tool_choice: str = "auto", **_: Any) -> Any:
+        return self.bind(offered=bool(tools) and tool_choice != "none")
 
     def _stream(
         self, messages: Any, stop: Any = None, run_manager: Any = None, *,
         offered: bool = False, **_: Any,
     ) -> Iterator[ChatGenerationChunk]:  # fmt: skip
         role = str(messages[0].text).split()[3].rstrip(".")
+        if messages[0].text.startswith("You work on"):  # react: its phases have one prompt
+            role = phase_of(messages, ["save"] if offered else [])
         said = self.answers(role, offered and "tool" not in {m.type for m in messages})
         for part in self.deltas(said):
             chunk = ChatGenerationChunk(message=AIMessageChunk(**{"content": "", **part}))
