@@ -50,7 +50,7 @@ class Draft:
         for block, text in _reasoned(chunk):
             apart = self._block not in ("", block)
             self._block = block
-            self._thoughts.read("\n\n" + text if apart else text)
+            self._thoughts.read(storable("\n\n" + text if apart else text))
         self._words.read(self._whole(_words(chunk, with_calls=bool(self._field))))
         if more := self._words.thoughts[self._thought :]:
             self._thoughts.read(more)
@@ -59,7 +59,7 @@ class Draft:
         if self._but is not None and self._but.fullmatch(text, partial=True):
             text = ""
         if text or not self._field:
-            self._shown.show(storable(text), storable(self._thoughts.shown[:_LONGEST]))
+            self._shown.show(text, self._thoughts.shown[:_LONGEST])
 
     def _whole(self, piece: str) -> str:
         """The piece without the half of a character at its end, which waits for the other one."""
