@@ -271,7 +271,9 @@ def model_of(request: dict[str, Any]) -> Reply:
     if "VerifierResponse" in contract:
         judged = {"id": "1", "completed": True, "feedback": "", "evidence": ["1.1.0"]}
         verdict = {"allCompleted": True, "userNeedsSatisfied": True, "tasks": [judged]}
-        return Reply(json.dumps(verdict | {"summary": "The shelf holds lamp.txt."}))
+        if "Say it twice" in str(request) and len(request["messages"]) == 2:
+            judged["evidence"], verdict["summary"] = ["9.9.9"], "It holds nothing."
+        return Reply(json.dumps({"summary": "The shelf holds lamp.txt."} | verdict))
     if request["messages"][-1]["role"] == "tool":
         told = request["messages"][-1]["content"]
         return Reply(json.dumps({"summary": f"It holds {told}", "taskCompleted": True}))
@@ -328,6 +330,33 @@ async def test_a_server_elsewhere_follows_its_settings_and_a_question_survives_i
     assert (tmp_path / "shelf" / "label.txt").read_text() == "lamp"
 
 
+async def replayed(client: Any, mode: str) -> str:
+    """The text of the answer as a client has it that streams messages in one of two modes.
+
+    In one the server adds the pieces up; in the other one clients do, as Agent Chat UI does.
+    """
+    thread = (await client.threads.create())["thread_id"]
+    message = {"messages": [{"role": "user", "content": "What is on the shelf? Say it twice."}]}
+    texts: dict[str, str] = {}
+    kinds, values = list[str](), list[Any]()
+    async for part in client.runs.stream(
+        thread, GRAPH, input=message, stream_mode=["values", mode]
+    ):
+        assert part.event != "error", part.data
+        if part.event == "values":
+            values = part.data["messages"]
+        elif part.event in ("messages", "messages/partial", "messages/complete"):
+            told = part.data[0]
+            kinds.append(told["type"])
+            known = "" if told["type"] == "remove" or mode == "messages" else texts.get(told["id"])
+            texts[told["id"]] = (known or "") + told["content"]
+    assert {m["id"]: m["content"] for m in values if m["id"] in texts} == texts
+    if mode == "messages-tuple":
+        assert "remove" in kinds
+        assert kinds.count("AIMessageChunk") > 5
+    return texts[values[-1]["id"]]
+
+
 async def seen_elsewhere(server: Any) -> dict[str, Any]:
     """What a server with settings of its own does with a goal, a question and a graph that blocks.
 
@@ -339,6 +368,8 @@ async def seen_elsewhere(server: Any) -> dict[str, Any]:
         _, ended = await begin(client, "What is on the shelf?")
         thread, paused = await begin(client, "Write a label for it")
         said = server.said()
+        for mode in ("messages", "messages-tuple"):
+            assert await replayed(client, mode) == "The shelf holds lamp.txt."
         _, blocked = await begin(client, "Block", graph="blocks")
     return {
         "outcome": ended["outcome"],
