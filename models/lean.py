@@ -5,17 +5,60 @@ more for every message of the history: at 100 turns that takes longer than all t
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any, Final
+from weakref import ref
 
 import openai
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
+from pydantic import PrivateAttr
+
+
+class _Known:
+    """Messages as they were spelled for the API of chats, each by itself: a history only grows.
+
+    What a message is spelled as depends on nothing but what `_told` takes of it, which is compared:
+    a program may change a message. System messages are spelled anew; models differ about them.
+    """
+
+    def __init__(self) -> None:
+        self._spelled: dict[int, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {}
+
+    def spelled(self, messages: list[BaseMessage], make: Callable[[Any], Any]) -> dict[str, Any]:
+        """The payload that `make` makes of messages, which here makes it of new ones alone."""
+        told = [_told(message) for message in messages]
+        known = [self._spelled.get(id(message), _NOTHING) for message in messages]
+        old = [k[2] if k[1] == t else None for k, t in zip(known, told, strict=True)]
+        new = [place for place, one in enumerate(old) if one is None]
+        payload: dict[str, Any] = make([messages[place] for place in new])
+        for place, spelled in zip(new, payload["messages"], strict=True):
+            old[place] = spelled
+            if (state := told[place]) is not None:
+                self._keep(messages[place], state, spelled)
+        return {**payload, "messages": old}
+
+    def _keep(self, message: BaseMessage, told: tuple[Any, ...], spelled: dict[str, Any]) -> None:
+        key = id(message)
+        self._spelled[key] = ref(message, lambda _: self._spelled.pop(key, None)), told, spelled
+
+
+def _told(message: BaseMessage) -> tuple[Any, ...] | None:
+    """All that a message is spelled from, where that is text; None where it is not."""
+    fields = message.__dict__  # read at every request, and a model's own way to it is slower
+    if not isinstance(fields["content"], str) or not isinstance(message, _GROWING):
+        return None
+    calls, broken = fields.get("tool_calls"), fields.get("invalid_tool_calls")
+    more = fields["additional_kwargs"]
+    return (
+        type(message), fields["content"], fields["name"], fields.get("tool_call_id"),
+        repr(calls) if calls else "", repr(broken) if broken else "", repr(more) if more else "",
+    )  # fmt: skip
 
 
 class LeanChatOpenAI(ChatOpenAI):
@@ -40,12 +83,22 @@ class LeanChatOpenAI(ChatOpenAI):
         super().model_post_init(context)
         _ = self.lean
 
+    _known: _Known = PrivateAttr(default_factory=_Known)
+
     def _get_request_payload(
         self, input_: LanguageModelInput, *, stop: list[str] | None = None, **kwargs: Any
     ) -> dict[str, Any]:
-        payload: dict[str, Any] = super()._get_request_payload(input_, stop=stop, **kwargs)
-        lean = same_bytes(responses="input" in payload)
-        return _ready(self, payload) if lean else payload
+        def make(given: LanguageModelInput) -> dict[str, Any]:
+            return ChatOpenAI._get_request_payload(self, given, stop=stop, **kwargs)
+
+        responses = self._use_responses_api({**self._default_params, **kwargs})
+        if not same_bytes(responses=responses):
+            return make(input_)
+        if responses:
+            return _ready(self, make(input_))
+        whole = isinstance(input_, list) and all(isinstance(m, BaseMessage) for m in input_)
+        messages: Any = input_ if whole else self._convert_input(input_).to_messages()
+        return _ready(self, self._known.spelled(messages, make))
 
 
 class _Unchecked(ChatOpenAI):
@@ -124,6 +177,8 @@ async def _body(client: ChatOpenAI, ear: _Ear, options: Mapping[str, Any]) -> by
     return ear.body
 
 
+_GROWING: Final = (HumanMessage, AIMessage, ToolMessage)
+_NOTHING: Final = (None, (), None)
 _PICTURE: Final = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 _HISTORY: Final[list[BaseMessage]] = [
     SystemMessage("You look."),

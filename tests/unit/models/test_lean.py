@@ -1,6 +1,7 @@
 """The client without the SDK's walk over the messages: the bytes that the stock client sends."""
 
 import asyncio
+import gc
 import json
 import random
 import threading
@@ -159,6 +160,36 @@ def test_what_the_sdk_is_given_to_walk_over_is_empty() -> None:
     payload = model._get_request_payload("hi", tools=[{"type": "function", "function": {}}])
     assert payload["messages"] == payload["tools"] == []
     assert [*payload["extra_body"]] == ["messages", "tools"]
+
+
+@pytest.mark.parametrize("name", ["gpt-5.4-mini", "o3-mini"])
+def test_a_history_that_grows_is_spelled_as_the_stock_client_spells_it(name: str) -> None:
+    key: Any = {"model": name, "api_key": "none", "use_responses_api": False}
+    stock, model = ChatOpenAI(**key), LeanChatOpenAI(**key)
+
+    def same(history: list[BaseMessage]) -> bool:
+        body = model._get_request_payload(history)["extra_body"]
+        return bool(body["messages"] == stock._get_request_payload(history)["messages"])
+
+    for seed in range(50):
+        dice = random.Random(seed)
+        history: list[BaseMessage] = [SystemMessage(text(dice))]
+        for place in range(4):
+            history += turn(dice, place)
+            assert same(history)
+        changed = dice.choice(history)
+        changed.additional_kwargs["name"] = "bob"
+        if isinstance(changed, AIMessage) and changed.tool_calls:
+            changed.tool_calls[0]["args"]["more"] = [seed]
+        elif isinstance(changed.content, str):
+            changed.content += "!"
+        assert same(history)
+        history.pop(dice.randrange(1, len(history)))
+        assert same([message.model_copy() for message in history])
+        assert same(history)
+    del history, changed
+    gc.collect()
+    assert len(model._known._spelled) < 2
 
 
 async def test_where_other_bytes_would_be_sent_it_is_the_stock_client(
