@@ -1,12 +1,13 @@
 """What do the graphs cost? Measures every goal there is, and writes what it found to docs/costs.md.
 
-    python benchmarks/costs.py [--quick] [--write] [part …]
+    python benchmarks/costs.py [--quick | --once] [--write] [part …]
 
 A scripted model behind OpenAI's chat API is the same for everybody: for a loop by hand, the least
 LangGraph can do, LangChain's `create_agent`, and our graphs; each is a process of its own, the
 rounds are interleaved, CPU is what the process itself used. Read the ratios; the seconds are those
 of the machine. Parts: calls, reads, prompts, tools, dag, text, crowd, alive, imports; all of them
-where none is named. `--quick` runs small ones, once. `--write` puts table and plot into docs/.
+where none is named. `--quick` runs small ones, once; `--once` as large as they are, but for the
+crowd, once. `--write` puts tables and plot into docs/.
 """
 
 import argparse
@@ -43,7 +44,9 @@ class Size:
     times: int = 3
 
 
+ONCE = Size((10, 100, 400), (1, 1, 1), (1, 1, 0), 200, 300, 30, 1)
 QUICK = Size((5, 20, 80), (2, 1, 1), (1, 1, 1), 20, 100, 12, 1)
+SIZES = {"full": Size(), "once": ONCE, "quick": QUICK}
 
 
 @dataclass
@@ -86,6 +89,8 @@ def calls(bench: Bench) -> Part:
     found: dict[tuple[str, int], Rounds] = {}
     for title, how, times in variants:
         for turns, rounds in zip(size.turns, times, strict=True):
+            if not rounds:
+                continue
             order = {"do": "run", "script": f"look-{turns}-0", **how}
             found[title, turns] = per_call(bench.fleet.rounds(EVERYBODY, rounds, order))
     goals = call_goals(found, size.turns)
@@ -355,12 +360,15 @@ def main() -> None:
     """Measure, print, and write where that is wanted."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="*", choices=[*PARTS, []])
-    parser.add_argument("--quick", action="store_true")
+    for how in SIZES:
+        parser.add_argument(
+            f"--{how}", dest="size", action="store_const", const=how, default="full"
+        )
     parser.add_argument("--write", action="store_true")
     given: Any = parser.parse_args()
     began = time.monotonic()
     with fleet() as processes:
-        bench, found = Bench(processes, QUICK if given.quick else Size()), []
+        bench, found = Bench(processes, SIZES[given.size]), []
         for name in given.part or PARTS:
             found.append(PARTS[name](bench))
             sys.stdout.write(shown(found[-1]))
@@ -368,7 +376,7 @@ def main() -> None:
     for title, lines in bench.profiles.items():
         sys.stdout.write("\n".join([f"profile of {title}", *lines, ""]))
     if given.write:
-        written(found, bench.profiles, time.monotonic() - began, quick=given.quick)
+        written(found, bench.profiles, time.monotonic() - began, given.size)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, "|" + "---|" * len(rows[0]), *body])
 
 
-def machine(took: float, *, quick: bool) -> str:
+def machine(took: float, size: str) -> str:
     """Where, when and with what it was measured."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"],
@@ -78,18 +78,16 @@ def machine(took: float, *, quick: bool) -> str:
     load = os.getloadavg()[0]
     return (
         f"Measured on {datetime.now(UTC):%Y-%m-%d} at commit {commit} in {took / 60:.0f} minutes"
-        f"{' (quick: small sizes)' if quick else ''}: {os.cpu_count()} cores, load {load:.1f} at "
+        f" ({size} size): {os.cpu_count()} cores, load {load:.1f} at "
         f"the end, Python {platform.python_version()}, {versions}."
     )
 
 
-def written(
-    parts: Sequence[Part], profiles: dict[str, list[str]], took: float, *, quick: bool
-) -> None:
+def written(parts: Sequence[Part], profiles: dict[str, list[str]], took: float, size: str) -> None:
     """Put goals, tables, profiles and plot into the docs."""
     goals = [["goal", "measured", "at most", "met"]]
     goals += [goal.row() for part in parts for goal in part.goals]
-    lines = [machine(took, quick=quick), table(goals)]
+    lines = [machine(took, size), table(goals)]
     for part in parts:
         lines.append(table(part.table))
         if part.curves:

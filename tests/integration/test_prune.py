@@ -1,11 +1,10 @@
 """Threads made smaller: what is kept stays as it was, and what must not be touched is left."""
 
 import asyncio
+import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -32,6 +31,7 @@ from loopwright.doors.pruning import Saved, severed, what_stays
 from loopwright.doors.threads import list_threads
 from loopwright.state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
 from support.flows import flow
+from support.forked import Command, server
 from support.patience import PATIENCE
 from support.scripts import call, passed, plan, report, thought, todo
 from support.toy_graphs import greeter, hello, on
@@ -185,11 +185,11 @@ def test_a_fork_of_what_was_kept_goes_on_and_one_of_what_is_gone_does_not_write(
 
 @pytest.mark.req("W-15")
 def test_a_long_thread_is_small_again(tmp_path):
-    """200 turns; more than 50 updates of each channel, so snapshots stand in between."""
+    """More than 50 turns, and as many updates of each channel: snapshots stand in between."""
     path = tmp_path / "long.db"
     with open_durability(f"sqlite:///{path}") as kept:
         graph = react(kept)
-        for turn in range(200):
+        for turn in range(60):
             graph.invoke(said(f"turn {turn} {text(1000)}"), on("t"))
         values = graph.get_state(on("t")).values
     before = path.stat().st_size
@@ -436,23 +436,26 @@ with open_durability(sys.argv[1]) as kept:
 @pytest.mark.req("W-15")
 def test_a_kill_in_the_middle_loses_nothing(path):
     url, names = f"sqlite:///{path}", ("a", "b")
+    script = path.with_name("killed.py")
+    script.write_text(KILLED)
     with open_durability(url) as kept:
         graph = plan_execute_verify(kept)
         for name in names:
-            for _ in range(3):
+            for _ in range(2):
                 graph.invoke(said(), on(name))
         before = {name: states(graph, name) for name in names}
     for left in range(1, 20):
-        done = subprocess.run([sys.executable, "-c", KILLED, url, str(left)], check=False)
+        with Command(server(), (url, str(left)), env=os.environ, script=script) as process:
+            code = process.wait(PATIENCE)
         with open_durability(url) as kept:
             graph = plan_execute_verify(kept)
             for name, all_of_it in before.items():
                 found = states(graph, name)
                 assert found == all_of_it[: len(found)]
                 assert len(found) in {1, len(all_of_it)}
-        if done.returncode == 0:
+        if code == 0:
             break
-        assert done.returncode == -signal.SIGKILL
+        assert code == -signal.SIGKILL
     else:
         pytest.fail("it never came to the end")
     with open_durability(url) as kept:
@@ -532,7 +535,7 @@ def test_it_is_refused_from_other_savers_too(tmp_path, kind):
 def test_a_thread_goes_on_that_holds_its_values_itself(kept, path):
     """Behind a snapshot nothing older is needed; only the history ends there."""
     graph = react(kept)
-    for _ in range(40):
+    for _ in range(20):
         graph.invoke(said(), on("t"))
     before = states(graph)
     checked = [*kept.checkpointer.list(on("t", checkpoint_ns=""))]
