@@ -222,7 +222,7 @@ class _Caller:
             known, left = replace(quirks, dropped=set(quirks.dropped)), left - 1
             spells_out = quirks.spells_out and not tools
             messages = refusals.spelled_out(request.messages) if spells_out else request.messages
-            heard = self._listener()
+            heard = self._listener(quirks)
             try:
                 with spans.of_model(self.scope, self.role, chosen.model, chosen.name) as told:
                     given = await asked.ainvoke(messages, self._config(heard))
@@ -249,11 +249,11 @@ class _Caller:
         """What the model thought; hooks that judge its words have not seen it."""
         return "" if "AfterModel" in self.scope.hooks.events else reasoning_of(answer)
 
-    def _listener(self) -> Heard:
+    def _listener(self, quirks: refusals.Quirks) -> Heard:
         """Who listens to one try; what an earlier one wrote counts no more."""
         if self.draft is None:
             return Heard(self.heard)
-        self.draft.begin()
+        self.draft.begin(quirks)
         return Heard(self.heard, self.draft.hear)
 
     def _config(self, heard: Heard) -> RunnableConfig:

@@ -17,6 +17,7 @@ from ..doors.message_stream import REASONING, Shown, begin_draft
 from ..state.canonical import storable
 from ..state.messages import ROLE
 from ..turn.scope import RunScope
+from .refusals import Quirks
 from .veil import Musings, Veil
 
 _LONGEST: Final = 16_000
@@ -26,6 +27,7 @@ _LONGEST: Final = 16_000
 class _Reader(Protocol):
     shown: str
     thoughts: str
+    unopened: bool
 
     def read(self, piece: str) -> None: ...
 
@@ -37,11 +39,12 @@ class Draft:
         """Show the words, or a field of an object; nothing that may turn out to fit `but`."""
         self._shown, self._field = shown, field
         self._but = regex.compile(but, regex.IGNORECASE | regex.DOTALL) if but else None
-        self.begin()
+        self.begin(Quirks())
 
-    def begin(self) -> None:
-        """A model is asked, perhaps again."""
-        self._words: _Reader = _Field(self._field) if self._field else Veil()
+    def begin(self, quirks: Quirks) -> None:
+        """A model is asked, perhaps again; `quirks` is what is known of it."""
+        self._quirks, veil = quirks, Veil(thinks=quirks.thinks_first)
+        self._words: _Reader = _Field(self._field) if self._field else veil
         self._thoughts, self._thought, self._block = Musings(), 0, ""
         self._half = ""
 
@@ -52,6 +55,7 @@ class Draft:
             self._block = block
             self._thoughts.read(storable("\n\n" + text if apart else text))
         self._words.read(self._whole(_words(chunk, with_calls=bool(self._field))))
+        self._quirks.thinks_first |= self._words.unopened
         if more := self._words.thoughts[self._thought :]:
             self._thoughts.read(more)
             self._thought += len(more)
@@ -173,7 +177,7 @@ class _Field:
 
     def __init__(self, name: str) -> None:
         """Nothing is read yet."""
-        self.shown = self.thoughts = ""
+        self.shown, self.thoughts, self.unopened = "", "", False
         self._name = re.compile(rf'(?<!\\)"{name}"\s*:\s*"')
         self._rest, self._next = "", 0
         self._found = self._over = False

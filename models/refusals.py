@@ -192,6 +192,8 @@ class Quirks:
     """It called a tool where it must not, so it is told in words, too."""
     spells_out: bool = False
     """Tool traffic goes in words where no tools are offered."""
+    thinks_first: bool = False
+    """It ends its thoughts with a tag that it never opens."""
     dropped: set[str] = field(default_factory=set)
     """Settings that are not sent."""
 

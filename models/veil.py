@@ -33,15 +33,17 @@ _MORE: Final = 50
 class Veil:
     """Reads a text piece by piece, and says what of it may be shown."""
 
-    def __init__(self) -> None:
-        """Nothing is read yet."""
+    def __init__(self, *, thinks: bool = False) -> None:
+        """Nothing is read yet; `thinks` says that it begins with thoughts, as if a tag said so."""
         self.shown = ""
         """What may be shown by now."""
         self.thoughts = ""
         """What stood in think blocks so far."""
+        self.unopened = False
+        """Whether thoughts ended that no tag had begun."""
         self._rest = ""
         self._said = ""
-        self._thinks = self._fenced = False
+        self._thinks, self._fenced = thinks, False
         self._next = 0
 
     def read(self, piece: str) -> None:
@@ -68,6 +70,7 @@ class Veil:
             self._rest = self._rest[len(said) :]
             return False
         if sign["thought"]:
+            self.unopened = True
             self.thoughts += (self.shown + self._said).lstrip()
             self.shown = self._said = ""
             self._fenced = False

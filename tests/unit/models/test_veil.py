@@ -60,6 +60,15 @@ def test_words_are_shown_as_soon_as_they_can_be_nothing_else(text, shown, though
         assert (veil.shown, veil.thoughts) == (shown, thoughts)
 
 
+def test_a_model_that_never_opens_its_thoughts_shows_none_of_them_the_second_time():
+    veil, shown = Veil(thinks=True), []
+    for letter in "It may be so.</think>It is so.":
+        veil.read(letter)
+        shown.append(veil.shown)
+    assert (veil.shown, veil.thoughts) == ("It is so.", "It may be so.")
+    assert all("It is so.".startswith(one) for one in shown)
+
+
 def test_long_text_that_is_held_back_is_shown_when_it_is_known_to_be_none():
     veil = Veil()
     for piece in ["{", *["word "] * 20_000]:

@@ -1,0 +1,97 @@
+"""Drafts of structured answers, and what is known of the model that writes them."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+from langchain_core.messages import AIMessage, AIMessageChunk
+
+from loopwright.models.drafts import Draft, reasoning_of, without_thoughts
+from loopwright.models.refusals import Quirks
+from support.scripts import failed, passed
+
+
+class Seen:
+    """What a draft shows, step by step."""
+
+    def __init__(self) -> None:
+        self.texts, self.thoughts = list[str](), list[str]()
+
+    def show(self, text: str, reasoning: str = "") -> None:
+        self.texts.append(text)
+        self.thoughts.append(reasoning)
+
+
+def written(text: str, seed: int, quirks: Quirks | None = None, **how: Any) -> Seen:
+    seen, rng, place = Seen(), random.Random(seed), 0
+    draft = Draft(seen, **how)  # type: ignore[arg-type]
+    draft.begin(quirks or Quirks())
+    while place < len(text):
+        end = place + rng.choice([1, 2, 3, 7, 40])
+        draft.hear(AIMessageChunk(content=text[place:end]))
+        place = end
+    return seen
+
+
+TEXTS = st.text(st.sampled_from('ab "\\\n\t{}[]:,é艾😀/u0'), max_size=30)
+
+
+@pytest.mark.req("S0-79")
+@given(TEXTS, st.booleans(), st.integers(0, 1_000), st.sampled_from(["", "Here: ", "```json\n"]))
+def test_a_field_is_shown_as_it_is_written_however_it_is_spelled(text, ascii_, seed, before):
+    verdict = passed(text, t1=["1.1.0"]) | {"tasks": [{"id": 'a "summary": "no"', "feedback": ""}]}
+    answer = before + json.dumps(verdict, ensure_ascii=ascii_, indent=seed % 3 or None)
+    shown = written(answer, seed, field="summary").texts
+    assert all(text.startswith(one) for one in shown)
+    assert (shown or [""])[-1] == text
+
+
+def test_of_a_verdict_that_is_none_or_was_only_thought_of_nothing_is_shown():
+    refused = json.dumps(failed("more", t1=False) | {"summary": "It is done."})
+    assert not any(written(refused, 1, field="summary").texts)
+    thought = f"<think>{json.dumps(passed('Perhaps.'))}</think>{json.dumps(passed('Surely.'))}"
+    assert all("Surely.".startswith(one) for one in written(thought, 2, field="summary").texts)
+
+
+def test_what_is_no_answer_for_a_reader_is_not_shown_while_it_may_be_so():
+    how = {"but": r"\W*not enough\W*:.*"}
+    assert not any(written("Not enough: the price is missing.", 3, **how).texts)
+    assert written("Not enough is known, but Ada owns it.", 3, **how).texts[-1].endswith("owns it.")
+
+
+@pytest.mark.req("S0-81")
+def test_a_model_that_never_opens_its_thoughts_is_known_by_its_first_answer():
+    quirks, answer = Quirks(), "Ada may own it.</think>It is Ada."
+    assert "Ada may own it." in "".join(written(answer, 4, quirks).texts)
+    assert quirks.thinks_first
+    again = written(answer, 4, quirks)
+    assert all("It is Ada.".startswith(one) for one in again.texts)
+    assert again.thoughts[-1] == "Ada may own it."
+
+
+@pytest.mark.req("S0-81")
+@pytest.mark.parametrize(
+    ("content", "extra", "provider"),
+    [
+        ([{"type": "thinking", "thinking": "so", "signature": "x"}], {}, "anthropic"),
+        (
+            [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "so"}]}],
+            {},
+            "openai",
+        ),
+        ([{"type": "reasoning", "reasoning": "so"}], {}, ""),
+        ([], {"reasoning_content": "so"}, "deepseek"),
+        ("<think>so</think>", {}, ""),
+    ],
+)
+def test_thoughts_are_found_wherever_a_provider_puts_them(content, extra, provider):
+    told = [{"type": "text", "text": "It is Ada."}]
+    words = f"{content}It is Ada." if isinstance(content, str) else [*content, *told]
+    meta = {"model_provider": provider} if provider else {}
+    message = AIMessage(words, additional_kwargs=extra, response_metadata=meta)
+    assert reasoning_of(message) == "so"
+    if isinstance(words, list):
+        bare = without_thoughts(message)
+        assert (bare.content, bare.additional_kwargs) == ("It is Ada.", {})
