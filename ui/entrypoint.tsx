@@ -1,5 +1,5 @@
 // The script that a page loads: it knows our components, takes others, and puts one into its page.
-import type { FunctionComponent } from "react";
+import { createElement, type FunctionComponent } from "react";
 import { useStreamContext } from "@langchain/langgraph-sdk/react-ui";
 import { Approval } from "./approval.tsx";
 import * as shown from "./components.tsx";
@@ -65,8 +65,9 @@ function onPage(name: string): FunctionComponent<Given> {
 function mount(name: string, shadowRootId: string): void {
   const root = document.getElementById(shadowRootId)?.shadowRoot;
   if (!root) return;
+  for (const script of root.querySelectorAll("script")) script.remove();
   const place = root.appendChild(document.createElement("div"));
   (globalThis as any)[Symbol.for("LGUI_EXT_STORE")].respond(shadowRootId, onPage(name), place);
 }
 
-(globalThis as any)[Symbol.for("LOOPWRIGHT_UI")] ??= { register, get, names, render, mount, parts };
+(globalThis as any)[Symbol.for("LOOPWRIGHT_UI")] ??= { register, get, names, render, mount, parts, createElement };

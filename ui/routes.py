@@ -27,8 +27,10 @@ _AS_DATA: Final = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }
+# A page fills in the first of the braces that it finds, so they stand before all other words.
+_PLACE: Final = '<script>{const place="{{shadowRootId}}";'
 _ONCE: Final = 'if(!globalThis[Symbol.for("LOOPWRIGHT_UI")]){{{bundle}\n}}'
-_MOUNT: Final = 'globalThis[Symbol.for("LOOPWRIGHT_UI")].mount({name},"{{{{shadowRootId}}}}")'
+_MOUNT: Final = 'globalThis[Symbol.for("LOOPWRIGHT_UI")].mount({name},place)}}</script>'
 
 
 def script(environ: Mapping[str, str]) -> str:
@@ -57,8 +59,7 @@ def routes(bundle: str) -> list[Route]:
         if name is None:
             return PlainTextResponse('Send {"name": "<component>"} as JSON.', status_code=422)
         mount = _MOUNT.format(name=_inside_html(json.dumps(name)))
-        html = f"<script>{once}{mount}</script>"
-        return Response(html, media_type="text/html", headers=_AS_DATA)
+        return Response(f"{_PLACE}{once}{mount}", media_type="text/html", headers=_AS_DATA)
 
     async def entrypoint(_: Request) -> Response:
         return Response(bundle, media_type="text/javascript", headers=_AS_DATA)

@@ -4,12 +4,14 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
+import httpx
 import pytest
 from langgraph_sdk import get_sync_client
 
 from loopwright import Context
 from loopwright.graphs.registry import REGISTRY
 from loopwright.state.ceiling import VARIABLE
+from loopwright.ui.routes import script
 
 AUTH = """
 from langgraph_sdk import Auth
@@ -62,6 +64,26 @@ def server(serve, repository, tmp_path_factory):
 def bob(server):
     with get_sync_client(url=server.url, headers={"Authorization": "Bearer bob"}) as client:
         yield client
+
+
+def asked_for(url, path, method, **headers):
+    """A route of the components as a page asks it, and what it was told."""
+    told = httpx.request(
+        method, f"{url}{path}", json={"name": "todo-list"}, headers=headers, trust_env=False
+    )
+    return told.status_code, told.text
+
+
+@pytest.mark.req("S0-87", "P-44")
+def test_a_component_is_served_to_whom_the_server_knows_and_its_code_to_anybody(server):
+    """The server lets everybody read scripts below /ui; nothing but the bundle is there."""
+    assert asked_for(server.url, "/ui/react", "POST")[0] == 401
+    status, html = asked_for(server.url, "/ui/react", "POST", Authorization="Bearer bob")
+    assert (status, "planner-response" in html) == (200, True)
+    assert asked_for(server.url, "/ui/react/entrypoint.js", "GET") == (200, script({}))
+    for path in ("/ui/react/package.json", "/ui/react", "/ui/react/../routes.py", "/ui/"):
+        assert asked_for(server.url, path, "GET")[0] >= 400, path
+    assert not any("node" in line for line in server.children().values())
 
 
 def wait(client, thread, graph="react", **given):

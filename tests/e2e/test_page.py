@@ -1,0 +1,297 @@
+"""The components in a real browser: what they draw, what they send back, what never runs."""
+
+import json
+
+import pytest
+
+from loopwright.state.components import COMPONENTS
+from loopwright.state.questions import Answer, question
+from support.browser import component, needs_browser, opened
+
+pytestmark = needs_browser
+
+RUN = "globalThis.executed('hostile')"
+HOSTILE = [
+    f"<script>{RUN}</script>",
+    f"</script><script>{RUN}</script>",
+    f"<img src=x onerror=\"{RUN}\">",
+    f"<svg onload=\"{RUN}\">",
+    f"<svg><script>{RUN}</script></svg>",
+    "<iframe srcdoc=\"<script>parent.executed('hostile')</script>\"></iframe>",
+    f"<iframe src=\"javascript:{RUN}\"></iframe>",
+    f"<body onload=\"{RUN}\">",
+    f"<details open ontoggle=\"{RUN}\">",
+    f"<input autofocus onfocus=\"{RUN}\">",
+    f"<video><source onerror=\"{RUN}\"></video>",
+    f"<object data=\"javascript:{RUN}\"></object>",
+    f"<embed src=\"javascript:{RUN}\">",
+    f"<a href=\"javascript:{RUN}\">click</a>",
+    f"<form action=\"javascript:{RUN}\"><button>send</button></form>",
+    f"<math><mtext><table><mglyph><style><img src=x onerror=\"{RUN}\">",
+    f"<template><img src=x onerror=\"{RUN}\"></template>",
+    f"<style>@import 'javascript:{RUN}'</style>",
+    f"</style><img src=x onerror=\"{RUN}\">",
+    f"</textarea><img src=x onerror=\"{RUN}\">",
+    f"--><img src=x onerror=\"{RUN}\">",
+    f"]]><img src=x onerror=\"{RUN}\">",
+    f"javascript:{RUN}",
+    f"JaVaScRiPt:{RUN}",
+    f"\x01javascript:{RUN}",
+    f"java\tscript:{RUN}",
+    f"data:text/html,<script>{RUN}</script>",
+    f"vbscript:{RUN}",
+    f"blob:{RUN}",
+    f"https://x.example/\"onmouseover=\"{RUN}",
+    f"[click](javascript:{RUN})",
+    "{{constructor.constructor('" + RUN + "')()}}",
+    "${" + RUN + "}",
+    "{{shadowRootId}}",
+    "\u202egnp.exe\u2066",
+    "__proto__",
+]  # fmt: skip
+PLAIN = {
+    "section", "style", "header", "span", "p", "ul", "li", "details", "summary", "code", "pre",
+    "dl", "div", "dt", "dd", "a", "svg", "g", "rect", "path", "text", "title", "button", "textarea",
+    "label",
+}  # fmt: skip
+
+
+def with_everywhere(name, text):
+    """Props of a component with this text wherever one may stand, also as a key."""
+    todo = {"id": text, "description": text, "status": text, "depends_on": [text], "tool": text}
+    resource = {"name": text, "uri": text, "description": text, "mime_type": text,
+                "details": {text: text, "deep": {text: [text]}}}  # fmt: skip
+    every = {
+        "summary": text, "todos": [todo], "missing_information": [text], "task": text, "id": text,
+        "description": text, "status": text, "feedback": text, "improvements": [text],
+        "tasks": [{"id": text, "completed": False, "feedback": text}], "reason": text,
+        "unmet": [text], "warnings": [text], "steps": [todo, todo | {"id": "2"}], "tool": text,
+        "arguments": {text: text}, "result": text, "reused_from": text, "kind": text,
+        "action": {"name": text, "args": {text: text}}, "resources": [resource], "source": text,
+        "target": text, "reference": text, "streaming": True,
+    }  # fmt: skip
+    titled = {} if name == "approval" else {"title": text}
+    return resource | every | titled
+
+
+@pytest.mark.req("S0-86", "S0-91")
+def test_nothing_hostile_runs_in_any_component(tmp_path):
+    items = [
+        component(name, with_everywhere(name, text), f"{name}-{place}")
+        for place, text in enumerate(HOSTILE)
+        for name in COMPONENTS
+    ]
+    items += [component(text, {"text": text}, f"named-{n}") for n, text in enumerate(HOSTILE)]
+    items += [
+        component("todo-list", {"todos": text, "text": text}, f"bad-{n}")
+        for n, text in enumerate(HOSTILE)
+    ]
+    asked = question("write_file", {"path": HOSTILE[2]}, HOSTILE[0])
+    stream = {
+        "messages": [{"id": "m", "content": text} for text in HOSTILE],
+        "interrupts": [{"id": HOSTILE[0], "value": {"id": HOSTILE[0], **asked}}],
+    }
+    does = [{"item": list(COMPONENTS).index("approval"), "press": "Change …"}]
+    seen = opened(tmp_path, items, stream=stream, does=does)
+    assert seen["executed"] == []
+    assert len(seen["drawn"]) == len(items)
+    for item, drawn in zip(items, seen["drawn"], strict=True):
+        assert set(drawn["tags"]) <= PLAIN, item
+        assert drawn["handlers"] == [], item
+        assert all(link.startswith(("http://", "https://")) for link in drawn["links"]), item
+        assert drawn["words"], item
+    assert f'<img src=x onerror="{RUN}">' in seen["drawn"][2 * len(COMPONENTS)]["words"]
+
+
+@pytest.mark.req("S0-87", "S0-89", "S0-97", "S0-99")
+def test_what_cannot_be_drawn_is_there_as_text(tmp_path):
+    seen = opened(tmp_path, [
+        component("no-such-card", {"text": "Three oranges"}),
+        component("no-such-card", {"oranges": 3}),
+        component("todo-list", {"todos": "1. Look"}),
+        component("todo-list", {"todos": [{"id": "1", "description": 7}]}),
+        component("executor-response", {"summary": "no task is named"}),
+        component("todo-list", {"todos": [{"id": "1", "description": "Look", "colour": "red"}]}),
+    ])  # fmt: skip
+    unknown, bare, no_list, deep, incomplete, more = (one["words"] for one in seen["drawn"])
+    assert unknown == "There is no component “no-such-card”.Three oranges"
+    assert '"oranges": 3' in bare
+    assert no_list.startswith("“todo-list” cannot show this: props.todos is no array.")
+    assert "1. Look" in no_list
+    assert "props.todos[0].description is no string" in deep
+    assert "props.task is missing" in incomplete
+    assert more.startswith("Tasks0 of 1 done")
+    assert "red" not in more
+
+
+@pytest.mark.req("S0-92", "S0-93", "S0-100")
+def test_a_plan_is_drawn_as_far_as_it_is_written(tmp_path):
+    def plan(*todos, **more):
+        return {"todos": [{"id": i, "description": d} for i, d in todos], **more}
+
+    steps = [
+        {"item": 0, "then": {"item": 0, "props": props}, "live": live}
+        for props, live in [
+            (plan(("1", "Look"), streaming=True), True),
+            (plan(("1", "Look"), ("2", "Wri"), streaming=True), True),
+            (plan(("1", "Look"), ("2", "Wri"), streaming=True), False),
+            (plan(("1", "Look"), ("2", "Write"), summary="Two steps."), False),
+        ]
+    ]
+    items = [component("planner-response", {"streaming": True}, key) for key in ("a", "b")]
+    begun = {"item": 1, "live": True}
+    seen = opened(tmp_path, items, stream={"isLoading": True}, does=[begun, *steps])
+    assert seen["heard"] == [
+        "PlanWorking on it …", "Plan○1 · Look", "Plan○1 · Look○2 · Wri", "Plan○1 · Look○2 · Wri",
+        "PlanTwo steps.○1 · Look○2 · Write",
+    ]  # fmt: skip
+    assert seen["drawn"][1]["words"] == "PlanThere is no plan yet."
+
+
+CALL = {"path": "a.md", "size": 3, "tags": ["x"]}
+
+
+def asking(*names):
+    """Approvals of calls, and a page on which all of them are open."""
+    asked = question("write_file", CALL, "Write a.md?")
+    items = [
+        component("approval", {"id": name, "action": {"name": "write_file", "args": CALL}}, name)
+        for name in names
+    ]
+    values = [{"type": "tool_approval", "id": name, **asked} for name in names]
+    return items, {"interrupts": [{"id": f"i-{v['id']}", "value": v} for v in values]}
+
+
+ANSWERS = {
+    "approve": ([{"press": "Approve"}], {"type": "approve"}),
+    "always": ([{"press": "Always"}], {"type": "approve", "remember": "tool"}),
+    "reject": (
+        [{"press": "Reject …"}, {"type": [0, "not now"]}, {"press": "Reject"}],
+        {"type": "reject", "message": "not now"},
+    ),
+    "respond": (
+        [{"press": "Answer …"}, {"type": [0, "It is there."]}, {"press": "Send"}],
+        {"type": "respond", "message": "It is there."},
+    ),
+    "edit": (
+        [{"press": "Change …"}, {"type": [0, "b.md"]}, {"type": [1, "four"]}, {"press": "Send"},
+         {"type": [1, "4"]}, {"press": "Send"}],
+        {"type": "edit", "args": {"path": "b.md", "size": 4, "tags": ["x"]}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.req("S0-94", "S0-96", "S1-45")
+def test_an_answer_is_one_that_the_question_takes_and_is_sent_to_that_question_once(tmp_path):
+    items, stream = asking(*ANSWERS)
+    does = []
+    for place, (steps, _) in enumerate(ANSWERS.values()):
+        does += [{"item": place, **step} for step in steps]
+        does += [{"item": place, "press": steps[-1]["press"]}]
+    seen = opened(tmp_path, items, stream=stream, does=does)
+    assert len(seen["submitted"]) == len(ANSWERS), "nothing is answered twice"
+    for (name, (_, said)), (_, options) in zip(ANSWERS.items(), seen["submitted"], strict=True):
+        assert options["command"] == {"resume": {f"i-{name}": said}}
+        assert options["streamResumable"]
+        assert Answer.model_validate(said).type == said["type"]
+    assert "Not JSON: size" in seen["heard"][-5]
+    assert seen["heard"][-4] == "no button Send", "what is no JSON is not sent"
+    assert seen["heard"][-1].startswith("no button")
+
+
+@pytest.mark.req("S0-94")
+def test_tasks_of_a_plan_are_moved_skipped_and_worded_anew(tmp_path):
+    todos = [
+        {"id": "1", "description": "Look", "priority": 1},
+        {"id": "2", "description": "Call", "priority": 2, "depends_on": ["1"]},
+        {"id": "3", "description": "Write", "priority": 3, "depends_on": ["1", "2"]},
+    ]
+    asked = question("review_plan", {"todos": todos}, "Run this plan?")
+    item = component(
+        "approval", {"id": "q", "kind": "review_plan", "description": "Run this plan?"}
+    )
+    does = [{"press": "Change …"}, {"type": [2, "Write it down"]}, {"press": "Up"}]
+    does += [{"press": "Down"}, {"press": "Skip"}, {"press": "Run this plan"}]
+    seen = opened(
+        tmp_path, [item], stream={"interrupts": [{"id": "e" * 32, "value": asked}]},
+        does=[{"item": 0, **step} for step in does],
+    )  # fmt: skip
+    (sent,) = seen["submitted"]
+    said = sent[1]["command"]["resume"]["e" * 32]
+    assert seen["heard"][2] == "no button Up", "the first one has nowhere to go"
+    assert said == {"type": "edit", "args": {"todos": [
+        {"id": "1", "description": "Look", "priority": 1},
+        {"id": "3", "description": "Write it down", "priority": 2, "depends_on": ["1"]},
+    ]}}  # fmt: skip
+
+
+def test_a_card_that_a_tool_drew_cannot_give_a_question_other_words(tmp_path):
+    (item,), stream = asking("1.1.0")
+    item["props"] |= {"description": "Read the weather?", "kind": "ask_user",
+                      "action": {"name": "read", "args": {}}}  # fmt: skip
+    words = opened(tmp_path, [item], stream=stream)["drawn"][0]["words"]
+    assert "May this run?" in words
+    assert "Write a.md?" in words
+    assert "Read the weather?" not in words
+
+
+def test_nothing_is_asked_while_the_run_goes_on_or_once_it_is_answered(tmp_path):
+    (item,), stream = asking("1.1.0")
+    answered = component("approval", item["props"] | {"answered": "approve"}, "answered")
+    other = component("approval", item["props"] | {"id": "9.9.9"}, "other")
+    running = opened(tmp_path, [item, answered, other], stream=stream | {"isLoading": True})
+    assert not any("button" in one["tags"] for one in running["drawn"])
+    resting = opened(tmp_path, [item, answered, other], stream=stream)
+    assert ["button" in one["tags"] for one in resting["drawn"]] == [True, False, False]
+    assert resting["drawn"][2]["words"].startswith("May this run?no longer asked")
+
+
+def test_long_numbers_are_not_sent_back_rounded(tmp_path):
+    asked = question("pay", {"account": 12345678901234567}, "Pay?")
+    item = component("approval", {"id": "q"})
+    stream = {"interrupts": [{"id": "e" * 32, "value": {"id": "q"} | asked}]}
+    (drawn,) = opened(tmp_path, [item], stream=stream)["drawn"]
+    assert "Approve" in drawn["words"]
+    assert "Change …" not in drawn["words"]
+
+
+@pytest.mark.req("S0-90", "S0-98")
+def test_a_component_of_ones_own_is_registered_at_run_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("support.browser.app", with_own(tmp_path))
+    seen = opened(tmp_path, [
+        component("weather", {"place": "Utrecht", "<b>": 1}), component("boom", {"text": "As text"})
+    ])  # fmt: skip
+    assert [one["words"] for one in seen["drawn"]] == [
+        "WeatherUtrecht", "“boom” failed.As text",
+    ]  # fmt: skip
+
+
+def with_own(folder):
+    from starlette.applications import Starlette  # noqa: PLC0415 - of this test alone
+
+    from loopwright.ui.routes import routes, script  # noqa: PLC0415 - of this test alone
+
+    own = folder / "own.js"
+    own.write_text(OWN)
+    return Starlette(routes=routes(script({"LOOPWRIGHT_COMPONENTS": str(own)})))
+
+
+OWN = """
+{
+  const { parts: { Card, Words }, createElement, register } = globalThis[Symbol.for("LOOPWRIGHT_UI")];
+  register("weather", ({ props, around }) =>
+    createElement(Card, { common: {}, around, title: "Weather" },
+      createElement(Words, null, props.place)));
+  register("boom", () => { throw new Error("no"); });
+}
+"""
+
+
+def test_the_answer_of_the_message_above_is_not_said_twice(tmp_path):
+    done = {"task": "1", "description": "Look", "status": "completed", "summary": "Nine to five."}
+    items = [component("executor-response", done), component("executor-response", done, under="x")]
+    stream = {"messages": [{"id": "m", "content": [{"type": "text", "text": "1. Nine to five."}]}]}
+    under, other = (one["words"] for one in opened(tmp_path, items, stream=stream)["drawn"])
+    assert "Nine to five." not in under
+    assert "Nine to five." in other
+    assert json.dumps(done)
