@@ -36,9 +36,10 @@ const progress = (todos: Props.Todo[]) => {
 /** What the message above does not already say. */
 const unsaid = (text: string, { said }: Props.Surroundings) => (text.trim() && said.includes(text.trim()) ? "" : text);
 
-/** A plan while it is made; once its tasks have a list of their own beside it, what that does not say. */
+/** A plan while it is made; once its tasks stand in the message above or in a list beside it, the rest. */
 export function PlannerResponse({ props, around }: Shown<Props.Planner>) {
-  const listed = !props.streaming && around.beside.some((name) => name === "todo-list" || name === "flow-graph");
+  const said = props.todos.length > 0 && props.todos.every((todo) => !unsaid(todo.description, around));
+  const listed = !props.streaming && (said || around.beside.some((name) => name === "todo-list" || name === "flow-graph"));
   const summary = unsaid(props.summary, around);
   if (listed && !summary && !props.missing_information.length) return null;
   return (

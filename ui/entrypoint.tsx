@@ -4,7 +4,7 @@ import { useStreamContext } from "@langchain/langgraph-sdk/react-ui";
 import { Approval } from "./approval.tsx";
 import * as shown from "./components.tsx";
 import * as parts from "./parts.tsx";
-import { get, names, register, render } from "./registry.tsx";
+import { Boundary, get, names, register, render } from "./registry.tsx";
 import type { Action, Surroundings } from "./types.ts";
 
 register("planner-response", shown.PlannerResponse);
@@ -28,9 +28,10 @@ function useAround(props: Given): Partial<Surroundings> {
   const stream = useStreamContext();
   const ours = stream.meta?.ui;
   const about = ours?.metadata?.message_id;
-  const message = about && stream.messages?.find(({ id }) => id === about);
-  const beside = (stream.values?.ui ?? []).filter((one) => one.id !== ours?.id && one.metadata?.message_id === about);
-  const asked = (stream.interrupts ?? []).find((one) => isAbout(one, props));
+  // While a run goes on, the page's lists may have holes.
+  const message = about && stream.messages?.find((one) => one?.id === about);
+  const beside = (stream.values?.ui ?? []).filter((one) => one && one.id !== ours?.id && one.metadata?.message_id === about);
+  const asked = (stream.interrupts ?? []).find((one) => one && isAbout(one, props));
   const submit = ({ answer }: Action) => {
     const resume = asked!.id ? { [asked!.id]: answer } : answer;
     const streamed = { streamMode: ["values"], streamSubgraphs: true, streamResumable: true };
@@ -56,7 +57,8 @@ const live = new Map<string, FunctionComponent<Given>>();
 
 /** One component of the page a name, so that it keeps what was typed into it when it is drawn again. */
 function onPage(name: string): FunctionComponent<Given> {
-  const Live = live.get(name) ?? ((props: Given) => <>{render(name, props, useAround(props))}</>);
+  const Around = ({ props }: { props: Given }) => render(name, props, useAround(props));
+  const Live = live.get(name) ?? ((props: Given) => <Boundary name={name} props={props}><Around props={props} /></Boundary>);
   live.set(name, Live);
   return Live;
 }

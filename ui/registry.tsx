@@ -45,10 +45,10 @@ function AsText({ problem, props, around }: { problem: string; props: unknown; a
   );
 }
 
-type Inside = { name: string; props: unknown; around: Surroundings; children: ReactNode };
+type Inside = { name: string; props: unknown; around?: Surroundings; children: ReactNode };
 
 /** A component that throws is shown as text, until it gets other props. */
-class Boundary extends Component<Inside, { failed: boolean }> {
+export class Boundary extends Component<Inside, { failed: boolean }> {
   override state = { failed: false };
 
   static getDerivedStateFromError() {
@@ -60,7 +60,7 @@ class Boundary extends Component<Inside, { failed: boolean }> {
   }
 
   override render() {
-    const { name, props, around, children } = this.props;
+    const { name, props, around = ALONE, children } = this.props;
     return this.state.failed ? <AsText problem={`“${name}” failed.`} props={props} around={around} /> : children;
   }
 }

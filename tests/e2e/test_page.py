@@ -1,7 +1,5 @@
 """The components in a real browser: what they draw, what they send back, what never runs."""
 
-import json
-
 import pytest
 
 from loopwright.state.components import COMPONENTS
@@ -278,7 +276,8 @@ def with_own(folder):
 
 OWN = """
 {
-  const { parts: { Card, Words }, createElement, register } = globalThis[Symbol.for("LOOPWRIGHT_UI")];
+  const ui = globalThis[Symbol.for("LOOPWRIGHT_UI")];
+  const { parts: { Card, Words }, createElement, register } = ui;
   register("weather", ({ props, around }) =>
     createElement(Card, { common: {}, around, title: "Weather" },
       createElement(Words, null, props.place)));
@@ -290,8 +289,8 @@ OWN = """
 def test_the_answer_of_the_message_above_is_not_said_twice(tmp_path):
     done = {"task": "1", "description": "Look", "status": "completed", "summary": "Nine to five."}
     items = [component("executor-response", done), component("executor-response", done, under="x")]
-    stream = {"messages": [{"id": "m", "content": [{"type": "text", "text": "1. Nine to five."}]}]}
+    message = {"id": "m", "content": [{"type": "text", "text": "1. Nine to five."}]}
+    stream = {"messages": [None, message], "interrupts": [None]}  # as Agent Chat UI has at times
     under, other = (one["words"] for one in opened(tmp_path, items, stream=stream)["drawn"])
     assert "Nine to five." not in under
     assert "Nine to five." in other
-    assert json.dumps(done)
