@@ -18,6 +18,7 @@ from langchain_openai import ChatOpenAI
 
 from loopwright.models import lean
 from loopwright.models.lean import LeanChatOpenAI, same_bytes
+from support.fake_openai import Reply, bad_request, call as asked_call, fake_openai
 
 Sent = tuple[str, dict[str, str], bytes]
 WORDS = ("look", "写", "é\u2028", 'a "quote"', "\\n", "<b>", "", "😀", "null", "3.0")
@@ -153,6 +154,31 @@ async def test_200_random_requests_have_the_bytes_of_the_stock_client() -> None:
     for part in ("tools", "stream", "response_format", "text", "previous_response_id", "top_k"):
         assert sum(bool(body.get(part)) for body in bodies) > 6, part
     assert sum(b'"image_url"' in body for _, _, body in sent) > 50
+
+
+async def told_by(kind: type[ChatOpenAI], url: str, **options: Any) -> Any:
+    model = kind(model="x", api_key="none", base_url=url, max_retries=0)  # type: ignore[arg-type]
+    try:
+        answer = await model.ainvoke("hi", **options)
+    except Exception as error:  # noqa: BLE001 - it is compared
+        return type(error), str(error)
+    return answer.model_copy(update={"id": None})
+
+
+async def test_answers_and_errors_are_those_of_the_stock_client() -> None:
+    calls = [asked_call("look", '{"at": [1]}'), asked_call("look", "{", "call_2")]
+    overflow = {"message": "too long", "code": "context_length_exceeded"}
+    replies = [
+        Reply("ok"), Reply(tool_calls=calls, finish_reason="tool_calls"), Reply(None, refusal="no"),
+        Reply("cut", finish_reason="length", usage=None), bad_request("odd", "tools"),
+        Reply(status=400, error=overflow), Reply(status=401), Reply(status=404),
+        Reply(status=429, headers={"Retry-After": "7"}), Reply(status=500),
+    ]  # fmt: skip
+    for reply in replies:
+        with fake_openai([reply]) as fake:
+            for options in ({}, {"tools": [tool(random.Random(0), "look")]}):
+                stock = await told_by(ChatOpenAI, fake.url, **options)
+                assert await told_by(LeanChatOpenAI, fake.url, **options) == stock
 
 
 def test_what_the_sdk_is_given_to_walk_over_is_empty() -> None:
