@@ -42,17 +42,16 @@ class Control(RunControl):
 
     @property
     def wish(self) -> Kind | None:
-        """What is wished of the run by now; asked at each border, which does not wait for it."""
-        if self._wish is None and self._look is not None and time.monotonic() >= self._next:
-            self._next = time.monotonic() + _EVERY
-            with suppress(RuntimeError):  # no loop runs here, or it is closing
-                asyncio.get_running_loop().run_in_executor(None, self._seek, self._look)
+        """What is wished of the run, as far as it knows."""
         return self._wish
 
-    def _seek(self, look: Look) -> None:
-        with suppress(DatabaseError):  # closed meanwhile, or told by the next statement
-            if found := look():
-                self.ring(found)
+    async def look(self) -> None:
+        """Look for wishes of other processes, unless that was done just now."""
+        if self._wish is None and self._look is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + _EVERY
+            with suppress(DatabaseError):  # told by the next statement
+                if found := await asyncio.to_thread(self._look):
+                    self.ring(found)
 
     def ring(self, kind: Kind) -> None:
         """Say that something is wished; a stop is the stronger wish."""
@@ -94,17 +93,26 @@ class EndsItself(RunControl):
 
 
 def wish_of(control: RunControl | None) -> Kind | None:
-    """What is wished of the run that this controls."""
+    """What is wished of the run that this controls, as far as it knows."""
     if isinstance(control, EndsItself):
         control = control.around
     return control.wish if isinstance(control, Control) else None
 
 
-def at_border(control: RunControl | None) -> None:
+async def wished(control: RunControl | None) -> Kind | None:
+    """What is wished of the run that this controls, at a border of it."""
+    if isinstance(control, EndsItself):
+        control = control.around
+    if isinstance(control, Control):
+        await control.look()
+    return wish_of(control)
+
+
+async def at_border(control: RunControl | None) -> None:
     """Begin nothing more of a turn that is to be stopped or steered.
 
     Raises:
         GraphDrained: It is.
     """
-    if wish := wish_of(control):
+    if wish := await wished(control):
         raise GraphDrained(wish)

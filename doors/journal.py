@@ -155,8 +155,6 @@ class SqlJournal:
 
     def waiting(self, thread: str) -> list[Wish]:
         """See Inbox. A database in which nothing was ever recorded is not given its tables."""
-        if not (self.durable or self._complete):
-            return []
         with self._lock:
             tables = self._connected()
         try:

@@ -41,7 +41,7 @@ def heeding(action: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(action)
     async def heeded(*args: Any, **kwargs: Any) -> Any:
-        at_border(get_runtime().control)
+        await at_border(get_runtime().control)
         return await action(*args, **kwargs)
 
     return heeded

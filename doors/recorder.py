@@ -53,7 +53,7 @@ class Recorder:
         """
         self._journal = journal if journal or late else MemoryJournal()
         self._late = late
-        self._desk = MemoryJournal()
+        self._desk, self._wished = MemoryJournal(), set[str]()
         self._begun: dict[tuple[str, str], int] = {}
         self._own: set[tuple[str, str]] = set()
 
@@ -180,12 +180,13 @@ class Recorder:
 
     async def leave(self, thread: str, wish: Wish) -> None:
         """Put a wish behind those that wait for a run of the thread."""
+        self._wished.add(thread)
         await self._act(lambda _: self.inbox.leave(thread, wish))
 
     async def waiting(self, thread: str) -> list[Wish]:
         """The wishes that wait, oldest first."""
-        if not self.durable:
-            return self.inbox.waiting(thread)
+        if not self.durable and thread not in self._wished:
+            return []
         return await self._act(lambda _: self.inbox.waiting(thread))
 
     async def taken(self, thread: str, wishes: Collection[Wish]) -> None:

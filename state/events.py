@@ -81,7 +81,17 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "as much of a structured answer as is written, of lists the finished items",
         {"role": str, "task?": str, "round?": int, "fields": dict},
     ),
-    "plan": Kind("the plan that will be worked on", {"round": int, "todos": list}, ("plan",)),
+    "steered": Kind(
+        "a message that came while the turn ran is taken up, with the tasks or steps that are done",
+        {"messages": list, "kept": list},
+        ("steered",),
+    ),
+    "plan": Kind(
+        "the plan that will be worked on; `changes`: a line for each task or step that it keeps "
+        "(`=`), adds (`+`), changes (`~`) or leaves out (`-`) of an unfinished one",
+        {"round": int, "todos": list, "changes?": list},
+        ("plan",),
+    ),
     "flaws": Kind(
         "what keeps a plan of `prompt_flow` from running; it is sent back",
         {"round": int, "findings": list},

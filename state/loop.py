@@ -13,7 +13,15 @@ from .attachments import Block
 from .calls import CallState, CallsUpdate, Evidence, Records, join_texts
 from .components import Components
 from .events import Events, Kept
-from .messages import Conversation, Messages, attachments_of, conversation_of, request_text
+from .messages import (
+    STEERS,
+    Conversation,
+    Messages,
+    attachments_of,
+    conversation_of,
+    request_place,
+    request_text,
+)
 from .outcome import Outcome, Reason, Spend, add_spend
 from .past import EarlierRecords
 from .plan import Task, merge_tasks
@@ -108,6 +116,12 @@ class LoopState(LoopOutput):
     def request(self) -> str:
         """The user's words of this turn."""
         return request_text(self.messages, self.request_message)
+
+    @property
+    def steered(self) -> bool:
+        """Whether the request came while the turn before it was running."""
+        place = request_place(self.messages, self.request_message)
+        return place >= 0 and STEERS in self.messages[place].additional_kwargs
 
     @property
     def conversation(self) -> Conversation:

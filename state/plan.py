@@ -107,6 +107,18 @@ def plan_in_words(tasks: Sequence[Task]) -> str:
     return "\n".join(f"{task['id']}. {task['description']}" for task in left)
 
 
+def changes_of(old: Sequence[Task], new: Sequence[Task]) -> list[str]:
+    """What a new plan keeps (=), adds (+) and leaves out (-) of an unfinished one, a line each."""
+    open_ = [task for task in old if task["status"] != "completed"]
+    known, now = ({fingerprint(t) for t in tasks} for tasks in (open_, new))
+    lines = [
+        ("=" if task["status"] == "completed" or fingerprint(task) in known else "+", task)
+        for task in new
+    ]
+    lines += [("-", task) for task in open_ if fingerprint(task) not in now]
+    return [f"{mark} {task['id']}. {task['description']}" for mark, task in lines]
+
+
 def fallback_plan(request: str) -> list[Todo]:
     """The plan where no sound one could be had: the request itself as one task."""
     return [Todo(id="1", description=request.strip() or say("answer_the_user"))]

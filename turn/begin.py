@@ -18,7 +18,7 @@ from ..state.canonical import canonical
 from ..state.events import superseded
 from ..state.journal import Row
 from ..state.loop import FOLDED, LoopState, LoopUpdate
-from ..state.messages import ROLE, repairs, request_place
+from ..state.messages import ROLE, STEERS, repairs, request_place
 from ..state.migrations import SCHEMA_VERSION
 from ..state.outcome import Spend, add_spend
 from ..state.plan import Task, merge_tasks
@@ -83,10 +83,21 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look) -> 
     if verdict.blocked:  # the prompt goes, and what was adopted for it
         dropped = _dropped(state, adopted.get("messages", []))
         return fresh | _halted("DENIED", verdict.reason) | dropped | _warnings(scope)
+    _tell_steering(scope, state, adopted)
     missing = await _missing(scope, look) if verdict.stop is None else ""
     context = [text for text in (scope.session.context, verdict.context, missing) if text]
     update = fresh | adopted | {"hook_context": context} | _warnings(scope)
     return update if verdict.stop is None else update | _halted("DENIED", verdict.stop)
+
+
+def _tell_steering(scope: RunScope, state: LoopState, adopted: Mapping[str, Any]) -> None:
+    """Tell which messages came while the turn ran, and what was finished by then."""
+    since = takewhile(lambda m: ROLE not in m.additional_kwargs, reversed(state.messages))
+    came = [str(m.text) for m in since if m.additional_kwargs.get(STEERS)][::-1]
+    if came:
+        tasks = getattr(adopted.get("todos"), "value", [])
+        kept = [task["id"] for task in tasks if task["status"] == "completed"]
+        scope.emit({"type": "steered", "messages": came, "kept": kept})
 
 
 async def _stopped(scope: RunScope, state: S, adopt: Adopt[S]) -> Any:

@@ -17,7 +17,7 @@ from langgraph.func import task
 from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
 
-from ..doors.control import wish_of
+from ..doors.control import wished
 from ..state.outcome import Spend, add_spend
 from .scope import RunScope, around
 
@@ -110,7 +110,7 @@ class _Run(Generic[R]):
             raise _NotStarted(name)
         await self.slots.take(place)
         try:
-            if self.runtime.drain_requested or wish_of(self.runtime.control):
+            if await wished(self.runtime.control) or self.runtime.drain_requested:
                 raise _NotStarted(name)
             _TASK.set((self, name, place))
             return await self.start(name, {other: end.result() for other, end in others.items()})

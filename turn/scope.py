@@ -15,7 +15,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from ..doors.control import wish_of
+from ..doors.control import wish_of, wished
 from ..doors.durability import ThreadedSaver
 from ..doors.langgraph_keys import SAVER
 from ..doors.outside import from_outside, identity
@@ -200,6 +200,7 @@ async def scope_of(
     """
     context, configurable = context_of(runtime), get_config()["configurable"]
     speak(runtime, parts)
+    await wished(runtime.control)
     STARTUP.set(context.startup_timeout)
     outer, path = _OUTER.get(), getattr(state, "path", parts.name)
     thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER)

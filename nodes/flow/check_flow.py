@@ -7,7 +7,7 @@ from typing import Final
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
-from ...flow.carry import adopt
+from ...flow.carry import adopt, difference
 from ...flow.checks import plan_flaws
 from ...flow.order import fingerprint, steps_of
 from ...flow.references import listed
@@ -109,8 +109,11 @@ async def _taken(
         return update | FlowUpdate(planning="ready")
     if repeats_a_plan(update):
         return FlowUpdate(drafts=[], halt="SAME_PLAN", unmet=[_SAME_PLAN])
-    scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps})
-    update["messages"] = phase_ended(state, "flow_planner", flow_in_words(steps, plan.left_out))
+    changed = _changes(state, steps)
+    about = {"changes": changed} if changed else {}
+    scope.emit({"type": "plan", "round": len(update["prints"]), "todos": steps, **about})
+    words = "\n\n".join([flow_in_words(steps, plan.left_out), "\n".join(changed)])
+    update["messages"] = phase_ended(state, "flow_planner", words)
     if not (scope.context.review_plan and unfinished(steps)):
         return update | FlowUpdate(planning="ready")
     if not scope.can_ask:
@@ -118,6 +121,14 @@ async def _taken(
     scope.emit(asks("review_flow", flow_in_words(steps, plan.left_out)))
     await scope.notify("PlanReview", "The plan waits for a review.", {"todos": steps})
     return update | FlowUpdate(planning="review", objection=[])
+
+
+def _changes(state: FlowState, steps: list[FlowStep]) -> list[str]:
+    """What a message that steers the turn has changed in its plan."""
+    if not (state.steered and state.todos):
+        return []
+    kept = [step for step in steps if step["status"] == "completed"]
+    return [*(f"= {step['id']}: {step['tool']}" for step in kept), *difference(state.todos, steps)]
 
 
 def _answers_anyway(state: FlowState) -> bool:

@@ -14,7 +14,9 @@ from ...state.events import asks
 from ...state.loop import Planning, PlanState, PlanUpdate, changes
 from ...state.past import index_of
 from ...state.plan import (
+    Task,
     adopt_plan,
+    changes_of,
     fallback_plan,
     find_problems,
     name_todos,
@@ -47,13 +49,20 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
     elif update.get("planning") == "review" and isinstance(plan, Overwrite):
         scope.emit(asks("review_plan", plan_in_words(plan.value)))
         await scope.notify("PlanReview", "The plan waits for a review.", {"todos": plan.value})
-    update["messages"] = phase_ended(state, "planner", _told(missing, plan))
+    update["messages"] = phase_ended(state, "planner", _told(state, missing, plan))
     return changes(state, update | PlanUpdate(warnings=scope.notes))
 
 
-def _told(missing: Sequence[str], plan: object) -> str:
-    """What planning came to, in words: the plan, or what is missing for one."""
-    return plan_in_words(plan.value) if isinstance(plan, Overwrite) else "\n".join(missing)
+def _told(state: PlanState, missing: Sequence[str], plan: object) -> str:
+    """What planning came to, in words: the plan and what changed in it, or what is missing."""
+    if not isinstance(plan, Overwrite):
+        return "\n".join(missing)
+    return "\n\n".join([plan_in_words(plan.value), "\n".join(_changes(state, plan.value))])
+
+
+def _changes(state: PlanState, plan: list[Task]) -> list[str]:
+    """What a message that steers the turn has changed in its plan."""
+    return changes_of(state.todos, plan) if state.steered and state.todos else []
 
 
 async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdate:
@@ -80,7 +89,9 @@ async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdat
     )  # fmt: skip
     update = _decide(scope, state, answer)
     if isinstance(plan := update.get("todos"), Overwrite):
-        scope.emit({"type": "plan", "round": round_, "todos": plan.value})
+        changed = _changes(state, plan.value)
+        about = {"changes": changed} if changed else {}
+        scope.emit({"type": "plan", "round": round_, "todos": plan.value, **about})
     scope.notes.extend(catalog.warnings)
     if answer.parsed is None and not answer.refused:
         why = "; ".join(answer.problems)

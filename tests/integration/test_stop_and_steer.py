@@ -73,6 +73,42 @@ def test_messages_that_come_one_after_the_other_are_taken_in_their_order(tmp_pat
 
 
 @pytest.mark.req("W-27")
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("plan", ["= Aral. see Aral", "+ Dijon. see Dijon", "- Brno. see Brno",
+                  "- Cork. see Cork"]),
+        ("flow", ["= Aral: visit", "+ Dijon: visit — do Dijon", "- Brno: visit — do Brno",
+                  "- Cork: visit — do Cork"]),
+        ("react", None),
+    ],
+)  # fmt: skip
+def test_what_a_message_changes_is_shown(kind, changes, tmp_path):
+    book, told = Book(tmp_path), []
+
+    async def steer(graph, name):
+        if name == "AfterTool" and len(book.told("visits")) == 1:
+            assert await graph.asteer(THREAD, {"role": "user", "content": SECOND, "id": "mine"})
+
+    graph = graph_of(
+        kind, book, at=lambda graph, _, name: steer(graph, name), checkpointer=InMemorySaver()
+    )
+    for mode, chunk in graph.stream(
+        said(FIRST), THREAD, context=CALM, stream_mode=["custom", "values"]
+    ):
+        told.append(chunk) if mode == "custom" else (values := chunk)
+    (steered,) = (event for event in told if event["type"] == "steered")
+    assert steered["messages"] == [SECOND]
+    assert steered["kept"] == (["Aral"] if changes else [])
+    assert [m.id for m in values["messages"] if m.text == SECOND] == ["mine"]
+    plans = [event.get("changes") for event in told if event["type"] == "plan"]
+    assert plans == ([None, changes] if changes else [])
+    texts = [m.text for m in values["messages"]]
+    assert not changes or any(text.endswith("\n".join(changes)) for text in texts)
+    assert values["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("W-27")
 @pytest.mark.parametrize("kind", [*RULES])
 def test_a_kill_changes_nothing_of_a_steered_turn(kind, tmp_path):
     chance = random.Random(f"{kind} 27")
