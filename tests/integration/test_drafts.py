@@ -86,7 +86,7 @@ async def test_a_replayed_stream_has_the_messages_of_the_state_whenever_it_is_to
 @pytest.mark.req("S0-81")
 @pytest.mark.parametrize("thinks", ["tags", "blocks", "kwargs"])
 @pytest.mark.parametrize("name", BUILD)
-async def test_thoughts_stand_beside_the_words_and_no_later_request_holds_them(name, thinks):
+async def test_thoughts_stand_beside_the_words(name, thinks):
     rng = random.Random(1)
     graph = BUILD[name](random.Random(5), seed=1, thinks=thinks)
     _, state = replayed(await parts(graph, rng))
@@ -95,6 +95,26 @@ async def test_thoughts_stand_beside_the_words_and_no_later_request_holds_them(n
     assert answer.content_blocks[0]["reasoning"].startswith("pondering")
     assert "agent_meta" not in str(answer)
     assert answer.text == state["outcome"]["answer"]
+
+
+@pytest.mark.req("S0-81")
+@pytest.mark.parametrize("thinks", ["tags", "blocks", "kwargs"])
+async def test_no_later_request_holds_the_thoughts_but_those_of_calls(thinks):
+    """Some providers want the thoughts of a call back with it."""
+    script = {
+        "thought": [thought("I look.", more=True), thought("It is Ada."), thought("As I said.")],
+        "action": [[call("look", name="owner")]],
+        "observation": ["It is Ada."],
+    }
+    model, thread = Splitting(script, seed=9, thinks=thinks), {"configurable": {"thread_id": "t"}}
+    graph = build_react(model=model, tools=[shelf()], checkpointer=InMemorySaver())
+    for _ in range(2):
+        async for _ in graph.astream(INPUT, thread, stream_mode="messages"):
+            pass
+    sent = [m for asked in model.asked for m in asked.messages if not getattr(m, "tool_calls", ())]
+    assert len(model.asked) == 5
+    assert any(m.type == "ai" for m in sent)
+    assert "pondering" not in str(sent)
 
 
 @pytest.mark.req("P-39")
