@@ -27,6 +27,7 @@ from ..doors.recorder import Recorder
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, current_folder, sessions
 from ..models.choice import Models
+from ..models.typed_result import ResultSchema, ResultType
 from ..nodes.parts import Parts
 from ..prompts.prompt import PromptManager, known_language
 from ..state.ceiling import read_ceiling, tightened
@@ -63,6 +64,8 @@ class BuildOptions(TypedDict, total=False):
     checkpointer: Where threads are saved.
     store: Where long results are kept.
     journal: Where calls are recorded before they are made; in memory without one.
+    result_schema: A pydantic model or a JSON schema: the outcome's `result` is then the answer as
+        data of it. Asked for at the end, by one model call more.
     name: Of the compiled graph; its own without one.
     """
 
@@ -76,6 +79,7 @@ class BuildOptions(TypedDict, total=False):
     checkpointer: Checkpointer
     store: BaseStore | None
     journal: Journal | None
+    result_schema: ResultType | None
     name: str
 
 
@@ -143,6 +147,7 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
         SettingsError: An option is wrong.
     """
     journal, kept = options.get("journal"), options.get("durability")
+    wanted = options.get("result_schema")
     if journal is None and kept is not None:
         journal = kept.journal
     if journal is not None and not isinstance(journal, Journal):
@@ -160,6 +165,7 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
         prompts=options.get("prompts") or PromptManager(),
         hooks=Hooks(options.get("hooks", ())),
         journal=Recorder(journal),
+        result=None if wanted is None else ResultSchema.of(wanted),
         name=options.get("name", ""),
     )
 

@@ -1,7 +1,7 @@
 """What a model is asked by a step of `llm_call`: for a text, or for a value that fits a schema."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -16,6 +16,9 @@ from .ask import Answer, ask
 from .choice import Models
 from .reading import Reading, extract, spoken
 from .thoughts import read_words
+
+Check = Callable[[Any], tuple[Any, str]]
+"""From a value to the value as it is kept, and what is wrong with it; \"\" where nothing is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +36,21 @@ async def ask_for_step(
     scope: RunScope, models: Models, prompt: str, schema: Mapping[str, Any]
 ) -> Asked:
     """Ask a model, again where its answer does not fit the schema; {} takes any text."""
-    scope, shaped = scope.noting(), _Shaped(schema)
+    check: Check = lambda value: (value, unexpected(value, schema))  # noqa: E731 - one expression
+    return await ask_for_value(scope, models, "llm_call", prompt, schema, check)
+
+
+async def ask_for_value(
+    scope: RunScope, models: Models, role: str, prompt: str, schema: Mapping[str, Any], check: Check
+) -> Asked:
+    """Ask the model of a role to do with language what the prompt says, as a step does."""
+    scope, shaped = scope.noting(), _Shaped(schema, check)
     if schema:
         told = json.dumps(schema, ensure_ascii=False)
         prompt = say("answer_by_schema", prompt=prompt, schema=told)
     messages = [scope.opening("llm_call", {})[0], HumanMessage(prompt)]
     answer: Answer[Any] = await ask(
-        scope, models, "llm_call", messages, read=shaped.read if schema else None
+        scope, models, role, messages, read=shaped.read if schema else None
     )
     refused = answer.problems[-1] if answer.refused == "hook" else ""
     value = shaped.value if schema else spoken(answer.message.text).strip()
@@ -56,6 +67,7 @@ class _Shaped:
     """Reads answers that must be a value of a schema; `value` is that of the last one."""
 
     schema: Mapping[str, Any]
+    check: Check
     value: Any = field(default=None, init=False)
 
     def read(self, message: AIMessage) -> Reading[Any]:
@@ -65,7 +77,8 @@ class _Shaped:
         problems = reading.problems
         if not problems:
             self.value, problem = self._value(text)
-            problem = problem or unexpected(self.value, self.schema)
+            if not problem:
+                self.value, problem = self.check(self.value)
             problems = [problem] if problem else []
         return replace(reading, problems=problems, wanted="wanted_value", text=text)
 

@@ -180,7 +180,7 @@ def read_object(
     try:
         parsed = contract.model_validate(value)
     except ValidationError as error:
-        return None, _in_words(error)
+        return None, in_words(error)
     except RecursionError:
         return None, [say("json_too_deep")]
     problems = check(parsed) if check else []
@@ -194,7 +194,8 @@ def field_names(contract: type[Contract]) -> frozenset[str]:
     return frozenset(fields) | {field.alias for field in fields.values() if field.alias}
 
 
-def _in_words(error: ValidationError) -> list[str]:
+def in_words(error: ValidationError) -> list[str]:
+    """What pydantic found wrong, as a model is told it."""
     problems = []
     for item in error.errors(include_url=False)[:_SHOWN]:
         kind, where = item["type"], ".".join(str(part) for part in item["loc"])

@@ -1,11 +1,14 @@
 """The live objects a graph's builder binds into its nodes; none of them is ever in state."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..calls.toolbox import Toolbox
 from ..doors.locks import LockedBy
 from ..models.choice import Models
-from ..turn.scope import GraphParts
+from ..models.typed_result import ResultSchema, typed_result
+from ..turn.end import Typed
+from ..turn.scope import GraphParts, RunScope
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,5 +17,13 @@ class Parts(GraphParts):
 
     models: Models = field(default_factory=Models)
     toolbox: Toolbox = field(default_factory=Toolbox)
+    result: ResultSchema | None = None
+    """What the result of a turn must be, beside its answer in words; None where nobody asks."""
     locked_by: LockedBy | None = None
     """Gives the saver by whose rules threads are locked; None where it is the graph's own."""
+
+    def typed(self, scope: RunScope, role: str, request: str) -> Typed | None:
+        """What makes the result of a turn, asked of the role that writes its answer."""
+        if self.result is None:
+            return None
+        return partial(typed_result, scope, self.models, self.result, role, request)

@@ -98,4 +98,6 @@ class Outcome(TypedDict):
     spend: Spend
     models: dict[str, str]
     warnings: list[str]
+    result: Any
+    """The answer as data of the schema that the graph was built with; None where there is none."""
     resume: dict[str, Any] | None

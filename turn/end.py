@@ -1,19 +1,19 @@
 """How every user turn ends: status and reason, decided once for every graph, and its last words."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from ..hooks.contract import Verdict
 from ..state.calls import Evidence, join_texts, step_of
 from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import ANSWER, PACKAGE, signature
-from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome
+from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome, add_spend
 from ..state.plan import Task, is_left_out
 from ..state.repetition import LOOP_DETECTED
 from ..state.shown import last_words, made_whole
@@ -58,6 +58,8 @@ class Facts:
         doubts: Those of them that nobody has judged.
         answer: The words that a model wrote as the answer; "" where none did.
         results: What there is to show where there is no such answer.
+        result: The answer as data, where a schema was given and it could be made.
+        untyped: Why it could not, where it should be there.
         message: Id of the final message.
         kept: What a resume does not do again, in words.
     """
@@ -72,6 +74,8 @@ class Facts:
     doubts: Sequence[dict[str, Any]] = ()
     answer: str = ""
     results: Sequence[str] = ()
+    result: Any = None
+    untyped: str = ""
     message: str = ""
     kept: str = ""
 
@@ -89,15 +93,20 @@ class Facts:
         |---|---|
         | complete | nothing halted it, all is done and proven, and no call is in doubt |
         | partial | it ended by itself or by a limit, and at least one call or task succeeded |
+        | partial | all is done, but the result could not be given as data |
         | exhausted | a limit ended it, and none succeeded |
         | blocked, stuck, cancelled, failed | as the reason says |
         """
         if self.halt is None and self.done and not (self.unmet or self.doubts):
-            return "complete", "GOAL"
+            return ("partial" if self.untyped else "complete"), "GOAL"
         in_doubt = bool(self.uncertain or self.doubts)
         itself: Reason = self.refused or ("MISSING_INFORMATION" if in_doubt else "SAME_BLOCKERS")
         reason = self.halt or ("GOAL" if self.succeeded else itself)
         return _STATUS.get(reason, "partial" if self.succeeded else "exhausted"), reason
+
+
+Typed = Callable[[Facts], Awaitable[tuple[Facts, Spend]]]
+"""From the facts to the facts with the result as data, and what that used."""
 
 
 async def end_turn(
@@ -105,6 +114,7 @@ async def end_turn(
     state: LoopState,
     facts: Facts,
     another: Callable[[Verdict], Mapping[str, Any]],
+    typed: Typed | None = None,
 ) -> Any:
     """Say how the turn ended and what came of it, unless a hook wants another answer.
 
@@ -114,6 +124,7 @@ async def end_turn(
         facts: What the graph knows of it.
         another: What the graph changes to make another answer in place of a rejected one, which
             can be once a turn, and where nothing halted it.
+        typed: Makes data of an answer that is given, where a graph was built to.
 
     Returns:
         The update. Without an outcome in it the graph goes on.
@@ -138,14 +149,24 @@ async def end_turn(
         facts = replace(facts, halt=halt, done=False, answer=why, unmet=unmet)
         outcome = sum_up(facts)
         update |= LoopUpdate(task_completed=False, halt=halt, unmet=unmet)
-    update["messages"] = made_whole(state)
-    if verdict.blocked or not facts.answer:
-        about = signature(PACKAGE)
-        last = AIMessage(outcome["answer"], id=facts.message, additional_kwargs=about)
-        update["messages"] += last_words(state, last)
+    elif typed is not None and facts.answer:
+        facts, spend = await typed(facts)
+        used, told = scope.used(spend), join_texts(told, scope.notes)
+        outcome = sum_up(facts, spend=add_spend(state.spend, used), warnings=told)
+        update["spend"] = used
+    by_package = verdict.blocked or not facts.answer
+    update["messages"] = made_whole(state) + (_last(state, facts, outcome) if by_package else [])
     told_of = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
     scope.emit({"type": "outcome", **told_of, "message_id": facts.message})
     return update | LoopUpdate(outcome=outcome, should_continue=False)
+
+
+def _last(state: LoopState, facts: Facts, outcome: Outcome) -> list[AnyMessage]:
+    """The answer as the package words it."""
+    about = signature(PACKAGE)
+    return last_words(
+        state, AIMessage(outcome["answer"], id=facts.message, additional_kwargs=about)
+    )
 
 
 async def _with_doubts(scope: RunScope, facts: Facts) -> Facts:
@@ -238,6 +259,7 @@ def outcome_of(
         spend=_counted(spend, allowance),
         models=spend.get("models", {}),
         warnings=list(warnings),
+        result=facts.result,
         resume=None if status == "complete" else resume,
     )
 
@@ -246,7 +268,8 @@ def unmet_of(facts: Facts) -> list[str]:
     """What a turn did not do, what is not known, and the limit that kept it from more."""
     doubts = [not_known(call) for call in facts.doubts]
     limits = [say(_LIMITS[facts.halt])] if facts.halt in _LIMITS else []
-    return list(dict.fromkeys([*facts.unmet, *doubts, *limits]))
+    untyped = [facts.untyped] if facts.untyped else []
+    return list(dict.fromkeys([*facts.unmet, *doubts, *limits, *untyped]))
 
 
 def not_known(call: Mapping[str, Any]) -> str:

@@ -21,7 +21,8 @@ async def flow_finish(state: FlowState, runtime: Runtime[Context], *, parts: Par
     """End the turn, or go back for another answer from the same results."""
     scope = await scope_of(state, runtime, parts)
     another = FlowUpdate(messages=[RemoveMessage(id=answer_id(state))])
-    update: FlowUpdate = await end_turn(scope, state, facts_of(state), lambda _: another)
+    typed = parts.typed(scope, "answerer", state.request)
+    update: FlowUpdate = await end_turn(scope, state, facts_of(state), lambda _: another, typed)
     return changes(state, update)
 
 

@@ -15,7 +15,8 @@ from ..parts import Parts
 async def finish(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """End the turn, or plan again with what a hook wants mended."""
     scope = await scope_of(state, runtime, parts)
-    update: PlanUpdate = await end_turn(scope, state, _facts(state), _another)
+    typed = parts.typed(scope, "verifier", state.request)
+    update: PlanUpdate = await end_turn(scope, state, _facts(state), _another, typed)
     return changes(state, update)
 
 

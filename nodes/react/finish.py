@@ -28,7 +28,8 @@ async def react_finish(
 ) -> ReactUpdate:
     """End the turn, or go back to the thought, which is shown why its answer was rejected."""
     scope = await scope_of(state, runtime, parts)
-    update: ReactUpdate = await end_turn(scope, state, facts_of(state), partial(_another, state))
+    another, typed = partial(_another, state), parts.typed(scope, "thought", state.request)
+    update: ReactUpdate = await end_turn(scope, state, facts_of(state), another, typed)
     return changes(state, update | ReactUpdate(phase="idle"))
 
 

@@ -18,7 +18,7 @@ from support.scripts import call, failed, passed, plan, report, todo
 THREAD = {"configurable": {"thread_id": "t"}}
 KEYS = {
     "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
-    "warnings", "resume",
+    "warnings", "result", "resume",
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from support.patience import PATIENCE
 
 KEYS = {
     "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
-    "warnings", "resume",
+    "warnings", "result", "resume",
 }  # fmt: skip
 
 

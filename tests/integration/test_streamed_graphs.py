@@ -132,7 +132,7 @@ class Streaming(BaseChatModel):
     def _llm_type(self) -> str:
         return "streaming"
 
-    def bind_tools(self, tools: Any, *, tool_choice: str = "auto", **_: Any) -> Any:
+    def bind_tools(self, tools: Any, *, tool_choice: Any = None, **_: Any) -> Any:
         return self.bind(offered=bool(tools) and tool_choice != "none")
 
     def _stream(

@@ -1,0 +1,121 @@
+"""The result of a turn as data, by the schema that a graph was built with."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final, Self
+
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # stubs are a package of their own
+from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]  # likewise
+from pydantic import BaseModel, ValidationError
+from pydantic.errors import PydanticUserError
+from referencing import Registry
+
+from ..prompts.prompt import sections
+from ..state.canonical import beginning_of, storable_json
+from ..state.errors import SettingsError
+from ..state.outcome import Spend
+from ..state.told import say
+from ..tools.python_tools import unfenced
+from ..turn.end import Facts
+from ..turn.scope import RunScope
+from .ask_for_step import ask_for_value
+from .choice import Models
+from .reading import in_words
+
+ResultType = type[BaseModel] | Mapping[str, Any]
+"""A pydantic model, or a JSON schema."""
+
+_MOST_CALLS: Final = 50
+_SHOWN: Final = 2_000
+_MAX_PROBLEMS: Final = 5
+
+
+@dataclass(frozen=True)
+class ResultSchema:
+    """What a result must be, and how one is read."""
+
+    schema: Mapping[str, Any]
+    model: type[BaseModel] | None = None
+
+    @classmethod
+    def of(cls, given: object) -> Self:
+        """Take what a builder was given.
+
+        Raises:
+            SettingsError: It is no pydantic model and no JSON schema.
+        """
+        if isinstance(given, type) and issubclass(given, BaseModel):
+            try:
+                return cls(given.model_json_schema(), given)
+            except PydanticUserError as error:
+                msg = f"result_schema={given.__name__} has no JSON schema: {error.message:.200}"
+                raise SettingsError(msg) from error
+        if not isinstance(given, Mapping):
+            msg = (
+                f"result_schema= is neither a pydantic model nor a JSON schema but {given!r:.80}: "
+                "pass a class derived from pydantic.BaseModel, or a dict such as "
+                '{"type": "object", "properties": {…}}.'
+            )
+            raise SettingsError(msg)
+        try:
+            schema = json.loads(json.dumps(given))
+            Draft202012Validator.check_schema(schema)
+        except (SchemaError, TypeError, ValueError) as error:
+            why = getattr(error, "message", error)
+            msg = f"result_schema= is no JSON schema: {why!s:.300}."
+            raise SettingsError(msg) from error
+        return cls(schema)
+
+    def read(self, value: Any) -> tuple[Any, str]:
+        """The value as the outcome holds it, or what is wrong with it."""
+        try:
+            if self.model is None:
+                # Nothing is fetched: a schema holds what it refers to.
+                checker = Draft202012Validator(self.schema, registry=Registry())
+                found = islice(checker.iter_errors(value), _MAX_PROBLEMS)
+                problems = [f"{error.json_path}: {error.message:.300}" for error in found]
+                return storable_json(value), "; ".join(problems)
+            read = self.model.model_validate_json(json.dumps(value))
+            return storable_json(read.model_dump(mode="json", by_alias=True)), ""
+        except ValidationError as error:
+            return None, "; ".join(in_words(error))
+        except Exception as error:  # noqa: BLE001 - the user's validators raise what they like
+            return None, f"{type(error).__name__}: {error!s:.300}"
+
+    def spelled_in(self, text: str) -> Any:
+        """The result that an answer itself is, word for word; None where it is none."""
+        try:
+            value, problem = self.read(json.loads(unfenced(text)))
+        except (ValueError, RecursionError):
+            return None
+        return None if problem else value
+
+
+async def typed_result(
+    scope: RunScope, models: Models, schema: ResultSchema, role: str, request: str, facts: Facts
+) -> tuple[Facts, Spend]:
+    """The facts with the result, made of the answer and of what the calls brought.
+
+    A model is asked once, and again where its answer does not fit, unless the answer itself fits.
+    Who wrote the answer is asked, by `role`.
+    """
+    if (result := schema.spelled_in(facts.answer)) is not None:
+        return replace(facts, result=result), Spend()
+    done = [record for record in facts.evidence if record["status"] == "success"]
+    data = {
+        "request": request,
+        "evidence": [
+            {"tool": r["tool"], "arguments": r.get("arguments"),
+             "result": beginning_of(r["result"], _SHOWN)}
+            for r in done[-_MOST_CALLS:]
+        ],
+        "results_so_far": facts.answer,
+    }  # fmt: skip
+    prompt = say("result_as_data", data=sections(data))
+    asked = await ask_for_value(scope, models, role, prompt, schema.schema, schema.read)
+    scope.notes.extend(asked.warnings)
+    if asked.problem:
+        return replace(facts, untyped=say("no_result", why=asked.problem)), asked.spend
+    return replace(facts, result=asked.value), asked.spend
