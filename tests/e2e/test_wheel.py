@@ -50,7 +50,8 @@ def python(wheel, tmp_path_factory):
 def test_the_wheel_holds_the_rooms_and_nothing_else(wheel):
     source = wheel.parent / "clone"
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    files = [source / "__init__.py", source / "py.typed", *(source / "prompts").rglob("*.md")]
+    files = [source / "__init__.py", source / "py.typed", source / "ui/entrypoint.js"]
+    files += (source / "prompts").rglob("*.md")
     for room in ROOMS:
         files += (source / room).rglob("*.py")
     assert held == {f"loopwright/{file.relative_to(source).as_posix()}" for file in files}
