@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
-from ..state.calls import GAVE_UP, UNCERTAIN, Evidence
+from ..state.calls import GAVE_UP, SERVER_ASKS, UNCERTAIN, Evidence
 from ..state.canonical import canonical
 from ..state.journal import Intent, Row
 from ..state.repetition import Repeat, repeats
@@ -173,7 +173,7 @@ class _Run:
         try:
             return await self._once_allowed(call, ready, status)
         except Asked as asked:
-            await self._wait(call, ready.args, status, "its server asks", form=asked.form)
+            await self._wait(call, ready.args, status, SERVER_ASKS, form=asked.form)
         except GraphInterrupt:
             if status.returned or not (self.shared and ready.tool.read_only):
                 raise

@@ -54,6 +54,9 @@ def advance(before: ToolStatus, after: ToolStatus) -> ToolStatus:
 UNCERTAIN: Final = "uncertain"
 """The reason of a call that may have taken effect, whatever its record says."""
 
+SERVER_ASKS: Final = "its server asks"
+"""The reason of a call that waits for the answer to a question of its server."""
+
 GAVE_UP: Final = "gave_up"
 """The reason of such a call that a human no longer wants."""
 

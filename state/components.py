@@ -174,9 +174,9 @@ class Action(Props):
 class Approval(Props):
     """A question to the user.
 
-    `kind` is `tool_approval`, `uncertain_call`, `ask_user`, `review_plan` or `review_flow`; `id`
-    is that of the call, which the question itself has too. `answered` says how it was answered,
-    and is "" while it is open.
+    `kind` is `tool_approval`, `uncertain_call`, `elicitation`, `ask_user`, `review_plan` or
+    `review_flow`. `id` is that of the call, which the question itself has too. `answered` is ""
+    while it is open.
     """
 
     id: str

@@ -5,33 +5,26 @@ draw it again.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from .calls import UNCERTAIN
+from .calls import SERVER_ASKS, UNCERTAIN
 from .components import (
     Action,
     Approval,
     Component,
-    ExecutorResponse,
-    FlowGraph,
     Judged,
-    PlannerResponse,
-    Step,
     SummaryResponse,
-    Todo,
-    TodoList,
     ToolCall,
     VerifierResponse,
     component,
 )
 from .events import Event
 
-T = TypeVar("T", bound=Todo)
-
 Folded = Mapping[str, Event]
 """By subject: the newest event of the turn."""
 
 _PLANNERS: Final = frozenset({"planner", "flow_planner"})
+_CALL: Final = ToolCall(id="", tool="").model_dump(mode="json")
 _PASSING: Final = frozenset({"validating", "scheduled"})
 """States of a call that pass at once."""
 
@@ -61,11 +54,12 @@ def _drafted(folded: Folded, event: Event) -> Iterator[Component]:
     fields, role = event["fields"], event["role"]
     under, seq = event.get("message_id", ""), event["seq"]
     if role in _PLANNERS:
-        todos = [_as(Step, one) for one in fields.get("todos", fields.get("steps", []))]
-        told = PlannerResponse(
-            summary=str(fields.get("summary") or fields.get("goal") or ""), todos=todos,
-            missing_information=_texts(fields.get("missing_information")), streaming=True,
-        )  # fmt: skip
+        told = {
+            "summary": str(fields.get("summary") or fields.get("goal") or ""),
+            "todos": [_step(one) for one in fields.get("todos", fields.get("steps", []))],
+            "missing_information": _texts(fields.get("missing_information")),
+            "streaming": True,
+        }
         yield component("planner-response", under, told, under=under, seq=seq)
     elif role == "verifier":
         verdict = VerifierResponse(
@@ -86,7 +80,8 @@ def _verdict_of(event: Event) -> str:
 def _planned(folded: Folded, event: Event) -> Iterator[Component]:
     """The plan as it was made, and the list or graph that shows how far it is."""
     under, seq = event.get("message_id", ""), event["seq"]
-    told = PlannerResponse(todos=[_as(Step, {**t, "status": "pending"}) for t in event["todos"]])
+    todos = [_step({**todo, "status": "pending"}) for todo in event["todos"]]
+    told = {"summary": "", "todos": todos, "missing_information": [], "streaming": False}
     yield component("planner-response", under, told, under=under, seq=seq)
     yield from _progress(folded, event)
 
@@ -98,11 +93,11 @@ def _progress(folded: Folded, event: Event) -> Iterator[Component]:
         return
     under, turn, seq = plan.get("message_id", ""), event["turn"], event["seq"]
     if any("tool" in todo for todo in plan["todos"]):
-        steps = FlowGraph(steps=[_step_now(folded, plan, one) for one in plan["todos"]])
-        yield component("flow-graph", turn, steps, under=under, seq=seq)
+        steps = [_step_now(folded, plan, one) for one in plan["todos"]]
+        yield component("flow-graph", turn, {"steps": steps}, under=under, seq=seq)
     else:
-        todos = TodoList(todos=[_todo_now(folded, plan, one) for one in plan["todos"]])
-        yield component("todo-list", turn, todos, under=under, seq=seq)
+        todos = [_todo_now(folded, plan, one) for one in plan["todos"]]
+        yield component("todo-list", turn, {"todos": todos}, under=under, seq=seq)
 
 
 def _since(folded: Folded, plan: Event, subject: str) -> Event:
@@ -111,17 +106,17 @@ def _since(folded: Folded, plan: Event, subject: str) -> Event:
     return event if event.get("seq", 0) > plan["seq"] else {}
 
 
-def _todo_now(folded: Folded, plan: Event, todo: Mapping[str, Any]) -> Todo:
+def _todo_now(folded: Folded, plan: Event, todo: Mapping[str, Any]) -> dict[str, Any]:
     name = str(todo["id"])
     now, verdict = _since(folded, plan, f"task:{name}"), _since(folded, plan, "verdict")
     status = now.get("status", todo.get("status", "pending"))
     rejected = {one["id"] for one in verdict.get("tasks", ()) if not one["completed"]}
     if name in rejected and verdict["seq"] > now.get("seq", 0):
         status = "failed"
-    return _as(Todo, {**todo, "status": status})
+    return _todo({**todo, "status": status})
 
 
-def _step_now(folded: Folded, plan: Event, step: Mapping[str, Any]) -> Step:
+def _step_now(folded: Folded, plan: Event, step: Mapping[str, Any]) -> dict[str, Any]:
     name = str(step["id"])
     now, item = _since(folded, plan, f"step:{name}"), _since(folded, plan, f"item:{name}")
     told: dict[str, Any] = {}
@@ -132,7 +127,7 @@ def _step_now(folded: Folded, plan: Event, step: Mapping[str, Any]) -> Step:
         told["result"] = now["output"]
     for counted in sorted(filter(None, (now, item)), key=lambda one: one["seq"]):
         told |= {key: counted[key] for key in ("items", "done") if key in counted}
-    return _as(Step, {**step, **told})
+    return _step({**step, **told})
 
 
 def _worked(_: Folded, event: Event) -> Iterator[Component]:
@@ -142,11 +137,9 @@ def _worked(_: Folded, event: Event) -> Iterator[Component]:
     yield component("executor-response", under, told, under=under, seq=event["seq"])
 
 
-def _report(task: Event, **more: Any) -> ExecutorResponse:
-    return ExecutorResponse(
-        task=task["id"], description=task["description"], status=task["status"],
-        attempt=task["attempt"], **more,
-    )  # fmt: skip
+def _report(task: Event, *, summary: str, streaming: bool = False) -> dict[str, Any]:
+    about = {key: task[key] for key in ("description", "status", "attempt")}
+    return {"task": task["id"], **about, "summary": summary, "streaming": streaming}
 
 
 def _judgement(folded: Folded, event: Event) -> Iterator[Component]:
@@ -164,16 +157,18 @@ def _called(folded: Folded, event: Event) -> Iterator[Component]:
     if event["status"] in _PASSING:
         return
     turn, seq, under = event["turn"], event["seq"], event.get("message_id", "")
-    told = ToolCall.model_validate(event)
+    told = _CALL | {key: event[key] for key in _CALL if key in event}
     yield component("tool-call", f"{turn}.{event['id']}", told, under=under, seq=seq)
     if event.get("asked"):
-        uncertain = event.get("reason") == UNCERTAIN
         about = Approval(
-            id=event["id"], kind="uncertain_call" if uncertain else "tool_approval",
+            id=event["id"], kind=_KINDS.get(event.get("reason", ""), "tool_approval"),
             action=Action(name=event["tool"], args=event["arguments"]), answered=_answer(event),
         )  # fmt: skip
         below = f"{turn}.{event['id']}" if folded.get("plan") else under
         yield component("approval", f"{turn}.{event['id']}", about, under=below, seq=seq)
+
+
+_KINDS: Final = {UNCERTAIN: "uncertain_call", SERVER_ASKS: "elicitation"}
 
 
 def _answer(event: Event) -> Any:
@@ -208,7 +203,7 @@ def _ended(folded: Folded, event: Event) -> Iterator[Component]:
     if plan is not None:
         now = [_step_now if "tool" in one else _todo_now for one in plan["todos"]]
         ends = [state(folded, plan, one) for state, one in zip(now, plan["todos"], strict=True)]
-        done, total = sum(one.status == "completed" for one in ends), len(ends)
+        done, total = sum(one["status"] == "completed" for one in ends), len(ends)
     told = SummaryResponse(
         status=event["status"], reason=event["reason"], done=done, total=total,
         unmet=_texts(event.get("unmet")), warnings=_texts(event.get("warnings")),
@@ -217,19 +212,28 @@ def _ended(folded: Folded, event: Event) -> Iterator[Component]:
     yield component("summary-response", under, told, under=under, seq=event["seq"])
 
 
-def _as(kind: type[T], given: Mapping[str, Any]) -> T:
-    """A task or step as it is shown: what is no such thing in a draft is left out."""
-    known = {
-        "id": str(given.get("id") or ""), "description": str(given.get("description") or ""),
-        "status": str(given.get("status") or "pending"), "tool": str(given.get("tool") or ""),
+def _todo(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A task as it is shown. Plain, not validated: a plan is drawn with each change of a part."""
+    return {
+        "id": str(given.get("id") or ""),
+        "description": str(given.get("description") or ""),
+        "status": str(given.get("status") or "pending"),
         "depends_on": _texts(given.get("depends_on", given.get("dependencies"))),
+    }
+
+
+def _step(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a step."""
+    counts = {key: n if isinstance(n := given.get(key), int) else 0 for key in _COUNTED}
+    seconds = given.get("seconds")
+    return {
+        **_todo(given), "tool": str(given.get("tool") or ""), **counts,
+        "seconds": float(seconds) if isinstance(seconds, int | float) else 0.0,
         "result": str(given.get("result") or ""),
-        **{key: given[key] for key in _COUNTED if isinstance(given.get(key), int | float)},
     }  # fmt: skip
-    return kind(**{key: value for key, value in known.items() if key in kind.model_fields})
 
 
-_COUNTED: Final = ("items", "done", "attempts", "seconds")
+_COUNTED: Final = ("items", "done", "attempts")
 
 
 def _judged(given: object) -> list[Judged]:

@@ -142,7 +142,7 @@ def reacted(_):
         return [call("send", f"c{made}", text=str(made))]
 
     return build_react(
-        model=ScriptedModel({"thought": answer, "action": act, "observation": "Good."}),
+        model=ScriptedModel({"thought": answer, "action": act, "observation": lambda *_: "Good."}),
         tools=[declared(send, destructiveHint=True)], policy=[{"tool": "send", "action": "ask"}],
         checkpointer=InMemorySaver(),
     )  # fmt: skip

@@ -10,6 +10,8 @@ from loopwright.flow.order import steps_of
 from loopwright.graphs.task_execution import task_builder
 from loopwright.nodes.parts import Parts
 from loopwright.state import ceiling
+from loopwright.state.components import COMPONENTS
+from loopwright.state.events import EVENTS
 from loopwright.state.execution_plan import ExecutionPlan
 from support.flow_examples import module
 
@@ -94,6 +96,26 @@ def who_table() -> str:
     return "\n".join(rows)
 
 
+def events_table() -> str:
+    """Every event with its fields, and what is kept of it."""
+    rows = ["| event | one is kept for each | says | fields |", "|---|---|---|---|"]
+    for name, kind in EVENTS.items():
+        group, *keys = kind.subject or ("",)
+        kept = " and ".join(keys) or ("turn" if group else "")
+        fields = ", ".join(f"`{field}`" for field in kind.fields)
+        rows.append(f"| `{name}` | {kept} | {kind.says} | {fields} |")
+    return "\n".join(rows)
+
+
+def components_table() -> str:
+    """Every component with its props."""
+    rows = ["| component | shows | props |", "|---|---|---|"]
+    for name, model in COMPONENTS.items():
+        says = " ".join((model.__doc__ or "").partition("\n\n")[0].split()).rstrip(".")
+        rows.append(f"| `{name}` | {says} | {', '.join(f'`{p}`' for p in model.model_fields)} |")
+    return "\n".join(rows)
+
+
 def _plain(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
@@ -120,6 +142,8 @@ def parts() -> dict[str, str]:
         "plan of the sales example": plan_picture(),
         "settings": settings_table(),
         "who sets what": who_table(),
+        "events": events_table(),
+        "components": components_table(),
     }
 
 
