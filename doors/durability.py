@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Final, Literal, Protocol, Self
 
 from langchain_core.runnables import ConfigurableFieldSpec, RunnableConfig
@@ -27,6 +27,7 @@ from ..state.journal import Journal
 from . import langgraph_keys as keys
 from .journal import cause_of
 from .locks import Locks, held_here
+from .pace import in_turn
 from .postgres import PostgresDatabase, without_password
 from .pruning import RUNS, Keeps, Pruned, what_stays
 from .sqlite import SqliteDatabase, SqliteLocks
@@ -284,6 +285,10 @@ class ThreadedSaver(Saver):
             yield saved
 
 
+# What runs do all the time; the rest goes beyond the saver's own connection, or is rare.
+_LINED: Final = frozenset({"put", "put_writes", "get_tuple", "get_delta_channel_history"})
+
+
 # Under the signatures of the base class: LangGraph looks whether a saver takes `task_path`.
 def _inner(name: str) -> Callable[..., Any]:
     @wraps(getattr(BaseCheckpointSaver, name))
@@ -296,7 +301,13 @@ def _inner(name: str) -> Callable[..., Any]:
 def _in_thread(name: str) -> Callable[..., Any]:
     @wraps(getattr(BaseCheckpointSaver, f"a{name}"))
     async def call(self: ThreadedSaver, *args: Any, **options: Any) -> Any:
-        return await asyncio.to_thread(getattr(self, name), *args, **options)
+        work = partial(getattr(self, name), *args, **options)
+        line = getattr(self.inner, "line", None)
+        if line is None or name not in _LINED:
+            return await asyncio.to_thread(work)
+        result = await line.run(work)
+        await in_turn()  # whoever was saved together need not go on together
+        return result
 
     return call
 

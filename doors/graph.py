@@ -39,6 +39,7 @@ from .entry import let_in
 from .head import without_answered
 from .locks import Held
 from .outside import check_keys, check_update, client_run, from_outside
+from .pace import in_turn
 from .routing import read_less
 from .run import HELD_KEY, Run
 from .wishes import (
@@ -322,6 +323,7 @@ class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
         self, input: Any, config: RunnableConfig | None, options: dict[str, Any], began: float
     ) -> AsyncIterator[tuple[Run, Held | None]]:
         """Everything around one run: what it needs is taken before and given back after it."""
+        await in_turn()
         run = self._run(input, config, options)
         check_keys(run.configurable, runs=True)
         async with run.hold(self.ours.locked_by) as held:

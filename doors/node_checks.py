@@ -11,15 +11,17 @@ from langgraph.types import Command
 
 from ..state.errors import StateKeyError
 from .control import at_border
+from .pace import in_turn
 
 
 def spelled_right(
     node: str, action: Callable[..., Any], channels: Collection[str]
 ) -> Callable[..., Any]:
-    """A node that raises StateKeyError where it returns a key that its graph's state lacks."""
+    """A node that begins in its turn; StateKeyError where it returns a key its state lacks."""
 
     @wraps(action)
     async def checked(*args: Any, **kwargs: Any) -> Any:
+        await in_turn()
         update = await action(*args, **kwargs)
         changed = update.update if isinstance(update, Command) else update
         for key in changed if isinstance(changed, Mapping) else ():

@@ -20,7 +20,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from . import langgraph_keys as keys
 from .shared_values import COUNTERS
 
-_FEWEST: Final = 2
+_FEWEST, _PAIR = 2, 2
 
 PACKED: Final = "__loopwright_packed__"
 """The channel of such a row; its value is a list of [channel, value]."""
@@ -141,6 +141,8 @@ def _unpacked(saved: CheckpointTuple) -> CheckpointTuple:
 
 
 def _apart(task: str, channel: str, value: Any) -> list[PendingWrite]:
-    if channel != PACKED:
+    """The writes of a row; whatever somebody has put into a file instead of them stays one."""
+    pairs = value if channel == PACKED and isinstance(value, list) else []
+    if not pairs or any(not isinstance(pair, list) or len(pair) != _PAIR for pair in pairs):
         return [(task, channel, value)]
-    return [(task, name, one) for name, one in value]
+    return [(task, name, one) for name, one in pairs]

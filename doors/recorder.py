@@ -33,8 +33,9 @@ _LARGEST_RESULT: Final = 1_000_000
 _LONGEST_REST: Final = 5.0
 """Seconds; a tool that is cancelled gets two to stop, and then its end is written down."""
 
-_TURNS_KNOWN: Final = 256
-"""Turns whose counts are kept in memory, the newest."""
+_TURNS_KNOWN: Final = 20_000
+"""Turns whose counts are kept in memory, the newest: more than one process runs at once. A turn
+that is forgotten while it runs asks the database before each node, and tells it of each call."""
 
 _under_way: set[tuple[str, str, str]] = set()
 """Thread, turn and name of the calls of this process that have not ended, whatever their run did:
@@ -237,7 +238,8 @@ class Recorder:
         return self._begun[known]
 
     def _know(self, known: tuple[str, str], calls: int) -> None:
-        for oldest in list(self._begun)[: -_TURNS_KNOWN + 1]:
+        while len(self._begun) >= _TURNS_KNOWN:
+            oldest = next(iter(self._begun))
             del self._begun[oldest]
             self._own.discard(oldest)
         self._begun[known] = calls

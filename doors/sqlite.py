@@ -21,6 +21,7 @@ from ..state.errors import DatabaseError
 from .database_file import DatabaseFile
 from .journal import BUSY_SECONDS, SqliteTables, SqlJournal, cause_of, is_sqlite_race, patiently
 from .langgraph_keys import THREADS_SQL
+from .line import Line
 from .packed_writes import PackingSaver
 from .pruning import Keeps
 from .sqlite_pruning import SqlitePruning
@@ -198,6 +199,18 @@ class LeanSqliteSaver(PackingSaver):
         safe = JsonPlusSerializer(allowed_msgpack_modules=None)
         super().__init__(connection, serde=EncryptedSerializer(Deflate(), safe))
         self._file = file
+        self.line = Line(self._together)
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """One transaction for all that the line does in a block."""
+        with self.lock:
+            try:
+                yield
+                self.conn.commit()
+            except BaseException:
+                self.conn.rollback()
+                raise
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
@@ -205,8 +218,13 @@ class LeanSqliteSaver(PackingSaver):
         if self._file is not None:
             self._file.check()
         try:
-            with super().cursor(transaction) as cursor:
-                yield cursor
+            if self.line.is_here:
+                self.setup()
+                with closing(self.conn.cursor()) as cursor:
+                    yield cursor
+            else:
+                with super().cursor(transaction) as cursor:
+                    yield cursor
         except sqlite3.OperationalError as error:
             msg = (
                 f"Nothing can be saved or read any more ({cause_of(error)}): make room, or see that"

@@ -285,6 +285,16 @@ async def test_model_calls_are_counted_behind_the_call_and_kept(tmp_path):
         assert database.journal.model_calls("t", "mine") == 0
 
 
+async def test_a_thousand_turns_at_once_ask_the_database_nothing():
+    recorder = Recorder(MemoryJournal())
+    for number in range(1_000):
+        recorder.own_turn(f"t{number}", "mine")
+    recorder.journal.close()
+    for number in range(1_000):
+        recorder.count_model_call(f"t{number}", "mine")
+        assert await recorder.model_calls(f"t{number}", "mine") == 1
+
+
 CLAIM = """
 import asyncio, os, signal, sys
 from loopwright.doors.durability import open_durability

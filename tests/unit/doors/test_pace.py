@@ -1,0 +1,48 @@
+"""Pieces of work in one event loop: others get in between, and nobody is forgotten."""
+
+import asyncio
+from itertools import pairwise
+
+from loopwright.doors import pace
+from loopwright.doors.pace import in_turn
+
+
+async def test_few_pieces_begin_in_one_pass_and_all_begin_in_their_order():
+    begun, passes = [], []
+
+    async def piece(number):
+        await in_turn()
+        begun.append(number)
+
+    async def others():
+        while len(begun) < 100:
+            passes.append(len(begun))
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(piece(number) for number in range(100)), others())
+    steps = [after - before for before, after in pairwise(passes)]
+    assert begun == [*range(100)]
+    assert max(steps) <= 2 * pace._MOST
+
+
+async def test_one_that_is_cancelled_while_it_waits_keeps_nobody_waiting():
+    done = []
+
+    async def piece(number):
+        await in_turn()
+        done.append(number)
+
+    tasks = [asyncio.create_task(piece(number)) for number in range(30)]
+    await asyncio.sleep(0)
+    for task in tasks[10:20]:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert {*range(10), *range(20, 30)} <= {*done}
+
+
+def test_each_loop_has_its_own():
+    async def pieces():
+        await asyncio.gather(*(in_turn() for _ in range(20)))
+
+    for _ in range(3):
+        asyncio.run(pieces())
