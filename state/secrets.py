@@ -248,7 +248,7 @@ def _walked(value: Any, known: list[str]) -> Any:
 _known_kind = lru_cache(maxsize=4096)(_kind)
 
 
-_environment: Final[Mapping[bytes, bytes]] = getattr(os.environ, "_data", {})
+_environment: Final[Mapping[bytes, bytes]] = vars(os.environ).get("_data", {})
 """As the interpreter keeps it: every text that is shown asks whether it is still the same."""
 
 _newest: Final[list[tuple[Mapping[bytes, bytes], Secrets]]] = []
