@@ -281,7 +281,7 @@ async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
     if script.pause and script.kind != "write":
         await asyncio.sleep(script.pause)
     if body.get("stream"):
-        await stream(writer, chunks(body, said), script.pause)
+        await stream(writer, chunks(body, said), script.pause, note)
     else:
         if script.kind == "write" and not said[1]:
             await asyncio.sleep(script.pause * script.number)
@@ -296,11 +296,15 @@ def send(writer: asyncio.StreamWriter, data: bytes) -> None:
     writer.write(head.encode() + b"\r\n\r\n" + data)
 
 
-async def stream(writer: asyncio.StreamWriter, pieces: list[bytes], pause: float) -> None:
-    """Send an answer in pieces."""
+async def stream(
+    writer: asyncio.StreamWriter, pieces: list[bytes], pause: float, note: Body
+) -> None:
+    """Send an answer in pieces; note when its first word was written."""
     head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked"
     writer.write(head.encode() + b"\r\n\r\n")
     for piece in pieces:
+        if b"word0" in piece:
+            note["wrote"] = time.monotonic()
         writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
         if pause:
             await writer.drain()

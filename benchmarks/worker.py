@@ -116,9 +116,11 @@ async def first_text(name: str, order: Found) -> Found:
             ended = time.monotonic()
     notes = of_server()
     first = next(at for at, text in came if "word0" in text)
-    asked = [note["came"] for note in notes if note["came"] < first]
     # Where nothing is streamed, the answer comes after the last of all requests has been answered.
-    return {"first": first - asked[-1], "whole": ended - asked[-1], "pieces": len(came)}
+    asked = [note for note in notes if note["came"] < first][-1]
+    wrote = asked.get("wrote", ended) - asked["came"]
+    at = {"first": first - asked["came"], "whole": ended - asked["came"]}
+    return {**at, "wrote": wrote, "pieces": len(came)}
 
 
 async def crowd(name: str, order: Found) -> Found:
