@@ -36,12 +36,12 @@ class Size:
     """How much is measured."""
 
     turns: tuple[int, int, int] = (10, 100, 400)
-    rounds: tuple[int, int, int] = (3, 3, 1)
-    stock_rounds: tuple[int, int, int] = (2, 2, 1)
+    rounds: tuple[int, int, int] = (3, 2, 1)
+    stock_rounds: tuple[int, int, int] = (2, 1, 1)
     read: int = 200
     crowd: int = 1_000
     long: int = 60
-    times: int = 3
+    times: int = 2
 
 
 ONCE = Size((10, 100, 400), (1, 1, 1), (1, 1, 0), 200, 300, 30, 1)
