@@ -12,6 +12,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import (
     Context,
+    Hook,
     PromptManager,
     build_plan_execute_verify,
     build_prompt_flow,
@@ -217,3 +218,24 @@ async def test_a_phase_with_a_template_of_its_own_is_a_chain_of_its_own():
     for chain in (own, others):
         for before, after in pairwise(chain):
             assert spelled(after).startswith(spelled(before))
+
+
+@pytest.mark.req("S4-05")
+async def test_a_hook_sees_that_a_thought_may_call_nothing_and_cannot_let_it():
+    modes: list[str] = []
+
+    def echo(given: dict[str, Any]) -> dict[str, Any]:
+        asked = given["llm_request"]
+        modes.append(asked["toolConfig"]["mode"])
+        return {"llm_request": {"toolConfig": {"mode": "ANY", "allowedFunctionNames": ["tell"]}}}
+
+    with served(
+        thought=[thought("Tell of a.", more=True), thought("Told.")], action=[calling("a")]
+    ) as (server, model):
+        hook = Hook(event="BeforeModel", run=echo)
+        graph = build_react(model=model, tools=[tell], observe="direct", hooks=[hook])
+        outcome = (await graph.ainvoke(said("Tell of a."), context=CONTEXT))["outcome"]
+    assert outcome["status"] == "complete"
+    assert modes == ["NONE", "AUTO", "NONE"]
+    assert [one.get("tool_choice") for one in server.requests] == ["none", None, "none"]
+    assert len(server.requests[0]["tools"]) == 2, "the list stays whole where nothing may be called"
