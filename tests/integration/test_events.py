@@ -6,11 +6,14 @@ from itertools import count, pairwise
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from loopwright import (
     Context,
+    Hook,
     Replay,
     ScriptedModel,
     build_plan_execute_verify,
@@ -22,7 +25,8 @@ from loopwright.state.events import EVENTS, merge_events
 from loopwright.state.views import all_components
 from support import killed
 from support.flows import ASK, DOWN, World, declared, flow, look, planning, put
-from support.scripts import call, thought
+from support.reacting import one_step
+from support.scripts import call, passed, plan, report, thought, todo
 
 THREAD = {"configurable": {"thread_id": "t"}}
 GO = {"messages": [{"role": "user", "content": "Do it.", "id": "m"}]}
@@ -280,3 +284,184 @@ def test_a_client_that_missed_nothing_has_the_state_before_it_takes_it(recording
     for before, chunk in pairwise(chunks):
         client.hear(chunk if before is not chunks[3] else before)
     assert client.missing
+
+
+# Processes that are killed
+
+
+def _graph_of(world, kill, durability):
+    return killed.graph_of(world, kill, durability)
+
+
+def _drive(graph, world, config, context):
+    """As `killed.drive`, with everything the server tells written to a file as it is told."""
+    with (world.folder / "stream").open("a") as file:
+
+        def book(kind, what):
+            file.write(json.dumps([kind, what]) + "\n")
+            file.flush()
+
+        while (state := graph.get_state(THREAD)).next or not state.created_at:
+            book("begin", state_of(graph))
+            given = None if state.created_at else GO
+            if state.interrupts:
+                (question, *_) = state.interrupts
+                name = question.value["action_requests"][0]["name"]
+                given = Command(resume={question.id: killed.answer_to(name)})
+            for chunk in graph.stream(given, config, context=context, stream_mode="custom"):
+                book("chunk", chunk)
+            book("end", state_of(graph))
+    return {}
+
+
+@pytest.mark.parametrize(
+    "places", [[{"model": "executor price"}, {"node": "verifier"}], [{"tool": "save"}]]
+)
+def test_a_client_in_chaos_whose_server_is_killed(tmp_path, places):
+    for kill in [*places, {}]:
+        process = killed.spawn(killed.run_in_files, str(tmp_path), kill, {}, _graph_of, _drive)
+        assert (killed.finish(process, tmp_path) is None) == bool(kill)
+    lines = (tmp_path / "stream").read_text().splitlines()
+    moments = [json.loads(line) for line in lines]
+    state = moments[-1][1]
+    assert [kind for kind, _ in moments].count("begin") > len(places)
+    for seed in range(100):
+        client = wild(moments, random.Random(seed))
+        assert client.events == state["events"]
+        assert client.ui == {one["id"]: one for one in state["ui"]}
+    kept = state["events"]["kept"]
+    tasks = {one["id"]: one["status"] for one in kept.values() if one["type"] == "task"}
+    assert set(tasks.values()) == {"completed"}
+    (todos,) = [one["props"]["todos"] for one in state["ui"] if one["name"] == "todo-list"]
+    assert {one["id"]: one["status"] for one in todos} == tasks
+
+
+# What it costs, and where it stands
+
+
+def test_what_a_step_writes_of_events_does_not_grow_with_the_run():
+    sizes = []
+
+    def look(name: str) -> str:
+        """Look."""
+        return f"it is {name}"
+
+    def answer(messages, offered):
+        made = sum(m.type == "tool" for m in messages)
+        return thought("Done.") if made == 40 else thought(f"I look at {made}.", more=True)
+
+    def act(messages, offered):
+        made = sum(m.type == "tool" for m in messages)
+        return [call("look", f"c{made}", name=f"{made:04}")]
+
+    model = ScriptedModel({"thought": answer, "action": act})
+    graph = build_react(model=model, tools=[look], observe="direct", checkpointer=InMemorySaver())
+    for update in graph.stream(GO, THREAD, stream_mode="updates", context=Context()):
+        for changed in update.values():
+            told = {key: changed[key] for key in ("events", "ui") if key in changed}
+            sizes.append(len(json.dumps(told)))
+    assert len(sizes) > 100
+    assert max(sizes[6:]) <= max(sizes[:6]) + 100
+
+
+def test_a_graph_inside_another_one_numbers_and_keeps_its_own(tmp_path):
+    def look(name: str) -> str:
+        """Look."""
+        return "Ada"
+
+    inner = build_react(model=one_step(), tools=[look])
+    outer = StateGraph(MessagesState)
+    outer.add_node("inner", inner)
+    outer.add_edge(START, "inner")
+    outer.add_edge("inner", END)
+    graph = outer.compile(InMemorySaver())
+    heard = [
+        chunk for _, chunk in graph.stream(GO, THREAD, stream_mode="custom", subgraphs=True)
+        if chunk["type"] not in ("ui", "remove-ui")
+    ]  # fmt: skip
+    assert [event["seq"] for event in heard] == [*range(1, len(heard) + 1)]
+    assert heard[-1]["type"] == "outcome"
+
+
+# Drafts and questions
+
+
+@pytest.mark.req("S0-84", "S0-92")
+def test_a_plan_is_drawn_while_it_is_written_under_its_message():
+    todos = [todo(str(n), f"Find fact {n}") for n in range(4)]
+    verdict = passed("All found.", **{f"t{n}": [f"{n}.report"] for n in range(4)})
+    script = {"planner": [plan(*todos)], "executor": [report("found")] * 4, "verifier": [verdict]}
+    graph = build_plan_execute_verify(model=ScriptedModel(script), checkpointer=InMemorySaver())
+    drawn, texts = [], {}
+    for mode, chunk in graph.stream(GO, THREAD, stream_mode=["custom", "messages"]):
+        if mode == "messages" and isinstance(chunk[0], AIMessageChunk):
+            texts.setdefault(chunk[0].id, []).append(chunk[0].text)
+        elif chunk_name(mode, chunk) == "planner-response":
+            drawn.append((chunk["props"], chunk["metadata"]["message_id"]))
+    finished = [len(props["todos"]) for props, _ in drawn]
+    assert finished == sorted(finished)
+    assert set(finished) >= {1, 2, 3, 4}
+    assert [props["streaming"] for props, _ in drawn] == [True] * (len(drawn) - 1) + [False]
+    (under,) = {under for _, under in drawn}
+    said = next(m for m in graph.get_state(THREAD).values["messages"] if m.id == under)
+    assert texts[under][0] == "0. Find fact 0"
+    assert "".join(texts[under]) == said.text
+
+
+def chunk_name(mode, chunk):
+    return chunk.get("name") if mode == "custom" else None
+
+
+def test_a_draft_that_came_to_nothing_is_taken_back():
+    script = {"planner": [{"summary": "a plan", "todos": []}] * 3, "executor": [report("It is 7.")],
+              "verifier": [passed("It is 7.", t1=["1.report"])]}  # fmt: skip
+    graph = build_plan_execute_verify(model=ScriptedModel(script), checkpointer=InMemorySaver())
+    stop = Hook(event="AfterModel", run=lambda _: {})
+    modes = ["custom", "messages"]
+    chunks = [one for mode, one in graph.stream(GO, THREAD, stream_mode=modes) if mode == "custom"]
+    ui = graph.get_state(THREAD).values["ui"]
+    assert [one["props"]["streaming"] for one in ui if "streaming" in one["props"]] == [False] * 3
+    assert any(chunk["type"] == "draft" for chunk in chunks)
+    quiet = build_plan_execute_verify(model=ScriptedModel(script), hooks=[stop])
+    heard = [one for mode, one in quiet.stream(GO, stream_mode=modes) if mode == "custom"]
+    assert not any(chunk["type"] == "draft" for chunk in heard)
+
+
+def test_a_question_that_a_new_message_supersedes_is_closed():
+    ask = {"needsMorePlanning": True, "missingInformation": ["Which?"], "todos": []}
+    script = {"planner": [ask, plan(todo("1", "Do it"))], "executor": [report("It is 7.")],
+              "verifier": [passed("It is 7.", t1=["1.report"])]}  # fmt: skip
+    graph = build_plan_execute_verify(model=ScriptedModel(script), checkpointer=InMemorySaver())
+    graph.invoke(GO, THREAD)
+    (asked,) = [one for one in graph.get_state(THREAD).values["ui"] if one["name"] == "approval"]
+    assert (asked["props"]["kind"], asked["props"]["answered"]) == ("ask_user", "")
+    graph.invoke({"messages": [("user", "Never mind, do that.")]}, THREAD)
+    (asked,) = [one for one in graph.get_state(THREAD).values["ui"] if one["name"] == "approval"]
+    assert asked["props"]["answered"] == "superseded"
+    assert graph.get_state(THREAD).values["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("S0-85", "S0-91")
+def test_components_of_a_tool_are_drawn_and_models_are_told_their_text():
+    def handed(reason: str) -> dict[str, Any]:
+        """Hand over."""
+        props = {"target": "a human", "reason": reason, "noise": "left out"}
+        items = [{"type": "text", "value": "Handed over."},
+                 {"type": "component", "name": "handoff", "props": props},
+                 {"type": "webcomponent", "value": "<script>alert(1)</script>"}]  # fmt: skip
+        return {"items": items}
+
+    act = [[call("handed", reason="too hard")]]
+    model = one_step(action=act)
+    graph = build_react(model=model, tools=[handed], checkpointer=InMemorySaver())
+    graph.invoke(GO, THREAD)
+    values = graph.get_state(THREAD).values
+    (shown,) = [one for one in values["ui"] if one["name"] == "handoff"]
+    assert shown["props"]["target"] == "a human"
+    (result,) = [m for m in values["messages"] if m.type == "tool"]
+    assert result.text.startswith("Handed over.\n\n")
+    assert "noise" not in result.text
+    assert shown["metadata"]["text"] in result.text
+    (made,) = [m for m in values["messages"] if getattr(m, "tool_calls", None)]
+    assert shown["metadata"]["message_id"] == made.id
+    assert "<script>" not in json.dumps([one for one in values["ui"] if one["name"] != "tool-call"])
