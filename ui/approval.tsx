@@ -1,6 +1,6 @@
 // A question to a human, with its answers: whatever is sent is one of the shapes that every graph takes.
-import { useEffect, useState } from "react";
-import { Card, Code, Folded, Words, cut, inJson, inWords } from "./parts.tsx";
+import { useEffect, useRef, useState } from "react";
+import { Card, Code, Folded, Words, cut, inJson, inWords, said } from "./parts.tsx";
 import type { Approval as Props, Json, Surroundings } from "./types.ts";
 
 type Mode = "" | "edit" | "reject" | "respond";
@@ -13,8 +13,10 @@ const OUTCOMES: Record<string, string> = {
 export function Approval({ props: given, around }: { props: Props; around: Surroundings }) {
   const [mode, setMode] = useState<Mode>("");
   const [sent, setSent] = useState("");
+  const wasLive = useRef(around.live);
   useEffect(() => {
-    if (!around.live) setSent(""); // what was sent has been taken, or the question is still open
+    if (wasLive.current && !around.live) setSent(""); // it has been taken, or the question is still open
+    wasLive.current = around.live;
   }, [around.live]);
   const props = asAsked(given, around.question);
   const open = around.act && !around.live && !props.answered && !sent;
@@ -26,7 +28,7 @@ export function Approval({ props: given, around }: { props: Props; around: Surro
   const leave = () => (mode ? setMode("") : send({ type: "reject", message: "" }));
   const form = { args: props.action.args, send, leave, back: mode ? "Back" : "Do not answer" };
   return (
-    <Card common={props} around={around} title={heading(props)} aside={OUTCOMES[props.answered || sent] ?? (open ? "" : around.live ? "waiting" : "no longer asked")}>
+    <Card common={props} around={around} title={heading(props)} aside={said(OUTCOMES, props.answered || sent) ?? (open ? "" : around.live ? "waiting" : "no longer asked")}>
       <Words>{props.description}</Words>
       {!isPlan(props) && doing !== "edit" && !directly(props) && Object.keys(props.action.args).length > 0 && (
         <Folded label={<code className="words">{cut(props.action.name)}</code>} open={Boolean(open) && !props.description}><Code>{props.action.args}</Code></Folded>
@@ -60,7 +62,7 @@ const HEADINGS: Record<string, string> = {
   ask_user: "A question for you", review_plan: "Is this plan right?", review_flow: "Is this plan right?",
 };
 
-const heading = ({ kind, action }: Props) => HEADINGS[kind] ?? HEADINGS[action.name] ?? (inWords(kind) || "A question");
+const heading = ({ kind, action }: Props) => said(HEADINGS, kind) ?? said(HEADINGS, action.name) ?? (inWords(kind) || "A question");
 
 const listed = (args: Json) => ["todos", "steps"].find((key) => Array.isArray(args[key]) && (args[key] as unknown[]).every(isRow));
 const isRow = (row: unknown) => typeof row === "object" && row !== null && !Array.isArray(row);

@@ -1,5 +1,5 @@
 // The steps of a flow as a drawing: each in the column after the last step it waits for.
-import { cut, inWords } from "./parts.tsx";
+import { cut, inWords, said } from "./parts.tsx";
 import type { Step } from "./types.ts";
 
 const WIDTH = 168;
@@ -28,7 +28,7 @@ export function Flow({ steps }: { steps: Step[] }) {
 }
 
 function Box({ step, x, y }: Place) {
-  const color = COLORS[step.status] ?? "currentColor";
+  const color = said(COLORS, step.status) ?? "currentColor";
   return (
     <g transform={`translate(${x} ${y})`} opacity={step.status === "skipped" || step.status === "cancelled" ? 0.5 : 1}>
       <title>{cut(`${step.description} (${inWords(step.status)})`)}</title>

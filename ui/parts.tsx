@@ -138,11 +138,14 @@ const MARKS: Record<string, string> = {
 };
 
 export const Mark = ({ status }: { status: string }) => (
-  <span className={`mark ${word(status)}`} title={inWords(status)} aria-label={inWords(status)}>{MARKS[status] ?? "○"}</span>
+  <span className={`mark ${word(status)}`} title={inWords(status)} aria-label={inWords(status)}>{said(MARKS, status) ?? "○"}</span>
 );
 
 export const Badge = ({ status, says = inWords(status) }: { status: string; says?: string }) =>
   status ? <span className={`badge ${word(status)}`}>{says}</span> : null;
+
+/** What a table says of a word; of one that it does not have, such as __proto__, nothing. */
+export const said = (table: Record<string, string>, word: string) => (Object.hasOwn(table, word) ? table[word] : undefined);
 
 export const inWords = (name: string) => name.replaceAll("_", " ");
 export const seconds = (value: number) => (value >= 0.05 ? `${value.toFixed(value < 10 ? 1 : 0)} s` : "");

@@ -98,6 +98,7 @@ def test_nothing_hostile_runs_in_any_component(tmp_path):
         assert drawn["handlers"] == [], item
         assert all(link.startswith(("http://", "https://")) for link in drawn["links"]), item
         assert drawn["words"], item
+        assert "” failed." not in drawn["words"], item
     assert f'<img src=x onerror="{RUN}">' in seen["drawn"][2 * len(COMPONENTS)]["words"]
 
 
