@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar, copy_context
 from functools import wraps
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.messages import (
     AIMessage,
@@ -23,11 +23,8 @@ from langchain_core.messages import (
 from langgraph.config import get_config
 from langgraph.graph.message import push_message
 
+from ..state.messages import REASONING
 from . import langgraph_keys as keys
-
-REASONING: Final = "reasoning_content"
-"""Key in a message's `additional_kwargs`: what the model thought; LangChain's, see
-`content_blocks`."""
 
 
 class Retracted(RemoveMessage, AIMessageChunk):  # type: ignore[misc]  # its type is a removal's

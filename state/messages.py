@@ -199,6 +199,9 @@ def is_answer(message: AnyMessage) -> bool:
     return str(message.id).startswith(ANSWER) or bool(message.additional_kwargs.get(ENDS))
 
 
+REASONING: Final = "reasoning_content"
+"""Key in a message's `additional_kwargs`: what the model thought; LangChain's, see
+`content_blocks`."""
 ROLE: Final = "agent_type"
 """Key in a message's `additional_kwargs`: who wrote it."""
 PACKAGE: Final = "loopwright"

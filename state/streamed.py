@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, RemoveMessage
 
+from .messages import REASONING
+
 StreamName = Literal["content", "tool_calls", "reasoning", "done", "stopped", "error"]
 Streamed = tuple[StreamName, dict[str, Any]]
-
-_REASONING = "reasoning_content"
 
 
 def stream_event(mode: str, chunk: Any) -> list[Streamed]:
@@ -38,7 +38,7 @@ def _said(message: Any) -> Iterator[Streamed]:
     if isinstance(message, RemoveMessage):
         yield "content", {"id": message.id, "text": "", "again": True}
     elif isinstance(message, AIMessage):
-        thought = message.additional_kwargs.get(_REASONING)
+        thought = message.additional_kwargs.get(REASONING)
         if isinstance(thought, str) and thought:
             yield "reasoning", {"id": message.id, "text": thought}
         if message.text:

@@ -41,14 +41,6 @@ def components_of(folded: Folded, event: Event) -> Iterator[Component]:
         yield from view(folded, event)
 
 
-def all_components(folded: Folded) -> dict[str, Component]:
-    """By id: all components of what is kept of a turn."""
-    drawn: dict[str, Component] = {}
-    for event in sorted(folded.values(), key=lambda one: one["seq"]):
-        drawn |= {one["id"]: one for one in components_of(folded, event)}
-    return drawn
-
-
 def _drafted(folded: Folded, event: Event) -> Iterator[Component]:
     """An answer that is still being written."""
     fields, role = event["fields"], event["role"]

@@ -31,6 +31,7 @@ from langgraph.types import Interrupt as Question, StateSnapshot
 
 from ..state.errors import SettingsError
 from ..state.loop import PUBLIC
+from ..state.messages import REASONING
 
 try:
     from ag_ui import core as ag
@@ -197,7 +198,7 @@ class Told:
         if id_ in self.messages and id_ not in self.written:
             return  # it has been told whole
         self.written[id_] = self.written[id_] + chunk if id_ in self.written else chunk
-        if thought := str(chunk.additional_kwargs.get("reasoning_content") or ""):
+        if thought := str(chunk.additional_kwargs.get(REASONING) or ""):
             yield from self._thought(id_, thought)
         if text := str(chunk.text):
             yield from self._thought_over(id_)
@@ -255,8 +256,8 @@ class Told:
                 self.messages[id_] = shown
                 yield self._snapshot()
             return
-        thought = str(message.additional_kwargs.get("reasoning_content") or "")
-        about = {"reasoning_content": thought} if thought else {}
+        thought = str(message.additional_kwargs.get(REASONING) or "")
+        about = {REASONING: thought} if thought else {}
         whole = AIMessageChunk(
             content=str(message.text),
             id=id_,

@@ -21,11 +21,10 @@ from langchain_core.messages import (
 )
 
 from ...calls.gate import spelled_calls
-from ...doors.message_stream import REASONING
 from ...models.drafts import thinking, without_thoughts
 from ...prompts.prompt import section
 from ...state.canonical import storable
-from ...state.messages import PACKAGE, ROLE, is_words, signature
+from ...state.messages import PACKAGE, REASONING, ROLE, is_words, signature
 from ...state.react import Phase, ReactState
 from ...state.shown import next_message
 from ...state.told import LANGUAGE, say
