@@ -9,9 +9,10 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 
 from ..state.context import OpenSession
 from ..state.journal import Fence
+from .control import heeding
 from .locks import LockedBy
 from .message_stream import told_as_written
-from .node_checks import at_once, heeding, spelled_right
+from .node_checks import at_once, spelled_right
 from .outside import Bounded
 from .recorder import Recorder
 
@@ -59,7 +60,9 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
     def add_node(self, node: Any, action: Any = None, **options: Any) -> Self:
         """Add a node; see LangGraph, which drops a key that the state does not have.
 
-        An async function that returns such a key raises StateKeyError.
+        An async function that returns such a key raises StateKeyError. From the outside in: its
+        events are numbered and kept, it heeds who stops or steers the turn, what it returns is
+        spelled right, and its messages are told as they are written.
         """
         if iscoroutinefunction(getattr(action, "func", action)):
             action = spelled_right(str(node), told_as_written(action), self.channels)

@@ -8,10 +8,11 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Literal
+from functools import wraps
+from typing import Any, Final, Literal
 
 from langgraph.errors import GraphDrained
-from langgraph.runtime import RunControl
+from langgraph.runtime import RunControl, get_runtime
 
 from ..state.errors import DatabaseError
 
@@ -108,11 +109,13 @@ async def wished(control: RunControl | None) -> Kind | None:
     return wish_of(control)
 
 
-async def at_border(control: RunControl | None) -> None:
-    """Begin nothing more of a turn that is to be stopped or steered.
+def heeding(action: Callable[..., Any]) -> Callable[..., Any]:
+    """A node at a border of the turn: it does not begin where that is to be stopped or steered."""
 
-    Raises:
-        GraphDrained: It is.
-    """
-    if wish := await wished(control):
-        raise GraphDrained(wish)
+    @wraps(action)
+    async def heeded(*args: Any, **kwargs: Any) -> Any:
+        if wish := await wished(get_runtime().control):
+            raise GraphDrained(wish)
+        return await action(*args, **kwargs)
+
+    return heeded

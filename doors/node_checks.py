@@ -6,11 +6,9 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any
 
-from langgraph.runtime import get_runtime
 from langgraph.types import Command
 
 from ..state.errors import StateKeyError
-from .control import at_border
 from .pace import in_turn
 
 
@@ -36,17 +34,6 @@ def _unknown(node: str, key: str, known: list[str]) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     meant = f" Did it mean {near[0]!r}?" if near else ""
     return f"The node {node!r} returned the key {key!r}, which its graph's state lacks.{meant}"
-
-
-def heeding(action: Callable[..., Any]) -> Callable[..., Any]:
-    """A node that does not begin where somebody steers the turn, or stops it."""
-
-    @wraps(action)
-    async def heeded(*args: Any, **kwargs: Any) -> Any:
-        await at_border(get_runtime().control)
-        return await action(*args, **kwargs)
-
-    return heeded
 
 
 def at_once(path: Any) -> Any:
