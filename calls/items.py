@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from ..state.canonical import storable
-from ..state.components import COMPONENTS, text_of
+from ..state.components import COMPONENTS, OF_TOOLS, text_of
 from .results import ToolResult, as_text
 
 SHOWN: Final = "components"
@@ -58,6 +58,8 @@ def _component(item: Mapping[str, Any]) -> dict[str, Any] | None:
     if not _NAME.fullmatch(name) or not isinstance(props, Mapping):
         return None
     if name in COMPONENTS:
+        if name not in OF_TOOLS:
+            return None
         try:
             checked = COMPONENTS[name].model_validate(props)
         except ValidationError:

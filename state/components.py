@@ -250,6 +250,10 @@ COMPONENTS: Final[Mapping[str, type[Props]]] = {
 }
 """The one table of components."""
 
+OF_TOOLS: Final = frozenset({"resource-list", "resource-info", "task-info", "handoff"})
+"""Those of them that a tool's result may show. The others are what the run says of itself: a tool
+that could draw a question or a verdict would speak in its name."""
+
 
 def text_of(name: str, props: Mapping[str, Any]) -> str:
     """A component in plain text; one that is not known, or whose props are wrong, by its props."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .components import Component
-from .events import Event, Kept, merge_events, subject_of
+from .events import EVENTS, Event, Kept, merge_events, subject_of
 from .views import components_of
 
 
@@ -30,13 +30,17 @@ class Replay:
         self.state, self.heard = values.get("events") or Kept(), {}
         self.drawn = {one["id"]: one for one in values.get("ui") or ()}
 
-    def hear(self, chunk: Mapping[str, Any]) -> None:
+    def hear(self, chunk: Any) -> None:
         """Take in one chunk. Components are drawn from events: their own chunks say nothing more.
+
+        What a tool or node of the application writes beside them, whatever it is, says nothing.
 
         A front end that draws the chunks of type `ui` takes of each id the highest `metadata.seq`.
         """
-        if chunk.get("seq", 0) > self.state.get("upto", 0):
-            self.heard.setdefault(chunk["seq"], chunk)
+        match chunk:
+            case {"type": str(kind), "seq": int(seq), "turn": str()} if kind in EVENTS:
+                if seq > self.state.get("upto", 0):
+                    self.heard.setdefault(seq, chunk)
 
     @property
     def missing(self) -> bool:

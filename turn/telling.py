@@ -54,7 +54,7 @@ class Teller:
         with self._lock:
             subject = subject_of(event)
             known = self._folded.get(subject, {})
-            if known and (event["type"] == "component" or _ended_so(event, known)):
+            if _says_nothing(event, known):
                 return
             self._upto += 1
             goes_on = event["type"] == "question" and event["answered"]
@@ -96,8 +96,12 @@ class Teller:
             return {"events": kept, **({"ui": [*self._drawn.values()]} if self._drawn else {})}
 
 
-def _ended_so(event: Event, known: Event) -> bool:
-    return event.get("status") in _ENDED and known.get("status") == event["status"]
+def _says_nothing(event: Event, known: Event) -> bool:
+    """Whether it was told before, or answers what was asked before questions were told."""
+    if not known:
+        return event["type"] == "question" and bool(event["answered"])
+    ended_again = event.get("status") in _ENDED and known.get("status") == event["status"]
+    return bool(ended_again or event["type"] == "component")
 
 
 _TELLER: ContextVar[Teller | None] = ContextVar("loopwright_teller", default=None)

@@ -272,6 +272,12 @@ def test_a_client_in_chaos_ends_at_the_state_of_the_server(recordings, name):
         assert _no_twins(client.ui.values())
 
 
+_OF_OTHERS = [
+    "text", None, 3, [1], {"seq": "x"}, {"seq": None, "type": "plan"}, {"seq": 10**6},
+    {"type": ["plan"], "seq": 4, "turn": "t"}, {"type": "own", "seq": 10**6, "turn": "t"},
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", GRAPHS)
 def test_a_client_that_missed_nothing_has_the_state_before_it_takes_it(recordings, name):
     chunks = recordings[name, 0].chunks
@@ -280,6 +286,7 @@ def test_a_client_that_missed_nothing_has_the_state_before_it_takes_it(recording
         random.Random(seed).shuffle(mixed)
         for chunk in mixed:
             client.hear(chunk)
+            client.hear(random.choice(_OF_OTHERS))
         assert not client.missing
         assert client.events == recordings[name, 0].state["events"]
         assert client.ui == {one["id"]: one for one in recordings[name, 0].state["ui"]}

@@ -95,6 +95,21 @@ def test_a_thread_of_an_earlier_version_is_refused_and_stays_as_it_is(
 
 
 @pytest.mark.req("P-07")
+def test_a_thread_that_was_asked_before_questions_were_told_goes_on(durability, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr("loopwright.graphs.build.telling", lambda action: action)
+        asked = new_graph(durability).invoke(GOAL, THREAD, context=Context(review_plan=True))
+    assert asked["__interrupt__"]
+    graph = new_graph(durability)
+    assert not graph.get_state(THREAD).values.get("events")
+    ended = graph.invoke(Command(resume="approve"), THREAD)
+    assert ended["outcome"]["status"] == "complete"
+    shown = {one["name"] for one in graph.get_state(THREAD).values["ui"]}
+    assert "summary-response" in shown
+    assert "approval" not in shown
+
+
+@pytest.mark.req("P-07")
 @GIVEN
 def test_a_thread_that_waits_at_an_unknown_node_is_refused_by_name(durability, given):
     other_graph(durability, "ponder").invoke(GOAL, THREAD)

@@ -6,7 +6,7 @@ import pytest
 
 from loopwright.calls.items import SHOWN, with_items
 from loopwright.calls.results import normalise
-from loopwright.state.components import COMPONENTS, text_of
+from loopwright.state.components import COMPONENTS, OF_TOOLS, text_of
 from loopwright.tools.values import Returned
 
 LIST = {"title": "Orders", "resources": [{"name": "A", "description": "x", "noise": 1}]}
@@ -66,6 +66,15 @@ def test_raw_html_is_text():
 def test_what_cannot_be_drawn_is_text(item):
     text, components = shown({"items": [{"type": "component", **item}]})
     assert (components, isinstance(text, str)) == ([], True)
+
+
+@pytest.mark.parametrize("name", sorted(COMPONENTS.keys() - OF_TOOLS))
+def test_a_tool_does_not_draw_what_the_run_says_of_itself(name):
+    props = {"id": "1.1.0", "task": "1", "tool": "look", "status": "success", "todos": []}
+    asked = {"description": "Approve it?", "action": {"name": "look", "args": {}}}
+    item = {"type": "component", "name": name, "props": {**props, **asked}}
+    text, components = shown({"items": [item, {"type": "text", "value": "Seen."}]})
+    assert (components, text.endswith("Seen.")) == ([], True)
 
 
 @pytest.mark.req("S0-90")
