@@ -48,7 +48,7 @@ def _drafted(folded: Folded, event: Event) -> Iterator[Component]:
     if role in _PLANNERS:
         told = {
             "summary": str(fields.get("summary") or fields.get("goal") or ""),
-            "todos": [_step(one) for one in fields.get("todos", fields.get("steps", []))],
+            "todos": _drafted_steps(fields.get("todos", fields.get("steps"))),
             "missing_information": _texts(fields.get("missing_information")),
             "streaming": True,
         }
@@ -62,6 +62,13 @@ def _drafted(folded: Folded, event: Event) -> Iterator[Component]:
     elif role == "executor" and (task := folded.get(f"task:{event['task']}")):
         report = _report(task, summary=str(fields.get("summary") or ""), streaming=True)
         yield component("executor-response", under, report, under=under, seq=seq)
+
+
+def _drafted_steps(given: object) -> list[dict[str, Any]]:
+    """The tasks or steps that a draft has; a model may write anything in their place."""
+    found = [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
+    told = {"seconds", *_COUNTED}  # by a run, not by a model
+    return [_step({k: v for k, v in one.items() if k not in told}) for one in found]
 
 
 def _verdict_of(event: Event) -> str:

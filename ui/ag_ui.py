@@ -165,6 +165,9 @@ def _wanted(given: "ag.RunAgentInput", state: StateSnapshot) -> Any:
 
 
 def _check_answers(given: Sequence[str], asked: Mapping[str, Question]) -> None:
+    if len(given) != len({*given}):
+        words = "`resume` answers a question more than once."
+        raise Refused(words)
     unknown, open_ = sorted({*given} - {*asked}), sorted({*asked} - {*given})
     if unknown:
         words = f"`resume` answers {unknown}, which this thread does not ask (any more)."
@@ -182,7 +185,7 @@ def _answer(question: Question, entry: "ag.ResumeEntry") -> Any:
     match entry.payload if ours else None:
         case {"approved": True, "editedArgs": dict(args)}:
             return {"type": "edit", "args": args}
-        case {"approved": True}:
+        case {"approved": True, **more} if more.get("editedArgs") is None:
             return {"type": "approve"}
         case {"approved": False, **more}:
             return {"type": "reject", "message": str(more.get("message") or "")}

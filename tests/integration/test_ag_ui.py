@@ -183,6 +183,21 @@ def asks_two():
     return builder.compile(InMemorySaver()), heard
 
 
+async def test_an_edit_nobody_can_read_and_two_answers_to_one_question_run_nothing():
+    send, sent = sender()
+    saver = InMemorySaver()
+    graph = build_react(model=two_sends(), tools=[send], policy="ask", checkpointer=saver)
+    async with served(graph) as client:
+        first = await told(client, asked())
+        for odd in ([], "eve", False):
+            edit = resume(first, {"approved": True, "editedArgs": odd})
+            assert (await told(client, asked(messages=[], resume=edit)))[-1].code
+        both = [*resume(first, {"approved": False}), *resume(first, {"approved": True})]
+        refused = await told(client, asked(messages=[], resume=both))
+        assert "more than once" in refused[-1].message
+        assert sent == []
+
+
 async def test_several_open_questions_want_an_answer_each():
     graph, heard = asks_two()
     async with served(graph) as client:
