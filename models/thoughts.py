@@ -16,9 +16,11 @@ from ..state.empty_phrases import says_nothing
 from ..state.told import say
 from .reading import Reading, extract, field_names, read_answer, read_object, spoken, unusable
 
-_NAME: Final = r"agent[\s_-]?meta(?!data|\]\()"
+TAG_NAME: Final = r"agent[\s_-]?meta"
+_NAME: Final = rf"{TAG_NAME}(?!data|\]\()"
 # Brackets in the ways models write them: escaped, full-width, or as a special token, <|…|>.
-_OPENED: Final = r"\\?(?:<|&lt;|\[|＜|〈|《|【)\s*+\|?+\s*+"  # noqa: RUF001 - full-width on purpose
+BRACKET: Final = r"\\?(?:<|&lt;|\[|＜|〈|《|【)"  # noqa: RUF001 - full-width on purpose
+_OPENED: Final = rf"{BRACKET}\s*+\|?+\s*+"
 _CLOSED: Final = r"\s*+\|?+\s*+\\?(?:>|&gt;|\]|＞|〉|》|】)?"  # noqa: RUF001 - full-width on purpose
 _END: Final = rf"{_OPENED}/\s*+{_NAME}{_CLOSED}"
 _TAG: Final = re.compile(

@@ -9,9 +9,11 @@ from typing import Any, Final
 
 import regex  # type: ignore[import-untyped]  # its stubs are a package of their own
 
+from .thoughts import BRACKET, TAG_NAME
+
 # The same as in thoughts.py, for a reader that sees no end: `regex` says what may still match.
-_NAME: Final = r"agent[\s_-]?meta"
-_OPENED: Final = r"\\?(?:<|&lt;|\[|＜|〈|《|【)\s*\|?\s*"  # noqa: RUF001 - full-width on purpose
+_NAME: Final = TAG_NAME
+_OPENED: Final = rf"{BRACKET}\s*\|?\s*"
 _HIDDEN: Final = regex.compile(
     rf"(?P<think><think(?:ing)?>)|(?P<thought></think(?:ing)?>)|{_OPENED}/?\s*{_NAME}",
     regex.IGNORECASE,
