@@ -195,8 +195,7 @@ async def scope_of(
 ) -> RunScope:
     """What surrounds the running node, whose state says what was used.
 
-    Inside a task that is the task's own part, which a resume continues and the surrounding run
-    has not heard of.
+    Inside a task that is the task's part, which the run around it has not heard of yet.
     """
     context, configurable = context_of(runtime), get_config()["configurable"]
     speak(runtime, parts)
@@ -211,8 +210,6 @@ async def scope_of(
         emit, budget = outer.emit, outer.budget
         budget.recall(path, state.spend)
         hear(state)
-    session = configurable.get(SESSION_KEY)
-    lasting = saver.inner if isinstance(saver, ThreadedSaver) else saver
     return RunScope(
         context=context,
         budget=budget,
@@ -231,13 +228,24 @@ async def scope_of(
         path=path,
         stopped=lambda: wish_of(runtime.control) == "stop",
         saved=bool(saver),
-        durable=bool(saver) and not isinstance(lasting, InMemorySaver),
+        durable=_outlives(saver),
         can_ask=context.interactive and bool(saver),
         past=outer.past if outer else Past(),
-        session=session if isinstance(session, Session) else Session(),
+        session=_session_of(configurable),
         public=_public(state, outer),
         by_tools=getattr(state, "by_tools", frozenset()),
     ).noting()
+
+
+def _outlives(saver: Any) -> bool:
+    """Whether what is saved outlives the process."""
+    inner = saver.inner if isinstance(saver, ThreadedSaver) else saver
+    return bool(inner) and not isinstance(inner, InMemorySaver)
+
+
+def _session_of(configurable: Mapping[str, Any]) -> Session:
+    session = configurable.get(SESSION_KEY)
+    return session if isinstance(session, Session) else Session()
 
 
 def _place(configurable: Mapping[str, Any]) -> str:
