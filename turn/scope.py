@@ -168,6 +168,7 @@ class RunScope:
         return "\n\n".join(dict.fromkeys(filter(None, [*context, self.session.context])))
 
 
+_State = LoopState | CallState
 _OUTER: ContextVar[RunScope | None] = ContextVar("loopwright_outer_scope", default=None)
 
 
@@ -190,9 +191,7 @@ def hear(state: object) -> None:
         outer.heard.update((record["id"], record) for record in getattr(state, "evidence", ()))
 
 
-async def scope_of(
-    state: LoopState | CallState, runtime: Runtime[Context], parts: GraphParts
-) -> RunScope:
+async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) -> RunScope:
     """What surrounds the running node, whose state says what was used.
 
     Inside a task that is the task's part, which the run around it has not heard of yet.
@@ -254,7 +253,7 @@ def _place(configurable: Mapping[str, Any]) -> str:
     return "|".join(step.partition(":")[0] for step in around_it)
 
 
-def _public(state: LoopState | CallState, outer: RunScope | None) -> Mapping[str, Any]:
+def _public(state: _State, outer: RunScope | None) -> Mapping[str, Any]:
     """What a graph's tools see of its state; a task's calls follow the run's conversation."""
     own = {name: getattr(state, name) for name in PUBLIC if hasattr(state, name)}
     if outer is None or isinstance(state, LoopState):
@@ -269,9 +268,7 @@ def speak(runtime: Runtime[Context], parts: GraphParts) -> None:
     LANGUAGE.set(known_as(context_of(runtime).language or parts.prompts.language, SENTENCES))
 
 
-async def _budget_for(
-    context: Context, state: LoopState | CallState, journal: Recorder, thread: str
-) -> Budget:
+async def _budget_for(context: Context, state: _State, journal: Recorder, thread: str) -> Budget:
     """A budget begun from what state says was spent, and calls that a crash kept from the state."""
     turn = state.turn_id
     if not (journal.durable and thread and turn):
