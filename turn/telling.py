@@ -58,7 +58,8 @@ class Teller:
                 return
             self._upto += 1
             goes_on = event["type"] == "question" and event["answered"]
-            about = {**(known if goes_on else {}), **brief(event)}
+            asked = {"asked": True} if known.get("asked") else {}  # also by a run that was forked
+            about = {**(known if goes_on else asked), **brief(event)}
             told = {**about, "seq": self._upto, "turn": self._turn}
             if under := self._under(told, known):
                 told["message_id"] = under

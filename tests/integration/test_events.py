@@ -475,3 +475,14 @@ def test_components_of_a_tool_are_drawn_and_models_are_told_their_text():
     (made,) = [m for m in values["messages"] if getattr(m, "tool_calls", None)]
     assert shown["metadata"]["message_id"] == made.id
     assert "<script>" not in json.dumps([one for one in values["ui"] if one["name"] != "tool-call"])
+
+
+def test_a_question_about_a_call_is_answered_also_in_a_fork_that_finds_the_call_made(tmp_path):
+    recording = Recording(planned(tmp_path)).run(GO, context=CONTEXT)
+    graph = to_the_end(recording, CONTEXT).graph
+    (asked,) = [s for s in graph.get_state_history(THREAD) if s.interrupts and s.next == ("work",)]
+    answer = Command(resume={asked.interrupts[0].id: killed.answer_to("save")})
+    graph.invoke(answer, asked.config, context=CONTEXT)
+    state = to_the_end(recording, CONTEXT).state
+    answers = [one["props"]["answered"] for one in state["ui"] if one["name"] == "approval"]
+    assert answers == ["respond", "approve", "approve", "approve"]
