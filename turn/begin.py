@@ -108,6 +108,8 @@ async def _stopped(scope: RunScope, state: S, adopt: Adopt[S]) -> Any:
     began = bool(state.turn) and same_request(state)
     fresh = {} if began else _fresh(state)
     adopted: dict[str, Any] = await adopt(scope, state)
+    for event in superseded(state.events):
+        scope.emit(event)
     spends: list[Spend] = [end["spend"] for end in getattr(state, "cut_off", [])] if began else []
     used = reduce(add_spend, spends, Spend())
     ended = LoopUpdate(

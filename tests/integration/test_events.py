@@ -486,3 +486,11 @@ def test_a_question_about_a_call_is_answered_also_in_a_fork_that_finds_the_call_
     state = to_the_end(recording, CONTEXT).state
     answers = [one["props"]["answered"] for one in state["ui"] if one["name"] == "approval"]
     assert answers == ["respond", "approve", "approve", "approve"]
+
+
+def test_a_turn_that_is_stopped_has_no_open_question_in_what_is_shown(tmp_path):
+    graph = Recording(planned(tmp_path)).run(GO, context=CONTEXT).graph
+    graph.stop(THREAD)
+    assert graph.get_state(THREAD).values["outcome"]["status"] == "cancelled"
+    (asked,) = [one for one in state_of(graph)["ui"] if one["name"] == "approval"]
+    assert asked["props"]["answered"] == "superseded"
