@@ -37,7 +37,8 @@ class Half(PackingSaver):
     def put_writes(self, *given: Any, **about: Any) -> None:
         """By turns as LangGraph does it."""
         self.turns = 1 - getattr(self, "turns", 0)
-        (super() if self.turns else super(PackingSaver, self)).put_writes(*given, **about)
+        saver: Any = super() if self.turns else super(PackingSaver, self)
+        saver.put_writes(*given, **about)
 
 
 def drawn(left: list[dict[str, Any]]) -> Any:
