@@ -16,7 +16,7 @@ OPEN = flow_step("s3", "pending", depends_on=["s2"])
 
 KEYS = {
     "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
-    "warnings", "resume",
+    "warnings", "resume", "result",
 }  # fmt: skip
 
 
