@@ -75,10 +75,10 @@ SHAPES: dict[str, tuple[Any, list[str]]] = {
         ["cut off"],
     ),
     "filtered": (AIMessage("", response_metadata={"finish_reason": "content_filter"}), []),
-    "a call of a tool": (called("put", {"what": "bait"}), ["no tool to call"]),
+    "a call of a tool": (called("put", {"what": "bait"}), ["no tool can be called"]),
     "calls of many tools": (
         [*called("put", {"what": 1}), {"name": "look", "args": {}, "id": "b"}],
-        ["no tool to call"],
+        ["no tool can be called"],
     ),
     "a broken call": (
         AIMessage(

@@ -59,7 +59,7 @@ def react(kept, **more):
     """Each turn looks once and answers."""
 
     def think(messages, offered):
-        looked = any(m.type == "tool" for m in messages[-3:])
+        looked = any(m.type == "tool" for m in messages[-4:])
         return thought("Ada owns it.") if looked else thought("I look.", more=True, reason="I must")
 
     model = ScriptedModel({
@@ -291,7 +291,7 @@ def test_the_journal_keeps_what_the_kept_turns_did(kept, path):
         return "paid"
 
     def think(messages, offered):
-        paid = any(m.type == "tool" for m in messages[-3:])
+        paid = any(m.type == "tool" for m in messages[-4:])
         return thought("It is paid.") if paid else thought("I pay.", more=True, reason="I must")
 
     model = ScriptedModel({
@@ -322,7 +322,7 @@ def test_a_long_result_stays_as_long_as_a_message_names_it(kept, path):
         return f"{name} " * 20_000
 
     def think(messages, offered):
-        looked = any(m.type == "tool" for m in messages[-3:])
+        looked = any(m.type == "tool" for m in messages[-4:])
         return thought("Ada owns it.") if looked else thought("I look.", more=True, reason="I must")
 
     number = iter(range(100))
