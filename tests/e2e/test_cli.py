@@ -203,7 +203,7 @@ def test_json_is_one_object_and_nothing_else(graph, notes):
     assert (told["status"], told["thread"]) == ("complete", "mine")
     assert set(told) == {
         "status", "reason", "answer", "tasks", "unmet", "uncertain_calls", "spend", "models",
-        "warnings", "resume", "thread",
+        "warnings", "resume", "result", "thread",
     }  # fmt: skip
 
 

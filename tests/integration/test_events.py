@@ -28,9 +28,8 @@ from support import killed
 from support.flows import ASK, DOWN, World, declared, flow, look, planning, put
 from support.reacting import one_step
 from support.scripts import call, passed, plan, report, thought, todo
+from support.told import GO, THREAD, drive_told, graph_told, state_of
 
-THREAD = {"configurable": {"thread_id": "t"}}
-GO = {"messages": [{"role": "user", "content": "Do it.", "id": "m"}]}
 _STAND_FOR: Any = {float: (float, int), object: object}
 
 
@@ -46,11 +45,6 @@ def problems_of(event: dict[str, Any]) -> list[str]:
         if not isinstance(v, _STAND_FOR.get(known.get(k), known.get(k, ())))
     ]
     return [*sorted(always - found.keys()), *wrong]
-
-
-def state_of(graph):
-    values = graph.get_state(THREAD).values
-    return {"events": values.get("events", {}), "ui": values.get("ui", [])}
 
 
 class Recording:
@@ -299,37 +293,12 @@ def test_a_client_that_missed_nothing_has_the_state_before_it_takes_it(recording
 # Processes that are killed
 
 
-def _graph_of(world, kill, durability):
-    return killed.graph_of(world, kill, durability)
-
-
-def _drive(graph, world, config, context):
-    """As `killed.drive`, with everything the server tells written to a file as it is told."""
-    with (world.folder / "stream").open("a") as file:
-
-        def book(kind, what):
-            file.write(json.dumps([kind, what]) + "\n")
-            file.flush()
-
-        while (state := graph.get_state(THREAD)).next or not state.created_at:
-            book("begin", state_of(graph))
-            given = None if state.created_at else GO
-            if state.interrupts:
-                (question, *_) = state.interrupts
-                name = question.value["action_requests"][0]["name"]
-                given = Command(resume={question.id: killed.answer_to(name)})
-            for chunk in graph.stream(given, config, context=context, stream_mode="custom"):
-                book("chunk", chunk)
-            book("end", state_of(graph))
-    return {}
-
-
 @pytest.mark.parametrize(
     "places", [[{"model": "executor price"}, {"node": "verifier"}], [{"tool": "save"}]]
 )
 def test_a_client_in_chaos_whose_server_is_killed(tmp_path, places):
     for kill in [*places, {}]:
-        process = killed.spawn(killed.run_in_files, str(tmp_path), kill, {}, _graph_of, _drive)
+        process = killed.spawn(killed.run_in_files, str(tmp_path), kill, {}, graph_told, drive_told)
         assert (killed.finish(process, tmp_path) is None) == bool(kill)
     lines = (tmp_path / "stream").read_text().splitlines()
     moments = [json.loads(line) for line in lines]

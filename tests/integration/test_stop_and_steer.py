@@ -11,7 +11,19 @@ from langgraph.types import Command
 from loopwright import SettingsError, ThreadNotFound, open_durability
 from support import killed
 from support.patience import PATIENCE
-from support.visiting import CALM, FIRST, RULES, SECOND, THREAD, Book, graph_of, places, run, said
+from support.visiting import (
+    CALM,
+    FIRST,
+    RULES,
+    SECOND,
+    THREAD,
+    Book,
+    graph_of,
+    places,
+    run,
+    said,
+    stop_there,
+)
 
 
 def requests(values):
@@ -240,9 +252,3 @@ def test_the_run_of_another_process_hears_of_a_stop(tmp_path):
     assert process.exitcode == 0
     assert ended[0]["outcome"]["status"] == "cancelled"
     assert len(book.told("visits")) < 3
-
-
-def stop_there(url):
-    with open_durability(url) as durability:
-        graph = graph_of("plan", Book("."), durability=durability)
-        assert graph.stop(THREAD) is None

@@ -159,3 +159,10 @@ def run(kind: str, folder: str, steer_at: int, kill_at: int) -> None:
             kind, book, at=lambda graph, number, _: act(graph, number), durability=durability
         )
         graph.invoke(said(FIRST), THREAD, context=CALM)
+
+
+def stop_there(url):
+    """What another process does that stops the run."""
+    with open_durability(url) as durability:
+        graph = graph_of("plan", Book("."), durability=durability)
+        assert graph.stop(THREAD) is None
