@@ -121,8 +121,7 @@ async def ask(
         else:
             with_tools = bool(request.tools) and may_call
             reading = read_answer(request.answer, contract, check, with_tools=with_tools)
-        if request.tools and not may_call:
-            reading = caller.refused_call(request.answer, reading)
+        reading = caller.refused_call(request, request.answer, reading)
         if scope.hooks.events:
             reading = restrained(reading, request)
         answer = Answer(**vars(reading), reasoning=caller.reasoning(request.answer))
@@ -273,9 +272,13 @@ class _Caller:
         forgets = self.chosen.quirks.calls_anyway and self.tools and not self.may_call
         return [HumanMessage(say("words_alone"))] if forgets else []
 
-    def refused_call(self, message: AIMessage, reading: Reading[C]) -> Reading[C]:
-        """The reading, with a problem where a tool was called; a contract stands by itself."""
-        if not (message.tool_calls or message.invalid_tool_calls):
+    def refused_call(self, request: Request, message: AIMessage, reading: Reading[C]) -> Reading[C]:
+        """The reading, with a problem where a tool was called that was only shown.
+
+        A contract stands by itself.
+        """
+        shown_only = bool(request.tools) and not self.may_call
+        if not (shown_only and (message.tool_calls or message.invalid_tool_calls)):
             return reading
         self.chosen.quirks.calls_anyway = True
         if reading.parsed is not None and self.contract:
