@@ -256,12 +256,10 @@ class Told:
                 self.messages[id_] = shown
                 yield self._snapshot()
             return
-        thought = str(message.additional_kwargs.get(REASONING) or "")
-        about = {REASONING: thought} if thought else {}
         whole = AIMessageChunk(
             content=str(message.text),
             id=id_,
-            additional_kwargs={**message.additional_kwargs, **about},
+            additional_kwargs=message.additional_kwargs,
             chunk_position="last",
         )
         yield from self._chunk(id_, whole)
