@@ -67,14 +67,22 @@ class FakeOpenAI:
 def fake_openai(script: Script) -> Iterator[FakeOpenAI]:
     """Serve the script; the last reply of a list is repeated."""
     fake = FakeOpenAI(script)
-    server = _Server(("127.0.0.1", 0), _handler(fake))
+    with serving(_handler(fake)) as fake.url:
+        try:
+            yield fake
+        finally:
+            fake.stopped.set()
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """A server on this machine, and the base URL of its API."""
+    server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
-    fake.url = f"http://127.0.0.1:{server.server_port}/v1"
     try:
-        yield fake
+        yield f"http://127.0.0.1:{server.server_port}/v1"
     finally:
-        fake.stopped.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from langchain_core.language_models import BaseChatModel
 from loopwright.models.choice import Models
 from loopwright.models.connections import shared
 from loopwright.state.context import Context
+from support.fake_openai import serving
 
 ANSWER = b"""{"id": "1", "object": "chat.completion", "created": 1, "model": "x", "choices":
 [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}]}"""
@@ -52,18 +53,9 @@ def answering(
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        url = f"http://127.0.0.1:{server.server_port}/v1"
+    with serving(Handler) as url:
         environ = {"OPENAI_BASE_URL": url, "LOOPWRIGHT_MODEL": "x"}
         yield Models(environ=environ).choose("planner", Context()).model, taken
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 async def calls(model: BaseChatModel, count: int) -> None:

@@ -4,10 +4,9 @@ import asyncio
 import gc
 import json
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import openai._base_client
@@ -18,7 +17,7 @@ from langchain_openai import ChatOpenAI
 
 from loopwright.models import lean
 from loopwright.models.lean import LeanChatOpenAI, same_bytes
-from support.fake_openai import Reply, bad_request, call as asked_call, fake_openai
+from support.fake_openai import Reply, bad_request, call as asked_call, fake_openai, serving
 
 Sent = tuple[str, dict[str, str], bytes]
 WORDS = ("look", "写", "é\u2028", 'a "quote"', "\\n", "<b>", "", "😀", "null", "3.0")
@@ -49,16 +48,8 @@ def listening() -> Iterator[tuple[str, list[Sent]]]:
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1", sent
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(Handler) as url:
+        yield url, sent
 
 
 def some_value(dice: random.Random, depth: int = 2) -> Any:
