@@ -368,8 +368,7 @@ def _judged(
 def _answered(call: PendingCall, said: Decision) -> Answered | None:
     """What a human's word alone makes of a call, whatever became of its tool; None if it runs."""
     words = str(said.get("message") or "").strip()
-    kind = said["type"]
-    match kind:
+    match kind := said["type"]:
         case "approve":
             return None
         case "edit":
@@ -378,11 +377,12 @@ def _answered(call: PendingCall, said: Decision) -> Answered | None:
             return unrun(words or say("no_output"), "success", "answered by the user")
         case "reject" if (doubt := call.get("doubt")) and not doubt["other"]:
             name = "user_gave_up_saying" if words else "user_gave_up"
-            told = say(name, words=words, advice=say("report_doubt"))
+            told = say(name, words=words.rstrip("."), advice=say("report_doubt"))
             return unrun(told, "cancelled", GAVE_UP)
         case "reject":
             name = "user_rejected_saying" if words else "user_rejected"
-            return unrun(say(name, words=words, advice=say("do_without")), "cancelled", "rejected")
+            told = say(name, words=words.rstrip("."), advice=say("do_without"))
+            return unrun(told, "cancelled", "rejected")
         case "expired":
             return unrun(say("expired", advice=say("send_anew")), "cancelled", "expired")
         case _:

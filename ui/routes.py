@@ -21,6 +21,8 @@ from ..state.errors import SettingsError
 
 BUNDLE: Final = Path(__file__).with_name("entrypoint.js")
 _LONGEST_NAME: Final = 200
+_LONGEST_BODY: Final = 4_096
+"""Bytes: a body names one component; who sends more is not listened to."""
 # Where somebody opens an answer as a page of its own, nothing in it runs.
 _AS_DATA: Final = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
@@ -55,7 +57,7 @@ def routes(bundle: str) -> list[Route]:
     once = _ONCE.format(bundle=_inside_html(bundle))
 
     async def component(request: Request) -> Response:
-        name = _name_in(await request.body())
+        name = _name_in(await _beginning(request))
         if name is None:
             return PlainTextResponse('Send {"name": "<component>"} as JSON.', status_code=422)
         mount = _MOUNT.format(name=_inside_html(json.dumps(name)))
@@ -68,6 +70,16 @@ def routes(bundle: str) -> list[Route]:
         Route("/ui/{graph}", component, methods=["POST"]),
         Route("/ui/{graph}/entrypoint.js", entrypoint, methods=["GET"]),
     ]
+
+
+async def _beginning(request: Request) -> bytes:
+    """The body; of one that is too long as much as shows that it is."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _LONGEST_BODY:
+            break
+    return body[:_LONGEST_BODY]
 
 
 def _name_in(body: bytes) -> str | None:

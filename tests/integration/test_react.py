@@ -328,9 +328,10 @@ def test_a_rejected_call_is_told_to_the_model_and_to_the_user():
     )
     graph = build_react(model=model, tools=[look], policy="ask", checkpointer=InMemorySaver())
     graph.invoke(said(), THREAD)
-    result = graph.invoke(Command(resume={"type": "reject", "message": "not now"}), THREAD)
+    no = {"type": "reject", "message": "Not now, please."}
+    result = graph.invoke(Command(resume=no), THREAD)
     (answer,) = [m for m in result["messages"] if m.type == "tool"]
-    assert (answer.status, "not now" in answer.text) == ("error", True)
+    assert (answer.status, "said: Not now, please. Do" in answer.text) == ("error", True)
     outcome = result["outcome"]
     assert look.calls == []
     assert (outcome["status"], outcome["reason"]) == ("blocked", "DENIED")

@@ -32,7 +32,10 @@ def test_a_name_stays_a_string_whatever_it_holds(page):
     assert html.endswith(r'<\/script><img src=x onerror=1>\"\u2028",place)}</script>')
 
 
-@pytest.mark.parametrize("body", ["", "[]", "{}", '{"name": 1}', '{"name": ""}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "body",
+    ["", "[]", "{}", '{"name": 1}', '{"name": ""}', "[" * 100_000, f'{{"name": "a"{" " * 9_000}}}'],
+)
 def test_what_names_no_component_is_refused_with_a_sentence(page, body):
     answer = page.post("/ui/react", content=body)
     assert (answer.status_code, answer.text) == (422, 'Send {"name": "<component>"} as JSON.')
