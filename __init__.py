@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     )
     from .state.journal import Journal
     from .state.outcome import Outcome
-    from .state.replay import Replay
-    from .state.streamed import stream_event
+    from .state.stream.replay import Replay
+    from .state.stream.streamed import stream_event
 
 # Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.
 _HOMES: Final = {
@@ -53,7 +53,7 @@ _HOMES: Final = {
     "PlannerResponse": "state.contracts",
     "Policy": "calls.policy",
     "PromptManager": "prompts.prompt",
-    "Replay": "state.replay",
+    "Replay": "state.stream.replay",
     "Rule": "calls.policy",
     "ScriptedModel": "models.scripted",
     "SettingsError": "state.errors",
@@ -74,7 +74,7 @@ _HOMES: Final = {
     "parse_executor": "models.reading",
     "parse_planner": "models.reading",
     "parse_verifier": "models.reading",
-    "stream_event": "state.streamed",
+    "stream_event": "state.stream.streamed",
 }
 
 # Spelled out for type checkers; a test compares it with _HOMES. It lacks LeanChatOpenAI, so that

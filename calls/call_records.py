@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
 from ..state.context import Emit
-from ..state.events import components_shown
+from ..state.stream.events import components_shown
 from ..state.told import say
 from ..turn.scope import RunScope
 from .items import SHOWN

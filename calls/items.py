@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from ..state.canonical import storable
-from ..state.components import COMPONENTS, OF_TOOLS, text_of
+from ..state.stream.components import COMPONENTS, OF_TOOLS, text_of
 from .results import ToolResult, as_text
 
 SHOWN: Final = "components"

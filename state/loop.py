@@ -11,8 +11,6 @@ from typing_extensions import TypedDict
 
 from .attachments import Block
 from .calls import CallState, CallsUpdate, Evidence, Records, join_texts
-from .components import Components
-from .events import Events, Kept
 from .messages import (
     STEERS,
     Conversation,
@@ -25,6 +23,8 @@ from .messages import (
 from .outcome import Outcome, Reason, Spend, add_spend
 from .past import EarlierRecords
 from .plan import Task, merge_tasks
+from .stream.components import Components
+from .stream.events import Events, Kept
 
 T = TypeVar("T")
 U = TypeVar("U", bound=Mapping[str, Any])

@@ -16,7 +16,7 @@ from ..state.messages import ANSWER, PACKAGE, signature
 from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome, add_spend
 from ..state.plan import Task, is_left_out
 from ..state.repetition import LOOP_DETECTED
-from ..state.shown import last_words, made_whole
+from ..state.stream.shown import last_words, made_whole
 from ..state.told import say
 from .begin import DROPPED
 from .scope import RunScope

@@ -30,7 +30,7 @@ from ..state.journal import FENCE_KEY, Fence, Row
 from ..state.loop import PUBLIC, LoopState
 from ..state.outcome import Spend, add_spend
 from ..state.past import Past
-from ..state.shown import EVIDENCE
+from ..state.stream.shown import EVIDENCE
 from ..state.told import LANGUAGE, SENTENCES, known_as
 from .budget import Budget
 from .telling import emit_to

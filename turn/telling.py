@@ -19,12 +19,12 @@ from langgraph.types import Command
 
 from ..doors.builder import Node
 from ..doors.head import add_around
-from ..state.components import Component
 from ..state.context import Emit
-from ..state.events import OF_CALLS, OF_PHASES, Event, Kept, brief, subject_of
 from ..state.loop import LoopState
-from ..state.shown import next_message
-from ..state.views import components_of
+from ..state.stream.components import Component
+from ..state.stream.events import OF_CALLS, OF_PHASES, Event, Kept, brief, subject_of
+from ..state.stream.shown import next_message
+from ..state.stream.views import components_of
 
 log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())  # a program without logging is told by the stream alone

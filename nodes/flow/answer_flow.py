@@ -21,7 +21,7 @@ from ...state.flow import FlowState, FlowStep, FlowUpdate, finished
 from ...state.loop import changes
 from ...state.messages import signature
 from ...state.plan import task_view
-from ...state.shown import last_words
+from ...state.stream.shown import last_words
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.end import Facts, answer_id, known_answer, unmet_of

@@ -15,11 +15,11 @@ from ...flow.templates import filled, lacking, unread
 from ...state.calls import rounds_named
 from ...state.canonical import beginning_of, canonical, hash_of, shortened, storable_json
 from ...state.context import Context
-from ...state.events import asks
 from ...state.execution_plan import ExecutionPlan
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, failed_steps, finished, unfinished
 from ...state.loop import changes
-from ...state.shown import phase_ended
+from ...state.stream.events import asks
+from ...state.stream.shown import phase_ended
 from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope, scope_of

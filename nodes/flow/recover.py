@@ -13,7 +13,7 @@ from ...state.execution_plan import RecoveryDecision, Strategy
 from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, failed_steps, reopened
 from ...state.loop import changes
 from ...state.outcome import Reason, Spend
-from ...state.shown import phase_ended
+from ...state.stream.shown import phase_ended
 from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason

@@ -10,13 +10,13 @@ from pydantic.alias_generators import to_snake
 from ...flow.carry import difference
 from ...models.reading import read_object
 from ...state.context import Context
-from ...state.events import asks
 from ...state.execution_plan import ExecutionPlan, PlanStep
 from ...state.flow import FlowState, FlowStep, FlowUpdate, finished, unfinished
 from ...state.loop import changes
 from ...state.plan import task_view
 from ...state.questions import Answer, question, reviewed
-from ...state.shown import phase_ended
+from ...state.stream.events import asks
+from ...state.stream.shown import phase_ended
 from ...turn.scope import scope_of, speak
 from ...turn.telling import answered
 from ..parts import Parts

@@ -22,13 +22,13 @@ from ...flow.references import MissingValue
 from ...flow.when import needs_of, reads_of, unwanted
 from ...state.calls import index_of, item_task, step_of
 from ...state.context import Context
-from ...state.events import call_ended
 from ...state.flow import FlowItem, FlowState, FlowStep, FlowUpdate, failed_steps, is_done, spared
 from ...state.journal import Row
 from ...state.loop import changes
 from ...state.outcome import Spend
 from ...state.plan import Task, merge_tasks
-from ...state.shown import answers_from, asked, news
+from ...state.stream.events import call_ended
+from ...state.stream.shown import answers_from, asked, news
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.schedule import run_ready, used_by

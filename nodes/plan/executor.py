@@ -19,7 +19,7 @@ from ...state.messages import is_words, signature
 from ...state.past import index_of
 from ...state.plan import task_view
 from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, repeated_text
-from ...state.shown import report_name
+from ...state.stream.shown import report_name
 from ...state.told import say
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts

@@ -10,7 +10,6 @@ from ...models.partial import drafting
 from ...state.calls import rounds_named
 from ...state.context import Context
 from ...state.contracts import PlannerResponse, Todo
-from ...state.events import asks
 from ...state.loop import Planning, PlanState, PlanUpdate, changes
 from ...state.past import index_of
 from ...state.plan import (
@@ -23,7 +22,8 @@ from ...state.plan import (
     plan_in_words,
     task_view,
 )
-from ...state.shown import next_message, phase_ended
+from ...state.stream.events import asks
+from ...state.stream.shown import next_message, phase_ended
 from ...state.told import say
 from ...turn.begin import EMPTY_REQUEST
 from ...turn.budget import limit_reason

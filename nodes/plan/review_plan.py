@@ -12,7 +12,7 @@ from ...state.contracts import PlannerResponse
 from ...state.loop import PlanState, PlanUpdate
 from ...state.plan import Task, adopt_plan, find_problems, name_todos, plan_in_words
 from ...state.questions import Answer, question, reviewed
-from ...state.shown import phase_ended
+from ...state.stream.shown import phase_ended
 from ...state.told import say
 from ...turn.scope import speak
 from ...turn.telling import answered

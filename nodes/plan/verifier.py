@@ -23,7 +23,7 @@ from ...state.proof import (
     cited_by,
     rejected_verdict,
 )
-from ...state.shown import last_words, phase_ended
+from ...state.stream.shown import last_words, phase_ended
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.end import answer_id, denial

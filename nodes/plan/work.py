@@ -16,13 +16,13 @@ from ...doors.head import add_around
 from ...doors.langgraph_keys import without_values
 from ...state.calls import Evidence
 from ...state.context import Context
-from ...state.events import call_ended
 from ...state.loop import PlanState, PlanUpdate, changes
 from ...state.outcome import Spend
 from ...state.past import Past
 from ...state.plan import Task, apply_wishes, in_order, waits_for
 from ...state.proof import report_of
-from ...state.shown import answers_from, asked, news, phase_ended, report_name
+from ...state.stream.events import call_ended
+from ...state.stream.shown import answers_from, asked, news, phase_ended, report_name
 from ...state.told import say
 from ...turn.begin import made_before
 from ...turn.budget import Budget, limit_reason

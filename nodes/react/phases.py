@@ -26,7 +26,7 @@ from ...prompts.prompt import section
 from ...state.canonical import storable
 from ...state.messages import PACKAGE, REASONING, ROLE, is_words, signature
 from ...state.react import Phase, ReactState
-from ...state.shown import next_message
+from ...state.stream.shown import next_message
 from ...state.told import LANGUAGE, say
 from ...tools.catalog import Catalog
 from ...turn.scope import RunScope

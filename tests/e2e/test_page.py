@@ -2,8 +2,8 @@
 
 import pytest
 
-from loopwright.state.components import COMPONENTS
 from loopwright.state.questions import Answer, question
+from loopwright.state.stream.components import COMPONENTS
 from support.browser import component, needs_browser, opened
 
 pytestmark = needs_browser

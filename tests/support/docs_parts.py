@@ -10,9 +10,9 @@ from loopwright.flow.order import steps_of
 from loopwright.graphs.task_execution import task_builder
 from loopwright.nodes.parts import Parts
 from loopwright.state import ceiling
-from loopwright.state.components import COMPONENTS
-from loopwright.state.events import EVENTS
 from loopwright.state.execution_plan import ExecutionPlan
+from loopwright.state.stream.components import COMPONENTS
+from loopwright.state.stream.events import EVENTS
 from support.flow_examples import module
 
 _PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, RemoveMessage
 
-from .messages import REASONING
+from ..messages import REASONING
 
 StreamName = Literal["content", "tool_calls", "reasoning", "done", "stopped", "error"]
 Streamed = tuple[StreamName, dict[str, Any]]

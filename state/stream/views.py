@@ -7,7 +7,7 @@ draw it again.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from .calls import SERVER_ASKS, UNCERTAIN
+from ..calls import SERVER_ASKS, UNCERTAIN
 from .components import (
     Action,
     Approval,

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage, ToolMessage
 
-from .calls import Evidence
-from .canonical import beginning_of, storable, storable_json
-from .loop import LoopState
-from .messages import answer_name, repairs, request_place, signature
-from .plan import Task
-from .told import say
+from ..calls import Evidence
+from ..canonical import beginning_of, storable, storable_json
+from ..loop import LoopState
+from ..messages import answer_name, repairs, request_place, signature
+from ..plan import Task
+from ..told import say
 
 EVIDENCE: Final = "evidence"
 """Key in a message's `additional_kwargs`: the evidence id of the call it makes or answers."""

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Final
 from langgraph.channels.delta import DeltaChannel
 from typing_extensions import TypedDict
 
-from .canonical import beginning_of
+from ..canonical import beginning_of
 
 Event = Mapping[str, Any]
 """One event: a JSON object with a `type` of `EVENTS`, its `seq` and its `turn`."""
