@@ -1,5 +1,6 @@
 """Every test starts without the user's settings and in a folder of its own."""
 
+import gc
 import os
 import signal
 import sys
@@ -43,3 +44,9 @@ def clean_environment(monkeypatch, tmp_path):
 def pytest_xdist_auto_num_workers(config):
     """One more than there are cores: many tests wait for a process or a deadline."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish():
+    """What was imported and collected stays to the end: to look for garbage in it takes long."""
+    gc.collect()
+    gc.freeze()
