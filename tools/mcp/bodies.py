@@ -32,8 +32,8 @@ _MOST_LAYERS: Final = 5
 _ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
-_TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_CLOSED: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]|\\.)*+")*+', re.DOTALL)
+_TEXTS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_CLOSED: Final = re.compile(rb'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _BETWEEN: Final = (b",", b"[", b"{")
 
 

@@ -125,8 +125,8 @@ from loopwright.cli.terminal import Output, guarded
 def clean_up():
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(60)
-atexit.register(clean_up)
 def action():
+    atexit.register(clean_up)
     raise KeyboardInterrupt
 sys.exit(guarded(Output(resume="loopwright resume t"), action))
 """
