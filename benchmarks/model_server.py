@@ -138,6 +138,12 @@ def phase_of(body: Body) -> str:
     return "observation" if (last["role"], last["content"]) == OBSERVE else "thinking"
 
 
+def ordered(said: Body, body: Body) -> Body:
+    """An object with its fields in the order of the schema asked for, as providers write it."""
+    wanted = body["response_format"]["json_schema"]["schema"]["properties"]
+    return {name: said[name] for name in wanted if name in said}
+
+
 Said = tuple[str, list[tuple[str, str, Body]]]
 
 
@@ -172,7 +178,7 @@ def planned(script: Script, phase: str, body: Body, made: list[str]) -> Said:
     """What the roles of plan_execute_verify say."""
     if phase in ("PlannerResponse", "VerifierResponse"):
         said = tasks(script) if phase == "PlannerResponse" else verdict(script)
-        return json.dumps(said), []
+        return json.dumps(ordered(said, body)), []
     calls = calls_after(script, made)
     if script.kind in ("ready", "step"):
         told = "\n".join(str(m["content"]) for m in body["messages"])

@@ -270,16 +270,23 @@ class TaskVerdict(Contract):
 
 
 class VerifierResponse(Contract):
-    """The verdict on the whole run."""
+    """The verdict on the whole run.
 
-    type: Annotated[Text, _is("component", "verifier-response")] = "component"
-    component: Annotated[Text, _is("verifier-response", "verifier")] = "verifier-response"
+    Providers write structured answers in the order of the schema: the answer comes first, so that
+    it is shown while it is written, then what is judged one by one, and last what follows from it.
+    """
+
+    summary: Text = Field(
+        default="",
+        description="The final answer, with concrete data; '' if the evidence cannot carry one.",
+    )
+    tasks: Annotated[list[TaskVerdict], BeforeValidator(listed)] = Field(default_factory=list)
+    overall_feedback: Text = ""
     all_completed: Flag = Field(description="Every task fully reached its criteria.")
     user_needs_satisfied: Flag = Field(description="The user's own words are answered.")
-    overall_feedback: Text = ""
-    tasks: Annotated[list[TaskVerdict], BeforeValidator(listed)] = Field(default_factory=list)
-    summary: Text = Field(default="", description="The final answer, with concrete data.")
     improvements: Texts = Field(default_factory=list, description="What the next plan must mend.")
+    type: Annotated[Text, _is("component", "verifier-response")] = "component"
+    component: Annotated[Text, _is("verifier-response", "verifier")] = "verifier-response"
 
     @property
     def passed(self) -> bool:
