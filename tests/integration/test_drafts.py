@@ -26,7 +26,7 @@ from support.fake_openai import Reply, fake_openai
 from support.flows import flow
 from support.reacting import shelf
 from support.replay import SECRET, Broken, Replay, Splitting
-from support.scripts import call, passed, plan, report, thought, todo
+from support.scripts import call, failed, passed, plan, report, thought, todo
 
 MODES = ["values", "updates", "messages", "custom", "tasks", "debug"]
 MAKE: dict[str, Any] = {
@@ -201,6 +201,24 @@ async def test_an_answer_that_a_hook_rejects_gives_way_to_the_next_one(name, cle
     replay.agrees(state["messages"])
     assert len(rejected) == 1
     assert state["messages"][-1].text.startswith("It is Ada")
+
+
+@pytest.mark.req("S0-79")
+async def test_an_answer_that_its_verifier_does_not_stand_by_in_the_end_is_taken_back():
+    doubted = {"summary": "Bob owns it.", **failed("look again", t1=False)}
+    script = {
+        "planner": [plan(todo("1", "find out"))] * 2,
+        "executor": [report("Ada owns it.")] * 2,
+        "verifier": [doubted, passed("Ada owns it.", t1=["1.report"])],
+    }
+    graph = build_plan_execute_verify(model=Splitting(script, seed=4), tools=[shelf()])
+    told = await parts(graph, random.Random(4))
+    replay, state = replayed(told)
+    replay.agrees(state["messages"])
+    shown = "".join(str(data[0].content) for _, mode, data in told if mode == "messages")
+    assert "Bob owns it." in shown
+    assert "Bob" not in str(state["messages"])
+    assert state["messages"][-1].text == "Ada owns it."
 
 
 ANSWERS = {

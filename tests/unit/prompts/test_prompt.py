@@ -40,6 +40,16 @@ def test_the_examples_in_a_template_fit_its_contract(role):
         CONTRACTS[role].model_validate(json.loads(example))
 
 
+def test_a_verdict_is_written_answer_first_and_its_flags_after_what_they_rest_on():
+    order = list(CONTRACTS["verifier"].wire_schema()["properties"])
+    assert order[0] == "summary"
+    assert order.index("tasks") < order.index("allCompleted") < order.index("improvements")
+    for language in ("en", "zh"):
+        lines = CORE_TEMPLATES[language]["verifier"].splitlines()
+        examples = [line for line in lines if line.startswith('{"')]
+        assert [list(json.loads(example)) for example in examples] == [order, order]
+
+
 TOLD = {
     "S0-115": ("planner", "address each of them"),
     "S0-118": ("planner", "concrete, executable"),
