@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from ..state.calls import call_id, item_task
 from ..state.canonical import canonical, shortened
-from ..state.flow import FlowItem, FlowStep, reopened, was_made
+from ..state.flow import FlowStep, reopened, was_made
 from ..state.plan import free_id
 from .items import sources_of
 from .order import in_plan_order, prints
@@ -86,7 +86,7 @@ def adopt(
     return _with_items(adopted, _handed(steps, elders, carried, old, revision))
 
 
-def _with_items(steps: Sequence[FlowStep], items: Mapping[str, list[FlowItem]]) -> list[FlowStep]:
+def _with_items(steps: Sequence[FlowStep], items: Mapping[str, list[FlowStep]]) -> list[FlowStep]:
     return [{**step, "items": items.get(step["id"], step.get("items") or [])} for step in steps]
 
 
@@ -112,13 +112,13 @@ def _claims(elder: FlowStep | None, revision: str) -> list[str]:
     return [*elder["claims"], *(call_name(revision, elder, more) for more in (0, 1))]
 
 
-def _claimed(step: FlowStep, revision: str) -> list[FlowItem]:
+def _claimed(step: FlowStep, revision: str) -> list[FlowStep]:
     """The items of a step, with the names under which their calls may have been made."""
-    claimed: list[FlowItem] = []
+    claimed: list[FlowStep] = []
     for place, item in enumerate(step.get("items") or []):
-        whole = cast("FlowStep", {"claims": [], "rounds": 0, **step, **item})
-        whole["id"] = item_task(step["id"], place)
-        claimed.append(item | FlowItem(claims=_claims(whole, revision)))
+        own = FlowStep(id=item_task(step["id"], place))
+        whole = FlowStep(claims=[], rounds=0) | step | item | own
+        claimed.append(item | FlowStep(claims=_claims(whole, revision)))
     return claimed
 
 
@@ -128,7 +128,7 @@ def _handed(
     carried: Mapping[str, FlowStep],
     old: Sequence[FlowStep],
     revision: str,
-) -> dict[str, list[FlowItem]]:
+) -> dict[str, list[FlowStep]]:
     """By id of a new step with items: those of the old one that need not be called again.
 
     That is the one that makes the same calls. Reads also take over from one with another list, as

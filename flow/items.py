@@ -12,7 +12,7 @@ from typing import Any, Final
 from ..state.calls import item_task
 from ..state.canonical import hash_of, shortened
 from ..state.execution_plan import PlanStep
-from ..state.flow import FlowItem, FlowStep, is_done
+from ..state.flow import FlowStep, is_done
 from ..state.told import say
 from .references import (
     GLOBAL,
@@ -80,7 +80,7 @@ def call_print(tool: str, arguments: Any) -> str:
     return hash_of([tool, arguments])
 
 
-def placed(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> list[FlowItem]:
+def placed(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> list[FlowStep]:
     """The items of a step with what is known of them, in the order of its list.
 
     What another plan left behind may stand in another order, or be of another list: an item takes
@@ -93,7 +93,7 @@ def placed(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> 
         rounds: Task to the highest round that evidence names.
     """
     left = dict(enumerate(step.get("items") or []))
-    found: dict[int, FlowItem] = {}
+    found: dict[int, FlowStep] = {}
     for done, same_place in ((True, True), (True, False), (False, True), (False, False)):
         by_print: dict[str, list[int]] = {}
         for place in (n for n, item in left.items() if is_done(item) == done):
@@ -110,13 +110,13 @@ def placed(step: FlowStep, prints: Sequence[str], rounds: Mapping[str, int]) -> 
     ]
 
 
-def _placed(item: FlowItem | None, made_of: str, rounds: int) -> FlowItem:
-    fresh = FlowItem(
+def _placed(item: FlowStep | None, made_of: str, rounds: int) -> FlowStep:
+    fresh = FlowStep(
         status="pending", attempts=0, rounds=0, seconds=0.0, claims=[], evidence=[], feedback="",
         denied="", failure="", result="", shape="", value=None, stored="",
     )  # fmt: skip
     known = fresh | (item or {})
-    return known | FlowItem(made_of=made_of, rounds=max(rounds, known["rounds"]))
+    return known | FlowStep(made_of=made_of, rounds=max(rounds, known["rounds"]))
 
 
 def progress_of(step: FlowStep) -> str:

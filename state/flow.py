@@ -11,7 +11,6 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from .calls import CallState, CallsUpdate
-from .contracts import TaskStatus
 from .execution_plan import Strategy
 from .loop import LoopInput, LoopState, LoopUpdate
 from .plan import Task, merge_tasks
@@ -31,29 +30,6 @@ have taken effect. `execution_error`: an exception of ours."""
 
 Shape = Literal["text", "json", "value", "stored"]
 """Where a step has its result as data, see `FlowStep.shape`."""
-
-
-class FlowItem(TypedDict, total=False):
-    """The call of one item of a step with `for_each`: what of a step's state is its own.
-
-    Its place in the list is its index; its task is `<step>[<index>]`, see `item_task`.
-    """
-
-    status: TaskStatus
-    made_of: str
-    """The call as it is made, as a hash: one of another plan that makes the same is the same."""
-    attempts: int
-    rounds: int
-    seconds: float
-    claims: list[str]
-    evidence: list[str]
-    feedback: str
-    denied: str
-    failure: Failure | Literal[""]
-    result: str
-    shape: Shape | Literal[""]
-    value: Any
-    stored: str
 
 
 class FlowStep(Task, total=False):
@@ -80,8 +56,9 @@ class FlowStep(Task, total=False):
     for_each: Any
     """The list of which each item is a call of its own, as planned; None where it is one call."""
     max_items: int
-    items: list[FlowItem]
-    """The calls of its items, in their order; empty before its list is known."""
+    items: list["FlowStep"]
+    """The calls of its items, in their order; empty before its list is known. Each is a step of
+    which only what its own call changed is kept; its id is `<step>[<place>]`, see `item_task`."""
     unwanted: bool
     """It was skipped as the plan wants it: its condition, or that of a step it is made from, does
     not hold."""
@@ -101,7 +78,8 @@ class FlowStep(Task, total=False):
     """Id of the whole result in the store, where it is too long for the state; else ''."""
     made_of: str
     """What a step that was taken over from an earlier plan was made from: its print under the
-    variables of that plan, see `order.prints`; else ''. A new plan writes it."""
+    variables of that plan, see `order.prints`; else ''. A new plan writes it. Of an item: its call
+    as a hash, so that one of another plan that makes the same is the same."""
 
 
 class Draft(TypedDict):
@@ -254,14 +232,14 @@ def was_made(step: FlowStep) -> bool:
     return bool(step.get("shape")) or (step["changes"] and any(map(is_done, items)))
 
 
-def is_done(item: FlowItem) -> bool:
+def is_done(item: FlowStep) -> bool:
     """Whether the call of an item was made, and gave a result."""
     return item.get("status") == "completed"
 
 
-def reopened(items: Sequence[FlowItem], *, anew: bool = False) -> list[FlowItem]:
+def reopened(items: Sequence[FlowStep], *, anew: bool = False) -> list[FlowStep]:
     """Items to be tried again: those that are not done, or all of them."""
-    shut = FlowItem(status="pending", failure="", denied="", feedback="")
+    shut = FlowStep(status="pending", failure="", denied="", feedback="")
     return [item | shut if anew or not is_done(item) else item for item in items]
 
 

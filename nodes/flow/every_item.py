@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from ...calls.results import ToolResult, as_text
 from ...flow.items import (
@@ -18,7 +18,7 @@ from ...flow.items import (
 from ...flow.references import ITEM, MissingValue
 from ...state.calls import Evidence, index_of, item_task, rounds_named
 from ...state.canonical import shortened
-from ...state.flow import FlowItem, FlowStep, is_done
+from ...state.flow import FlowStep, is_done
 from ...state.outcome import Spend, add_spend
 from ...state.told import say
 from ...turn.schedule import run_parts
@@ -35,7 +35,6 @@ from .one_step import (
     told_of,
 )
 
-_OWN: Final = frozenset(FlowItem.__annotations__)
 # Of several failures the one that says most about what may be done now.
 _GRAVEST: Final = ("refused", "uncertain", "timeout", "execution_error")
 
@@ -80,7 +79,7 @@ class EachRun:
     """Whether another call may be made."""
     hear: Callable[[StepEnd], None]
     """Told of each item that ended."""
-    items: list[FlowItem] = field(default_factory=list)
+    items: list[FlowStep] = field(default_factory=list)
     runs: dict[str, ItemRun] = field(default_factory=dict)
 
     async def run(self, inputs: Mapping[str, FlowStep]) -> StepEnd:
@@ -117,9 +116,9 @@ class EachRun:
 
     def _plan(self, place: int, call: dict[str, Any], *, twin: bool) -> None:
         task, item = item_task(self.step["id"], place), self.items[place]
-        alone: dict[str, Any] = {"id": task, "for_each": None, "expect": None, "items": []}
+        alone = FlowStep(id=task, for_each=None, expect=None, items=[])
         self.runs[task] = ItemRun(
-            step=cast("FlowStep", {**self.step, **item, **alone}), flow=self.flow, given=call,
+            step=self.step | item | alone, flow=self.flow, given=call,
             twin=twin, approved=self.approved.get(task), begun=self.begun.get(task),
         )  # fmt: skip
 
@@ -137,8 +136,7 @@ class EachRun:
         """Make the call of one item, unless what stands before it keeps it from that."""
         self.flow.scope.budget.recall(task, Spend())
         run = self.runs[task]
-        before = [*waited_for.values()]
-        stopped = any(end["held"] or end["waiting"] or _has_failed(end) for end in before)
+        stopped = any(end["step"]["status"] != "completed" for end in waited_for.values())
         if stopped or (run.is_new and not self.may_begin()):
             return held(task)
         end = await run.run({})
@@ -150,11 +148,11 @@ class EachRun:
         """Note what came of an item, in this process or before a crash."""
         self.hear(end)
         place = index_of(end["step"]["id"])
-        if end["held"] or place is None:
+        if place is None:
             return
         self.items[place] = item_after(self.items[place], end["step"])
         if end["step"]["status"] != "pending":
-            success = not _has_failed(end)
+            success = end["step"]["status"] == "completed"
             self._tell("prompt_flow_step_item", item=place + 1, **self._progress, success=success)
 
     async def _outcome(self, ends: Sequence[StepEnd]) -> FlowStep:
@@ -198,10 +196,7 @@ class EachRun:
     async def _result(self) -> FlowStep:
         """The results of all items as the result of the step, if they are as expected."""
         results, step = self.flow.results, self.step
-        steps = [
-            cast("FlowStep", {**item, "id": task})
-            for task, item in zip(self.runs, self.items, strict=True)
-        ]
+        steps = [i | FlowStep(id=task) for task, i in zip(self.runs, self.items, strict=True)]
         try:
             whole = [await results.data(one) for one in steps]
         except MissingValue as missing:
@@ -228,11 +223,9 @@ class EachRun:
             step=step,
             evidence=[record for one in ends for record in one["evidence"]],
             waiting=[call for one in ends for call in one["waiting"]],
-            held=False,
             spend=reduce(add_spend, (one["spend"] for one in ends), Spend()),
             warnings=[text for one in ends for text in one["warnings"]],
-            rests=step["status"] == "pending",
-            took_all=[one["took"] for one in ends if one.get("took")],
+            took_all=[name for one in ends for name in one.get("took_all", [])],
         )
         if wishes := [wish for one in ends for wish in one.get("wishes", [])]:
             end["wishes"] = wishes
@@ -255,14 +248,11 @@ class EachRun:
         self.flow.scope.emit({"type": kind, "step_id": self.step["id"], **about})
 
 
-def _has_failed(end: StepEnd) -> bool:
-    return end["step"]["status"] == "failed"
-
-
-def item_after(item: FlowItem, ended: FlowStep) -> FlowItem:
-    """An item after its call: as the end of a step says it."""
-    own = {key: value for key, value in ended.items() if key in _OWN}
-    return cast("FlowItem", {**item, **own})
+def item_after(item: FlowStep, ended: FlowStep) -> FlowStep:
+    """An item after its call: its place names it."""
+    after = item | ended
+    after.pop("id", None)
+    return after
 
 
 def all_used(step: FlowStep, evidence: Sequence[Evidence]) -> bool:

@@ -44,24 +44,21 @@ class StepEnd(TypedDict):
     """What one pass did for a step.
 
     `step` holds its id, its status and what changed; it stays `pending` where a question waits for
-    a human (`waiting`), or where it could not begin (`held`). `stopped` says why a hook wants the
-    run to end here, where one does; `took` names the spare write whose result the step has.
-    `wishes` is what its tool wants changed in the graph's state.
+    a human (`waiting`), or where it, or one of its items, could not begin. `stopped` says why a
+    hook wants the run to end here, where one does; `took_all` names the spare writes whose results
+    it has (one that an older release saved says `took`, a name). `wishes` is what its tool wants
+    changed in the graph's state.
     """
 
     step: FlowStep
     evidence: list[Evidence]
     waiting: list[Any]
-    held: bool
     spend: Spend
     warnings: list[str]
     stopped: NotRequired[str]
     took: NotRequired[str]
-    wishes: NotRequired[list[dict[str, Any]]]
     took_all: NotRequired[list[str]]
-    """The same of a step's items."""
-    rests: NotRequired[bool]
-    """Not all of its items could begin, or one waits for an answer."""
+    wishes: NotRequired[list[dict[str, Any]]]
 
 
 @dataclass(kw_only=True)
@@ -241,12 +238,11 @@ class StepRun:
             step={**counted, **changed},
             evidence=[_as_evidence(record) for record in self.records],
             waiting=list(waiting),
-            held=False,
             spend=add_spend(self.spend, Spend(tool_calls=calls, seconds=used)),
             warnings=self.warnings,
         )
         if self.took:
-            end["took"] = self.took["id"]
+            end["took_all"] = [self.took["id"]]
         if self.stopped:
             end["stopped"] = self.stopped
         if wishes := wanted(self.records):
@@ -290,10 +286,14 @@ async def judged(expect: Expectation, data: Any, shape: str) -> str:
     return unexpected(data, expect)
 
 
+def without_call(step: FlowStep) -> StepEnd:
+    """The end of a step, or an item, of which nothing was called in this pass."""
+    return StepEnd(step=step, evidence=[], waiting=[], spend=Spend(), warnings=[])
+
+
 def held(name: str) -> StepEnd:
-    """The end of a step, or an item, that could not begin in this pass."""
-    step = FlowStep(id=name, status="pending")
-    return StepEnd(step=step, evidence=[], waiting=[], held=True, spend=Spend(), warnings=[])
+    """The end of one that could not begin."""
+    return without_call(FlowStep(id=name, status="pending"))
 
 
 def failed(failure: Failure, why: str, *, denied: str = "") -> FlowStep:

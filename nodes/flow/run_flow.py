@@ -22,7 +22,7 @@ from ...flow.references import MissingValue
 from ...flow.when import needs_of, reads_of, unwanted
 from ...state.calls import index_of, item_task, step_of
 from ...state.context import Context
-from ...state.flow import FlowItem, FlowState, FlowStep, FlowUpdate, failed_steps, is_done, spared
+from ...state.flow import FlowState, FlowStep, FlowUpdate, failed_steps, is_done, spared
 from ...state.journal import Row
 from ...state.loop import changes
 from ...state.outcome import Spend
@@ -35,7 +35,7 @@ from ...turn.schedule import run_ready, used_by
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .every_item import EachRun, all_used, item_after
-from .one_step import FlowScope, StepEnd, StepRun, held, told_of
+from .one_step import FlowScope, StepEnd, StepRun, held, told_of, without_call
 
 
 async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts) -> FlowUpdate:
@@ -93,7 +93,7 @@ def folded(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> FlowUpdate:
     used = (s["id"] for s in steps if s["spare"] and s.get("items") and all_used(s, evidence))
     return FlowUpdate(
         todos=[
-            *(end["step"] for end in ends if not end["held"] and _of_step(end)),
+            *(end["step"] for end in ends if index_of(end["step"]["id"]) is None),
             *_with_items(ends, steps),
             *(FlowStep(id=name, gone=True) for name in dict.fromkeys([*took, *used]) if name),
         ],
@@ -113,21 +113,17 @@ def by_tools(state: FlowState, wishes: Sequence[Mapping[str, Any]]) -> FlowUpdat
     return FlowUpdate(messages=added) | cast("FlowUpdate", values_of(wishes))
 
 
-def _of_step(end: StepEnd) -> bool:
-    return index_of(end["step"]["id"]) is None
-
-
 def _with_items(ends: Sequence[StepEnd], steps: Sequence[FlowStep]) -> list[FlowStep]:
     """The steps of which only items ended, with these."""
     whole = {end["step"]["id"] for end in ends}
     known = {step["id"]: [*(step.get("items") or [])] for step in steps}
-    found: dict[str, list[FlowItem]] = {}
+    found: dict[str, list[FlowStep]] = {}
     for end in ends:
         name, place = step_of(end["step"]["id"]), index_of(end["step"]["id"])
-        if place is None or name in whole or name not in known or end["held"]:
+        if place is None or name in whole or name not in known:
             continue
         items = found.setdefault(name, known[name])
-        items += [FlowItem(status="pending") for _ in range(len(items), place + 1)]
+        items += [FlowStep(status="pending") for _ in range(len(items), place + 1)]
         items[place] = item_after(items[place], end["step"])
     return [FlowStep(id=name, items=items) for name, items in found.items()]
 
@@ -294,9 +290,7 @@ class FlowRun(FlowScope):
         self, step: FlowStep, inputs: Mapping[str, FlowStep], waited_for: Mapping[str, StepEnd]
     ) -> StepEnd | None:
         """The end of a step that cannot run in this pass, or never will."""
-        unreached = any(
-            end["held"] or end["waiting"] or end.get("rests") for end in waited_for.values()
-        )
+        unreached = any(end["step"]["status"] == "pending" for end in waited_for.values())
         undone = {i: other for i, other in inputs.items() if other["status"] != "completed"}
         if self._shut(step) or unreached or not all(map(_dispensable, undone.values())):
             return held(step["id"])
@@ -318,9 +312,7 @@ class FlowRun(FlowScope):
     def _left_out(self, step: FlowStep, why: str, *, unwanted: bool) -> StepEnd:
         """The end of a step that can no longer run, though the plan goes on."""
         skipped = FlowStep(id=step["id"], status="skipped", feedback=why, unwanted=unwanted)
-        end = held(step["id"])
-        end["step"], end["held"] = skipped, False
-        return end
+        return without_call(skipped)
 
 
 def _dispensable(step: FlowStep) -> bool:
@@ -386,6 +378,6 @@ async def _begun(scope: RunScope, state: FlowState) -> dict[str, dict[str, Any]]
 def _items_of(step: FlowStep) -> list[FlowStep]:
     """The items of a step as steps of their own."""
     return [
-        cast("FlowStep", {"claims": [], "rounds": 0, **item, "id": item_task(step["id"], place)})
+        FlowStep(claims=[], rounds=0) | item | FlowStep(id=item_task(step["id"], place))
         for place, item in enumerate(step.get("items") or [])
     ]

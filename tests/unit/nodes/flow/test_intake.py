@@ -79,7 +79,7 @@ async def test_another_request_after_a_turn_that_was_cut_off_knows_what_was_done
     record = {"id": "b.1.0", "task": "b", "tool": "put", "arguments": {}, "status": "success"}
     end = {
         "step": {"id": "b", "status": "completed", "result": "put", "shape": "text"},
-        "evidence": [record], "waiting": [], "held": False, "spend": {}, "warnings": [],
+        "evidence": [record], "waiting": [], "spend": {}, "warnings": [],
     }  # fmt: skip
     other = HumanMessage("And now?", id="m2")
     state = await entered(
