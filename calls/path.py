@@ -40,7 +40,7 @@ from .journal import Book, Doubt, doubted_sends, unasked
 from .one_call import TailCall, after_tool, call_python, in_order, run_once
 from .result_store import ResultStore
 from .results import ToolResult, failure, without_secrets
-from .reuse import Memory, Twins, reusable
+from .reuse import Memory
 from .toolbox import Toolbox, of_the_application
 
 NOT_RECORDED: Final = (
@@ -140,7 +140,6 @@ class _Run:
     shared: bool
     closed: bool = False
     asked: dict[str, PendingCall] = field(default_factory=dict)
-    twins: Twins = field(default_factory=Twins)
     wrote: bool = False
 
     async def take(self, call: PendingCall, step: Ready | Answered) -> CallRecord | None:
@@ -242,37 +241,18 @@ class _Run:
             about = say("not_made", tool=call["name"], call=call["id"], evidence=circle.same_as)
             self.scope.notes.append(about)
             return replace(unrun(circle.text, "error", circle.reason), same_as=circle.same_as)
-        make = partial(self._remembered, call, ready, status, circle)
-        if not (ready.tool.read_only and reusable(ready.tool, self.scope.context)):
-            return await make(again=ready.again)
-        key = ready.tool.content(ready.args)
-        return await self.twins.answer(call["id"], key, make, again=ready.again, plain=self.plain)
-
-    async def _remembered(
-        self,
-        call: PendingCall,
-        ready: Ready,
-        status: CallStatus,
-        circle: Repeat | None,
-        *,
-        again: bool,
-    ) -> Answered | Doubt:
-        """Answer a call from memory, where it is known; `again` makes it all the same."""
         async with self.memory.use(
-            ready.tool, ready.args, context=self.scope.context, user_id=self.scope.user, again=again
-        ) as use:
-            if use.known is not None:
-                known = use.known
-                result = known.result if self.plain else known.reused()
-                return Answered(result, stored=known.stored, reused_from=known.id)
+            ready.tool, ready.args, context=self.scope.context, user_id=self.scope.user,
+            again=ready.again, message=self,
+        ) as use:  # fmt: skip
+            if (known := use.answer(plain=self.plain)) is not None:
+                return known
             answer = await self._paid(call, ready, status)
             if isinstance(answer, Answered):
-                use.keep(call["id"], answer.result, answer.stored)
-                if answer.reason == UNCERTAIN:
-                    use.unsettled()
-            if circle is None or self.plain or isinstance(answer, Doubt):
-                return answer
-            return _warned(answer, circle)
+                use.keep(call["id"], answer)
+        if circle is None or self.plain or isinstance(answer, Doubt):
+            return answer
+        return _warned(answer, circle)
 
     def _content(self, name: str, arguments: Mapping[str, Any]) -> str:
         tool = self.gate.catalog.find(name)
@@ -293,7 +273,6 @@ class _Run:
         self, call: PendingCall, ready: Ready, status: CallStatus
     ) -> Answered | Doubt:
         """Make a write between its two lines in the journal."""
-        self.twins.forget()
         intent = self._intent(call, ready.args)
         with self.scope.journal.under_way(self.book.thread, intent):
             row = await self._parked(call, intent) or await self.book.begin(call, intent)

@@ -1,22 +1,23 @@
 """Answers that are still good: an identical read of the same user turn is answered from memory.
 
-Every call goes through `Memory.use`, writes too: they end what is known about their server.
+Every call goes through `Memory.use`, writes too: they end what is known about their server. Equal
+reads at once are one: those of one message also share a failure, which is no entry of the memory.
 Before its arguments are checked, `asked_again` takes out what asks for a fresh result.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
+from ..state.calls import UNCERTAIN
 from ..state.canonical import canonical
 from ..state.context import Context
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from .call_records import Answered
-from .journal import Doubt
 from .results import ToolResult
 
 REFRESH: Final = "refresh"
@@ -80,20 +81,39 @@ class Use:
     memory: "Memory"
     server: str | None
     known: Known | None = None
+    failed: tuple[str, Answered] | None = None
+    """How an equal call of the same message ended in vain, and its evidence id."""
     key: _Key | None = None
     """Under which its result may be kept."""
     writes: int = 0
     """How often its server had been written to when it began."""
+    made: tuple[str, Answered] | None = None
+    """The evidence id and the answer of the call itself, where its tool was called."""
 
-    def keep(self, id_: str, result: ToolResult, stored: str = "") -> None:
+    def answer(self, *, plain: bool) -> Answered | None:
+        """What is known already; `plain` for a program that reads it, not a model."""
+        if self.failed is not None:
+            return _failed_too(*self.failed, plain=plain)
+        if self.known is None:
+            return None
+        result = self.known.result if plain else self.known.reused()
+        return Answered(result, stored=self.known.stored, reused_from=self.known.id)
+
+    def keep(self, id_: str, answer: Answered) -> None:
         """Remember what the call gave, as it is shown; errors are never remembered."""
-        if self.key is not None and not self.known and not result.is_error:
-            self.memory.keep(self.key, self.writes, id_, result, stored)
-
-    def unsettled(self) -> None:
-        """Say that a write may still be going on: what its server says is not kept this turn."""
+        self.made = (id_, answer) if answer.ran else None
         if self.key is None:
-            self.memory.unsettled.add(self.server)
+            self.memory.unsettled |= {self.server} if answer.reason == UNCERTAIN else set()
+        elif not answer.result.is_error:
+            self.memory.keep(self.key, self.writes, id_, answer.result, answer.stored)
+
+
+@dataclass(frozen=True)
+class _Twin:
+    """A call that runs now: of which message, and what becomes of it, None where nothing ran."""
+
+    message: object
+    end: asyncio.Future[tuple[str, Answered] | None]
 
 
 class Memory:
@@ -102,11 +122,11 @@ class Memory:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Start empty; the clock gives seconds that only go forward."""
         self.unsettled: set[str | None] = set()
-        """Servers through which a write may still be going on."""
+        """Servers through which a write may still be going on: what they say is not kept."""
         self._clock = clock
         self._entries: dict[_Key, Known] = {}
         self._writes: dict[str | None, int] = {}
-        self._running: dict[tuple[asyncio.AbstractEventLoop, _Key], asyncio.Event] = {}
+        self._running: dict[tuple[asyncio.AbstractEventLoop, _Key], _Twin] = {}
 
     @asynccontextmanager
     async def use(
@@ -117,10 +137,12 @@ class Memory:
         context: Context,
         user_id: str | None = None,
         again: bool = False,
+        message: object = None,
     ) -> AsyncIterator[Use]:
         """Go through the memory with a call; to be held until its result is kept.
 
-        An identical call that runs now is waited for. A call that is no read, and may not be
+        An identical call that runs now is waited for. Who asks for a fresh result waits only for
+        one of the same `message`, and is answered with it. A call that is no read, and may not be
         reused like one, makes everything its server said out of date, before and after it; one
         that raises may still be going on.
         Users never see each other's results, nor what was read for other data of the application.
@@ -129,9 +151,8 @@ class Memory:
         if reusable(tool, context):
             told = [user_id, context.resource_id, context.task_id, context.tool_context]
             key = (server, tool.content(dict(args)), canonical(told))
-            async with self._after_twin(key, again=again):
-                known = None if again else self._find(key, context.dedupe_seconds)
-                yield Use(self, server, known, key, self._writes.get(server, 0))
+            async with self._read(key, context.dedupe_seconds, message, again=again) as use:
+                yield use
         elif tool.read_only:
             yield Use(self, server)
         else:
@@ -168,69 +189,41 @@ class Memory:
         return replace(entry, age=age) if age <= most else None
 
     @asynccontextmanager
-    async def _after_twin(self, key: _Key, *, again: bool) -> AsyncIterator[None]:
-        """Wait for an identical call that runs now; should it fail, those that waited all run."""
+    async def _read(
+        self, key: _Key, most: float, message: object, *, again: bool
+    ) -> AsyncIterator[Use]:
+        """Go through the memory with a call whose result may be kept there."""
         place = (asyncio.get_running_loop(), key)
-        twin = self._running.get(place)
-        if again or twin is not None:
-            if twin is not None and not again:
-                await twin.wait()
-            yield
+        alone, failed = await self._after_twin(place, message, again=again)
+        known = None if again and alone else self._find(key, most)
+        use = Use(self, key[0], known, failed, key, self._writes.get(key[0], 0))
+        if place in self._running or not alone:
+            yield use
             return
-        self._running[place] = done = asyncio.Event()
+        self._running[place] = twin = _Twin(message, place[0].create_future())
         try:
-            yield
+            yield use
         finally:
             del self._running[place]
-            done.set()
+            twin.end.set_result(use.made)
 
+    async def _after_twin(
+        self, place: tuple[asyncio.AbstractEventLoop, _Key], message: object, *, again: bool
+    ) -> tuple[bool, tuple[str, Answered] | None]:
+        """Wait for an identical call that runs now.
 
-Made = Answered | Doubt
-
-
-class Twins:
-    """The equal reads of one message: one of them is made, and its answer is that of all.
-
-    A result comes to the others out of the memory. A failure is none of its entries: it is theirs
-    as well, and the next message may try again.
-    """
-
-    def __init__(self) -> None:
-        """Nothing was made yet."""
-        self._made: dict[str, asyncio.Future[tuple[str, Answered] | None]] = {}
-
-    def forget(self) -> None:
-        """Say that something was written: what is read behind it is another read."""
-        self._made.clear()
-
-    async def answer(
-        self, id_: str, key: str, make: Callable[..., Awaitable[Made]], *, again: bool, plain: bool
-    ) -> Made:
-        """Answer a read.
-
-        Args:
-            id_: Its evidence id.
-            key: What it has in common with those that are equal.
-            make: Makes it, with `again=True` even where it is known.
-            again: A fresh result is asked for; one that another call of the message just got is.
-            plain: A program reads the answer, not a model.
+        Returns:
+            Whether there was none to wait for, and how one of the same message ended in vain.
+            Should one of another message fail, those that waited all run.
         """
-        while (twin := self._made.get(key)) is not None:
-            made = await asyncio.shield(twin)
-            if made is not None and made[1].end == "error":
-                return _failed_too(*made, plain=plain)
+        while (twin := self._running.get(place)) is not None:
+            ours = twin.message is message
+            if again and not ours:
+                break
+            made = await asyncio.shield(twin.end)
             if made is not None or not again:
-                return await make(again=False)
-            if self._made.get(key) is twin:  # it was known, which is not enough here
-                del self._made[key]
-        mine = self._made[key] = asyncio.get_running_loop().create_future()
-        answer: Made | None = None
-        try:
-            answer = await make(again=again)
-            return answer
-        finally:
-            ran = isinstance(answer, Answered) and answer.ran
-            mine.set_result((id_, cast("Answered", answer)) if ran else None)
+                return False, made if ours and made and made[1].end == "error" else None
+        return True, None
 
 
 def _failed_too(id_: str, made: Answered, *, plain: bool) -> Answered:

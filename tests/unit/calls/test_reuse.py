@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from loopwright.calls.call_records import Answered
 from loopwright.calls.results import ToolResult
 from loopwright.calls.reuse import Memory, asked_again, reusable
 from loopwright.calls.toolbox import Toolbox
@@ -46,16 +47,15 @@ class World:
     async def call(
         self, what=READ, args=None, *, error=False, during=asyncio.sleep, doubt=False, **more
     ):
-        async with self.memory.use(what, args or {}, context=self.context, **more) as use:
-            if use.known is not None:
-                return use.known.reused()
+        of = {"message": object(), **more}
+        async with self.memory.use(what, args or {}, context=self.context, **of) as use:
+            if (known := use.answer(plain=False)) is not None:
+                return known.result
             self.runs += 1
             name = f"1.{self.runs}.0"
             await during(0)
-            if doubt:
-                use.unsettled()
             result = ToolResult(f"result {self.runs}", {"n": self.runs}, is_error=error)
-            use.keep(name, result)
+            use.keep(name, Answered(result, reason="uncertain" if doubt else "", ran=True))
             return result
 
 
@@ -198,6 +198,17 @@ async def test_should_the_first_of_them_fail_the_others_run_side_by_side(world):
     results = await asyncio.gather(*calls)
     assert (world.runs, most) == (5, 4)
     assert not any("reused_from" in result.artifact for result in results)
+
+
+async def test_those_of_one_message_share_a_failure_and_a_fresh_result(world):
+    one, other = {"message": object()}, {"message": object()}
+    results = await asyncio.gather(*(world.call(error=True, **one) for _ in range(3)))
+    assert world.runs == 1
+    assert sum("1.1.0" in result.text for result in results) == 2
+    fresh = [world.call(again=True, **of) for of in (one, one, other)]
+    results = await asyncio.gather(*fresh)
+    assert world.runs == 3, "of another message it is another read"
+    assert ["reused_from" in result.artifact for result in results] == [False, True, False]
 
 
 async def test_a_cancelled_call_keeps_nobody_waiting(world):
