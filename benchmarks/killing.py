@@ -5,6 +5,7 @@ The work of a run is a function of a folder and of a person's answer. It keeps i
 `book.db`, see `ledger_server.py`. What it reads it may note in `reads`, one line a time.
 """
 
+import gc
 import json
 import multiprocessing
 import os
@@ -135,6 +136,7 @@ def _ends(
 def _alone(work: Work, folder: str, answer: dict[str, Any] | None) -> None:
     """One process, in a group of its own."""
     os.setpgid(0, 0)
+    gc.freeze()  # to look for garbage in what is shared with the parent takes most of its time
     work(folder, answer)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 # How often a property is tried: the suite stays quick, `--hypothesis-profile thorough` searches.
-settings.register_profile("quick", max_examples=100, deadline=None)
+settings.register_profile("quick", max_examples=50, deadline=None)
 settings.register_profile("thorough", max_examples=1_000, deadline=None)
 settings.load_profile("quick")
 

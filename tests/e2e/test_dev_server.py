@@ -1,5 +1,6 @@
 """`langgraph dev` as a developer starts it, seen through the SDK that Studio speaks."""
 
+import asyncio
 import json
 import sqlite3
 import subprocess
@@ -171,8 +172,11 @@ REVIEWED = {"plan_execute_verify": "review_plan", "prompt_flow": "review_flow"}
 
 
 @pytest.mark.req("P-40", "P-45", "P-37")
-@pytest.mark.parametrize("graph", REVIEWED)
-async def test_a_reviewed_plan_runs_once_the_right_answer_came(graph, server, client):
+async def test_a_reviewed_plan_runs_once_the_right_answer_came(client):
+    await asyncio.gather(*(reviewed(client, graph) for graph in REVIEWED))
+
+
+async def reviewed(client: Any, graph: str) -> None:
     thread, paused = await begin(client, PLANNED, graph, context={"review_plan": True})
     (question,) = await questions(client, thread)
     assert paused["__interrupt__"][0]["id"] == question["id"]
@@ -189,9 +193,12 @@ async def test_a_reviewed_plan_runs_once_the_right_answer_came(graph, server, cl
 
 
 @pytest.mark.req("P-20", "P-40", "P-45")
-@pytest.mark.parametrize("graph", REGISTRY)
-async def test_a_write_waits_for_approval_in_the_shapes_of_both_front_ends(graph, server, client):
-    file = server.folder / f"{graph}.txt"
+async def test_a_write_waits_for_approval_in_the_shapes_of_both_front_ends(server, client):
+    await asyncio.gather(*(approved(client, graph, server.folder) for graph in REGISTRY))
+
+
+async def approved(client: Any, graph: str, folder: Path) -> None:
+    file = folder / f"{graph}.txt"
     thread, paused = await begin(client, f'Write "good morning" to {graph}.txt', graph)
     asked = paused["__interrupt__"][0]["value"]
     arguments = {"path": f"{graph}.txt", "content": "good morning"}
@@ -207,8 +214,11 @@ async def test_a_write_waits_for_approval_in_the_shapes_of_both_front_ends(graph
 
 
 @pytest.mark.req("W-14", "S0-149", "P-20", "P-40")
-@pytest.mark.parametrize("graph", REGISTRY)
-async def test_an_approval_is_drawn_under_the_last_message_in_every_turn(graph, server, client):
+async def test_an_approval_is_drawn_under_the_last_message_in_every_turn(server, client):
+    await asyncio.gather(*(drawn(client, graph, server.folder) for graph in REGISTRY))
+
+
+async def drawn(client: Any, graph: str, folder: Path) -> None:
     thread, _ = await begin(client, f'Write "one" to {graph}-1.txt', graph)
     for number, text in ((1, "one"), (2, "two")):
         if number == 2:
@@ -232,7 +242,7 @@ async def test_an_approval_is_drawn_under_the_last_message_in_every_turn(graph, 
         ended = await answer(client, thread, {"decisions": [{"type": "approve"}]}, graph)
         assert ended["outcome"]["status"] == "complete"
         assert ended["messages"][-1]["content"] == ended["outcome"]["answer"]
-        assert (server.folder / f"{graph}-{number}.txt").read_text() == text
+        assert (folder / f"{graph}-{number}.txt").read_text() == text
 
 
 @pytest.mark.req("S0-148")

@@ -26,8 +26,8 @@ NOT_COPIED = shutil.ignore_patterns(
     "*_cache", "__pycache__", "*.egg-info", "build", "dist",
 )  # fmt: skip
 
-# A test cannot run the suite it belongs to: it runs the same command on one room, in one process.
-STANDS_FOR = {"make test": "make test TEST='-n 0 tests/unit/prompts'"}
+# A test cannot run the suite it belongs to: it runs the same command on one module, in one process.
+STANDS_FOR = {"make test": "make test TEST='-n 0 tests/unit/test_public_api.py'"}
 # Commands in `sh` blocks need a key, a model server or a browser; every other block is run.
 NOT_RUN = {"make dev", "export OPENAI_BASE_URL=http://localhost:11434/v1"}
 # What a command leaves in the user's home: Matplotlib keeps a list of the fonts there is.

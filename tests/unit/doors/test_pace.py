@@ -41,8 +41,11 @@ async def test_one_that_is_cancelled_while_it_waits_keeps_nobody_waiting():
 
 
 def test_each_loop_has_its_own():
-    async def pieces():
-        await asyncio.gather(*(in_turn() for _ in range(20)))
+    async def piece(number):
+        await in_turn()
+        return number
 
-    for _ in range(3):
-        asyncio.run(pieces())
+    async def pieces():
+        return await asyncio.gather(*map(piece, range(20)))
+
+    assert [asyncio.run(pieces()) for _ in range(3)] == [[*range(20)]] * 3

@@ -129,11 +129,11 @@ async def sent_by(kind: type[ChatOpenAI], url: str, seed: int) -> None:
             await model.ainvoke(history, **options)
 
 
-async def test_200_random_requests_have_the_bytes_of_the_stock_client() -> None:
+async def test_80_random_requests_have_the_bytes_of_the_stock_client() -> None:
     assert same_bytes()
     assert same_bytes(responses=True)
     with listening() as (url, sent):
-        for seed in range(200):
+        for seed in range(80):
             await sent_by(ChatOpenAI, url, seed)
             await sent_by(LeanChatOpenAI, url, seed)
             (*_, stock, bypassed) = sent
@@ -143,8 +143,8 @@ async def test_200_random_requests_have_the_bytes_of_the_stock_client() -> None:
     assert paths == {"/v1/chat/completions", "/v1/responses"}
     bodies = [json.loads(body) for _, _, body in sent]
     for part in ("tools", "stream", "response_format", "text", "previous_response_id", "top_k"):
-        assert sum(bool(body.get(part)) for body in bodies) > 6, part
-    assert sum(b'"image_url"' in body for _, _, body in sent) > 50
+        assert sum(bool(body.get(part)) for body in bodies) > 2, part
+    assert sum(b'"image_url"' in body for _, _, body in sent) > 20
 
 
 async def told_by(kind: type[ChatOpenAI], url: str, **options: Any) -> Any:

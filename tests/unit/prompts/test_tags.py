@@ -156,5 +156,5 @@ def test_text_without_brackets_stays_byte_for_byte(text):
 @pytest.mark.parametrize("sign", ["<", " ", "\u200b", "\\", "</", "|", "<request ", "&lt", "< /"])
 def test_long_runs_of_one_sign_are_read_once(sign):
     """Reading takes time that grows with the length, not with its square: this would not end."""
-    for text in (sign * 30_000, f"<{sign * 30_000}x", f"<request{sign * 30_000}x"):
+    for text in (sign * 10_000, f"<{sign * 10_000}x", f"<request{sign * 10_000}x"):
         assert as_written(defused(text)) == text
