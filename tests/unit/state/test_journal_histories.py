@@ -71,7 +71,7 @@ def walk(seed: int, journal: Any, protocol: Any = PROTOCOL, bounds: Bounds = WIL
 
 @pytest.mark.req("P-04", "P-06", "S2-30")
 def test_no_history_breaks_a_promise(sqlite_journal):
-    many = 20_000 if settings.default.max_examples >= 1_000 else 400
+    many = 20_000 if settings.default.max_examples >= 1_000 else 150
     made = [walk(seed, OnlyThread(sqlite_journal, f"{THREAD}{seed}")) for seed in range(many)]
     assert sum(made) > many / 2, "writes are made at all"
 
