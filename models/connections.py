@@ -8,9 +8,22 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import openai
+
+_IDLE: Final = 16
+"""Connections that wait for the next request: the pool asks each one's socket at every request."""
+
+
+def _few_idle() -> Any:
+    """The SDK's limits, but for how many connections may wait."""
+    usual = openai.DEFAULT_CONNECTION_LIMITS
+    return type(usual)(
+        max_connections=usual.max_connections,
+        max_keepalive_connections=_IDLE,
+        keepalive_expiry=usual.keepalive_expiry,
+    )
 
 
 class PerLoop(openai.DefaultAsyncHttpxClient):
@@ -29,7 +42,7 @@ class PerLoop(openai.DefaultAsyncHttpxClient):
         loop = asyncio.get_running_loop()
         if loop not in self._open:
             self._forget_closed()
-            own = openai.DefaultAsyncHttpxClient(verify=self._certificates)
+            own = openai.DefaultAsyncHttpxClient(verify=self._certificates, limits=_few_idle())
             until_the_end = self._close_with(loop, own)
             self._open[loop] = own, until_the_end
             await anext(until_the_end)
