@@ -11,11 +11,10 @@ from itertools import chain
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from langchain_core.messages import BaseMessage, ToolMessage
-from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from .grown import Grown
+from .grown import GrowingChannel, Grown
 from .messages import Messages
 from .outcome import Spend, add_spend
 from .questions import Decision
@@ -157,7 +156,7 @@ def results_of(thread: str) -> tuple[str, ...]:
     return ("loopwright", "results", label)
 
 
-Records = Annotated[list[Evidence], DeltaChannel(merge_records, snapshot_frequency=50)]
+Records = Annotated[list[Evidence], GrowingChannel(merge_records, snapshot_frequency=50)]
 
 
 def keep_latest(left: dict[str, T], right: dict[str, T]) -> dict[str, T]:

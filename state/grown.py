@@ -1,5 +1,6 @@
-"""Lists of things with ids to which something is added without a walk over what is there.
+"""What only grows, without a cost that grows with it: lists, and the channels that save them.
 
+`Grown` is a list of things with ids to which something is added without a walk over what is there.
 A version of such a list shares its index with the one it was made from: in every version that has
 an id, it stands where the index says. Nobody else changes them; where somebody has, they are
 indexed anew.
@@ -8,7 +9,29 @@ indexed anew.
 from collections.abc import Callable, Iterable
 from typing import Any, Self, TypeVar
 
+from langgraph.channels.delta import DeltaChannel
+
 T = TypeVar("T")
+
+
+class GrowingChannel(DeltaChannel[list[T]]):
+    """Saved as writes, and whole after so many, which become more as it grows.
+
+    Whole every hundred writes, a long list would be saved as often as it has hundreds: half of it
+    has to be new, so all that is ever saved whole is about twice its length. Who reads it reads at
+    most half of it write by write.
+    """
+
+    __slots__ = ("_fewest",)
+
+    @property
+    def snapshot_frequency(self) -> int:
+        """LangGraph saves it whole after so many writes."""
+        return max(self._fewest, len(self.value) // 2 if self.is_available() else 0)
+
+    @snapshot_frequency.setter
+    def snapshot_frequency(self, fewest: int) -> None:
+        self._fewest = fewest
 
 
 class Grown(list[T]):

@@ -14,13 +14,12 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_messages,
 )
-from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Overwrite
 
 from .attachments import Block, blocks_in, names_at, shown_blocks
 from .canonical import beginning_of, weigh
-from .grown import Grown
+from .grown import GrowingChannel, Grown
 from .told import say
 
 
@@ -97,10 +96,8 @@ def _named(message: AnyMessage, last: str, count: int) -> AnyMessage:
     return message.model_copy(update={"id": name})
 
 
-# 100 writes between snapshots: fewer would cost space, more would make reading replay longer.
-MESSAGES: Final[DeltaChannel[list[AnyMessage]]] = DeltaChannel(
-    merge_messages, snapshot_frequency=100
-)
+# Fewer writes between snapshots would cost space, more would make reading replay longer.
+MESSAGES: Final = GrowingChannel[AnyMessage](merge_messages, snapshot_frequency=100)
 
 Messages = Annotated[list[AnyMessage], MESSAGES]
 

@@ -8,9 +8,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, cast
 
-from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.ui import AnyUIMessage
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from .grown import GrowingChannel
 
 Details = dict[str, JsonValue]
 
@@ -323,4 +324,4 @@ def _newer(known: Component, one: Component) -> Any:
     return one
 
 
-Components = Annotated[list[AnyUIMessage], DeltaChannel(merge_components, snapshot_frequency=100)]
+Components = Annotated[list[AnyUIMessage], GrowingChannel(merge_components, snapshot_frequency=100)]

@@ -293,4 +293,5 @@ def superseded(events: Kept) -> Iterator[dict[str, Any]]:
             }  # fmt: skip
 
 
-Events = Annotated[Kept, DeltaChannel(merge_events, snapshot_frequency=100)]
+# Nearly every step writes it, and what is kept does not grow.
+Events = Annotated[Kept, DeltaChannel(merge_events, snapshot_frequency=300)]

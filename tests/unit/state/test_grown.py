@@ -3,15 +3,20 @@
 import copy
 import pickle
 from functools import partial
+from itertools import chain, pairwise
 
 import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
+from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from typing_extensions import TypedDict
 
 from loopwright.state.calls import merge_records
-from loopwright.state.grown import Grown
-from loopwright.state.messages import merge_messages, request_place
+from loopwright.state.grown import GrowingChannel, Grown
+from loopwright.state.messages import Messages, merge_messages, request_place
 from loopwright.state.plan import merge_tasks
 
 IDS = st.sampled_from("abcdef")
@@ -122,3 +127,32 @@ def test_elsewhere_it_is_a_plain_list():
     for other in (pickle.loads(pickle.dumps(grown)), copy.deepcopy(grown)):
         assert other == grown
         assert type(other) is list
+
+
+@given(st.integers(1, 20), st.lists(st.integers(0, 9), max_size=60))
+def test_a_channel_is_saved_whole_when_half_of_it_is_new(fewest, sizes):
+    channel = GrowingChannel(
+        lambda left, writes: [*left, *chain.from_iterable(writes)], list, snapshot_frequency=fewest
+    )
+    assert channel.snapshot_frequency == fewest
+    for size in sizes:
+        channel.update([[1] * size])
+        assert channel.snapshot_frequency == max(fewest, len(channel.get()) // 2)
+
+
+def test_a_long_thread_is_saved_whole_a_few_times_and_read_from_the_last():
+    class Talk(TypedDict):
+        messages: Messages
+
+    graph = StateGraph(Talk)
+    graph.add_node("more", lambda state: {"messages": [AIMessage(str(len(state["messages"])))]})
+    graph.add_edge(START, "more")
+    graph.add_conditional_edges("more", lambda s: END if len(s["messages"]) > 600 else "more")
+    saver, on = InMemorySaver(), {"configurable": {"thread_id": "t"}, "recursion_limit": 700}
+    built = graph.compile(saver)
+    ended = built.invoke({"messages": []}, on)
+    lists = [one.checkpoint["channel_values"].get("messages") for one in saver.list(on)]
+    whole = [len(one.value) for one in lists if isinstance(one, _DeltaSnapshot)][::-1]
+    assert whole[-1] > 300
+    assert all(later - one >= max(100, later // 2) - 2 for one, later in pairwise(whole))
+    assert built.get_state(on).values["messages"] == ended["messages"]
