@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, cast
 from langgraph.graph.ui import AnyUIMessage
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from .grown import GrowingChannel
+from ..grown import GrowingChannel
 
 Details = dict[str, JsonValue]
 
