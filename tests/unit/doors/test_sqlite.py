@@ -6,10 +6,10 @@ import sqlite3
 import zlib
 from contextlib import closing
 
-import ormsgpack
 import pytest
 from hypothesis import given, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
@@ -109,7 +109,7 @@ def test_what_was_ever_saved_can_be_read():
 
 
 def test_a_row_is_smaller_by_the_words_that_all_rows_have():
-    row = ormsgpack.packb(dict.fromkeys(ReactState.__dataclass_fields__, 1))
+    row = JsonPlusSerializer().dumps_typed(dict.fromkeys(ReactState.__dataclass_fields__, 1))[1]
     assert len(Deflate().encrypt(row)[1]) < 0.7 * len(zlib.compress(row))
 
 
