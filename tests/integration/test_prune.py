@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import threading
@@ -131,14 +132,29 @@ HOW: list[dict[str, Any]] = [
 ]
 
 
+@pytest.fixture(scope="module", params=GRAPHS, ids=lambda make: make.__name__)
+def five_turns(request, tmp_path_factory):
+    """What makes a graph, a database in which its thread has five turns, and their states."""
+    filled = tmp_path_factory.mktemp("five") / "t.db"
+    with open_durability(f"sqlite:///{filled}") as kept:
+        graph = request.param(kept)
+        for turn in range(5):
+            graph.invoke(said(f"turn {turn}"), on("t"))
+        before = states(graph)
+    return request.param, filled, before
+
+
 @pytest.mark.req("W-15", "P-23")
 @pytest.mark.parametrize("how", HOW, ids=str)
-@pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
-def test_what_is_kept_is_as_it_was_and_the_thread_goes_on(kept, path, make, how):
+def test_what_is_kept_is_as_it_was_and_the_thread_goes_on(five_turns, path, how):
+    make, filled, before = five_turns
+    shutil.copy(filled, path)
+    with open_durability(f"sqlite:///{path}") as kept:
+        is_kept_and_goes_on(make, kept, path, before, how)
+
+
+def is_kept_and_goes_on(make, kept, path, before, how):
     graph = make(kept)
-    for turn in range(5):
-        graph.invoke(said(f"turn {turn}"), on("t"))
-    before = states(graph)
     done = kept.prune(**how)
     after = states(graph)
     assert (done.left, done.threads) == ({}, ["t"] if len(after) < len(before) else done.threads)
