@@ -101,20 +101,31 @@ def drafting(
     """
     if "AfterModel" in scope.hooks.events:
         return None
-    written, before = Partial(contract), dict[str, Any]()
+    written, told = Partial(contract), draft_teller(scope, role, **about)
     shown = begin_draft(text, {ROLE: role}) if text else None
 
     def hear(answer: str) -> None:
-        nonlocal before
         found = _snake(written.fields(answer) or {})
         fields = {name: one for name, one in found.items() if not isinstance(one, bool)}
-        if fields and fields != before:
-            before = fields
-            scope.emit({"type": "draft", "role": role, **about, "fields": fields})
-            if shown is not None:
-                shown.show(_lines(fields.get("todos")))
+        if told(fields) and shown is not None:
+            shown.show(_lines(fields.get("todos")))
 
     return hear
+
+
+def draft_teller(scope: RunScope, role: str, **about: Any) -> Callable[[dict[str, Any]], bool]:
+    """What tells the fields that are written, and says whether that was news; see `drafting`."""
+    before = dict[str, Any]()
+
+    def tell(fields: dict[str, Any]) -> bool:
+        nonlocal before
+        news = fields not in ({}, before) and "AfterModel" not in scope.hooks.events
+        if news:
+            before = fields
+            scope.emit({"type": "draft", "role": role, **about, "fields": fields})
+        return news
+
+    return tell
 
 
 def _lines(todos: object) -> str:

@@ -18,7 +18,7 @@ from ...calls.step_results import StepResults
 from ...flow.checks import plan_flaws
 from ...flow.references import MissingValue
 from ...flow.when import needs_of
-from ...models.partial import Partial
+from ...models.partial import Partial, draft_teller
 from ...models.reading import spoken
 from ...state.calls import Evidence, rounds_named
 from ...state.execution_plan import ExecutionPlan, PlanStep
@@ -61,7 +61,7 @@ class EarlyReads:
         seen = scope.context.review_plan or _OF_TOOLS & scope.hooks.events
         self._open = not (seen or state.todos)
         self._most = scope.budget.calls_left // 2
-        self._heard = self._told = 0
+        self._heard, self._tell = 0, draft_teller(scope, "flow_planner")
 
     async def __aenter__(self) -> Self:
         """Begin to listen."""
@@ -85,10 +85,8 @@ class EarlyReads:
         self._heard = len(text)
         for written in self._text.steps(text):
             self._open = self._open and self._take(written)
-        if len(self._text.known) > self._told and "AfterModel" not in self._scope.hooks.events:
-            self._told = len(self._text.known)
-            fields = {"steps": [*self._text.known]}
-            self._scope.emit({"type": "draft", "role": "flow_planner", "fields": fields})
+        if self._text.known:
+            self._tell({"steps": [*self._text.known]})
 
     def _take(self, written: object) -> bool:
         """Begin a step where that may be; False where nothing behind it may begin."""
