@@ -16,9 +16,12 @@ from typing import Any
 
 from flow_plans import drawn, plan_of
 
-from loopwright.flow.spelling import short_of
 from loopwright.state.canonical import estimate_tokens
 from loopwright.state.execution_plan import ExecutionPlan
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from support.short_plans import short_of
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

@@ -1,19 +1,23 @@
-"""What a graph's builder knows of what surrounds its runs."""
+"""What a graph's builder knows of what surrounds its runs, and what it puts around each node."""
 
-from collections.abc import Awaitable, Callable, Collection
+import difflib
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Self
 
 from langgraph.graph import StateGraph
+from langgraph.types import Command
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 
 from ..state.context import OpenSession
+from ..state.errors import StateKeyError
 from ..state.journal import Fence
 from .control import heeding
 from .locks import LockedBy
 from .message_stream import told_as_written
-from .node_checks import at_once, spelled_right
 from .outside import Bounded
+from .pace import in_turn
 from .recorder import Recorder
 
 Fenced = Callable[[str], Awaitable[Fence | None]]
@@ -65,11 +69,47 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
         spelled right, and its messages are told as they are written.
         """
         if iscoroutinefunction(getattr(action, "func", action)):
-            action = spelled_right(str(node), told_as_written(action), self.channels)
+            action = _spelled_right(str(node), told_as_written(action), self.channels)
             action = heeding(action) if node in self.borders else action
             action = self.told(action) if self.told else action
         return super().add_node(node, action, **options)
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:
         """Route by a function; see LangGraph, which would call a sync one in a worker thread."""
-        return super().add_conditional_edges(source, at_once(path), path_map)
+        return super().add_conditional_edges(source, _at_once(path), path_map)
+
+
+def _spelled_right(
+    node: str, action: Callable[..., Any], channels: Collection[str]
+) -> Callable[..., Any]:
+    """A node that begins in its turn; StateKeyError where it returns a key its state lacks."""
+
+    @wraps(action)
+    async def checked(*args: Any, **kwargs: Any) -> Any:
+        await in_turn()
+        update = await action(*args, **kwargs)
+        changed = update.update if isinstance(update, Command) else update
+        for key in changed if isinstance(changed, Mapping) else ():
+            if key not in channels:
+                raise StateKeyError(_unknown(node, key, list(channels)))
+        return update
+
+    return checked
+
+
+def _unknown(node: str, key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    meant = f" Did it mean {near[0]!r}?" if near else ""
+    return f"The node {node!r} returned the key {key!r}, which its graph's state lacks.{meant}"
+
+
+def _at_once(path: Any) -> Any:
+    """A sync router as an async function, which runs where it is called: it only reads state."""
+    if iscoroutinefunction(path) or not hasattr(path, "__name__"):
+        return path
+
+    @wraps(path)
+    async def route(state: Any) -> Any:
+        return path(state)
+
+    return route

@@ -12,7 +12,6 @@ from langgraph.types import Command
 from pydantic import PrivateAttr
 
 from loopwright import Context, Hook, ScriptedModel
-from loopwright.flow.spelling import short_of
 from loopwright.models.scripted import ScriptExhausted
 from loopwright.state.execution_plan import ExecutionPlan
 from loopwright.state.secrets import MASK
@@ -32,6 +31,7 @@ from support.flows import (
     steps_by_id,
 )
 from support.patience import PATIENCE
+from support.short_plans import short_of
 
 pytestmark = pytest.mark.req("S2-18")
 

@@ -10,7 +10,6 @@ from langgraph.types import Command
 
 from loopwright import Context, SettingsError, build_prompt_flow
 from loopwright.doors.outside import PLAN
-from loopwright.flow.spelling import short_of
 from loopwright.graphs.registry import REGISTRY
 from loopwright.state.execution_plan import ExecutionPlan
 from loopwright.state.flow import FlowInput
@@ -31,6 +30,7 @@ from support.flows import (
     step,
     told_to,
 )
+from support.short_plans import short_of
 
 CITY = flow(look("a", "{{global.city}}"), look("b", "{{a.of}} in {{global.year}}"),
             globalVariables={"year": 2025})  # fmt: skip

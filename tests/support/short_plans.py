@@ -1,12 +1,12 @@
-"""A plan in the short spelling, see `state.short`, which reads it. Pure."""
+"""A plan written in the short spelling, see `state.short`, which reads it. Pure."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..state.execution_plan import ExecutionPlan
-from ..state.short import CLAUSES, CONDITION, CONDITIONS, QUOTED, REFERENCE, WORD
+from loopwright.state.execution_plan import ExecutionPlan
+from loopwright.state.short import CLAUSES, CONDITION, CONDITIONS, QUOTED, REFERENCE, WORD
 
 _SPELLED: Final = {
     "dependencies": "after", "retryCount": "retry", "expectedOutput": "output",
