@@ -193,11 +193,6 @@ class Tool:
     does: list[str]
     told: frozenset[str] = field(repr=False)
 
-    @property
-    def changes(self) -> bool:
-        """Whether it says of itself that it changes something."""
-        return not _CHANGES.isdisjoint([*self.named[:1], *self.does[:1]])
-
 
 @dataclass(frozen=True)
 class Match:
@@ -216,7 +211,9 @@ def read_tools(specs: Iterable[Mapping[str, Any]]) -> list[Tool]:
 
 def _tool(spec: Mapping[str, Any]) -> Tool:
     name, description = str(spec["name"]), str(spec.get("description") or "")
-    parameters = _parameters(spec.get("parameters") or spec.get("arguments") or {})
+    schema = spec.get("parameters") or spec.get("arguments") or {}
+    given, required = schema.get("properties", {}), schema.get("required", ())
+    parameters = tuple(_parameter(name, one, name in required) for name, one in given.items())
     does = words(re.split(r"[.;]\s|\n", description, maxsplit=1)[0])
     takes = " ".join(f"{p.name} {p.schema.get('description', '')}" for p in parameters)
     told = frozenset(words(f"{name} {description} {takes}"))
@@ -230,8 +227,7 @@ def match(clause: str, tools: Sequence[Tool], results: Sequence[str] = ()) -> Ma
     # A question about a file or an address is first of all to read it.
     about_path = is_question(clause) and any(value.kind == "path" for value in values(clause))
     asked = ["read"] if about_path else wanted(clause)
-    able = [tool for tool in tools if _may_do(asked, tool, is_question(clause))]
-    if not able:
+    if not (able := [tool for tool in tools if _may_do(asked, tool, is_question(clause))]):
         return Match(why="no offered tool matches its words")
     best = max(able, key=lambda tool: _score(asked, tool))
     calls, lacks = fill(clause, best.parameters, best.told, results)
@@ -245,7 +241,9 @@ def _may_do(asked: Sequence[str], tool: Tool, question: bool) -> bool:
     spoken = sum(_related(word, tool.told) for word in asked)
     if not asked or spoken < _LEAST * len(asked):
         return False
-    return not tool.changes if question else _related(asked[0], [*tool.named, *tool.does])
+    if question:
+        return _CHANGES.isdisjoint([*tool.named[:1], *tool.does[:1]])
+    return _related(asked[0], [*tool.named, *tool.does])
 
 
 def _score(asked: Sequence[str], tool: Tool) -> float:
@@ -260,12 +258,6 @@ def _score(asked: Sequence[str], tool: Tool) -> float:
 def _related(word: str, others: Iterable[str]) -> bool:
     alike = set().union({word}, *(group for group in _ALIKE if word in group))
     return not alike.isdisjoint(others)
-
-
-def _parameters(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    """Read the parameters of a tool from the schema of its arguments."""
-    properties, required = schema.get("properties", {}), schema.get("required", ())
-    return tuple(_parameter(name, inner, name in required) for name, inner in properties.items())
 
 
 def _parameter(name: str, schema: Any, required: bool) -> Parameter:

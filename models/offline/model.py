@@ -16,19 +16,9 @@ from ...prompts.prompt import read_json, read_section
 from ...state.roles import ROLE_METADATA
 from ...state.told import say
 from ...tools.catalog import READ_RESULT
+from . import tasks
 from .matching import ONLY_ENGLISH, Match, in_another_script, read_tools
 from .react import act, calls_of, observe, think
-from .tasks import (
-    NO_ANSWER,
-    WORDS_ONLY,
-    answered,
-    judge,
-    next_step,
-    plan,
-    plan_steps,
-    read_from,
-    recover,
-)
 
 
 class OfflineModel(BaseChatModel):
@@ -81,27 +71,25 @@ class _Asked:
 
 
 def _answer(role: str, asked: _Asked) -> AIMessage:
-    if role in _ANSWERS:
-        return _ANSWERS[role](asked)
-    if role in _CONTRACTS:
-        return AIMessage(json.dumps(_CONTRACTS[role](asked), ensure_ascii=False))
-    text = read_from(asked.shown) if role == "llm_call" else ""
-    why = ONLY_ENGLISH if in_another_script(asked.shown) else NO_ANSWER
+    answer = _ANSWERS[role](asked) if role in _ANSWERS else ""
+    if isinstance(answer, AIMessage):
+        return answer
+    text = json.dumps(answer, ensure_ascii=False) if isinstance(answer, dict) else answer
+    why = ONLY_ENGLISH if in_another_script(asked.shown) else tasks.NO_ANSWER
     return AIMessage(text or why, additional_kwargs={} if text else {"refusal": why})
 
 
-def _executed(asked: _Asked) -> AIMessage:
+def _executed(asked: _Asked) -> AIMessage | dict[str, Any]:
     """Calls for the task, or the report on it."""
     task = asked.read("task", {})
     clause = f"{task.get('description', '')} {task.get('inputs', '')}".strip()
     earlier = [str(item.get("result") or "") for item in asked.read("results_so_far")]
     own = calls_of(asked.messages, *asked.messages)
-    step = next_step(clause or asked.request, asked.tools, earlier, own)
+    step = tasks.next_step(clause or asked.request, asked.tools, earlier, own)
     if step.match:
         return _calling(asked, "", step.match)
-    report = {"summary": step.text if step.done else f"Not done. {step.text}"}
-    ends = {"taskCompleted": step.done, "shouldContinue": False}
-    return AIMessage(json.dumps(report | ends, ensure_ascii=False))
+    told = step.text if step.done else f"Not done. {step.text}"
+    return {"summary": told, "taskCompleted": step.done, "shouldContinue": False}
 
 
 def _calling(asked: _Asked, text: str, match: Match) -> AIMessage:
@@ -116,30 +104,31 @@ def _planned(asked: _Asked) -> dict[str, Any]:
     request = "\n".join([asked.request, *(said["answer"] for said in asked.read("answers"))])
     nobody = say("nobody_answered")
     if asked.attached and all(said["answer"] == nobody for said in asked.read("answers")):
-        return {"needsMorePlanning": True, "missingInformation": [WORDS_ONLY], "todos": []}
+        return {"needsMorePlanning": True, "missingInformation": [tasks.WORDS_ONLY], "todos": []}
     most = asked.read("limits", {}).get("tasks", 20)
-    return plan(request, asked.read("previous_plan"), asked.read("improvements"), most)
+    return tasks.plan(request, asked.read("previous_plan"), asked.read("improvements"), most)
 
 
 def _flow(asked: _Asked) -> dict[str, Any]:
     before = asked.read("steps"), asked.read("failures"), asked.read("improvements")
     most = asked.read("limits", {}).get("steps", 50)
-    drawn = plan_steps(asked.request, asked.read("tools"), *before, most)
-    return drawn | {"leftOut": [*drawn["leftOut"], *([WORDS_ONLY] if asked.attached else [])]}
+    drawn = tasks.plan_steps(asked.request, asked.read("tools"), *before, most)
+    return drawn | {"leftOut": [*drawn["leftOut"], *([tasks.WORDS_ONLY] if asked.attached else [])]}
 
 
-_ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage]]] = {
+_ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage | str | dict[str, Any]]]] = {
     "executor": _executed,
-    "thought": lambda a: AIMessage(
-        think(a.messages, read_tools(read_json(a.system, "tools") or ()) or a.tools)
+    "thought": lambda a: think(
+        a.messages, read_tools(read_json(a.system, "tools") or ()) or a.tools
     ),
     "action": lambda a: _calling(a, *act(a.messages, a.tools)),
-    "observation": lambda a: AIMessage(observe(a.messages)),
-    "answerer": lambda a: AIMessage(answered(a.read("steps"), a.read("failures"))),
-}
-_CONTRACTS: Final[Mapping[str, Callable[[_Asked], dict[str, Any]]]] = {
+    "observation": lambda a: observe(a.messages),
+    "answerer": lambda a: tasks.answered(a.read("steps"), a.read("failures")),
+    "llm_call": lambda a: tasks.read_from(a.shown),
     "planner": _planned,
-    "verifier": lambda a: judge(a.request, a.read("tasks"), a.read("evidence")),
+    "verifier": lambda a: tasks.judge(a.request, a.read("tasks"), a.read("evidence")),
     "flow_planner": _flow,
-    "recovery": lambda a: recover(a.read("failures"), a.read("strategies", {}), a.read("steps")),
+    "recovery": lambda a: tasks.recover(
+        a.read("failures"), a.read("strategies", {}), a.read("steps")
+    ),
 }

@@ -6,7 +6,7 @@ for a step, and the action takes the first that can be taken. Where none can, th
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,17 +63,16 @@ def _read(messages: Sequence[BaseMessage]) -> Talk:
     kept = [place for place in said if messages[place].id] or said
     if not kept:
         return Talk([], [])
-    calls = list(_numbered(messages[kept[-1] :]))
+    calls = [(_number(m), call) for m in messages[kept[-1] :] for call in calls_of(messages, m)]
     must_answer = kept[-1] < said[-1] == len(messages) - 1
     newest = messages[kept[-1]]
     return Talk(clauses(newest.text), calls, must_answer, bool(blocks_in(newest)))
 
 
-def _numbered(messages: Sequence[BaseMessage]) -> Iterator[tuple[int, Call]]:
-    """The calls with the numbers of their steps, which the action has said."""
-    for message in messages:
-        named = re.match(r"Step (\d+) of \d+: ", message.text)
-        yield from ((int(named[1]) if named else 1, c) for c in calls_of(messages, message))
+def _number(message: BaseMessage) -> int:
+    """The number of the step that an action says it takes."""
+    named = re.match(r"Step (\d+) of \d+: ", message.text)
+    return int(named[1]) if named else 1
 
 
 def calls_of(messages: Sequence[BaseMessage], *whose: BaseMessage) -> list[Call]:

@@ -6,10 +6,11 @@ runs side by side.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ...state.canonical import beginning_of
+from ...tools.python_tools import LLM_CALL
 from .matching import (
     ONLY_ENGLISH,
     READ,
@@ -128,8 +129,7 @@ def next_step(
     clause: str, tools: Sequence[Tool], results: Sequence[str], own: Sequence[Call]
 ) -> Step:
     """What to do for a clause, by earlier results and its own calls, none of which is repeated."""
-    ended = settled(clause, tools, results, own)
-    if ended is not None:
+    if (ended := settled(clause, tools, results, own)) is not None:
         return ended
     found = match(clause, tools, results)
     return Step(match=found) if found.calls else Step(text=f"{found.why}. {NO_MODEL}.")
@@ -141,8 +141,7 @@ def settled(
     """How a clause ended, None where it is still open."""
     if in_another_script(clause):
         return Step(text=ONLY_ENGLISH)
-    bad = [call for call in own if call.failed]
-    if bad:
+    if bad := [call for call in own if call.failed]:
         return Step(text=f"The call of {bad[-1].tool} failed: {beginning_of(bad[-1].text, _KEPT)}")
     whole = beginning_of("\n\n".join(call.text for call in own) or "It gave nothing.", _KEPT)
     if not is_question(clause):
@@ -191,22 +190,23 @@ def _proof(task: Record, good: Records) -> list[str]:
     own = [e for e in good if e["task"] == task["id"]]
     if task["status"] != "completed" or not own:
         return []
-    calls = [e["id"] for e in own if e["tool"]]
-    if calls:
+    if calls := [e["id"] for e in own if e["tool"]]:
         return calls
     said = " ".join(own[-1]["result"].split("\n")[0].split())
     sources = [e["id"] for e in good if e["tool"] and said in " ".join(e["result"].split())]
     return [*sources, own[-1]["id"]] if sources else []
 
 
-Texts = Sequence[str]
 # Where single tool calls are planned.
-
-_LANGUAGE: Final = "llm_call"
 
 
 def plan_steps(
-    request: str, tools: Records, steps: Records, failures: Records, wishes: Texts, most: int
+    request: str,
+    tools: Records,
+    steps: Records,
+    failures: Records,
+    wishes: Sequence[str],
+    most: int,
 ) -> dict[str, Any]:
     """Answer as ExecutionPlan, after a plan before with these steps, failures and wishes."""
     draft = _Draft(tools, steps, failures, most)
@@ -215,27 +215,20 @@ def plan_steps(
         draft.add(f"s{number}", clause)
     if not draft.steps:  # a plan must have one; there is no model to take it
         prompt = {"prompt": _literal(request[:4_000]) or "Nothing was asked."}
-        draft.take("s1", request, _LANGUAGE, prompt)
+        draft.take("s1", request, LLM_CALL, prompt)
     goal = f"{NO_MODEL}: a step for each part of the goal that a tool's words match."
     return {"goal": goal, "steps": draft.steps, "leftOut": draft.left}
 
 
-@dataclass
 class _Draft:
     """A plan in the making."""
 
-    specs: Records
-    before: Records
-    failures: Records
-    most: int
-    steps: list[dict[str, Any]] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    changing: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.change = {spec["name"]: spec["changes"] for spec in self.specs}
-        self.tools = [tool for tool in read_tools(self.specs) if tool.name != _LANGUAGE]
-        done = [step for step in self.before if step["status"] == "completed"]
+    def __init__(self, specs: Records, before: Records, failures: Records, most: int) -> None:
+        self.failures, self.most = failures, most
+        self.steps, self.left = list[dict[str, Any]](), list[str]()
+        self.change = {spec["name"]: spec["changes"] for spec in specs}
+        self.tools = [tool for tool in read_tools(specs) if tool.name != LLM_CALL]
+        done = [step for step in before if step["status"] == "completed"]
         self.results = [str(step.get("result", "")) for step in done]
         calls = [s for s in done if s.get("arguments") and not s.get("for_each")]
         self.made = {(s["id"], s["tool"]): s["arguments"] for s in calls}
@@ -244,7 +237,7 @@ class _Draft:
         """Plan the calls of one clause, or say why there are none."""
         newest = [f"{_reference(step)}\n" for step in self.steps[-1:]]
         found = match(clause, self.tools, [*self.results, *newest])
-        asks = is_question(clause) and _LANGUAGE in self.change
+        asks = is_question(clause) and LLM_CALL in self.change
         why = self._against(found)
         if why and not (asks and self.steps and not found.tool):
             self.left.append(f'"{clause[:300]}": {why}')
@@ -258,7 +251,7 @@ class _Draft:
             # A question for the results there will be; without its answer they are still of use.
             results = "\n\n".join(map(_reference, self.steps))
             prompt = {"prompt": f"{_literal(clause)}\n\n{results}"}
-            self.take(f"{name}_answer" if found.tool else name, clause, _LANGUAGE, prompt)
+            self.take(f"{name}_answer" if found.tool else name, clause, LLM_CALL, prompt)
             self.steps[-1]["optional"] = True
 
     def _against(self, found: Match) -> str:
@@ -276,10 +269,10 @@ class _Draft:
     def take(self, name: str, clause: str, tool: str, arguments: dict[str, Any]) -> None:
         """Add a step that waits for what must be done before."""
         changes = self.change.get(tool, False)
-        waits = [step["id"] for step in self.steps] if changes else self.changing[-1:]
+        before = [s["id"] for s in self.steps if changes or self.change.get(s["tool"])]
+        waits = before if changes else before[-1:]
         about = {"id": name, "description": clause[:300], "tool": tool, "arguments": arguments}
         self.steps.append({**about, "dependencies": waits})
-        self.changing += [name] if changes else []
 
 
 def _reference(step: Record) -> str:
@@ -300,7 +293,7 @@ def recover(failures: Records, left: Record, steps: Records) -> dict[str, str]:
     return {"strategy": "give_up", "reason": f"{NO_MODEL} that could think of another way: {told}"}
 
 
-def answered(steps: Records, unmet: Texts) -> str:
+def answered(steps: Records, unmet: Sequence[str]) -> str:
     """The answer: what each step gave, with its citation, and what is not done."""
     done = [s for s in steps if s["status"] == "completed" and "result" in s]
     return answer([(s.get("description", ""), s["result"], [s["id"]]) for s in done], unmet)
