@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from ..state.calls import TRANSITIONS, step_of
 from ..state.roles import ROLES
+from ..state.stream.views import told_of_part
 from .terminal import call_text, plural, short
 
 FINISHED: Final = frozenset({"completed", "skipped"})
@@ -87,11 +88,6 @@ def _step_start(event: Event) -> str:
 def _step_item(event: Event) -> str:
     how = "done" if event.get("success") else "failed"
     return f"step {event.get('step_id')} item {event.get('item')} {how} ({items_text(event)})"
-
-
-def _items(event: Event) -> dict[str, Any]:
-    """How many items a step has, and how many are done, where the event says so."""
-    return {key: event[key] for key in ("items", "done") if key in event}
 
 
 def items_text(task: Mapping[str, Any]) -> str:
@@ -208,6 +204,8 @@ class Board:
     def apply(self, event: Event) -> None:
         """Take in one event; unknown ones change nothing."""
         kind = str(event.get("type"))
+        part = told_of_part(event)
+        self._put([part | {"feedback": part["result"]} if "result" in part else part])
         act = getattr(self, f"_on_{kind}", None)
         if act is not None:
             act(event)
@@ -235,19 +233,8 @@ class Board:
     def _on_tasks(self, event: Event) -> None:
         self._put(event.get("todos") or ())
 
-    def _on_task(self, event: Event) -> None:
-        self._put([event])
-
-    def _on_prompt_flow_step_start(self, event: Event) -> None:
+    def _on_prompt_flow_step_start(self, _: Event) -> None:
         self.phase = "working"
-        about = {"id": event.get("step_id"), "status": "in_progress"}
-        self._put([{**about, "attempts": event.get("attempt"), **_items(event)}])
-
-    def _on_prompt_flow_step_item(self, event: Event) -> None:
-        self._put([{"id": event.get("step_id"), **_items(event)}])
-
-    def _on_prompt_flow_step_result(self, event: Event) -> None:
-        self._put([{**event, "id": event.get("step_id"), "feedback": event.get("output")}])
 
     def _on_tool_call(self, event: Event) -> None:
         call, status = str(event.get("id")), str(event.get("status"))

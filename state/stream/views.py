@@ -85,18 +85,45 @@ def _planned(folded: Folded, event: Event) -> Iterator[Component]:
     yield from _progress(folded, event)
 
 
+def told_of_part(event: Event) -> dict[str, Any]:
+    """What an event says of a task or step of the plan, by its fields; {} of any other event."""
+    name = {"id": event.get("step_id")}
+    counts = _some(event, "items", "done")
+    match event.get("type"):
+        case "task":
+            return _some(event, "id", "description", "status", "result")
+        case "prompt_flow_step_start":
+            return {**name, "status": "in_progress", "attempts": event.get("attempt"), **counts}
+        case "prompt_flow_step_item":
+            return {**name, **counts}
+        case "prompt_flow_step_result":
+            told = _some(event, "status", "attempts", "seconds")
+            return {**name, **told, "result": event.get("output"), **counts}
+    return {}
+
+
+def _some(event: Event, *names: str) -> dict[str, Any]:
+    return {name: event[name] for name in names if name in event}
+
+
 def _progress(folded: Folded, event: Event) -> Iterator[Component]:
     """How far the plan is: its tasks, or its steps."""
     plan = folded.get("plan")
     if plan is None:
         return
     under, turn, seq = plan.get("message_id", ""), event["turn"], event["seq"]
-    if any("tool" in todo for todo in plan["todos"]):
-        steps = [_step_now(folded, plan, one) for one in plan["todos"]]
-        yield component("flow-graph", turn, {"steps": steps}, under=under, seq=seq)
-    else:
-        todos = [_todo_now(folded, plan, one) for one in plan["todos"]]
-        yield component("todo-list", turn, {"todos": todos}, under=under, seq=seq)
+    name, key = ("flow-graph", "steps") if _of_tools(plan) else ("todo-list", "todos")
+    yield component(name, turn, {key: _parts_now(folded, plan)}, under=under, seq=seq)
+
+
+def _of_tools(plan: Event) -> bool:
+    return any("tool" in todo for todo in plan["todos"])
+
+
+def _parts_now(folded: Folded, plan: Event) -> list[dict[str, Any]]:
+    """The tasks or steps of a plan as they stand."""
+    now = _step_now if _of_tools(plan) else _todo_now
+    return [now(folded, plan, one) for one in plan["todos"]]
 
 
 def _since(folded: Folded, plan: Event, subject: str) -> Event:
@@ -118,15 +145,9 @@ def _todo_now(folded: Folded, plan: Event, todo: Mapping[str, Any]) -> dict[str,
 def _step_now(folded: Folded, plan: Event, step: Mapping[str, Any]) -> dict[str, Any]:
     name = str(step["id"])
     now, item = _since(folded, plan, f"step:{name}"), _since(folded, plan, f"item:{name}")
-    told: dict[str, Any] = {}
-    if now.get("type") == "prompt_flow_step_start":
-        told = {"status": "in_progress", "attempts": now["attempt"]}
-    elif now:
-        told = {key: now[key] for key in ("status", "attempts", "seconds")}
-        told["result"] = now["output"]
-    for counted in sorted(filter(None, (now, item)), key=lambda one: one["seq"]):
-        told |= {key: counted[key] for key in ("items", "done") if key in counted}
-    return _step({**step, **told})
+    for event in sorted(filter(None, (now, item)), key=lambda one: one["seq"]):
+        step = {**step, **told_of_part(event)}
+    return _step(step)
 
 
 def _worked(_: Folded, event: Event) -> Iterator[Component]:
@@ -156,7 +177,7 @@ def _called(folded: Folded, event: Event) -> Iterator[Component]:
     if event["status"] in _PASSING:
         return
     turn, seq, under = event["turn"], event["seq"], event.get("message_id", "")
-    told = _CALL | {key: event[key] for key in _CALL if key in event}
+    told = _CALL | _some(event, *_CALL)
     yield component("tool-call", f"{turn}.{event['id']}", told, under=under, seq=seq)
     if event.get("asked"):
         about = Approval(
@@ -198,13 +219,11 @@ def _asked(_: Folded, event: Event) -> Iterator[Component]:
 
 
 def _ended(folded: Folded, event: Event) -> Iterator[Component]:
-    plan, done, total = folded.get("plan"), 0, 0
-    if plan is not None:
-        now = [_step_now if "tool" in one else _todo_now for one in plan["todos"]]
-        ends = [state(folded, plan, one) for state, one in zip(now, plan["todos"], strict=True)]
-        done, total = sum(one["status"] == "completed" for one in ends), len(ends)
+    plan = folded.get("plan")
+    parts = _parts_now(folded, plan) if plan else []
+    done = sum(one["status"] == "completed" for one in parts)
     told = SummaryResponse(
-        status=event["status"], reason=event["reason"], done=done, total=total,
+        status=event["status"], reason=event["reason"], done=done, total=len(parts),
         unmet=_texts(event.get("unmet")), warnings=_texts(event.get("warnings")),
     )  # fmt: skip
     under = event.get("message_id", "")
