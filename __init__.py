@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .graphs.plan_execute_verify import build_plan_execute_verify
     from .graphs.prompt_flow import build_prompt_flow
     from .graphs.react import build_react
+    from .graphs.task_agent import build_task_agent
     from .hooks.contract import Hook, hook
     from .models.lean import LeanChatOpenAI as LeanChatOpenAI
     from .models.reading import parse_executor, parse_planner, parse_verifier
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from .prompts.prompt import PromptManager
     from .state.context import Context
     from .state.contracts import ExecutorResponse, PlannerResponse, Todo, VerifierResponse
+    from .state.definition import AgentDefinition, AgentLimits
     from .state.errors import (
         AnswerRejected,
         DatabaseError,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Imported when first used: `import loopwright` alone stays cheap.
 _HOMES: Final = {
+    "AgentDefinition": "state.definition",
+    "AgentLimits": "state.definition",
     "AnswerRejected": "state.errors",
     "Context": "state.context",
     "DatabaseError": "state.errors",
@@ -69,6 +73,7 @@ _HOMES: Final = {
     "build_plan_execute_verify": "graphs.plan_execute_verify",
     "build_prompt_flow": "graphs.prompt_flow",
     "build_react": "graphs.react",
+    "build_task_agent": "graphs.task_agent",
     "hook": "hooks.contract",
     "open_durability": "doors.durability",
     "parse_executor": "models.reading",
@@ -80,6 +85,8 @@ _HOMES: Final = {
 # Spelled out for type checkers; a test compares it with _HOMES. It lacks LeanChatOpenAI, so that
 # a star import does not load a provider.
 __all__ = [
+    "AgentDefinition",
+    "AgentLimits",
     "AnswerRejected",
     "Context",
     "DatabaseError",
@@ -110,6 +117,7 @@ __all__ = [
     "build_plan_execute_verify",
     "build_prompt_flow",
     "build_react",
+    "build_task_agent",
     "hook",
     "open_durability",
     "parse_executor",

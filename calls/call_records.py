@@ -27,7 +27,7 @@ Reason = Literal[
 """Why a call ended as it did; "" where its status says it all."""
 
 _EVENT_TEXT: Final = 2_000
-_NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server", "update"})
+_NOT_KEPT: Final = frozenset({"message", "ran", "counts", "server", "update", "own"})
 
 
 class InDoubt(TypedDict):
@@ -55,6 +55,7 @@ class PendingCall(TypedDict):
     `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
     seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
     it repeats. One that is `alone` asks a question of its tool's own: no other shares its pass.
+    One that is the package's `own` changes state alone, so it is no evidence.
     """
 
     id: str
@@ -80,6 +81,7 @@ class PendingCall(TypedDict):
     deadline: NotRequired[float]
     tries: NotRequired[int]
     alone: NotRequired[bool]
+    own: NotRequired[bool]
 
 
 def changed(call: PendingCall, **changes: object) -> PendingCall:
@@ -152,6 +154,7 @@ class CallRecord(TypedDict):
     same_as: NotRequired[str]
     components: NotRequired[list[dict[str, Any]]]
     read_only: NotRequired[bool]
+    own: NotRequired[bool]
     message: ToolMessage
     update: NotRequired[dict[str, Any]]
 
@@ -261,6 +264,8 @@ def ended(
     )
     if call["read_only"]:
         record["read_only"] = True
+    if call.get("own"):
+        record["own"] = True
     record.update(links)  # type: ignore[typeddict-item]  # its own keys
     if components:
         record["components"] = components

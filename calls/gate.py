@@ -271,6 +271,8 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
         "status": "validating",
         "again": again,
     }
+    if tool is not None and tool.own is not None and not tool.read_only:
+        base["own"] = True
     if tool is None:
         return base | {"reason": unknown_tool(name, gate.catalog)}
     if problem:

@@ -12,12 +12,11 @@ from typing import Any, Final, cast
 
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
-from ..state.calls import GAVE_UP, SERVER_ASKS, UNCERTAIN, Evidence
+from ..state.calls import GAVE_UP, SERVER_ASKS, UNCERTAIN, CallState, Evidence
 from ..state.canonical import canonical
 from ..state.journal import Intent, Row
 from ..state.repetition import Repeat, repeats
 from ..state.told import say
-from ..tools.catalog import READER
 from ..tools.mcp.call import Asked
 from ..turn import spans
 from ..turn.scope import RunScope
@@ -28,6 +27,7 @@ from .call_records import (
     CallStatus,
     Pass,
     PendingCall,
+    as_evidence,
     changed,
     ended,
     left_waiting,
@@ -38,6 +38,7 @@ from .gate import Gate, deadline_of
 from .items import with_items
 from .journal import Book, Doubt, doubted_sends, unasked
 from .one_call import TailCall, after_tool, call_python, in_order, run_once
+from .own import Own, answer_own
 from .result_store import ResultStore
 from .results import ToolResult, failure, without_secrets
 from .reuse import Memory
@@ -58,6 +59,7 @@ async def run_calls(
     decisions: Decisions | None = None,
     history: Sequence[Evidence] = (),
     plain: bool = False,
+    state: CallState | None = None,
 ) -> Pass:
     """Run those calls of a message that may run now, and answer those that can be answered.
 
@@ -75,6 +77,7 @@ async def run_calls(
         history: The calls of the task or turn so far, for the loop guard.
         plain: Give a reused result as it was, for a program that reads it; without it the text
             tells the model that it is not new.
+        state: Of the graph, for the package's own tools.
 
     Returns:
         The records of the answered calls and what still waits, both in the order of `calls`.
@@ -93,8 +96,10 @@ async def run_calls(
         toolbox=toolbox,
         memory=toolbox.memory(scope.thread, scope.turn),
         results=toolbox.results(scope),
-        history=_before(history, planned),
+        history=(before := _before(history, planned)),
+        beside=[*history[len(before) :]],
         plain=plain,
+        state=state,
         shared=len(now) > 1,
     )
     steps = [(call, await settle(run.gate, call, decision_on(call, decided))) for call in now]
@@ -140,10 +145,17 @@ class _Run:
     shared: bool
     closed: bool = False
     asked: dict[str, PendingCall] = field(default_factory=dict)
+    beside: list[Evidence]
+    state: CallState | None
     wrote: bool = False
 
     async def take(self, call: PendingCall, step: Ready | Answered) -> CallRecord | None:
         """Take one call to its end; None where it must wait."""
+        if (record := await self._taken(call, step)) is not None:
+            self.beside.append(as_evidence(record))
+        return record
+
+    async def _taken(self, call: PendingCall, step: Ready | Answered) -> CallRecord | None:
         status = CallStatus(call, self.scope.emit, call.get("status", "validating"))
         args = call["args"]
         if isinstance(step, Answered):
@@ -233,7 +245,7 @@ class _Run:
         self, call: PendingCall, ready: Ready, status: CallStatus
     ) -> Answered | Doubt:
         """Answer a read that goes round in circles or is known, make every other."""
-        exempt = ready.tool.polls or call.get("doubt") or call.get("form")
+        exempt = ready.tool.polls or call.get("doubt") or call.get("form") or call.get("own")
         circle = None if exempt else repeats(
             self.history, call["name"], ready.args, again=ready.again, content=self._content
         )  # fmt: skip
@@ -241,6 +253,10 @@ class _Run:
             about = say("not_made", tool=call["name"], call=call["id"], evidence=circle.same_as)
             self.scope.notes.append(about)
             return replace(unrun(circle.text, "error", circle.reason), same_as=circle.same_as)
+        if ready.tool.own is not None:
+            status.run(ready.args)
+            own = Own(self.scope, self.results, self.gate.catalog, self.state, [*self.beside])
+            return await answer_own(ready, deadline_of(call, ready.tool, self.scope.context), own)
         async with self.memory.use(
             ready.tool, ready.args, context=self.scope.context, user_id=self.scope.user,
             again=ready.again, message=self,
@@ -309,21 +325,18 @@ class _Run:
         status.run(ready.args)
         began, tool, cap = time.monotonic(), ready.tool, self.scope.context.result_cap
         deadline = deadline_of(call, tool, self.scope.context)
-        if tool is READER:
-            made = await run_once(tool, self.results.read(ready.args, cap), deadline)
-        else:
-            with spans.of_tool(self.scope, call, tool.name, tool.server) as told:
-                made = await run_once(tool, self._sent(call, ready, key), deadline)
-                told(made.result.is_error)
-            result = with_items(without_secrets(made.result, self.toolbox.secrets))
-            status.returned = True
-            original = call.get("tail_of", "")
-            tail: TailCall | None = None if original else partial(self._tail, call)
-            result = await after_tool(
-                self.scope, tool, ready.args, result, tail=tail, original=original
-            )
-            result, stored = await self.results.shorten(result, cap)
-            made = replace(made, result=result, stored=stored)
+        with spans.of_tool(self.scope, call, tool.name, tool.server) as told:
+            made = await run_once(tool, self._sent(call, ready, key), deadline)
+            told(made.result.is_error)
+        result = with_items(without_secrets(made.result, self.toolbox.secrets))
+        status.returned = True
+        original = call.get("tail_of", "")
+        tail: TailCall | None = None if original else partial(self._tail, call)
+        result = await after_tool(
+            self.scope, tool, ready.args, result, tail=tail, original=original
+        )
+        result, stored = await self.results.shorten(result, cap)
+        made = replace(made, result=result, stored=stored)
         return replace(made, seconds=time.monotonic() - began, args=ready.args)
 
     async def _sent(self, call: PendingCall, ready: Ready, key: str) -> Any:

@@ -21,7 +21,7 @@ from ..state.errors import SettingsError
 from ..state.patterns import PatternError, is_found, why_wrong
 from ..state.questions import Remembered
 from ..state.told import say
-from ..tools.catalog import READ_RESULT, CatalogTool
+from ..tools.catalog import CatalogTool
 
 WHOLE: Final = ""
 """The argument path that stands for all arguments together, as canonical JSON."""
@@ -276,7 +276,7 @@ class Policy:
 
         The last one fits every call.
         """
-        if tool.name == READ_RESULT and tool.server is None:
+        if tool.own is not None:
             return [Case(Decision("allow", "built in"))]
         cases: list[Case] = []
         for rule in self.rules:

@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import contextlib
+import copy
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,10 +14,10 @@ from langchain_core.messages import ToolMessage
 from langgraph.store.memory import InMemoryStore
 
 from ..doors.background import hop, run_blocking
-from ..state.errors import SyncCallInLoop
+from ..state.errors import SettingsError, SyncCallInLoop
 from ..state.secrets import Secrets
 from ..state.told import say
-from ..tools.catalog import NO_TOOLS, Catalog, CatalogTool, build_catalog
+from ..tools.catalog import NO_TOOLS, READER, Catalog, CatalogTool, build_catalog
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
 from ..tools.mcp.servers import Listing, Servers
@@ -74,6 +75,9 @@ class Toolbox:
         self._configs = read_servers(mcp, secrets=self.secrets)
         self._home = _Home(self._configs)
         self._named: dict[tuple[int, ...], tuple[Sequence[Listing], Catalog]] = {}
+        self._own: Sequence[CatalogTool] = (READER,)
+        self._offers: Sequence[str] | None = None
+        self._whole = self
         _homes.add(self._home)
         weakref.finalize(self, self._home.abandon).atexit = False
 
@@ -89,6 +93,23 @@ class Toolbox:
         if listings is None:
             listings = await self._home.visit(lambda servers: servers.listings(user_id))
         return self._name(listings)
+
+    def narrowed(self, offers: Sequence[str] | None, own: Sequence[CatalogTool]) -> "Toolbox":
+        """This toolbox as one agent has it: the same servers and memory.
+
+        Args:
+            offers: Names or globs of the tools it may call; None means all.
+            own: The tools of the package it has besides, in the order in which they are offered.
+
+        Raises:
+            SettingsError: A tool of the program has the name of one of these.
+        """
+        if taken := sorted({t.name for t in self._python} & {t.name for t in own}):
+            msg = f"The tool {taken[0]!r} has the name of a tool of the package: rename it."
+            raise SettingsError(msg)
+        mine = copy.copy(self)
+        mine._named, mine._own, mine._offers = {}, (READER, *own), offers
+        return mine
 
     async def missing(self, user_id: str | None = None) -> Missing:
         """What is to be said of configured servers before a turn begins."""
@@ -170,7 +191,8 @@ class Toolbox:
         if key not in self._named:
             if len(self._named) > _KEPT:
                 self._named.clear()
-            self._named[key] = (listings, build_catalog(self._python, listings))
+            found = build_catalog(self._python, listings, self._own).offering(self._offers)
+            self._named[key] = (listings, found)
         return self._named[key][1]
 
 
@@ -184,6 +206,8 @@ def of_the_application(scope: RunScope) -> dict[str, Any]:
 def unknown_tool(name: str, catalog: Catalog) -> str:
     """The answer to a call of a tool that does not exist."""
     near = catalog.nearest(name)
+    if name in catalog.barred:
+        return say("unauthorized_tool", tool=repr(name), near=", ".join(near or catalog.own))
     if not near:
         return say("unknown_tool_and_none", tool=repr(name))
     return say("unknown_tool", tool=repr(name), near=", ".join(near))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..doors.graph import LoopGraph
 from ..state.errors import SettingsError
-from . import plan_execute_verify, prompt_flow, react, task_execution
+from . import agent_loop, plan_execute_verify, prompt_flow, react, task_agent, task_execution
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,19 @@ REGISTRY: Final[dict[str, Entry]] = {
             "Plans a DAG of tool calls, proves it sound, runs it as its inputs come, and repairs"
             " it.",
         ),
+        Entry(
+            task_agent.NAME,
+            task_agent.build_task_agent,
+            task_agent.graph,
+            "Works with tools, turn by turn, until it says how the work ended.",
+        ),
     )
 }
 
-_PARTS: Final = {task_execution.NAME: task_execution.graph}
+_PARTS: Final[dict[str, LoopGraph[Any, Any, Any, Any]]] = {
+    task_execution.NAME: task_execution.graph,
+    agent_loop.NAME: agent_loop.graph,
+}
 """Graphs that are part of another one; they can be drawn, too."""
 
 

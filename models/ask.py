@@ -5,7 +5,7 @@ the prompt alone; with tools by the prompt, for tools and a forced schema exclud
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
@@ -75,6 +75,7 @@ async def ask(
     draft: Draft | None = None,
     most_asks: int = MAX_ASKS,
     bump: int = 0,
+    settings: Mapping[str, Any] | None = None,
 ) -> Answer[C]:
     """Ask the model of a role, again with the problems named where its answer is malformed.
 
@@ -97,6 +98,7 @@ async def ask(
         draft: Shows people what is written of it.
         most_asks: How often a malformed answer is asked for.
         bump: How many tiers stronger than usual.
+        settings: Of the model, such as a temperature, as far as it knows them.
 
     Returns:
         The answer. A bad one is described in `problems`, never raised.
@@ -108,6 +110,8 @@ async def ask(
     chosen = models.at_hand(role, scope.context, bump=bump)
     if chosen is None:  # clients read certificates and configuration files when they are built
         chosen = await asyncio.to_thread(models.choose, role, scope.context, bump=bump)
+    if settings:
+        chosen = as_configured(chosen, settings)
     caller = _Caller(scope, models, role, chosen, tools, may_call, contract, heard, draft)
     answer: Answer[C] = Answer(AIMessage(""))
     extra: list[BaseMessage] = caller.reminder()

@@ -35,9 +35,12 @@ class _Reader(Protocol):
 class Draft:
     """What one call of a model says, as far as it is written; a second try begins it anew."""
 
-    def __init__(self, shown: Shown, field: str = "", but: str = "") -> None:
-        """Show the words, or a field of an object; nothing that may turn out to fit `but`."""
-        self._shown, self._field = shown, field
+    def __init__(self, shown: Shown, field: str = "", but: str = "", call: str = "") -> None:
+        """Show the words, or a field of an object; nothing that may turn out to fit `but`.
+
+        With `call` the object is the arguments of a call of that tool.
+        """
+        self._shown, self._field, self._call = shown, field, call
         self._but = regex.compile(but, regex.IGNORECASE | regex.DOTALL) if but else None
         self.begin(Quirks())
 
@@ -46,7 +49,7 @@ class Draft:
         self._quirks, veil = quirks, Veil(thinks=quirks.thinks_first)
         self._words: _Reader = _Field(self._field) if self._field else veil
         self._thoughts, self._thought, self._block = Musings(), 0, ""
-        self._half = ""
+        self._half, self._calls = "", dict[object, str]()
 
     def hear(self, chunk: AIMessageChunk) -> None:
         """Take note of a piece, and show what may be shown by now."""
@@ -54,7 +57,7 @@ class Draft:
             apart = self._block not in ("", block)
             self._block = block
             self._thoughts.read(storable("\n\n" + text if apart else text))
-        self._words.read(self._whole(_words(chunk, with_calls=bool(self._field))))
+        self._words.read(self._whole(self._said(chunk)))
         self._quirks.thinks_first |= self._words.unopened
         if more := self._words.thoughts[self._thought :]:
             self._thoughts.read(more)
@@ -64,6 +67,16 @@ class Draft:
             text = ""
         if text or not self._field:
             self._shown.show(text, self._thoughts.shown[:_LONGEST])
+
+    def _said(self, chunk: AIMessageChunk) -> str:
+        """The text of a piece; of an answer by a call also its arguments, or those alone."""
+        if not self._call:
+            return _words(chunk, with_calls=bool(self._field))
+        for part in chunk.tool_call_chunks:
+            if part["name"]:
+                self._calls[part["index"]] = part["name"]
+        ours = (p for p in chunk.tool_call_chunks if self._calls.get(p["index"]) == self._call)
+        return "".join(part["args"] or "" for part in ours)
 
     def _whole(self, piece: str) -> str:
         """The piece without the half of a character at its end, which waits for the other one."""
@@ -80,6 +93,7 @@ def drafted(
     *,
     field: str = "",
     but: str = "",
+    call: str = "",
 ) -> Draft | None:
     """A draft of the message with this id, where somebody listens who may see it.
 
@@ -89,11 +103,12 @@ def drafted(
         role: Who writes it.
         field: The field with the words, where the answer is an object.
         but: A regular expression for what the text may be that is for no reader.
+        call: The tool whose arguments are that object.
     """
     if "AfterModel" in scope.hooks.events:
         return None
     shown = begin_draft(name, {ROLE: role})
-    return None if shown is None else Draft(shown, field, but)
+    return None if shown is None else Draft(shown, field, but, call)
 
 
 def reasoning_of(message: AIMessage) -> str:

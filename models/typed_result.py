@@ -40,8 +40,8 @@ class ResultSchema:
     model: type[BaseModel] | None = None
 
     @classmethod
-    def of(cls, given: object) -> Self:
-        """Take what a builder was given.
+    def of(cls, given: object, name: str = "result_schema") -> Self:
+        """Take what a builder was given, as this argument.
 
         Raises:
             SettingsError: It is no pydantic model and no JSON schema.
@@ -50,11 +50,11 @@ class ResultSchema:
             try:
                 return cls(given.model_json_schema(), given)
             except PydanticUserError as error:
-                msg = f"result_schema={given.__name__} has no JSON schema: {error.message:.200}"
+                msg = f"{name}={given.__name__} has no JSON schema: {error.message:.200}"
                 raise SettingsError(msg) from error
         if not isinstance(given, Mapping):
             msg = (
-                f"result_schema= is neither a pydantic model nor a JSON schema but {given!r:.80}: "
+                f"{name}= is neither a pydantic model nor a JSON schema but {given!r:.80}: "
                 "pass a class derived from pydantic.BaseModel, or a dict such as "
                 '{"type": "object", "properties": {…}}.'
             )
@@ -64,7 +64,7 @@ class ResultSchema:
             Draft202012Validator.check_schema(schema)
         except (SchemaError, TypeError, ValueError) as error:
             why = getattr(error, "message", error)
-            msg = f"result_schema= is no JSON schema: {why!s:.300}."
+            msg = f"{name}= is no JSON schema: {why!s:.300}."
             raise SettingsError(msg) from error
         return cls(schema)
 

@@ -46,12 +46,13 @@ async def call_tools(
     """Run what may run now; each call gets one tool message, in this pass or in a later one."""
     scope = replace(await scope_of(state, runtime, parts), role=role)
     done = await run_calls(
-        scope, parts.toolbox, state.calls, decisions=state.decisions, history=state.evidence
-    )
+        scope, parts.toolbox, state.calls, decisions=state.decisions, history=state.evidence,
+        state=state,
+    )  # fmt: skip
     records, before = done.records, state.denied if _goes_on(state) else ""
     cancelled = [r["reason"] for r in records if r["status"] == "cancelled"]
     update = _by_tools(state, records, waits=bool(done.waiting)) | PassUpdate(
-        evidence=[as_evidence(record) for record in records],
+        evidence=[as_evidence(record) for record in records if not record.get("own")],
         denied=cancelled[-1] if cancelled else before,
         strikes=max(state.strikes, strikes_of(records)),
         spend=scope.used(Spend(tool_calls=sum(r["counts"] for r in records))),

@@ -96,6 +96,12 @@ class Context(BaseModel):
         le=10_000,
         description="Thought and action rounds per user turn; one more thought may answer.",
     )
+    max_turns: int = Field(
+        default=100,
+        ge=1,
+        le=10_000,
+        description="Model turns of task_agent per user turn; one more may report.",
+    )
     observe: Literal["model", "direct"] | None = Field(
         default=None,
         description="Who sums up results between actions: a model, or nobody; none: as built.",

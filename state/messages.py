@@ -126,6 +126,16 @@ def request_place(messages: Sequence[AnyMessage], request: str) -> int:
     return _newest(messages, lambda message: message.type == "human")
 
 
+def since(messages: Sequence[AnyMessage], name: str) -> Sequence[AnyMessage]:
+    """The messages from the one of this id on; all of them where there is none."""
+    if not name:
+        return messages
+    place = messages.place(name, _id) if isinstance(messages, Grown) else -1
+    if place < 0:
+        place = _newest(messages, lambda message: message.id == name)
+    return messages[max(0, place) :]
+
+
 def _newest(messages: Sequence[AnyMessage], fits: Callable[[AnyMessage], bool]) -> int:
     """The place of the newest message that fits; -1 where none does."""
     return next((p for p in range(len(messages) - 1, -1, -1) if fits(messages[p])), -1)

@@ -39,6 +39,7 @@ class Role:
 
 
 _PLAN, _REACT, _FLOW = "plan_execute_verify", "react", "prompt_flow"
+_AGENT = "task_agent"
 
 ROLES: Final[Mapping[str, Role]] = {
     role.name: role
@@ -53,6 +54,7 @@ ROLES: Final[Mapping[str, Role]] = {
         Role("recovery", _FLOW, "powerful", "looking for another way", "RecoveryDecision"),
         Role("answerer", _FLOW, "balanced", "writing the answer"),
         Role("llm_call", _FLOW, "balanced", "writing"),
+        Role("agent", _AGENT, "balanced", "working", shares=_AGENT),
         Role("reviewer", "", "powerful", "reviewing"),
     )
 }

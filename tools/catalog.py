@@ -5,8 +5,9 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any, Final
 
@@ -60,6 +61,10 @@ class CatalogTool:
     output: Schema | None = None
     asks: Mapping[str, str] = field(default_factory=dict)
     """Argument paths and patterns: what its server wants a human to be asked about."""
+    own: Callable[[Mapping[str, Any], Any], Awaitable[Any]] | None = None
+    """Of a tool of the package: what answers a call, given the arguments and an `Own`. Nothing asks
+    about it, counts it or records it; what it wants changed in the state is its result's `update`.
+    One that is not `read_only` runs behind all that stands before it, and is no evidence."""
 
     @property
     def resendable(self) -> bool:
@@ -84,6 +89,10 @@ class CatalogTool:
         return {"type": "function", "function": function}
 
 
+async def _read_on(args: Mapping[str, Any], own: Any) -> Any:
+    return await own.results.read(args, own.scope.context.result_cap)
+
+
 READER: Final = CatalogTool(
     name=READ_RESULT,
     description="Read on in a tool result that was too long to be shown whole.",
@@ -104,6 +113,7 @@ READER: Final = CatalogTool(
     read_only=True,
     idempotent=True,
     declared={"readOnlyHint": True, "idempotentHint": True},
+    own=_read_on,
 )
 """The built-in tool that pages through capped results; offered with any other tool."""
 
@@ -116,14 +126,30 @@ class Catalog:
     warnings: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """Configured servers of which no tool is there."""
+    own: Mapping[str, CatalogTool] = field(default_factory=lambda: {READ_RESULT: READER})
+    """Tools of the package, in the order in which they are offered: always the same."""
+    barred: frozenset[str] = frozenset()
+    """Names of tools that are there, but not for this agent."""
 
     def specs(self) -> list[dict[str, Any]]:
-        """The tools in OpenAI's format, always in the same order, last what reads on in results.
+        """The tools in OpenAI's format, always in the same order, last those of the package.
 
-        It is there from the first request on: one tool more in a later one, and providers would
-        read the whole conversation anew.
+        What reads on in results is there from the first request on: one tool more in a later one,
+        and providers would read the whole conversation anew.
         """
-        return [tool.spec() for tool in [*self.tools.values(), READER]] if self.tools else []
+        offered = [*self.tools.values(), *self.own.values()]
+        return [tool.spec() for tool in offered] if self.tools or len(self.own) > 1 else []
+
+    def offering(self, globs: Sequence[str] | None) -> "Catalog":
+        """The catalog with the tools that fit these names or globs alone; None means all."""
+        if globs is None:
+            return self
+        fits = {
+            name: tool
+            for name, tool in self.tools.items()
+            if any(fnmatchcase(n, glob) for n in (name, tool.original) for glob in globs)
+        }
+        return replace(self, tools=fits, barred=frozenset(self.tools.keys() - fits.keys()))
 
     def summaries(self) -> list[dict[str, Any]]:
         """Name and description of each tool, for roles that plan but do not call."""
@@ -137,8 +163,8 @@ class Catalog:
             server: Where the call was planned to go. Names get or lose their prefix when another
                 server comes or goes between planning and running; the server stays.
         """
-        if name == READ_RESULT:
-            return READER
+        if name in self.own:
+            return self.own[name]
         tool = self.tools.get(name)
         if tool is not None and (server is None or tool.server == server):
             return tool
@@ -167,7 +193,11 @@ NO_TOOLS: Final = Catalog({})
 _NOTHING: Final = "MCP server {!r} is there, but offers no tool; look at its entry and its version."
 
 
-def build_catalog(python: Sequence[CatalogTool], listings: Sequence[Listing]) -> Catalog:
+def build_catalog(
+    python: Sequence[CatalogTool],
+    listings: Sequence[Listing],
+    own: Sequence[CatalogTool] = (READER,),
+) -> Catalog:
     """Name all tools: those of the program keep theirs, servers with equal names get a prefix.
 
     A prefixed name depends on the server's and the tool's name alone, so it is the same in every
@@ -178,15 +208,16 @@ def build_catalog(python: Sequence[CatalogTool], listings: Sequence[Listing]) ->
     for listing in listings:
         offered += _described(listing, warnings)
     taken = Counter(tool.name for tool in [*python, *offered])
-    taken.update(RESERVED)
+    reserved = RESERVED | {tool.name for tool in own}
+    taken.update(reserved)
     tools = {tool.name: tool for tool in python}
     for tool in offered:
         name = tool.name if taken[tool.name] == 1 else _prefixed(tool)
-        if name in tools or name in RESERVED:
+        if name in tools or name in reserved:
             name = _short(name, salt=f"{tool.server}/{tool.original}")
         tools[name] = replace(tool, name=name)
     missing = tuple(listing.config.name for listing in listings if not listing.tools)
-    return Catalog(tools, tuple(warnings), missing)
+    return Catalog(tools, tuple(warnings), missing, {tool.name: tool for tool in own})
 
 
 def _said_of(listing: Listing) -> str:

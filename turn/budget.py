@@ -38,6 +38,8 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
         begun: int = 0,
         count: Callable[[], None] = lambda: None,
+        limits: Mapping[str, float] | None = None,
+        parent: "Budget | None" = None,
     ) -> None:
         """Start counting.
 
@@ -48,6 +50,8 @@ class Budget:
             begun: Model calls of this turn that were ever begun; more than `spent` tells of where
                 a crash came between a call and the state.
             count: Told of every model call as it begins.
+            limits: Tighter ones, of an agent.
+            parent: What all this counts against as well, of the agent that delegated to this one.
         """
         self._limits: dict[Limit, float] = {
             "model_calls": context.max_model_calls,
@@ -55,6 +59,9 @@ class Budget:
             "tokens": context.max_tokens,
             "seconds": context.max_seconds,
         }
+        for name in self._limits.keys() & (limits or {}).keys():
+            self._limits[name] = min(self._limits[name], (limits or {})[name])
+        self._parent = parent
         self._lock = threading.RLock()
         self._clock, self._started = clock, clock()
         self._begun, self._count = begun, count
@@ -77,9 +84,12 @@ class Budget:
             # A task that was begun before a crash may still run what its last call asked for, so
             # calls that only the journal knows of keep from nothing but further calls.
             lost = self._begun >= self._limits["model_calls"]
-            if lost or self._reached("model_calls", "tokens", "seconds"):
-                if not self._last_turns:
-                    return False
+            over = lost or bool(self._reached("model_calls", "tokens", "seconds"))
+            if over and not self._last_turns:
+                return False
+            if self._parent is not None and not self._parent.reserve_model_call():
+                return False
+            if over and self._last_turns:
                 self._last_turns -= 1
             self._used["model_calls"] += 1
             self._begun += 1
@@ -91,18 +101,23 @@ class Budget:
         with self._lock:
             if self._reached("tool_calls", "tokens", "seconds"):
                 return False
+            if self._parent is not None and not self._parent.reserve_tool_call():
+                return False
             self._used["tool_calls"] += 1
             return True
 
     @property
     def calls_left(self) -> int:
         """How many tool calls there is room for."""
-        return max(0, int(self._limits["tool_calls"] - self.used["tool_calls"]))
+        mine = max(0, int(self._limits["tool_calls"] - self.used["tool_calls"]))
+        return mine if self._parent is None else min(mine, self._parent.calls_left)
 
     def add_tokens(self, spend: Spend) -> None:
         """Add the tokens that calls took; the calls themselves count since they were reserved."""
         with self._lock:
             self._used["tokens"] += spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
+        if self._parent is not None:
+            self._parent.add_tokens(spend)
 
     def recall(self, branch: str, spend: Spend) -> None:
         """Count what a branch used before this budget began, as its saved state tells.
@@ -115,15 +130,20 @@ class Budget:
                 if self._recalled[branch]:
                     self._recalled_seconds = None
                 self._take_over(spend)
+        if self._parent is not None:
+            self._parent.recall(branch, spend)
 
     def _take_over(self, spend: Spend) -> None:
         """Count all but the seconds: those of branches side by side would count twice."""
         self._used["model_calls"] += spend.get("model_calls", 0)
         self._used["tool_calls"] += spend.get("tool_calls", 0)
-        self.add_tokens(spend)
+        self._used["tokens"] += spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
 
     def last_turn(self) -> None:
-        """Grant one model call beyond the limits, if that was not granted before."""
+        """Grant one model call beyond the limits, if that was not granted before.
+
+        Not beyond those of a parent, which has a last turn of its own.
+        """
         with self._lock:
             if self._last_turns is None:
                 self._last_turns = 1
@@ -146,10 +166,16 @@ class Budget:
     @property
     def exhausted(self) -> Limit | None:
         """The first limit that is reached; None while there is room."""
-        return self._reached(*self._limits)
+        above = None if self._parent is None else self._parent.exhausted
+        return self._reached(*self._limits) or above
 
     def near(self) -> list[dict[str, Any]]:
-        """The events for limits that passed 80 % since the last look; each is told once."""
+        """The events for limits that passed 80 % since the last look; each is told once.
+
+        An agent's own limits are told where it ends.
+        """
+        if self._parent is not None:
+            return self._parent.near()
         with self._lock:
             used, limits = self.used, self._limits
             new = [n for n in limits if n not in self._warned and used[n] >= _WARN_AT * limits[n]]

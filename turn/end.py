@@ -56,6 +56,7 @@ class Facts:
         evidence: The calls, and the reports of tasks without calls.
         uncertain: Calls of which nobody knows whether they took effect.
         doubts: Those of them that nobody has judged.
+        partly: An agent says that part of it is done.
         answer: The words that a model wrote as the answer; "" where none did.
         results: What there is to show where there is no such answer.
         result: The answer as data, where a schema was given and it could be made.
@@ -72,6 +73,7 @@ class Facts:
     evidence: Sequence[Evidence] = ()
     uncertain: Sequence[dict[str, Any]] = ()
     doubts: Sequence[dict[str, Any]] = ()
+    partly: bool = False
     answer: str = ""
     results: Sequence[str] = ()
     result: Any = None
@@ -82,6 +84,8 @@ class Facts:
     @property
     def succeeded(self) -> bool:
         """Whether at least one call or task succeeded; a task's own report is no call."""
+        if self.partly:
+            return True
         called = any(r["tool"] is not None and r["status"] == "success" for r in self.evidence)
         return called or any(task["status"] == "completed" for task in self.tasks)
 
@@ -102,6 +106,8 @@ class Facts:
         in_doubt = bool(self.uncertain or self.doubts)
         itself: Reason = self.refused or ("MISSING_INFORMATION" if in_doubt else "SAME_BLOCKERS")
         reason = self.halt or ("GOAL" if self.succeeded else itself)
+        if reason == "ERROR_NO_COMPLETE_TASK_CALL" and self.partly:
+            return "partial", reason
         return _STATUS.get(reason, "partial" if self.succeeded else "exhausted"), reason
 
 

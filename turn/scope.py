@@ -72,6 +72,8 @@ class RunScope:
     """A client of a server has begun it: what its settings say in words is the user's."""
     turn: str = ""
     """Name of the user turn, never used twice."""
+    model_turn: str = ""
+    """The id of the model turn in it, `<path>#<round>`, where the graph counts them so."""
     place: str = ""
     """The nodes around the node's graph, as `outer|inner`; "" where it is the outermost."""
     agent: str = ""
@@ -150,6 +152,12 @@ class RunScope:
         notes: list[str] = []
         return replace(self, notes=notes, emit=partial(_noted, self.emit, notes))
 
+    def in_model_turn(self, name: str) -> "RunScope":
+        """The same scope for a model turn, which its events name; "" where there is none."""
+        if not name:
+            return self
+        return replace(self, model_turn=name, emit=partial(_named, self.emit, name))
+
     async def fire(self, event: HookEvent, **fields: Any) -> Verdict:
         """Run an event's hooks and merge what they say; where there are none, nothing is paid."""
         if event not in self.hooks.events:
@@ -202,38 +210,45 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) 
     STARTUP.set(context.startup_timeout)
     outer, path = _OUTER.get(), getattr(state, "path", parts.name)
     thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER)
+    model_turn = getattr(state, "turn_name", "")
     if outer is None:
         emit = emit_to(runtime.stream_writer)
         budget = await _budget_for(context, state, parts.journal, thread)
     else:
-        emit, budget = outer.emit, outer.budget
+        emit, budget, limits = outer.emit, outer.budget, getattr(state, "limits", None)
         budget.recall(path, state.spend)
+        if limits:
+            budget = Budget(context, state.spend, limits=limits, parent=budget)
         hear(state)
-    return RunScope(
-        context=context,
-        budget=budget,
-        journal=parts.journal,
-        hooks=parts.hooks,
-        prompts=parts.prompts,
-        emit=emit,
-        store=runtime.store,
-        thread=thread,
-        user=identity(configurable, served=parts.served),
-        of_client=parts.served or from_outside(configurable),
-        turn=state.turn_id,
-        place=_place(configurable),
-        fence=configurable.get(FENCE_KEY),
-        agent=parts.name,
-        path=path,
-        stopped=lambda: wish_of(runtime.control) == "stop",
-        saved=bool(saver),
-        durable=_outlives(saver),
-        can_ask=context.interactive and bool(saver),
-        past=outer.past if outer else Past(),
-        session=_session_of(configurable),
-        public=_public(state, outer),
-        by_tools=getattr(state, "by_tools", frozenset()),
-    ).noting()
+    return (
+        RunScope(
+            context=context,
+            budget=budget,
+            journal=parts.journal,
+            hooks=parts.hooks,
+            prompts=parts.prompts,
+            emit=emit,
+            store=runtime.store,
+            thread=thread,
+            user=identity(configurable, served=parts.served),
+            of_client=parts.served or from_outside(configurable),
+            turn=state.turn_id,
+            place=_place(configurable),
+            fence=configurable.get(FENCE_KEY),
+            agent=parts.name,
+            path=path,
+            stopped=lambda: wish_of(runtime.control) == "stop",
+            saved=bool(saver),
+            durable=_outlives(saver),
+            can_ask=context.interactive and bool(saver),
+            past=outer.past if outer else Past(),
+            session=_session_of(configurable),
+            public=_public(state, outer),
+            by_tools=getattr(state, "by_tools", frozenset()),
+        )
+        .noting()
+        .in_model_turn(model_turn)
+    )
 
 
 def _outlives(saver: Any) -> bool:
@@ -270,13 +285,21 @@ def speak(runtime: Runtime[Context], parts: GraphParts) -> None:
 
 async def _budget_for(context: Context, state: _State, journal: Recorder, thread: str) -> Budget:
     """A budget begun from what state says was spent, and calls that a crash kept from the state."""
-    turn = state.turn_id
+    turn, limits = state.turn_id, getattr(state, "limits", None)
     if not (journal.durable and thread and turn):
-        return Budget(context, state.spend)
+        return Budget(context, state.spend, limits=limits)
     counted = state.spend.get("model_calls", 0)
     begun = await journal.model_calls(thread, turn, at_least=counted)
     count: Callable[[], None] = partial(journal.count_model_call, thread, turn)
-    return Budget(context, state.spend, begun=begun, count=count)
+    return Budget(context, state.spend, begun=begun, count=count, limits=limits)
+
+
+_OF_MODEL_TURNS = frozenset({"phase", "model", "tool_call"})
+
+
+def _named(emit: Emit, name: str, event: dict[str, Any]) -> None:
+    """Tell an event with the model turn it belongs to; a turn inside this one is named already."""
+    emit({"model_turn": name, **event} if event["type"] in _OF_MODEL_TURNS else event)
 
 
 def _noted(emit: Emit, notes: list[str], event: dict[str, Any]) -> None:

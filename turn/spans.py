@@ -17,6 +17,7 @@ from ..state.roles import ROLE_METADATA
 from .scope import RunScope
 
 TASK, CALL, TURN = "loopwright/task", "loopwright/call", "loopwright/turn"
+MODEL_TURN: Final = "loopwright/model_turn"
 SPENT: Final = "loopwright/spent_"
 """Before `model_calls`, `tool_calls` and `tokens`: what the turn had used when the call began."""
 _FINISH: Final = ("finish_reason", "stop_reason")
@@ -33,6 +34,7 @@ def about(
     """The metadata of the run of a model call, or of a tool `call`."""
     used, task = scope.budget.used, _task(scope, call.get("task"))
     known = {ROLE_METADATA: role, TASK: task, CALL: call.get("id"), TURN: scope.turn}
+    known |= {MODEL_TURN: scope.model_turn}
     spent = {f"{SPENT}{name}": used[name] for name in ("model_calls", "tool_calls", "tokens")}
     return {key: value for key, value in known.items() if value} | spent
 

@@ -74,7 +74,10 @@ _ITEMS: Final = {"items?": int, "done?": int}
 EVENTS: Final[Mapping[str, Kind]] = {
     "phase": Kind(
         "a role starts to think",
-        {"role": str, "action": str, "round?": int, "task?": str, "iteration?": int},
+        {
+            "role": str, "action": str, "round?": int, "task?": str, "iteration?": int,
+            "model_turn?": str,
+        },
         ("phase", "task"),
     ),
     "draft": Kind(
@@ -139,7 +142,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
         {
             "id": str, "task": str, "tool": str, "arguments": dict, "status": str, "reason?": str,
             "result?": str, "seconds?": float, "reused_from?": str, "same_as?": str,
-            "asked?": bool,
+            "asked?": bool, "model_turn?": str,
         },
         ("tool_call", "id"),
     ),
@@ -164,6 +167,10 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "it goes round in circles: `strike` 1 is a warning, 2 the end",
         {"task": str, "strike": int, "what": str},
     ),
+    "protocol_violation": Kind(
+        "an agent called nothing, not even `complete_task`; it is told so once",
+        {"task": str, "round": int},
+    ),
     "hook": Kind(
         "a hook ran; `status` is ok, ask, blocked, stopped or failed; those of a session are only "
         "logged",
@@ -174,7 +181,10 @@ EVENTS: Final[Mapping[str, Kind]] = {
     ),
     "model": Kind(
         "a model has answered",
-        {"role": str, "model": str, "asks": int, "input_tokens": int, "output_tokens": int},
+        {
+            "role": str, "model": str, "asks": int, "input_tokens": int, "output_tokens": int,
+            "model_turn?": str,
+        },
     ),
     "retry": Kind(
         "a model call failed and is repeated",

@@ -1,0 +1,93 @@
+"""The loop of one agent: model turn by model turn, until complete_task.
+
+agent_turn → (approve ⇄ call_tools) → agent_turn …, and before a turn what is due:
+check_limits → final_warning.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, get_args, get_type_hints
+
+from langgraph.graph import END, START
+
+from ..calls.approval import next_step
+from ..doors.graph import LoopBuilder
+from ..nodes.agent.agent import Agent
+from ..nodes.agent.agent_turn import agent_turn, ended_by_calls
+from ..nodes.agent.check_limits import check_limits
+from ..nodes.agent.final_warning import final_warning
+from ..nodes.approve import approve
+from ..nodes.call_tools import call_tools
+from ..state.agent import WARNED, AgentInput, AgentState, reached
+from ..state.context import Context
+from ..state.definition import AgentDefinition
+from .build import served_parts
+
+NAME = "agent_loop"
+
+
+def due(state: AgentState) -> Literal["check_limits", "agent_turn"]:
+    """What comes before the next model turn, the first that has something to do; else the turn."""
+    if reached(state):
+        return "check_limits"
+    return "agent_turn"
+
+
+def route_after_turn(
+    state: AgentState,
+) -> Literal["approve", "call_tools", "check_limits", "agent_turn", "final_warning", "finish"]:
+    """To the calls; without any to the next turn, unless the work has ended."""
+    if state.halt:
+        return "final_warning" if state.halt in WARNED else "finish"
+    if state.report:
+        return "finish"
+    step = next_step(state.calls, state.decisions)
+    return due(state) if step == "done" else step
+
+
+def route_after_approve(state: AgentState) -> Literal["approve", "call_tools"]:
+    """Run what may run by now, else ask about the next call, one question at a time."""
+    return "approve" if next_step(state.calls, state.decisions) == "approve" else "call_tools"
+
+
+def route_after_calls(
+    state: AgentState,
+) -> Literal["approve", "call_tools", "check_limits", "agent_turn", "final_warning", "finish"]:
+    """On with the calls that are left, then to the next turn, unless one ended the work."""
+    if not state.should_continue and next_step(state.calls, state.decisions) == "done":
+        return "finish"
+    return route_after_turn(state)
+
+
+def add_loop(builder: LoopBuilder[Any, Any, Any, Any], agent: Agent, end: str = "finish") -> None:
+    """Draw the loop into a graph; `end` is what comes when the work has ended."""
+
+    def ways(route: Callable[..., str]) -> dict[str, str]:
+        names = get_args(get_type_hints(route)["return"])
+        return {name: end if name == "finish" else name for name in names}
+
+    builder.add_node("agent_turn", partial(agent_turn, agent=agent))
+    builder.add_node("approve", partial(approve, parts=agent.parts))
+    builder.add_node(
+        "call_tools", partial(call_tools, parts=agent.parts, role="agent", ended=ended_by_calls)
+    )
+    builder.add_node("check_limits", partial(check_limits, agent=agent))
+    builder.add_node("final_warning", partial(final_warning, agent=agent))
+    builder.add_conditional_edges("agent_turn", route_after_turn, ways(route_after_turn))
+    builder.add_conditional_edges("approve", route_after_approve)
+    builder.add_conditional_edges("call_tools", route_after_calls, ways(route_after_calls))
+    builder.add_edge("check_limits", "final_warning")
+    builder.add_edge("final_warning", end)
+
+
+def agent_builder(agent: Agent) -> LoopBuilder[AgentState, Context, AgentInput, AgentState]:
+    """Draw the graph of one sub-agent, which ends with its `report` and `halt`."""
+    builder = LoopBuilder(AgentState, Context, input_schema=AgentInput)
+    builder.ends_itself = True
+    add_loop(builder, agent, END)
+    builder.add_edge(START, "agent_turn")
+    return builder
+
+
+builder = agent_builder(Agent.of(AgentDefinition(), served_parts()))
+graph = builder.compile(name=NAME)

@@ -1,0 +1,74 @@
+"""task_agent: one agent works in a loop until it says with complete_task how its work ended."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
+
+from langgraph.graph import START
+from typing_extensions import Unpack
+
+from ..doors.graph import LoopBuilder, LoopGraph
+from ..nodes.agent.agent import Agent
+from ..nodes.agent.finish import agent_finish
+from ..nodes.agent.intake import agent_intake
+from ..nodes.parts import Parts
+from ..state.agent import TaskAgentState
+from ..state.context import Context
+from ..state.definition import AgentDefinition
+from ..state.loop import LoopInput, LoopOutput
+from .agent_loop import add_loop, due
+from .build import BuildOptions, build, documented, outer_builder, served_parts
+
+NAME = "task_agent"
+
+TaskAgentGraph = LoopGraph[TaskAgentState, Context, LoopInput, LoopOutput]
+
+
+def route_after_intake(
+    state: TaskAgentState,
+) -> Literal["check_limits", "agent_turn", "finish"]:
+    """Nothing is asked of a model where nothing was asked by the user."""
+    return "finish" if state.halt else due(state)
+
+
+def route_after_finish(state: TaskAgentState) -> Literal["agent_turn", "__end__"]:
+    """End with the outcome; where there is none a hook rejected the answer, so go on."""
+    return "agent_turn" if state.outcome is None else "__end__"
+
+
+def task_agent_builder(
+    parts: Parts,
+    definition: AgentDefinition | None = None,
+    agents: Sequence[AgentDefinition] = (),  # noqa: ARG001 - whom it may delegate to
+) -> LoopBuilder[TaskAgentState, Context, LoopInput, LoopOutput]:
+    """Draw the graph."""
+    agent = Agent.of(definition or AgentDefinition(), parts)
+    builder = outer_builder(NAME, TaskAgentState, agent.parts, LoopInput)
+    builder.borders = ("agent_turn", "approve")
+    builder.add_node("intake", partial(agent_intake, agent=agent))
+    add_loop(builder, agent)
+    builder.add_node("finish", partial(agent_finish, agent=agent))
+    builder.add_edge(START, "intake")
+    builder.add_conditional_edges("intake", route_after_intake)
+    builder.add_conditional_edges("finish", route_after_finish)
+    return builder
+
+
+@documented
+def build_task_agent(
+    *,
+    definition: AgentDefinition | None = None,
+    agents: Sequence[AgentDefinition] = (),
+    **options: Unpack[BuildOptions],
+) -> TaskAgentGraph:
+    """Build the graph, ready to be invoked, streamed or embedded, sync or async.
+
+    `definition` says what the agent is: its prompt, tools, limits and output; without one it has
+    all tools. `agents` are those it may delegate to.
+    """
+    draw = partial(task_agent_builder, definition=definition, agents=agents)
+    return build(NAME, draw, options)
+
+
+builder = task_agent_builder(served_parts(NAME))
+graph = builder.compile(name=NAME)

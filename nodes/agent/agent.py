@@ -1,0 +1,64 @@
+"""One agent as its nodes have it: what it is, and the live objects narrowed to it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from langgraph.runtime import Runtime
+
+from ...models.typed_result import ResultSchema
+from ...state.agent import AgentState, turn_name
+from ...state.context import Context
+from ...state.definition import AgentDefinition
+from ...tools.catalog import CatalogTool
+from ...turn.scope import RunScope, scope_of
+from ..parts import Parts
+from .complete_task import complete_task
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent.
+
+    Attributes:
+        definition: What it is.
+        parts: The graph's live objects, with the tools this agent may call.
+        output: What its output must be; None where it has none.
+        complete: Its `complete_task`.
+    """
+
+    definition: AgentDefinition
+    parts: Parts
+    output: ResultSchema | None
+    complete: CatalogTool
+
+    @classmethod
+    def of(
+        cls, definition: AgentDefinition, parts: Parts, own: Sequence[CatalogTool] = ()
+    ) -> "Agent":
+        """An agent with the tools of the package that it has beside `complete_task`.
+
+        Raises:
+            SettingsError: Its output is no schema, or a tool has the name of one of ours.
+        """
+        wanted = definition.output
+        output = None if wanted is None else ResultSchema.of(wanted, "output")
+        complete = complete_task(output, definition.output_name)
+        toolbox = parts.toolbox.narrowed(definition.tools, [*own, complete])
+        return cls(definition, replace(parts, toolbox=toolbox), output, complete)
+
+    async def scope(
+        self, state: AgentState, runtime: Runtime[Context], *, turns: int = 0
+    ) -> RunScope:
+        """What surrounds a node of the agent, `turns` after the newest model turn."""
+        scope, tier = await scope_of(state, runtime, self.parts), self.definition.tier
+        scope = scope.in_model_turn(turn_name(state.path, state.round + turns) if turns else "")
+        if tier is None or "agent" in scope.context.tiers:
+            return scope
+        tiers = {**scope.context.tiers, "agent": tier}
+        return replace(scope, context=scope.context.model_copy(update={"tiers": tiers}))
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """Settings of its model."""
+        heat = self.definition.temperature
+        return {} if heat is None else {"temperature": heat}

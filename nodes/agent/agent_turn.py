@@ -1,0 +1,77 @@
+"""agent_turn: one model turn of an agent; it calls tools, or is told once that it must."""
+
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from ...calls.gate import open_calls, settle_ids
+from ...models.ask import Answer, ask
+from ...models.reading import read_answer
+from ...state.agent import COMPLETE_TASK, AgentState, AgentUpdate, Report
+from ...state.calls import STOPPED, UNCERTAIN, stopped_by
+from ...state.context import Context
+from ...state.loop import changes
+from ...state.repetition import LOOP_DETECTED
+from ...turn.budget import limit_reason
+from .agent import Agent
+from .drafts import drafts_of
+from .requests import opening, own
+
+_MOST_ASKS = 2
+
+
+async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Agent) -> AgentUpdate:
+    """Ask for the next calls and plan them; `complete_task` stands behind all others."""
+    scope = await agent.scope(state, runtime, turns=1)
+    round_, path = state.round + 1, state.path
+    scope.emit({"type": "phase", "role": "agent", "action": "working", "round": round_})
+    toolbox = agent.parts.toolbox
+    catalog = await toolbox.catalog(scope.user)
+    name = f"{state.turn_id}.{path}.{round_}"
+    answer: Answer[Any] = await ask(
+        scope, agent.parts.models, "agent", opening(scope, state, agent), tools=catalog.specs(),
+        read=partial(read_answer, contract=None, with_tools=True), most_asks=_MOST_ASKS,
+        draft=drafts_of(scope, state, name), settings=agent.settings,
+    )  # fmt: skip
+    message = answer.message
+    update = AgentUpdate(
+        round=round_, nudged=False, spend=scope.used(answer.spend),
+        warnings=[*catalog.warnings, *scope.notes],
+    )  # fmt: skip
+    if answer.refused:
+        why = answer.problems[-1:] if answer.refused == "hook" else []
+        update |= AgentUpdate(round=state.round, halt=limit_reason(answer.refused), unmet=why)
+        return changes(state, update)
+    kept = partial(own, name=name, turn=scope.model_turn, reasoning=answer.reasoning)
+    if not (message.tool_calls or message.invalid_tool_calls):
+        ends = agent.definition.lenient and bool(message.text.strip())
+        update["messages"] = [kept(message, ends=ends)] if message.text else []
+        return changes(state, update | _words(state, message, ends=ends, emit=scope.emit))
+    calls = await open_calls(scope, toolbox, message, round_=round_, complete=answer.complete)
+    if stopped := stopped_by(calls):
+        return changes(state, update | AgentUpdate(halt="DENIED", unmet=[stopped]))
+    last = sorted(calls, key=lambda call: call["name"] == COMPLETE_TASK)
+    settled = kept(settle_ids(message, calls), ends=False)
+    return changes(state, update | AgentUpdate(calls=last, messages=[settled]))
+
+
+def _words(state: AgentState, message: AIMessage, *, ends: bool, emit: Any) -> AgentUpdate:
+    """Words without a call end the work of a lenient agent; else they are answered once."""
+    if ends:
+        report = Report(status="responded", summary=message.text)
+        return AgentUpdate(report=report, task_completed=True)
+    emit({"type": "protocol_violation", "task": state.path, "round": state.round + 1})
+    if not state.nudged:
+        return AgentUpdate(nudged=True)
+    return AgentUpdate(halt="ERROR_NO_COMPLETE_TASK_CALL")
+
+
+def ended_by_calls(reason: str, why: str) -> AgentUpdate:
+    """A doubt with nobody to ask, a loop or a hook ends the work; whoever stops it does so."""
+    if reason == STOPPED:
+        return AgentUpdate()
+    if reason == UNCERTAIN:  # the outcome names the call
+        return AgentUpdate(halt="NOT_INTERACTIVE")
+    return AgentUpdate(halt="LOOP_DETECTED" if reason == LOOP_DETECTED else "DENIED", unmet=[why])

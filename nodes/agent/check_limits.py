@@ -1,0 +1,15 @@
+"""check_limits: a limit is reached, so one more turn may save what there is."""
+
+from langgraph.runtime import Runtime
+
+from ...state.agent import AgentState, AgentUpdate, reached
+from ...state.context import Context
+from .agent import Agent
+
+
+async def check_limits(
+    state: AgentState, runtime: Runtime[Context], *, agent: Agent
+) -> AgentUpdate:
+    """Say which limit ends the work."""
+    await agent.scope(state, runtime)
+    return AgentUpdate(halt=state.halt or reached(state))

@@ -1,0 +1,71 @@
+"""Finish: ends a turn of the graph's own agent with its honest outcome."""
+
+from functools import partial
+
+from langgraph.runtime import Runtime
+
+from ...hooks.contract import Verdict
+from ...state.agent import AgentUpdate, TaskAgentState, TaskAgentUpdate, succeeded
+from ...state.context import Context
+from ...state.loop import changes
+from ...state.told import say
+from ...turn.end import Facts, answer_id, called, end_turn
+from ...turn.scope import scope_of
+from .agent import Agent
+from .requests import REJECTED, signed
+
+_SHOWN = 500
+_KNOWN = 5
+
+
+async def agent_finish(
+    state: TaskAgentState, runtime: Runtime[Context], *, agent: Agent
+) -> TaskAgentUpdate:
+    """End the turn, or go on where a hook rejects the answer."""
+    scope = await scope_of(state, runtime, agent.parts)
+    facts, typed = facts_of(state), agent.parts.typed(scope, "agent", state.request)
+    update: TaskAgentUpdate = await end_turn(scope, state, facts, partial(_another, state), typed)
+    outcome = update.get("outcome")
+    if outcome is not None and facts.answer and outcome["answer"] == facts.answer:
+        report = state.report or {}
+        if report.get("status") != "responded":
+            update["messages"] = [*update["messages"], signed(facts.answer, facts.message)]
+    return changes(state, update)
+
+
+def _another(state: TaskAgentState, verdict: Verdict) -> AgentUpdate:
+    """The agent goes on; what it said last stands with the reason why it was not accepted."""
+    newest = state.messages[-1]
+    about = newest.additional_kwargs | {REJECTED: verdict.reason}
+    shown = newest.model_copy(update={"additional_kwargs": about})
+    return AgentUpdate(report=None, task_completed=False, unmet=[], messages=[shown])
+
+
+def facts_of(state: TaskAgentState) -> Facts:
+    """The facts, by what the agent reported; a report of success needs a call that brought some."""
+    report = state.report or {}
+    status, summary = report.get("status"), report.get("summary", "")
+    unmet = [*state.unmet, *report.get("unmet", [])]
+    if status in ("partial", "blocked") and not unmet and state.halt is None:
+        unmet = [summary]
+    if status == "success" and state.evidence and not succeeded(state.evidence):
+        unmet = [*unmet, say("no_call_succeeded", call=called(state.evidence[-1]))]
+    halt = state.halt or ("MISSING_INFORMATION" if status == "blocked" else None)
+    return Facts(
+        halt=halt,
+        done=state.task_completed,
+        partly=status in ("success", "partial"),
+        unmet=unmet,
+        answer=summary,
+        results=_results(state),
+        evidence=state.evidence,
+        result=report.get("output"),
+        message=answer_id(state),
+        kept="the messages are kept",
+    )
+
+
+def _results(state: TaskAgentState) -> list[str]:
+    done = [record for record in state.evidence if record["status"] == "success"]
+    lines = [f"- {called(record)}: {record['result'][:_SHOWN]}" for record in done[-_KNOWN:]]
+    return ["\n".join([say("what_calls_brought"), *lines])] if lines else []

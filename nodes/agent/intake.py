@@ -1,0 +1,25 @@
+"""Intake: begins a turn of the graph's own agent; calls that were cut off are answered."""
+
+from langgraph.runtime import Runtime
+
+from ...state.agent import TaskAgentState, TaskAgentUpdate, limits_of
+from ...state.context import Context
+from ...state.loop import changes
+from ...turn.begin import answered, begin_turn
+from ...turn.scope import RunScope, scope_of
+from .agent import Agent
+
+
+async def agent_intake(
+    state: TaskAgentState, runtime: Runtime[Context], *, agent: Agent
+) -> TaskAgentUpdate:
+    """Begin the turn, with the agent's limits or the run's where those are tighter."""
+    scope = await scope_of(state, runtime, agent.parts)
+
+    async def adopted(scope: RunScope, state: TaskAgentState) -> TaskAgentUpdate:
+        messages = await answered(scope, state, state.calls)
+        limits = limits_of(scope.context, agent.definition.limits)
+        return TaskAgentUpdate(messages=messages, limits=limits)
+
+    update: TaskAgentUpdate = await begin_turn(scope, state, adopted, agent.parts.toolbox.missing)
+    return changes(state, update)

@@ -1,0 +1,71 @@
+"""The conversation of an agent, whose requests only ever grow."""
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
+
+from ...calls.gate import spelled_calls
+from ...models.drafts import thinking, without_thoughts
+from ...prompts.prompt import section
+from ...state.agent import AgentState
+from ...state.canonical import storable
+from ...state.messages import ENDS, REASONING, ROLE, is_words, signature, since
+from ...state.told import say
+from ...turn.scope import RunScope
+from .agent import Agent
+
+REJECTED = "rejected"
+"""Key in a message's `additional_kwargs`: why what was said with it did not stand."""
+MODEL_TURN = "model_turn"
+"""Key in a message's `additional_kwargs`: the id of the model turn that said it."""
+
+
+def opening(scope: RunScope, state: AgentState, agent: Agent) -> list[BaseMessage]:
+    """The request of the next model turn."""
+    system = scope.prompts.get_prompt("agent", **scope.contexts())
+    system = "\n\n".join(filter(None, [system, agent.definition.prompt.strip()]))
+    if notes := scope.hook_notes(state.hook_context):
+        system = f"{system}\n\n{section('additional_context', notes)}"
+    context = scope.context
+    told = [HumanMessage(say("what_is_open", resource=context.resource_id, task=context.task_id))]
+    open_ = told if context.resource_id or context.task_id else []
+    return [SystemMessage(system), *open_, *shown(since(state.messages, state.cut))]
+
+
+def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
+    """The messages as a model sees them, with a word of ours behind what did not stand."""
+    history: list[BaseMessage] = []
+    for message in messages:
+        words, about = is_words(message), message.additional_kwargs
+        if words and not message.content:
+            continue
+        if message.type not in ("human", "ai", "tool"):  # of a client: words of the user
+            message = HumanMessage(message.content, id=message.id)
+        elif words and REASONING in about and isinstance(message, AIMessage):
+            message = without_thoughts(message)
+        history.append(spelled_calls(message))
+        if why := about.get(REJECTED):
+            history.append(HumanMessage(say("answer_was_rejected", why=why, then=say("go_on"))))
+        elif words and about.get(ROLE) == "agent" and not about.get(ENDS):
+            history.append(HumanMessage(say("nothing_called")))
+    return history
+
+
+def own(message: AIMessage, name: str, turn: str, reasoning: str = "", *, ends: bool) -> AIMessage:
+    """The message as the conversation keeps it: signed, under an id no other message has."""
+    if is_words(message):  # with calls some providers want their thoughts back as they were
+        message = without_thoughts(message)
+    content = message.content
+    about = {**thinking(reasoning), **signature("agent"), MODEL_TURN: turn}
+    marks = {ENDS: True} if ends else {}
+    update = {
+        "content": storable(content) if isinstance(content, str) else content,
+        "id": name,
+        "additional_kwargs": {**message.additional_kwargs, **about, **marks},
+    }
+    return message.model_copy(update=update)
+
+
+def signed(text: str, name: str) -> AIMessage:
+    """The answer of a turn."""
+    return AIMessage(storable(text), id=name, additional_kwargs={**signature("agent"), ENDS: True})

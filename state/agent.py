@@ -1,0 +1,175 @@
+"""State of one agent's loop; the graph's own agent and every sub-agent have it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal
+
+from langgraph.channels.delta import DeltaChannel
+from langgraph.types import Overwrite
+from typing_extensions import TypedDict
+
+from .calls import CallState, CallsUpdate, Evidence
+from .context import Context
+from .definition import AgentLimits
+from .loop import LoopState, LoopUpdate
+from .messages import Messages
+from .outcome import Reason, Spend
+from .plan import Task, merge_tasks
+
+MAIN: Final = "agent"
+"""The path of a graph's own agent: begins its call ids, `agent.<round>.<index>`."""
+
+COMPLETE_TASK: Final = "complete_task"
+Status = Literal["success", "partial", "blocked"]
+
+WARNED: Final[frozenset[Reason]] = frozenset(
+    {"MAX_TURNS", "TIMEOUT", "BUDGET", "ERROR_NO_COMPLETE_TASK_CALL"}
+)
+"""Ends before the goal that leave one more turn, in which an agent may save what it has."""
+
+
+class Report(TypedDict, total=False):
+    """What an agent said with `complete_task`; `responded` where words alone ended its work."""
+
+    status: Literal["success", "partial", "blocked", "responded"]
+    summary: str
+    unmet: list[str]
+    output: Any
+
+
+@dataclass(kw_only=True)
+class AgentInput:
+    """What a sub-agent's graph is given; its objective is the first message."""
+
+    messages: Messages = field(default_factory=list)
+    turn_id: str = ""
+    hook_context: list[str] = field(default_factory=list)
+    path: str = MAIN
+    limits: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class AgentState(CallState, AgentInput):
+    """State of one agent: its conversation, its calls, and how far it is."""
+
+    path: str = MAIN
+    """Whose calls these are: `agent`, or a sub-agent's handle path; its input."""
+    limits: dict[str, Any] = field(default_factory=dict)
+    """Most turns, seconds, tokens, tool_calls and usd of this user turn; intake writes, or whoever
+    delegates."""
+    round: int = 0
+    """Model turns of this user turn, which has the id `<path>#<round>`; agent_turn counts."""
+    report: Report | None = None
+    """How the agent says its work ended; complete_task writes it, final_warning, agent_turn."""
+    halt: Reason | None = None
+    """Why the work must end now, where it is not the goal."""
+    unmet: list[str] = field(default_factory=list)
+    """What was not done although it was asked for; whoever ends the turn writes."""
+    should_continue: bool = True
+    """False once a tool of the program has ended the work."""
+    task_completed: bool = False
+    """Everything is done; complete_task writes it, or such a tool."""
+    nudged: bool = False
+    """The last turn called nothing, and was told so; agent_turn writes."""
+    todos: Annotated[list[Task], DeltaChannel(merge_tasks, snapshot_frequency=50)] = field(
+        default_factory=list
+    )
+    """The list of what is to be done; write_todos writes it."""
+    snapshot: dict[str, Any] = field(default_factory=dict)
+    """What stands in a request for the messages before `cut`; compress writes it."""
+    cut: str = ""
+    """Id of the first message that requests hold; "" means all of them. compress writes it."""
+    window: int = 0
+    """Tokens of the next request: as counted of the newest one, with an estimate of what came
+    since; agent_turn and call_tools write it."""
+    watch: dict[str, Any] = field(default_factory=dict)
+    """When the loop check is due next, and its strikes; check_loop writes it."""
+    delegations: list[Any] = field(default_factory=list)
+    """Planned calls of delegate_to_agent without an answer; agent_turn writes it, delegate."""
+    background: list[Any] = field(default_factory=list)
+    """Handles of sub-agents that run on beside this agent; delegate writes it."""
+
+    by_tools = frozenset({"messages", "improvements", "task_completed", "should_continue"})
+
+    @property
+    def turn_name(self) -> str:
+        """The id of the model turn that was taken last."""
+        return turn_name(self.path, self.round)
+
+
+@dataclass(kw_only=True)
+class TaskAgentState(AgentState, LoopState):
+    """State of the whole graph: its agent, and the user turn around it."""
+
+    # Call ids begin anew in every turn: an old answer must not count for a new call.
+    per_turn = LoopState.per_turn | {
+        "calls", "decisions", "objections", "evidence", "denied", "strikes", "held", "round",
+        "report", "nudged", "delegations", "limits",
+    }  # fmt: skip
+
+
+class AgentUpdate(CallsUpdate, total=False):
+    """What a node of the loop may change."""
+
+    messages: Any
+    spend: Spend
+    warnings: list[str]
+    limits: dict[str, Any]
+    round: int
+    report: Report | None
+    halt: Reason | None
+    unmet: list[str]
+    should_continue: bool
+    task_completed: bool
+    nudged: bool
+    todos: list[Task] | Overwrite
+    snapshot: dict[str, Any]
+    cut: str
+    window: int
+    watch: dict[str, Any]
+    delegations: list[Any]
+    background: list[Any]
+
+
+class TaskAgentUpdate(AgentUpdate, LoopUpdate, total=False):  # type: ignore[misc]  # the same keys, resettable
+    """What intake and finish may change besides."""
+
+
+def turn_name(path: str, round_: int) -> str:
+    """The id of a model turn, as events, messages and traces have it."""
+    return f"{path}#{round_}"
+
+
+def limits_of(context: Context, own: AgentLimits) -> dict[str, Any]:
+    """The limits of an agent: those of the run, or its own where they are tighter."""
+    given: dict[str, float | None] = {
+        "turns": context.max_turns,
+        "seconds": context.max_seconds,
+        "tokens": context.max_tokens,
+        "tool_calls": context.max_tool_calls,
+    }
+    mine = own.model_dump()
+    both = {name: [n for n in (given.get(name), mine[name]) if n is not None] for name in mine}
+    return {name: min(numbers) for name, numbers in both.items() if numbers}
+
+
+def reached(state: AgentState) -> Reason | None:
+    """The limit that an agent has reached; None while there is room."""
+    spend = state.spend
+    used: Mapping[str, float] = {
+        "turns": state.round,
+        "seconds": spend.get("seconds", 0),
+        "tokens": spend.get("input_tokens", 0) + spend.get("output_tokens", 0),
+        "tool_calls": spend.get("tool_calls", 0),
+    }
+    over = {name for name, most in state.limits.items() if used.get(name, -1) >= most}
+    if "turns" in over:
+        return "MAX_TURNS"
+    if "seconds" in over:
+        return "TIMEOUT"
+    return "BUDGET" if over else None
+
+
+def succeeded(evidence: list[Evidence]) -> bool:
+    """Whether a call brought something."""
+    return any(record["status"] == "success" for record in evidence)
