@@ -13,12 +13,19 @@ from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ...prompts.prompt import read_json, read_section
+from ...state.agent import COMPLETE_TASK
 from ...state.roles import ROLE_METADATA
 from ...state.told import say
 from ...tools.catalog import READ_RESULT
 from . import tasks
 from .matching import ONLY_ENGLISH, Match, in_another_script, read_tools
-from .react import act, calls_of, observe, think
+from .react import act, calls_of, observe, think, work
+
+_OURS: Final = frozenset({
+    READ_RESULT, COMPLETE_TASK, "write_todos", "summarize_and_continue", "recall", "note",
+    "find_tools", "delegate_to_agent",
+})  # fmt: skip
+"""Tools that no words of a goal ask for."""
 
 
 class OfflineModel(BaseChatModel):
@@ -57,7 +64,7 @@ class _Asked:
     def __init__(self, messages: Sequence[BaseMessage], specs: Sequence[Mapping[str, Any]]) -> None:
         self.messages = messages
         # It never shortens what it is shown, so it has no use for reading on.
-        self.tools = [tool for tool in read_tools(specs) if tool.name != READ_RESULT]
+        self.tools = [tool for tool in read_tools(specs) if tool.name not in _OURS]
         self.system = next((str(m.text) for m in messages if m.type == "system"), "")
         self.shown = next((str(m.text) for m in messages if m.type == "human"), "")
         self.request = read_section(self.shown, "request") or ""
@@ -100,6 +107,16 @@ def _calling(asked: _Asked, text: str, match: Match) -> AIMessage:
     return AIMessage(text, tool_calls=made)
 
 
+def _worked(asked: _Asked) -> AIMessage:
+    """Calls for the next step, or the report."""
+    text, match, undone = work(asked.messages, asked.tools)
+    if match.calls:
+        return _calling(asked, text, match)
+    report = {"summary": text, "status": "partial" if undone else "success", "unmet": undone}
+    call = {"name": COMPLETE_TASK, "args": report, "id": f"offline_{len(asked.messages)}"}
+    return AIMessage("", tool_calls=[call])
+
+
 def _planned(asked: _Asked) -> dict[str, Any]:
     request = "\n".join([asked.request, *(said["answer"] for said in asked.read("answers"))])
     nobody = say("nobody_answered")
@@ -118,6 +135,7 @@ def _flow(asked: _Asked) -> dict[str, Any]:
 
 _ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage | str | dict[str, Any]]]] = {
     "executor": _executed,
+    "agent": _worked,
     "thought": lambda a: think(
         a.messages, read_tools(read_json(a.system, "tools") or ()) or a.tools
     ),

@@ -101,14 +101,21 @@ def think(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> str:
 
 def act(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> tuple[str, Match]:
     """The action: its text and its calls; without a call the text is the end."""
+    text, match, _ = work(messages, tools)
+    return text, match
+
+
+def work(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> tuple[str, Match, list[str]]:
+    """The next step as words and calls; without a call the answer, and what is not done."""
     talk = _read(messages)
     ends: dict[int, Step] = {}
     for number in talk.in_order():
         step = next_step(talk.asked[number - 1], tools, *talk.about(number))
         if step.match:
-            return talk.statement(number), step.match
+            return talk.statement(number), step.match, []
         ends[number] = step
-    return talk.answer(ends), Match()
+    undone = [talk.asked[number - 1] for number, end in ends.items() if not end.done]
+    return talk.answer(ends), Match(), [*undone, *([WORDS_ONLY] if talk.attached else [])]
 
 
 def observe(messages: Sequence[BaseMessage]) -> str:

@@ -19,8 +19,6 @@ from .agent import Agent
 from .complete_task import report_of
 from .requests import opening, own
 
-_WHY = {"MAX_TURNS": "turns", "TIMEOUT": "time", "BUDGET": "allowance"}
-
 
 async def final_warning(
     state: AgentState, runtime: Runtime[Context], *, agent: Agent
@@ -29,8 +27,7 @@ async def final_warning(
     scope = await agent.scope(state, runtime, turns=1)
     scope.emit({"type": "phase", "role": "agent", "action": "reporting", "round": state.round + 1})
     scope.budget.last_turn()
-    why = say("ended_by", why=str(state.halt))
-    told = HumanMessage(say("final_warning", why=why))
+    told = HumanMessage(say("final_warning", why=str(state.halt)))
     answer: Answer[Any] = await ask(
         scope, agent.parts.models, "agent", [*opening(scope, state, agent), told],
         tools=[agent.complete.spec()], read=partial(read_answer, contract=None, with_tools=True),

@@ -5,9 +5,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from loopwright import Context, build_plan_execute_verify, build_prompt_flow, build_react
+from loopwright import (
+    AgentDefinition,
+    Context,
+    build_plan_execute_verify,
+    build_prompt_flow,
+    build_react,
+    build_task_agent,
+)
 from loopwright.flow.order import steps_of
+from loopwright.graphs.agent_loop import agent_builder
 from loopwright.graphs.task_execution import task_builder
+from loopwright.nodes.agent.agent import Agent
 from loopwright.nodes.parts import Parts
 from loopwright.state import ceiling
 from loopwright.state.execution_plan import ExecutionPlan
@@ -21,9 +30,11 @@ _PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTA
 def graphs() -> dict[str, Any]:
     """The drawings of the graphs by name, as LangGraph draws them."""
     return {
+        "agent_loop": agent_builder(Agent.of(AgentDefinition(), Parts())).compile().get_graph(),
         "plan_execute_verify": build_plan_execute_verify().get_graph(),
         "prompt_flow": build_prompt_flow().get_graph(),
         "react": build_react().get_graph(),
+        "task_agent": build_task_agent().get_graph(),
         "task_execution": task_builder(Parts()).compile().get_graph(),
     }
 
