@@ -77,7 +77,7 @@ class Toolbox:
         self._named: dict[tuple[int, ...], tuple[Sequence[Listing], Catalog]] = {}
         self._own: Sequence[CatalogTool] = (READER,)
         self._offers: Sequence[str] | None = None
-        self._whole = self
+        self._whole: Toolbox | None = None
         _homes.add(self._home)
         weakref.finalize(self, self._home.abandon).atexit = False
 
@@ -109,6 +109,7 @@ class Toolbox:
             raise SettingsError(msg)
         mine = copy.copy(self)
         mine._named, mine._own, mine._offers = {}, (READER, *own), offers
+        mine._whole = self  # its servers end with it
         return mine
 
     async def missing(self, user_id: str | None = None) -> Missing:
