@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import is_dataclass
 from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Self
@@ -13,6 +14,7 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 from ..state.context import OpenSession
 from ..state.errors import StateKeyError
 from ..state.journal import Fence
+from ..state.loop import changes
 from .control import heeding
 from .locks import LockedBy
 from .message_stream import told_as_written
@@ -66,7 +68,8 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
 
         An async function that returns such a key raises StateKeyError. From the outside in: its
         events are numbered and kept, it heeds who stops or steers the turn, what it returns is
-        spelled right, and its messages are told as they are written.
+        spelled right and written where it changes something, and its messages are told as they are
+        written.
         """
         if iscoroutinefunction(getattr(action, "func", action)):
             action = _spelled_right(str(node), told_as_written(action), self.channels)
@@ -82,17 +85,22 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
 def _spelled_right(
     node: str, action: Callable[..., Any], channels: Collection[str]
 ) -> Callable[..., Any]:
-    """A node that begins in its turn; StateKeyError where it returns a key its state lacks."""
+    """A node that begins in its turn; StateKeyError where it returns a key its state lacks.
+
+    It writes what changes something: every key written is a row in the database.
+    """
 
     @wraps(action)
-    async def checked(*args: Any, **kwargs: Any) -> Any:
+    async def checked(state: Any, *args: Any, **kwargs: Any) -> Any:
         await in_turn()
-        update = await action(*args, **kwargs)
+        update = await action(state, *args, **kwargs)
         changed = update.update if isinstance(update, Command) else update
         for key in changed if isinstance(changed, Mapping) else ():
             if key not in channels:
                 raise StateKeyError(_unknown(node, key, list(channels)))
-        return update
+        return (
+            changes(state, update) if isinstance(update, dict) and is_dataclass(state) else update
+        )
 
     return checked
 

@@ -19,7 +19,6 @@ from ..state.calls import (
     stopped_after,
 )
 from ..state.context import Context
-from ..state.loop import changes
 from ..state.outcome import Spend
 from ..state.repetition import LAST_STRIKE, LOOP_DETECTED, loop_told, strikes_of
 from ..state.told import say
@@ -63,7 +62,7 @@ async def call_tools(
         update |= ended(*why)
     elif done.waiting and scope.stopped():
         update |= ended(STOPPED, "")
-    return changes(state, update)
+    return update
 
 
 def _by_tools(state: CallState, records: Sequence[CallRecord], *, waits: bool) -> PassUpdate:

@@ -18,7 +18,6 @@ from ...state.canonical import beginning_of
 from ...state.context import Context
 from ...state.empty_phrases import says_nothing
 from ...state.flow import FlowState, FlowStep, FlowUpdate, finished
-from ...state.loop import changes
 from ...state.messages import signature
 from ...state.plan import task_view
 from ...state.stream.shown import last_words
@@ -73,7 +72,7 @@ async def answer_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     if lacking and answer.problems:
         still = say("still_missing", what=lacking)
         update |= FlowUpdate(unmet=[*state.unmet, still], task_completed=False)
-    return changes(state, update | FlowUpdate(spend=scope.used(answer.spend)))
+    return update | FlowUpdate(spend=scope.used(answer.spend))
 
 
 def _may_plan_more(scope: RunScope, state: FlowState) -> bool:

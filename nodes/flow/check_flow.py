@@ -17,7 +17,6 @@ from ...state.canonical import beginning_of, canonical, hash_of, shortened, stor
 from ...state.context import Context
 from ...state.execution_plan import ExecutionPlan
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, failed_steps, finished, unfinished
-from ...state.loop import changes
 from ...state.stream.events import asks
 from ...state.stream.shown import phase_ended
 from ...state.told import say
@@ -73,7 +72,7 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     else:
         update = await _taken(scope, plan, state, catalog)
     update["warnings"] = [*catalog.warnings, *scope.notes]
-    return changes(state, update)
+    return update
 
 
 def _sent_back(state: FlowState, findings: Sequence[str]) -> FlowUpdate:

@@ -10,7 +10,6 @@ from ...flow.order import in_plan_order
 from ...state.canonical import beginning_of
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, spared
-from ...state.loop import changes
 from ...state.told import say
 from ...turn.end import Facts, answer_id, answer_of, denial, end_turn
 from ...turn.scope import scope_of
@@ -23,7 +22,7 @@ async def flow_finish(state: FlowState, runtime: Runtime[Context], *, parts: Par
     another = FlowUpdate(messages=[RemoveMessage(id=answer_id(state))])
     typed = parts.typed(scope, "answerer", state.request)
     update: FlowUpdate = await end_turn(scope, state, facts_of(state), lambda _: another, typed)
-    return changes(state, update)
+    return update
 
 
 _MOST_TOLD: Final = 32_000

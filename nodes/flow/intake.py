@@ -12,7 +12,6 @@ from ...state.canonical import storable_json
 from ...state.context import Context
 from ...state.execution_plan import ExecutionPlan
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, Given, reopened
-from ...state.loop import changes
 from ...turn.begin import (
     Work,
     asked_and_answered,
@@ -33,7 +32,7 @@ async def flow_intake(
     update: FlowUpdate = await begin_turn(scope, state, _adopted, parts.toolbox.missing)
     if not update.get("halt"):
         update |= _handed_in(state, plan)
-    return changes(state, update)
+    return update
 
 
 async def _adopted(scope: RunScope, state: FlowState) -> FlowUpdate:

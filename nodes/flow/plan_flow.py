@@ -13,7 +13,6 @@ from ...state.canonical import shortened, storable, storable_json
 from ...state.context import Context
 from ...state.execution_plan import ExecutionPlan
 from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, unfinished
-from ...state.loop import changes
 from ...state.outcome import add_spend
 from ...state.plan import task_view
 from ...state.told import say
@@ -59,7 +58,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
         update |= FlowUpdate(halt=limit_reason(answer.refused), unmet=answer.problems[-1:])
     else:
         update["drafts"] = [*state.drafts, _draft(answer)]
-    return changes(state, update)
+    return update
 
 
 def _repairs(drafts: Sequence[Draft]) -> list[BaseMessage]:

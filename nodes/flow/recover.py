@@ -11,7 +11,6 @@ from ...state.canonical import hash_of
 from ...state.context import Context
 from ...state.execution_plan import RecoveryDecision, Strategy
 from ...state.flow import Cause, FlowState, FlowStep, FlowUpdate, failed_steps, reopened
-from ...state.loop import changes
 from ...state.outcome import Reason, Spend
 from ...state.stream.shown import phase_ended
 from ...state.told import say
@@ -75,7 +74,7 @@ async def recover(state: FlowState, runtime: Runtime[Context], *, parts: Parts) 
     )
     about = {"strategy": decision.strategy, "reason": decision.why}
     scope.emit({"type": "recovery", **about, "steps": [step["id"] for step in failed]})
-    return changes(state, update)
+    return update
 
 
 def _cause(step: FlowStep, catalog: Catalog) -> Cause:

@@ -12,7 +12,6 @@ from ...models.reading import read_object
 from ...state.context import Context
 from ...state.execution_plan import ExecutionPlan, PlanStep
 from ...state.flow import FlowState, FlowStep, FlowUpdate, finished, unfinished
-from ...state.loop import changes
 from ...state.plan import task_view
 from ...state.questions import Answer, question, reviewed
 from ...state.stream.events import asks
@@ -47,7 +46,7 @@ async def review_flow(state: FlowState, runtime: Runtime[Context], *, parts: Par
     text = reviewed(answer, flow_in_words(plan.value) if isinstance(plan, Overwrite) else "")
     if update["planning"] != "review":
         update["messages"] = phase_ended(state, "review_flow", text)
-    return changes(state, update)
+    return update
 
 
 def _seen(steps: Sequence[FlowStep]) -> FlowUpdate:

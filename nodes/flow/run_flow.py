@@ -24,7 +24,6 @@ from ...state.calls import index_of, item_task, step_of
 from ...state.context import Context
 from ...state.flow import FlowState, FlowStep, FlowUpdate, failed_steps, is_done, spared
 from ...state.journal import Row
-from ...state.loop import changes
 from ...state.outcome import Spend
 from ...state.plan import Task, merge_tasks
 from ...state.stream.events import call_ended
@@ -56,7 +55,7 @@ async def run_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts)
     update |= _halted(scope, state, ended)
     told = [*run.told(ended), *update["messages"], *_question(state, update)]
     update["messages"] = news(state, told)
-    return changes(state, update)
+    return update
 
 
 def _question(state: FlowState, update: FlowUpdate) -> list[AIMessage]:

@@ -5,7 +5,7 @@ from langgraph.types import Overwrite
 
 from ...hooks.contract import Verdict
 from ...state.context import Context
-from ...state.loop import PlanState, PlanUpdate, changes
+from ...state.loop import PlanState, PlanUpdate
 from ...state.plan import requested
 from ...turn.end import Facts, answer_id, answer_of, denial, end_turn
 from ...turn.scope import scope_of
@@ -17,7 +17,7 @@ async def finish(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -
     scope = await scope_of(state, runtime, parts)
     typed = parts.typed(scope, "verifier", state.request)
     update: PlanUpdate = await end_turn(scope, state, _facts(state), _another, typed)
-    return changes(state, update)
+    return update
 
 
 def _another(verdict: Verdict) -> PlanUpdate:

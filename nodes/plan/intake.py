@@ -4,7 +4,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
 from ...state.context import Context
-from ...state.loop import PlanState, PlanUpdate, changes
+from ...state.loop import PlanState, PlanUpdate
 from ...state.past import remembered
 from ...state.plan import Task
 from ...turn.begin import (
@@ -29,7 +29,7 @@ async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -
     ended = [record for record in state.evidence if record["id"] not in ids]
     answers = [] if update.get("answers", state.answers) else state.answers
     update["earlier"] = remembered(state.turn, ended, answers)
-    return changes(state, update)
+    return update
 
 
 async def _adopted(scope: RunScope, state: PlanState) -> PlanUpdate:

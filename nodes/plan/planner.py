@@ -10,7 +10,7 @@ from ...models.partial import drafting
 from ...state.calls import rounds_named
 from ...state.context import Context
 from ...state.contracts import PlannerResponse, Todo
-from ...state.loop import Planning, PlanState, PlanUpdate, changes
+from ...state.loop import Planning, PlanState, PlanUpdate
 from ...state.past import index_of
 from ...state.plan import (
     Task,
@@ -50,7 +50,7 @@ async def planner(state: PlanState, runtime: Runtime[Context], *, parts: Parts) 
         scope.emit(asks("review_plan", plan_in_words(plan.value)))
         await scope.notify("PlanReview", "The plan waits for a review.", {"todos": plan.value})
     update["messages"] = phase_ended(state, "planner", _told(state, missing, plan))
-    return changes(state, update | PlanUpdate(warnings=scope.notes))
+    return update | PlanUpdate(warnings=scope.notes)
 
 
 def _told(state: PlanState, missing: Sequence[str], plan: object) -> str:

@@ -10,7 +10,7 @@ from ...models.drafts import drafted, thinking
 from ...models.partial import drafting
 from ...state.context import Context
 from ...state.contracts import VerifierResponse
-from ...state.loop import PlanState, PlanUpdate, changes
+from ...state.loop import PlanState, PlanUpdate
 from ...state.messages import signature
 from ...state.outcome import Reason
 from ...state.past import index_of
@@ -74,7 +74,7 @@ async def verifier(state: PlanState, runtime: Runtime[Context], *, parts: Parts)
     if answer.parsed:
         update["warnings"] = [*scope.notes, *_notes(state, answer.parsed)]
     scope.emit(_verdict(state, answer, update))
-    return changes(state, update)
+    return update
 
 
 def _verdict(

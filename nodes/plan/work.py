@@ -16,7 +16,7 @@ from ...doors.head import add_around
 from ...doors.langgraph_keys import without_values
 from ...state.calls import Evidence
 from ...state.context import Context
-from ...state.loop import PlanState, PlanUpdate, changes
+from ...state.loop import PlanState, PlanUpdate
 from ...state.outcome import Spend
 from ...state.past import Past
 from ...state.plan import Task, apply_wishes, in_order, waits_for
@@ -58,7 +58,7 @@ async def work(
     tasks.tell_wishes(update)
     update["messages"] = news(state, tasks.told(ended))
     unfinished = any(end["task"]["status"] != "completed" for end in ended)
-    return changes(state, update | _limit(scope.budget, unfinished=unfinished))
+    return update | _limit(scope.budget, unfinished=unfinished)
 
 
 def _limit(budget: Budget, *, unfinished: bool) -> PlanUpdate:

@@ -11,7 +11,6 @@ from ...models.drafts import drafted
 from ...models.thoughts import read_words
 from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
-from ...state.loop import changes
 from ...state.messages import ENDS, ROLE
 from ...state.react import ReactState, ReactUpdate
 from ...state.repetition import LOOP_DETECTED
@@ -41,14 +40,14 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
     message = answer.message
     update = ReactUpdate(phase="action", spend=scope.used(answer.spend), warnings=scope.notes)
     if not (message.tool_calls or message.invalid_tool_calls):
-        return changes(state, update | _without_call(state, answer))
+        return update | _without_call(state, answer)
     calls = await open_calls(
         scope, parts.toolbox, message, round_=iteration, complete=answer.complete
     )
     if stopped := stopped_by(calls):
-        return changes(state, update | ReactUpdate(halt="DENIED", unmet=[stopped]))
+        return update | ReactUpdate(halt="DENIED", unmet=[stopped])
     update |= ReactUpdate(calls=calls, messages=[own(settle_ids(message, calls), state, "action")])
-    return changes(state, update)
+    return update
 
 
 def ended_by_calls(reason: str, why: str) -> ReactUpdate:

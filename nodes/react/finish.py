@@ -10,7 +10,6 @@ from langgraph.runtime import Runtime
 from ...hooks.contract import Verdict
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence
 from ...state.context import Context
-from ...state.loop import changes
 from ...state.messages import ENDS, request_place
 from ...state.react import ReactState, ReactUpdate
 from ...state.told import say
@@ -30,7 +29,7 @@ async def react_finish(
     scope = await scope_of(state, runtime, parts)
     another, typed = partial(_another, state), parts.typed(scope, "thought", state.request)
     update: ReactUpdate = await end_turn(scope, state, facts_of(state), another, typed)
-    return changes(state, update | ReactUpdate(phase="idle"))
+    return update | ReactUpdate(phase="idle")
 
 
 def _another(state: ReactState, verdict: Verdict) -> ReactUpdate:

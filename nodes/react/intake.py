@@ -3,7 +3,6 @@
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.loop import changes
 from ...state.react import Observe, ReactState, ReactUpdate
 from ...turn.begin import answered, begin_turn
 from ...turn.scope import RunScope, scope_of
@@ -21,4 +20,4 @@ async def react_intake(
         return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
 
     update: ReactUpdate = await begin_turn(scope, state, adopted, parts.toolbox.missing)
-    return changes(state, update)
+    return update

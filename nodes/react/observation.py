@@ -8,7 +8,6 @@ from ...models.ask import Answer, ask
 from ...models.drafts import drafted
 from ...models.thoughts import read_words
 from ...state.context import Context
-from ...state.loop import changes
 from ...state.react import ReactState, ReactUpdate
 from ...turn.scope import scope_of
 from ..parts import Parts
@@ -30,4 +29,4 @@ async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Pa
     update = ReactUpdate(phase="observation", spend=scope.used(answer.spend), warnings=scope.notes)
     if answer.message.text:
         update["messages"] = [own(answer.message, state, "observation", answer.reasoning)]
-    return changes(state, update)
+    return update

@@ -11,7 +11,6 @@ from ...models.drafts import drafted
 from ...models.reading import Reading
 from ...models.thoughts import AgentMeta, read_thought
 from ...state.context import Context, Emit
-from ...state.loop import changes
 from ...state.messages import ENDS
 from ...state.outcome import Reason
 from ...state.react import ReactState, ReactUpdate
@@ -62,7 +61,7 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
         spend=scope.used(answer.spend),
         warnings=[*catalog.warnings, *scope.notes],
     )
-    return changes(state, update)
+    return update
 
 
 @dataclass
