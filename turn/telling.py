@@ -7,15 +7,16 @@ puts what is kept into the node's update. No node returns events itself.
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial, wraps
 from typing import Any, Final
 
+from langchain_core.messages import AnyMessage
 from langgraph.config import get_config, get_stream_writer
 from langgraph.errors import GraphBubbleUp
-from langgraph.types import Command
+from langgraph.types import Command, Interrupt
 
 from ..doors.builder import Node
 from ..doors.head import add_around
@@ -23,7 +24,7 @@ from ..state.context import Emit
 from ..state.loop import LoopState
 from ..state.stream.components import Component
 from ..state.stream.events import OF_CALLS, OF_PHASES, Event, Kept, brief, subject_of
-from ..state.stream.shown import next_message
+from ..state.stream.shown import asked, news, next_message
 from ..state.stream.views import components_of
 
 log = logging.getLogger(__name__)
@@ -112,6 +113,15 @@ def answered(how: str) -> None:
     """Tell that the question of this turn that was about no call has its answer."""
     if (teller := _TELLER.get()) is not None:
         teller.tell({"type": "question", "answered": how})
+
+
+async def show_questions(
+    state: LoopState, role: str, questions: Sequence[Interrupt], before: Sequence[AnyMessage]
+) -> None:
+    """Show what tasks ask, and before it what ended, as the state will know it."""
+    told = [*before, *(asked(state, role, one.value, one.id) for one in questions)]
+    if fresh := news(state, told):
+        await add_around(get_config()["configurable"], {"messages": fresh})
 
 
 def emit_to(write: Callable[[Any], None]) -> Emit:

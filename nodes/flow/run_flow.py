@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
-from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
 
@@ -14,7 +13,6 @@ from ...calls.approval import Decisions, next_step, question, still_open, undeci
 from ...calls.call_records import PendingCall
 from ...calls.commands import messages_of, values_of
 from ...calls.step_results import StepResults
-from ...doors.head import add_around
 from ...flow.carry import call_name
 from ...flow.expectations import Malformed
 from ...flow.order import in_plan_order
@@ -32,6 +30,7 @@ from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.schedule import run_ready, used_by
 from ...turn.scope import RunScope, scope_of
+from ...turn.telling import show_questions
 from ..parts import Parts
 from .every_item import EachRun, all_used, item_after
 from .one_step import FlowScope, StepEnd, StepRun, held, told_of, without_call
@@ -228,10 +227,7 @@ class FlowRun(FlowScope):
 
     async def shows(self, questions: Sequence[Interrupt], ends: Sequence[StepEnd]) -> None:
         """Show what tools ask for themselves, and before it what ended."""
-        told = self.told(ends)
-        told += [asked(self.state, "flow_planner", one.value, one.id) for one in questions]
-        if fresh := news(self.state, told):
-            await add_around(get_config()["configurable"], {"messages": fresh})
+        await show_questions(self.state, "flow_planner", questions, self.told(ends))
 
     async def start(self, name: str, waited_for: dict[str, StepEnd]) -> StepEnd:
         """Run one step, unless what stands before it keeps it from running."""

@@ -12,7 +12,6 @@ from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
-from ...doors.head import add_around
 from ...doors.langgraph_keys import without_values
 from ...state.calls import Evidence
 from ...state.context import Context
@@ -22,12 +21,13 @@ from ...state.past import Past
 from ...state.plan import Task, apply_wishes, in_order, waits_for
 from ...state.proof import report_of
 from ...state.stream.events import call_ended
-from ...state.stream.shown import answers_from, asked, news, phase_ended, report_name
+from ...state.stream.shown import answers_from, news, phase_ended, report_name
 from ...state.told import say
 from ...turn.begin import made_before
 from ...turn.budget import Budget, limit_reason
 from ...turn.schedule import run_ready, used_by
 from ...turn.scope import RunScope, around, scope_of
+from ...turn.telling import show_questions
 from ..parts import Parts
 
 RunTask = Callable[[Any, RunnableConfig], Awaitable[Any]]
@@ -153,11 +153,8 @@ class _Tasks:
         return phase_ended(self.state, "executor", text, report_name(self.state.turn_id, task))
 
     async def asked(self, questions: Sequence[Interrupt], ends: Sequence[TaskEnd]) -> None:
-        """Show what is asked, and before it what ended, as the state will know it."""
-        told = [*self.told(ends)]
-        told += [asked(self.state, "executor", one.value, one.id) for one in questions]
-        if fresh := news(self.state, told):
-            await add_around(get_config()["configurable"], {"messages": fresh})
+        """Show what is asked, and before it what ended."""
+        await show_questions(self.state, "executor", questions, self.told(ends))
 
     def _cannot_start(self, task: Task, known: list[Task]) -> str:
         if spent := self.scope.budget.exhausted:
