@@ -7,6 +7,7 @@ import copy
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -17,13 +18,22 @@ from ..doors.background import hop, run_blocking
 from ..state.errors import SettingsError, SyncCallInLoop
 from ..state.secrets import Secrets
 from ..state.told import say
-from ..tools.catalog import NO_TOOLS, READER, Catalog, CatalogTool, build_catalog
+from ..tools.catalog import (
+    FIND_TOOLS,
+    NO_TOOLS,
+    READ_RESULT,
+    READER,
+    Catalog,
+    CatalogTool,
+    build_catalog,
+)
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
 from ..tools.mcp.servers import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import Missing
 from ..turn.scope import RunScope
+from .finder import FINDER
 from .policy import Policy, PolicyLike
 from .result_store import ResultStore
 from .reuse import Memory
@@ -193,6 +203,9 @@ class Toolbox:
             if len(self._named) > _KEPT:
                 self._named.clear()
             found = build_catalog(self._python, listings, self._own).offering(self._offers)
+            if found.shelf.is_needed:
+                own = {READ_RESULT: READER, FIND_TOOLS: FINDER, **found.own}
+                found = replace(found, own=own)
             self._named[key] = (listings, found)
         return self._named[key][1]
 

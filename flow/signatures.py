@@ -8,7 +8,7 @@ schema as `arguments.check_arguments` will want it.
 import difflib
 import json
 from collections import UserString
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
@@ -35,8 +35,15 @@ _SHOWN_RESULT: Final = 1_500
 """Characters of a result's schema; a longer one is shown without what is inside its fields."""
 
 
-def capabilities(catalog: Catalog) -> list[dict[str, Any]]:
-    """Describe every tool of the catalog, always in the same order and the same words.
+def capabilities(
+    catalog: Catalog, found: Collection[str] = (), *, more: bool = False
+) -> list[dict[str, Any]]:
+    """Describe the tools of the catalog, always in the same words.
+
+    Args:
+        catalog: What there is.
+        found: Of many tools those to be described, in their order, beside those that are built in.
+        more: These alone.
 
     Returns:
         For each tool `name`, `description`, `arguments` (`properties` and `required` of its
@@ -44,7 +51,11 @@ def capabilities(catalog: Catalog) -> list[dict[str, Any]]:
         one), `changes` (it may change something outside) and `safe_to_repeat` (running it
         twice leaves the world as running it once).
     """
-    return [_described(tool) for tool in catalog.tools.values()]
+    tools = catalog.tools
+    if catalog.shelf.is_needed:
+        built_in = [name for name, tool in tools.items() if tool.tool is BUILT_IN and not more]
+        tools = {name: tools[name] for name in [*built_in, *found] if name in tools}
+    return [_described(tool) for tool in tools.values()]
 
 
 def _described(tool: CatalogTool) -> dict[str, Any]:

@@ -71,8 +71,11 @@ def _by_tools(state: CallState, records: Sequence[CallRecord], *, waits: bool) -
     held = [*state.held, *(wish for wish in wishes if wish.get("messages"))]
     added = [] if waits else messages_of(held, state.turn_id, state.messages)
     messages = [*(record["message"] for record in records), *added]
-    return PassUpdate(messages=messages, held=held if waits else []) | cast(
-        "PassUpdate", values_of(wishes)
+    found = [name for wish in wishes for name in wish.get("found", [])]
+    return (
+        PassUpdate(messages=messages, held=held if waits else [])
+        | cast("PassUpdate", values_of(wishes))
+        | PassUpdate(found=found)
     )
 
 

@@ -1,12 +1,16 @@
 """The live objects a graph's builder binds into its nodes; none of them is ever in state."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from ..calls.toolbox import Toolbox
 from ..doors.locks import LockedBy
 from ..models.choice import Models
 from ..models.typed_result import ResultSchema, typed_result
+from ..state.loop import LoopState
+from ..turn.begin import with_request
 from ..turn.end import Typed
 from ..turn.scope import GraphParts, RunScope
 
@@ -21,6 +25,15 @@ class Parts(GraphParts):
     """What the result of a turn must be, beside its answer in words; None where nobody asks."""
     locked_by: LockedBy | None = None
     """Gives the saver by whose rules threads are locked; None where it is the graph's own."""
+
+    async def likely(
+        self, scope: RunScope, state: LoopState, begun: Mapping[str, Any]
+    ) -> list[str]:
+        """Which of many tools the request of a turn is likely to need that has begun so."""
+        if begun.get("halt"):
+            return []
+        catalog = await self.toolbox.catalog(scope.user)
+        return catalog.shelf.likely(with_request(state).request)
 
     def typed(self, scope: RunScope, role: str, request: str) -> Typed | None:
         """What makes the result of a turn, asked of the role that writes its answer."""

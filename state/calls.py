@@ -188,6 +188,9 @@ class CallState(ABC):
     """Call id to why the human's answer cannot be used; approve writes, the next question tells."""
     evidence: Records = field(default_factory=list)
     """Every call that was answered; call_tools appends."""
+    found: Annotated[list[str], join_texts] = field(default_factory=list)
+    """Names of the tools whose definitions a model was given, where there are many; find_tools
+    adds to them, and intake what the request is likely to need."""
     held: list[Any] = field(default_factory=list)
     """Messages that tools add, as JSON, until each call of their model turn has its answer:
     nothing may stand between those; call_tools writes."""
@@ -217,6 +220,7 @@ class CallsUpdate(TypedDict, total=False):
     decisions: dict[str, Decision] | Overwrite
     objections: dict[str, str] | Overwrite
     evidence: list[Any] | Overwrite
+    found: list[str]
     held: list[Any]
     denied: str
     strikes: int

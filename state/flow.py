@@ -91,6 +91,10 @@ class Draft(TypedDict):
     findings: list[str]
     given: NotRequired[bool]
     """It was handed in: no model is asked to mend it."""
+    tools: NotRequired[list[str]]
+    """Of many tools those that the planner is shown with what was found in the plan."""
+    searches: NotRequired[bool]
+    """It only looks for tools."""
 
 
 class Given(TypedDict, total=False):

@@ -266,6 +266,7 @@ FOLDED = frozenset(
     {
         "messages",
         "ui",
+        "found",
         "spend",
         "warnings",
         "todos",

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import chain
 from typing import Any, Final
 
@@ -20,12 +21,16 @@ from .arguments import allowed, fit
 from .mcp.config import ServerConfig
 from .mcp.servers import Listing
 from .schemas import Schema, is_json, names_types, one_line, sanitise
+from .shelf import Shelf
 
 READ_RESULT: Final = "read_result"
+FIND_TOOLS: Final = "find_tools"
 
 # A call named like a contract is read as that structured answer, so no tool may have such a name;
 # and a provider that is told to choose "none" must call nothing.
-RESERVED: Final = frozenset({READ_RESULT, "none", *(role.contract for role in ROLES.values())})
+RESERVED: Final = frozenset(
+    {READ_RESULT, FIND_TOOLS, "none", *(role.contract for role in ROLES.values())}
+)
 
 MAX_NAME: Final = 64
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
@@ -131,14 +136,24 @@ class Catalog:
     barred: frozenset[str] = frozenset()
     """Names of tools that are there, but not for this agent."""
 
-    def specs(self) -> list[dict[str, Any]]:
-        """The tools in OpenAI's format, always in the same order, last those of the package.
+    @cached_property
+    def shelf(self) -> Shelf:
+        """The tools as they are found where they are too many to be shown whole."""
+        return Shelf(self.tools)
 
-        What reads on in results is there from the first request on: one tool more in a later one,
-        and providers would read the whole conversation anew.
+    def specs(self, found: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The tools in OpenAI's format, always in the same order.
+
+        The package's own are there from the first request on: one tool more before others, and
+        providers would read the whole conversation anew. Of many tools only those are shown that
+        were `found`, behind the own ones, so that the list grows only at its end.
         """
-        offered = [*self.tools.values(), *self.own.values()]
-        return [tool.spec() for tool in offered] if self.tools or len(self.own) > 1 else []
+        own = [*self.own.values()]
+        if self.shelf.is_needed:
+            shown = (self.tools[name] for name in dict.fromkeys(found) if name in self.tools)
+            return [tool.spec() for tool in [*own, *shown]]
+        offered = [*self.tools.values(), *own]
+        return [tool.spec() for tool in offered] if self.tools or len(own) > 1 else []
 
     def offering(self, globs: Sequence[str] | None) -> "Catalog":
         """The catalog with the tools that fit these names or globs alone; None means all."""
@@ -151,9 +166,10 @@ class Catalog:
         }
         return replace(self, tools=fits, barred=frozenset(self.tools.keys() - fits.keys()))
 
-    def summaries(self) -> list[dict[str, Any]]:
-        """Name and description of each tool, for roles that plan but do not call."""
-        return [{"name": t.name, "description": t.description} for t in self.tools.values()]
+    def summaries(self, request: str) -> list[dict[str, Any]]:
+        """Name and description, for roles that plan but do not call: of many, what is likely."""
+        names = self.shelf.likely(request) if self.shelf.is_needed else self.tools
+        return [{"name": name, "description": self.tools[name].description} for name in names]
 
     def find(self, name: str, server: str | None = None) -> CatalogTool | None:
         """Look a tool up.

@@ -31,7 +31,8 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     catalog = await toolbox.catalog(scope.user)
     name = f"{state.turn_id}.{path}.{round_}"
     answer: Answer[Any] = await ask(
-        scope, agent.parts.models, "agent", opening(scope, state, agent), tools=catalog.specs(),
+        scope, agent.parts.models, "agent", opening(scope, state, agent, catalog.shelf.listed()),
+        tools=catalog.specs(state.found),
         read=partial(read_answer, contract=None, with_tools=True), most_asks=_MOST_ASKS,
         draft=drafts_of(scope, state, name), settings=agent.settings,
     )  # fmt: skip

@@ -27,9 +27,10 @@ async def final_warning(
     scope = await agent.scope(state, runtime, turns=1)
     scope.emit({"type": "phase", "role": "agent", "action": "reporting", "round": state.round + 1})
     scope.budget.last_turn()
+    listed = (await agent.parts.toolbox.catalog(scope.user)).shelf.listed()
     told = HumanMessage(say("final_warning", why=str(state.halt)))
     answer: Answer[Any] = await ask(
-        scope, agent.parts.models, "agent", [*opening(scope, state, agent), told],
+        scope, agent.parts.models, "agent", [*opening(scope, state, agent, listed), told],
         tools=[agent.complete.spec()], read=partial(read_answer, contract=None, with_tools=True),
         most_asks=1, settings=agent.settings,
     )  # fmt: skip

@@ -22,4 +22,5 @@ async def agent_intake(
         return TaskAgentUpdate(messages=messages, limits=limits)
 
     update: TaskAgentUpdate = await begin_turn(scope, state, adopted, agent.parts.toolbox.missing)
+    update["found"] = await agent.parts.likely(scope, state, update)
     return changes(state, update)

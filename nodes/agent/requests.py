@@ -20,10 +20,14 @@ MODEL_TURN = "model_turn"
 """Key in a message's `additional_kwargs`: the id of the model turn that said it."""
 
 
-def opening(scope: RunScope, state: AgentState, agent: Agent) -> list[BaseMessage]:
-    """The request of the next model turn."""
+def opening(
+    scope: RunScope, state: AgentState, agent: Agent, listed: str = ""
+) -> list[BaseMessage]:
+    """The request of the next model turn; `listed` are the names of tools it does not show."""
     system = scope.prompts.get_prompt("agent", **scope.contexts())
     system = "\n\n".join(filter(None, [system, agent.definition.prompt.strip()]))
+    if listed:
+        system = f"{system}\n\n{section('more_tools', listed)}"
     if notes := scope.hook_notes(state.hook_context):
         system = f"{system}\n\n{section('additional_context', notes)}"
     context = scope.context

@@ -20,13 +20,15 @@ from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, failed_steps, 
 from ...state.stream.events import asks
 from ...state.stream.shown import phase_ended
 from ...state.told import say
-from ...tools.catalog import Catalog
+from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .finish import told
 
 MOST_DRAFTS: Final = 3
 """The first plan and two repairs of it."""
+MOST_SEARCHES: Final = 3
+"""Plans that only look for tools, beside those."""
 
 _MOST_TOLD: Final = 10
 _UNSOUND: Final = (
@@ -60,27 +62,56 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     if (written := state.drafts[-1]["plan"]) is not None:
         drafted, values = ExecutionPlan.model_validate(written), state.given.get("variables", {})
         plan = filled(drafted, values)
-        findings = flaws_of(plan, state, catalog, scope.context)
+        findings = flaws_of(plan, state, catalog, scope.context) + _searching(plan, catalog)
         if state.drafts[-1].get("given"):
             missing = lacking(plan)
             findings = [*findings, *unread(drafted, values)]
+    searched = _searched(state, plan, catalog)
     if missing:
         update = _without_values(missing)
+    elif searched:
+        update = searched
     elif plan is None or findings:
         scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
-        update = _sent_back(state, findings)
+        update = _sent_back(state, findings, _unshown(state, plan, catalog))
     else:
         update = await _taken(scope, plan, state, catalog)
     update["warnings"] = [*catalog.warnings, *scope.notes]
     return update
 
 
-def _sent_back(state: FlowState, findings: Sequence[str]) -> FlowUpdate:
+def _searched(state: FlowState, plan: ExecutionPlan | None, catalog: Catalog) -> FlowUpdate | None:
+    """What comes of a plan that looks for tools; None where it does not, or has done so enough."""
+    asked = [s.arguments.get("query") for s in plan.steps if s.tool == FIND_TOOLS] if plan else []
+    before = sum(draft.get("searches", False) for draft in state.drafts)
+    if not asked or before >= MOST_SEARCHES or not catalog.shelf.is_needed:
+        return None
+    names = [name for query in asked for name in catalog.shelf.find(str(query))]
+    nothing = [] if names else [say("no_tool_fits", query=asked[0], count=len(catalog.tools))]
+    draft: Draft = {**state.drafts[-1], "findings": nothing, "tools": names, "searches": True}
+    return FlowUpdate(planning="again", drafts=[*state.drafts[:-1], draft], found=names)
+
+
+def _searching(plan: ExecutionPlan, catalog: Catalog) -> list[str]:
+    searches = FIND_TOOLS in catalog.own and any(s.tool == FIND_TOOLS for s in plan.steps)
+    return [say("searched_enough")] if searches else []
+
+
+def _unshown(state: FlowState, plan: ExecutionPlan | None, catalog: Catalog) -> list[str]:
+    """Of many tools those a plan calls that the planner was not shown."""
+    named = [step.tool for step in plan.steps] if plan and catalog.shelf.is_needed else []
+    return [n for n in dict.fromkeys(named) if n in catalog.tools and n not in state.found]
+
+
+def _sent_back(state: FlowState, findings: Sequence[str], tools: Sequence[str]) -> FlowUpdate:
     """Have the plan mended, unless that was tried often enough."""
     checked: Draft = {**state.drafts[-1], "findings": list(findings)}
+    if tools:
+        checked["tools"] = list(tools)
     drafts, given = [*state.drafts[:-1], checked], checked.get("given", False)
-    if len(drafts) < MOST_DRAFTS and not given:
-        return FlowUpdate(planning="again", drafts=drafts)
+    tried = sum(not draft.get("searches") for draft in drafts)
+    if tried < MOST_DRAFTS and not given:
+        return FlowUpdate(planning="again", drafts=drafts, found=list(tools))
     if _answers_anyway(state):
         return FlowUpdate(planning="ready", drafts=[], unmet=_still_missing(state))
     more = len(findings) - _MOST_TOLD

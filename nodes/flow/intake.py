@@ -32,6 +32,7 @@ async def flow_intake(
     update: FlowUpdate = await begin_turn(scope, state, _adopted, parts.toolbox.missing)
     if not update.get("halt"):
         update |= _handed_in(state, plan)
+        update["found"] = await parts.likely(scope, state, update)
     return update
 
 

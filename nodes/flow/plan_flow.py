@@ -1,5 +1,6 @@
 """Plan flow: a plan of tool calls is asked for."""
 
+import json
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from ...state.flow import Draft, FlowState, FlowStep, FlowUpdate, unfinished
 from ...state.outcome import add_spend
 from ...state.plan import task_view
 from ...state.told import say
+from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import scope_of
 from ..parts import Parts
@@ -35,7 +37,8 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     catalog = await parts.toolbox.catalog(scope.user)
     variables = state.plan.get("global_variables") if state.todos else None
     data = {
-        "tools": capabilities(catalog),
+        "tools": capabilities(catalog, _shown_at_once(state)),
+        "more_tools": catalog.shelf.listed("tools_listed_for_plan"),
         "limits": {"steps": scope.context.max_steps},
         "conversation": state.conversation,
         "request": state.request,
@@ -45,10 +48,10 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
         "failures": state.causes,
         "improvements": state.improvements,
     }
+    opening = scope.opening("flow_planner", data, state.attachments)
     async with EarlyReads(scope, parts, catalog, state) as early:
         answer = await ask(
-            scope, parts.models, "flow_planner",
-            [*scope.opening("flow_planner", data, state.attachments), *_repairs(state.drafts)],
+            scope, parts.models, "flow_planner", [*opening, *_repairs(state.drafts, catalog)],
             contract=ExecutionPlan, most_asks=1, heard=early.hear,
         )  # fmt: skip
     spend, warnings = add_spend(answer.spend, early.spend), [*catalog.warnings, *scope.notes]
@@ -61,14 +64,22 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     return update
 
 
-def _repairs(drafts: Sequence[Draft]) -> list[BaseMessage]:
+def _shown_at_once(state: FlowState) -> list[str]:
+    """Of many tools those described first; drafts bring others, behind what was said by then."""
+    later = {name for draft in state.drafts for name in draft.get("tools", ())}
+    return [name for name in state.found if name not in later]
+
+
+def _repairs(drafts: Sequence[Draft], catalog: Catalog) -> list[BaseMessage]:
     """Each draft as the model's own words, with everything that was found in it."""
     talk: list[BaseMessage] = []
     for draft in drafts:
         findings = "\n".join(f"- {finding}" for finding in draft["findings"])
+        told = [say("plan_cannot_run", findings=findings)] if findings else []
+        if tools := capabilities(catalog, draft.get("tools", ()), more=True):
+            told += [say("tools_for_plan", tools=json.dumps(tools, ensure_ascii=False))]
         # Some providers refuse an empty message.
-        talk += [AIMessage(draft["text"] or say("no_answer"))]
-        talk += [HumanMessage(say("plan_cannot_run", findings=findings))]
+        talk += [AIMessage(draft["text"] or say("no_answer")), HumanMessage("\n\n".join(told))]
     return talk
 
 

@@ -21,6 +21,7 @@ from ...state.plan import task_view
 from ...state.repetition import LAST_STRIKE, LOOP_DETECTED, repeated_text
 from ...state.stream.shown import report_name
 from ...state.told import say
+from ...tools.catalog import Catalog
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 
@@ -41,9 +42,9 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
     catalog = await parts.toolbox.catalog(scope.user)
     last = state.task.get("rounds_this_turn", 0) + round_ > scope.context.max_executor_rounds
     answer = await ask(
-        scope, parts.models, "executor", _messages(scope, state, last=last),
+        scope, parts.models, "executor", _messages(scope, state, catalog, last=last),
         contract=ExecutorResponse, bump=state.task.get("attempts", 0),
-        tools=catalog.specs(), may_call=not last,
+        tools=catalog.specs(_found(state, catalog)), may_call=not last,
         heard=drafting(
             scope, "executor", ExecutorResponse, task=task,
             message_id=report_name(state.turn_id, state.task),
@@ -84,9 +85,18 @@ def _own(message: AIMessage, task: str, number: int) -> AIMessage:
     return message.model_copy(update={"id": f"{task}.{number}", "additional_kwargs": extra})
 
 
-def _messages(scope: RunScope, state: TaskState, *, last: bool) -> list[BaseMessage]:
+def _found(state: TaskState, catalog: Catalog) -> list[str]:
+    """Of many tools those that the task's words are likely to mean, and those that were found."""
+    words = (str(state.task.get(name) or "") for name in SHOWN[1:3])
+    return [*catalog.shelf.likely(" ".join(words)), *state.found]
+
+
+def _messages(
+    scope: RunScope, state: TaskState, catalog: Catalog, *, last: bool
+) -> list[BaseMessage]:
     """Role and task first, then this task's own scratch: each call extends the one before it."""
     data = {
+        "more_tools": catalog.shelf.listed(),
         "conversation": scope.past.conversation,
         "request": state.request,
         "earlier_evidence": index_of(scope.past.records),

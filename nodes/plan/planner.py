@@ -71,7 +71,8 @@ async def _planned(scope: RunScope, state: PlanState, parts: Parts) -> PlanUpdat
     scope.emit({"type": "phase", "role": "planner", "action": "planning", "round": round_})
     catalog = await parts.toolbox.catalog(scope.user)
     data = {
-        "tools": catalog.summaries(),
+        "tools": catalog.summaries(state.request),
+        "more_tools": catalog.shelf.listed(),
         "limits": {"tasks": scope.context.max_tasks},
         "conversation": state.conversation,
         "earlier_evidence": index_of(state.earlier),

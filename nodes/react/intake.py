@@ -20,4 +20,5 @@ async def react_intake(
         return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
 
     update: ReactUpdate = await begin_turn(scope, state, adopted, parts.toolbox.missing)
+    update["found"] = await parts.likely(scope, state, update)
     return update

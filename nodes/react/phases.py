@@ -54,12 +54,14 @@ def opening(
     if scope.of_client:
         told, resource, task = _words_of_client(resource, task), "", ""
     with_tools = role == "action" or prompts.is_shared(role, context.language or "")
-    listed = () if with_tools else catalog.summaries()
-    system = prompts.get_phase_prompt(role, resource, task, listed, **scope.contexts())
+    summed_up = () if with_tools else catalog.summaries(state.request)
+    system = prompts.get_phase_prompt(role, resource, task, summed_up, **scope.contexts())
+    if listed := catalog.shelf.listed():
+        system = f"{system}\n\n{section('more_tools', listed)}"
     if notes := scope.hook_notes(state.hook_context):
         system = f"{system}\n\n{section('additional_context', notes)}"
     request = [SystemMessage(system), *told, *shown(state.messages, role)]
-    return request, catalog.specs() if with_tools else []
+    return request, catalog.specs(state.found) if with_tools else []
 
 
 def _words_of_client(resource: str, task: str) -> list[HumanMessage]:

@@ -1,0 +1,155 @@
+"""300 tools in every graph: only names are listed, what is needed is found and called."""
+
+from itertools import pairwise
+
+import pytest
+from langgraph.types import Command
+
+from loopwright import (
+    ScriptedModel,
+    build_plan_execute_verify,
+    build_prompt_flow,
+    build_react,
+    build_task_agent,
+    open_durability,
+)
+from loopwright.prompts.prompt import read_json, read_section
+from support.flows import flow, step
+from support.public_tools import many
+from support.reacting import THREAD, said
+from support.scripts import call, passed, plan, report, thought, todo
+
+VAGUE = "Bring my work in."
+"""Says nothing of which tool it needs."""
+MERGE = "Merge pull request 34."
+FOUND = [call("find_tools", query="merge a pull request")]
+CALLED = [call("merge_pull_request", owner="octo", repo="hello")]
+DONE = [call("complete_task", summary="It is merged.")]
+
+
+def shown(model):
+    return [asked.tools[2:] for asked in model.asked]
+
+
+@pytest.mark.req("P-25")
+def test_an_agent_finds_a_tool_calls_it_by_its_name_and_has_it_after_a_restart(tmp_path):
+    record, wrong = [], [call("fork_repository", owner="octo")]
+    for turns, request in [([FOUND, CALLED, DONE], VAGUE), ([wrong, CALLED, DONE], "Go on.")]:
+        model = ScriptedModel(turns)
+        with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+            graph = build_task_agent(model=model, tools=many(300, record), durability=kept)
+            result = graph.invoke(said(request), THREAD)
+        assert result["outcome"]["status"] == "complete"
+        assert result["outcome"]["spend"]["tool_calls"] == 1
+        lists = [asked.tools for asked in model.asked]
+        assert all(now[: len(then)] == then for then, now in pairwise(lists))
+        assert "merge_pull_request" in lists[1]
+        assert len({asked.messages[0].text for asked in model.asked}) == 1
+    # Of the turn before.
+    assert "merge_pull_request" in model.asked[0].tools
+    assert record == [("merge_pull_request", {"owner": "octo", "repo": "hello"})] * 2
+    (error,) = (m.text for m in result["messages"] if m.type == "tool" and m.status == "error")
+    assert "'repo' is a required property" in error
+    assert '"description": "The repo."' in error
+
+
+@pytest.mark.req("P-25")
+def test_two_searches_in_one_message_both_count_and_one_in_vain_says_what_to_do():
+    both = [FOUND[0], call("find_tools", "b", query="rename a file")]
+    model = ScriptedModel([both, [call("find_tools", query="xyzzy")], DONE])
+    result = build_task_agent(model=model, tools=many(300)).invoke(said(VAGUE))
+    assert {"merge_pull_request", "move_file"} <= set(model.asked[1].tools)
+    answer = [m for m in result["messages"] if m.type == "tool"][2]
+    assert answer.text.startswith("None of the 300 tools fits 'xyzzy'.")
+    assert result["outcome"]["spend"]["tool_calls"] == 0
+
+
+@pytest.mark.req("P-25")
+def test_react_offers_what_the_request_needs_at_once_and_finds_the_rest():
+    model = ScriptedModel(
+        {
+            "thought": [thought("Look for it.", more=True), *[thought("Merged.")] * 2],
+            "action": [FOUND],
+        }
+    )
+    graph = build_react(model=model, tools=many(300), observe="direct")
+    graph.invoke(said(VAGUE))
+    assert "merge_pull_request" not in shown(model)[0]
+    assert "merge_pull_request" in shown(model)[-1]
+    first = len(model.asked)
+    graph.invoke(said(MERGE))
+    assert "merge_pull_request" in shown(model)[first]
+    listed = read_section(model.asked[0].messages[0].text, "more_tools")
+    assert listed is not None
+    assert "create_issue, create_pull_request" in listed
+
+
+@pytest.mark.req("P-25")
+def test_a_task_finds_its_tools_by_itself_and_its_planner_knows_their_names():
+    record = []
+    other = [call("merge_pull_request", owner="octo", repo="other")]
+    model = ScriptedModel(
+        {
+            "planner": [plan(todo("1", VAGUE), todo("2", MERGE))],
+            "executor": [FOUND, CALLED, report("Merged."), other, report("Merged.")],
+            "verifier": [passed("Both.", t1=["1.2.0"], t2=["2.1.0"])],
+        }
+    )
+    graph = build_plan_execute_verify(model=model, tools=many(300, record))
+    assert graph.invoke(said(VAGUE))["outcome"]["status"] == "complete"
+    planner, *executors = [a for a in model.asked if a.role in ("planner", "executor")]
+    assert "merge_pull_request" in read_section(planner.messages[1].text, "more_tools")
+    offered = [a.tools[2:] for a in executors]
+    assert ["merge_pull_request" in names for names in offered[:2]] == [False, True]
+    assert "merge_pull_request" in offered[-1]
+    assert [name for name, _ in record] == ["merge_pull_request"] * 2
+
+
+@pytest.mark.req("P-25")
+@pytest.mark.parametrize("searches", [True, False])
+def test_a_planner_is_told_the_definitions_of_what_it_looks_for_or_names(searches):
+    record = []
+    first = step("s1", "find_tools", arguments={"query": "merge a pull request"})
+    if not searches:  # it guesses
+        first = step("s1", "merge_pull_request", arguments={"pr": "34"})
+    sound = step("s1", "merge_pull_request", arguments={"owner": "octo", "repo": "hello"})
+    model = ScriptedModel(
+        {"flow_planner": [flow(first), flow(sound)], "answerer": ["It is merged [s1]."]}
+    )
+    graph = build_prompt_flow(model=model, tools=many(300, record))
+    assert graph.invoke(said(VAGUE))["outcome"]["status"] == "complete"
+    before, after = [a.messages for a in model.asked if a.role == "flow_planner"]
+    assert after[: len(before)] == before
+    known = [tool["name"] for tool in read_json(before[1].text, "tools")]
+    assert known[0] == "llm_call"
+    assert "merge_pull_request" not in known
+    assert '"name": "merge_pull_request"' in after[-1].text
+    assert ("cannot run" in after[-1].text) is not searches
+    assert [name for name, _ in record] == ["merge_pull_request"]
+
+
+@pytest.mark.req("P-25")
+def test_a_planner_that_only_looks_for_tools_ends_with_a_reason():
+    looks = [flow(step("s1", "find_tools", arguments={"query": f"q{n}"})) for n in range(9)]
+    model = ScriptedModel({"flow_planner": looks, "answerer": ["Nothing [s1]."] * 3})
+    graph = build_prompt_flow(model=model, tools=many(300))
+    result = graph.invoke(said(VAGUE))
+    assert len([a for a in model.asked if a.role == "flow_planner"]) == 6
+    assert result["outcome"]["status"] == "failed"
+    assert "It looks for tools once more" in str(result["outcome"]["unmet"])
+
+
+@pytest.mark.req("P-25")
+def test_a_tool_that_was_found_is_asked_about_like_any_other(tmp_path):
+    record, model = [], ScriptedModel([FOUND, CALLED, DONE])
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_task_agent(
+            model=model, tools=many(300, record), durability=kept, policy="ask"
+        )
+        result = graph.invoke(said(VAGUE), THREAD)
+        assert record == []
+        (question,) = result["__interrupt__"]
+        assert question.value["action_requests"][0]["name"] == "merge_pull_request"
+        result = graph.invoke(Command(resume=[{"type": "approve"}]), THREAD)
+    assert result["outcome"]["status"] == "complete"
+    assert len(record) == 1

@@ -1,0 +1,78 @@
+"""Many tools: how many bytes of them a request has, and whether the right one is found."""
+
+import json
+
+import pytest
+
+from loopwright.calls.toolbox import Toolbox
+from loopwright.tools.catalog import Catalog, build_catalog
+from loopwright.tools.mcp.config import ServerConfig
+from loopwright.tools.mcp.servers import Listing
+from support.public_tools import QUESTIONS, many
+
+
+async def catalog(count: int) -> Catalog:
+    return await Toolbox(many(count)).catalog()
+
+
+def size(specs: object) -> int:
+    return len(json.dumps(specs, ensure_ascii=False).encode())
+
+
+@pytest.mark.req("P-25")
+async def test_up_to_thirty_short_tools_are_shown_whole_and_more_only_by_name():
+    few, more = await catalog(12), await catalog(31)
+    assert [len(few.specs()), few.shelf.listed(), few.shelf.likely("merge it")] == [13, "", []]
+    assert "find_tools" not in few.own
+    assert [s["function"]["name"] for s in more.specs()] == ["read_result", "find_tools"]
+    assert "- create_issue: Create an issue." in more.shelf.listed()
+    small = [tuple({"name": f"t{n}"} for n in range(count)) for count in (30, 31)]
+    shelves = [build_catalog((), [Listing(ServerConfig(name="s"), t, "")]).shelf for t in small]
+    assert [shelf.is_needed for shelf in shelves] == [False, True]
+    wide = {f"a{n}": {"type": "string", "description": "x" * 900} for n in range(9)}
+    entry = {"name": "wide", "inputSchema": {"type": "object", "properties": wide}}
+    assert build_catalog((), [Listing(ServerConfig(name="s"), (entry,), "")]).shelf.is_needed
+
+
+@pytest.mark.req("P-25")
+@pytest.mark.parametrize("count", [31, 64, 150, 300])
+async def test_of_any_number_of_tools_a_first_request_holds_six_kilobytes(count):
+    found = await catalog(count)
+    sizes = [
+        size(found.specs(found.shelf.likely(question))) + len(found.shelf.listed().encode())
+        for question in QUESTIONS
+    ]
+    assert max(sizes) <= 6_000
+    assert count < 300 or size([tool.spec() for tool in found.tools.values()]) > 70_000
+
+
+@pytest.mark.req("P-25")
+async def test_among_300_tools_the_right_one_is_found_for_each_question():
+    shelf = (await catalog(300)).shelf
+    assert {q: name for q, name in QUESTIONS.items() if name not in shelf.find(q)} == {}
+    at_once = [question for question, name in QUESTIONS.items() if name in shelf.likely(question)]
+    assert len(at_once) >= 0.9 * len(QUESTIONS)
+    assert shelf.find("zzz") == shelf.likely("") == []
+
+
+async def test_what_was_found_stands_behind_what_was_there_before():
+    found = await catalog(300)
+    names = [["create_issue"], ["create_issue", "gone", "merge_pull_request", "create_issue"]]
+    first, second = (found.specs(one) for one in names)
+    assert second[: len(first)] == first
+    assert [s["function"]["name"] for s in second[2:]] == ["create_issue", "merge_pull_request"]
+
+
+def test_where_not_all_names_have_room_each_server_tells_what_its_names_say():
+    kinds = ["mail", "disk", "calendar", "phone", "door", "lamp", "car"]
+    offered = {
+        kind: tuple({"name": f"{kind}_number_{n}_of_{kind}"} for n in range(40)) for kind in kinds
+    }
+    offered["one"] = ({"name": "x"},)
+    listings = [Listing(ServerConfig(name=name), tools, "") for name, tools in offered.items()]
+    names = build_catalog((), listings).shelf.names
+    lines = names.splitlines()
+    assert len(names.encode()) <= 3_200
+    assert [line.partition(":")[0] for line in lines] == [*kinds, "one"]
+    assert all("… +" in line for line in lines[:7])
+    assert lines[7] == "one: x"
