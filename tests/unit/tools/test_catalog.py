@@ -95,7 +95,7 @@ def test_specs_are_stable_and_offer_reading_on_from_the_first_request_on():
     assert catalog.specs() == catalog.specs()
     assert build_catalog((), []).specs() == []
     assert found(catalog, READ_RESULT).read_only
-    assert catalog.summaries()[1] == {"name": "x", "description": "Does x."}
+    assert catalog.summaries("")[1] == {"name": "x", "description": "Does x."}
     parameters = catalog.specs()[0]["function"]["parameters"]
     assert parameters["required"] == ["query"]
 
