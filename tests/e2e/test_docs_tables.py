@@ -470,7 +470,7 @@ def test_guide_to_a_business_context_names_its_parts_and_its_example_has_them():
 
 @pytest.mark.req("S0-154")
 def test_prompt_for_an_application_has_its_variables():
-    [prompt] = blocks("text")
+    [prompt] = blocks("text", PAGES["docs/embedding.md"])
     for variable in (
         "LANGUAGE",
         "PLATFORM",
