@@ -221,6 +221,10 @@ ENDS: Final = "ends"
 """Key in a message's `additional_kwargs`: a model ended the turn with it."""
 
 
+REJECTED: Final = "rejected"
+"""Key in a message's `additional_kwargs`: why a hook did not accept what was said with it."""
+
+
 def is_words(message: AnyMessage) -> bool:
     """Whether the assistant says something and calls nothing."""
     return isinstance(message, AIMessage) and not (message.tool_calls or message.invalid_tool_calls)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 
 from ..hooks.contract import Verdict
 from ..state.calls import Evidence, join_texts, step_of
 from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
-from ..state.messages import ANSWER, PACKAGE, signature
+from ..state.messages import ANSWER, PACKAGE, REJECTED, request_place, signature
 from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome, add_spend
 from ..state.plan import Task, is_left_out
 from ..state.repetition import LOOP_DETECTED
@@ -200,6 +200,22 @@ def _again(state: LoopState, verdict: Verdict, why: str) -> LoopUpdate:
         improvements=[why],
         hook_context=[*state.hook_context, *filter(None, [verdict.context])],
     )
+
+
+def made_anew(state: LoopState, verdict: Verdict, rejected: AnyMessage) -> dict[str, Any]:
+    """What makes another answer: the rejected one stands with the reason why it was.
+
+    Where the hook clears the context, what was said in this turn goes, and a note has the reason.
+    """
+    if not verdict.clear_context:
+        about = rejected.additional_kwargs | {REJECTED: verdict.reason}
+        return {"messages": [rejected.model_copy(update={"additional_kwargs": about})]}
+    why = say("rejected_by_a_hook", why=verdict.reason)
+    notes = [*state.hook_context, *filter(None, [verdict.context]), why]
+    place = request_place(state.messages, state.request_message)
+    of_this_turn = state.messages[place + 1 :] if place >= 0 else []
+    gone = [RemoveMessage(id=str(message.id)) for message in of_this_turn]
+    return {"hook_context": notes, "messages": gone}
 
 
 def answer_id(state: LoopState) -> str:

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 
 from ...calls.gate import open_calls, settle_ids
 from ...models.ask import Answer, ask
-from ...models.reading import read_answer
+from ...models.thoughts import read_words
 from ...state.agent import COMPLETE_TASK, AgentState, AgentUpdate, Report
 from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
@@ -33,7 +33,7 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     answer: Answer[Any] = await ask(
         scope, agent.parts.models, "agent", opening(scope, state, agent, catalog.shelf.listed()),
         tools=catalog.specs(state.found),
-        read=partial(read_answer, contract=None, with_tools=True), most_asks=_MOST_ASKS,
+        read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
         draft=drafts_of(scope, state, name), settings=agent.settings,
     )  # fmt: skip
     message = answer.message

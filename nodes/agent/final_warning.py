@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 
 from ...calls.gate import calls_of
 from ...models.ask import Answer, ask
-from ...models.reading import read_answer
+from ...models.thoughts import read_words
 from ...state.agent import COMPLETE_TASK, AgentState, AgentUpdate, Report
 from ...state.context import Context
 from ...state.loop import changes
@@ -31,7 +31,7 @@ async def final_warning(
     told = HumanMessage(say("final_warning", why=str(state.halt)))
     answer: Answer[Any] = await ask(
         scope, agent.parts.models, "agent", [*opening(scope, state, agent, listed), told],
-        tools=[agent.complete.spec()], read=partial(read_answer, contract=None, with_tools=True),
+        tools=[agent.complete.spec()], read=partial(read_words, with_tools=True),
         most_asks=1, settings=agent.settings,
     )  # fmt: skip
     update = AgentUpdate(spend=scope.used(answer.spend), warnings=scope.notes)

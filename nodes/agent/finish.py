@@ -1,19 +1,24 @@
 """Finish: ends a turn of the graph's own agent with its honest outcome."""
 
 from functools import partial
+from typing import cast
 
+from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
 from ...state.agent import AgentUpdate, TaskAgentState, TaskAgentUpdate, succeeded
 from ...state.context import Context
 from ...state.loop import changes
+from ...state.messages import signature
+from ...state.stream.shown import next_message
 from ...state.told import say
-from ...turn.end import Facts, answer_id, called, end_turn
+from ...turn.end import Facts, answer_id, called, end_turn, made_anew, refusal
 from ...turn.scope import scope_of
 from .agent import Agent
-from .requests import REJECTED, signed
+from .requests import signed
 
+_REFUSALS = frozenset({"denied", "rejected", "not_interactive", "expired", "uncertain"})
 _SHOWN = 500
 _KNOWN = 5
 
@@ -29,16 +34,16 @@ async def agent_finish(
     if outcome is not None and facts.answer and outcome["answer"] == facts.answer:
         report = state.report or {}
         if report.get("status") != "responded":
-            update["messages"] = [*update["messages"], signed(facts.answer, facts.message)]
+            update["messages"] = [*update["messages"], signed(state, facts.answer, facts.message)]
     return changes(state, update)
 
 
-def _another(state: TaskAgentState, verdict: Verdict) -> AgentUpdate:
-    """The agent goes on; what it said last stands with the reason why it was not accepted."""
-    newest = state.messages[-1]
-    about = newest.additional_kwargs | {REJECTED: verdict.reason}
-    shown = newest.model_copy(update={"additional_kwargs": about})
-    return AgentUpdate(report=None, task_completed=False, unmet=[], messages=[shown])
+def _another(state: TaskAgentState, verdict: Verdict) -> TaskAgentUpdate:
+    """The agent goes on; what it said stands as words, with the reason why they were rejected."""
+    fresh = AgentUpdate(report=None, task_completed=False, unmet=[])
+    said = str((state.report or {}).get("summary", ""))
+    rejected = AIMessage(said, id=next_message(state), additional_kwargs=signature("agent"))
+    return cast("TaskAgentUpdate", {**fresh, **made_anew(state, verdict, rejected)})
 
 
 def facts_of(state: TaskAgentState) -> Facts:
@@ -48,13 +53,15 @@ def facts_of(state: TaskAgentState) -> Facts:
     unmet = [*state.unmet, *report.get("unmet", [])]
     if status in ("partial", "blocked") and not unmet and state.halt is None:
         unmet = [summary]
-    if status == "success" and state.evidence and not succeeded(state.evidence):
+    in_vain = bool(state.evidence) and not succeeded(state.evidence)
+    if in_vain and status in ("success", "partial"):
         unmet = [*unmet, say("no_call_succeeded", call=called(state.evidence[-1]))]
     halt = state.halt or ("MISSING_INFORMATION" if status == "blocked" else None)
     return Facts(
         halt=halt,
         done=state.task_completed,
-        partly=status in ("success", "partial"),
+        refused=refusal({str(r.get("reason")) for r in state.evidence if in_vain} & _REFUSALS),
+        partly=status in ("success", "partial") and not in_vain,
         unmet=unmet,
         answer=summary,
         results=_results(state),

@@ -9,13 +9,11 @@ from ...models.drafts import thinking, without_thoughts
 from ...prompts.prompt import section
 from ...state.agent import AgentState
 from ...state.canonical import storable
-from ...state.messages import ENDS, REASONING, ROLE, is_words, signature, since
+from ...state.messages import ENDS, REASONING, REJECTED, ROLE, is_words, signature, since
 from ...state.told import say
 from ...turn.scope import RunScope
 from .agent import Agent
 
-REJECTED = "rejected"
-"""Key in a message's `additional_kwargs`: why what was said with it did not stand."""
 MODEL_TURN = "model_turn"
 """Key in a message's `additional_kwargs`: the id of the model turn that said it."""
 
@@ -43,16 +41,22 @@ def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
         words, about = is_words(message), message.additional_kwargs
         if words and not message.content:
             continue
+        cue = _cue(message)
         if message.type not in ("human", "ai", "tool"):  # of a client: words of the user
             message = HumanMessage(message.content, id=message.id)
         elif words and REASONING in about and isinstance(message, AIMessage):
             message = without_thoughts(message)
-        history.append(spelled_calls(message))
-        if why := about.get(REJECTED):
-            history.append(HumanMessage(say("answer_was_rejected", why=why, then=say("go_on"))))
-        elif words and about.get(ROLE) == "agent" and not about.get(ENDS):
-            history.append(HumanMessage(say("nothing_called")))
+        history += [spelled_calls(message), *([HumanMessage(cue)] if cue else [])]
     return history
+
+
+def _cue(message: AnyMessage) -> str:
+    """What is said behind a message that did not stand, always the same at the same place."""
+    about = message.additional_kwargs
+    if why := about.get(REJECTED):
+        return say("answer_was_rejected", why=why, then=say("go_on"))
+    ends_nothing = is_words(message) and about.get(ROLE) == "agent" and not about.get(ENDS)
+    return say("nothing_called") if ends_nothing else ""
 
 
 def own(message: AIMessage, name: str, turn: str, reasoning: str = "", *, ends: bool) -> AIMessage:
@@ -70,6 +74,9 @@ def own(message: AIMessage, name: str, turn: str, reasoning: str = "", *, ends: 
     return message.model_copy(update=update)
 
 
-def signed(text: str, name: str) -> AIMessage:
-    """The answer of a turn."""
-    return AIMessage(storable(text), id=name, additional_kwargs={**signature("agent"), ENDS: True})
+def signed(state: AgentState, text: str, name: str) -> AIMessage:
+    """The answer of a turn, with the thoughts of the model turn that gave it."""
+    said = next((m for m in reversed(state.messages) if m.type == "ai"), None)
+    thoughts = thinking(str(said.additional_kwargs.get(REASONING, "")) if said else "")
+    about = {**thoughts, **signature("agent"), ENDS: True}
+    return AIMessage(storable(text), id=name, additional_kwargs=about)

@@ -2,21 +2,21 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
-from langchain_core.messages import AIMessage, RemoveMessage
+from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
 from ...state.calls import GAVE_UP, UNCERTAIN, Evidence
 from ...state.context import Context
-from ...state.messages import ENDS, request_place
+from ...state.messages import ENDS
 from ...state.react import ReactState, ReactUpdate
 from ...state.told import say
-from ...turn.end import Facts, called, end_turn, not_known, refusal
+from ...turn.end import Facts, called, end_turn, made_anew, not_known, refusal
 from ...turn.scope import scope_of
 from ..parts import Parts
-from .phases import REJECTED, message_id
+from .phases import message_id
 
 _KNOWN: Final = 5
 _SHOWN: Final = 500
@@ -33,17 +33,7 @@ async def react_finish(
 
 
 def _another(state: ReactState, verdict: Verdict) -> ReactUpdate:
-    newest = state.messages[-1]
-    about = newest.additional_kwargs | {REJECTED: verdict.reason}
-    shown = newest.model_copy(update={"additional_kwargs": about})
-    if not verdict.clear_context:
-        return ReactUpdate(unmet=[], messages=[shown])
-    why = say("rejected_by_a_hook", why=verdict.reason)
-    notes = [*state.hook_context, *filter(None, [verdict.context]), why]
-    place = request_place(state.messages, state.request_message)
-    of_this_turn = state.messages[place + 1 :] if place >= 0 else []
-    gone = [RemoveMessage(id=str(message.id)) for message in of_this_turn]
-    return ReactUpdate(unmet=[], hook_context=notes, messages=gone)
+    return cast("ReactUpdate", {"unmet": [], **made_anew(state, verdict, state.messages[-1])})
 
 
 def facts_of(state: ReactState) -> Facts:

@@ -24,7 +24,7 @@ from ...calls.gate import spelled_calls
 from ...models.drafts import thinking, without_thoughts
 from ...prompts.prompt import section
 from ...state.canonical import storable
-from ...state.messages import PACKAGE, REASONING, ROLE, is_words, signature
+from ...state.messages import PACKAGE, REASONING, REJECTED, ROLE, is_words, signature
 from ...state.react import Phase, ReactState
 from ...state.stream.shown import next_message
 from ...state.told import LANGUAGE, say
@@ -36,8 +36,6 @@ OURS: Final = frozenset({"human", "ai", "tool"})
 """The roles in a conversation; only the package itself gives a model a system message."""
 REPEATS: Final = "repeats"
 """Marks a message that says what was said again and again."""
-REJECTED: Final = "rejected"
-"""Holds why a hook did not accept such a message."""
 
 
 def opening(

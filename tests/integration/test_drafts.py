@@ -19,6 +19,7 @@ from loopwright import (
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
+    build_task_agent,
 )
 from loopwright.state.roles import ROLES, TIERS
 from support.drafted import BUILD, INPUT, step_of
@@ -31,7 +32,7 @@ from support.scripts import call, failed, passed, plan, report, thought, todo
 MODES = ["values", "updates", "messages", "custom", "tasks", "debug"]
 MAKE: dict[str, Any] = {
     "react": build_react, "prompt_flow": build_prompt_flow,
-    "plan_execute_verify": build_plan_execute_verify,
+    "plan_execute_verify": build_plan_execute_verify, "task_agent": build_task_agent,
 }  # fmt: skip
 
 
@@ -186,6 +187,7 @@ async def test_an_answer_that_a_hook_rejects_gives_way_to_the_next_one(name, cle
 
     script = {
         "thought": [thought("Ada owns it."), thought("It is Ada.")],
+        "agent": [[call("complete_task", summary=s)] for s in ("Ada owns it.", "It is Ada.")],
         "flow_planner": [flow(step_of("s1"))],
         "answerer": ["Ada owns it [s1].", "It is Ada [s1]."],
         "planner": [plan(todo("1", "find out"))] * 2,
@@ -240,7 +242,7 @@ OTHERS = {
 
 
 @pytest.mark.req("S0-79", "P-39")
-@pytest.mark.parametrize("name", BUILD)
+@pytest.mark.parametrize("name", ANSWERS)
 async def test_over_the_real_client_the_answer_is_read_while_the_server_still_writes_it(name):
     """The server writes the second half when the first one was seen; bytes come three at a time."""
     role, said = ANSWERS[name]
@@ -294,6 +296,7 @@ async def test_where_no_answer_could_be_used_the_one_that_is_made_replaces_every
         "planner": lambda *_: plan(todo("1", "find out")),
         "executor": lambda *_: report("Ada owns it."),
         "verifier": lambda *_: passed("Ada owns it.", t1=["9.9.9"]),
+        "agent": lambda *_: "Ada owns it, I say, and call nothing.",
     }
     for name, make in MAKE.items():
         graph = make(model=Splitting(scripts, seed=5), tools=[shelf()])

@@ -12,6 +12,7 @@ from loopwright import (
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
+    build_task_agent,
     open_durability,
 )
 from support.flows import flow, step
@@ -20,6 +21,7 @@ from support.scripts import call, failed, passed, plan, report, thought, todo
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 BUILD: Any = {
     "plan": build_plan_execute_verify, "react": build_react, "flow": build_prompt_flow,
+    "agent": build_task_agent,
 }  # fmt: skip
 
 
@@ -70,6 +72,8 @@ def model():
             "flow_planner": [flow(step("s", "pay", arguments={"to": "ada"})),
                              flow(step("q", arguments={"name": "x"}))],
             "answerer": ["Ada [q]."],
+            "agent": [[call("pay", to="ada")], [call("look", name="x")],
+                      [call("complete_task", summary="Ada.")]],
         }
     )  # fmt: skip
 
@@ -100,6 +104,8 @@ ENDS = {
     ("plan", "fail"): ("exhausted", "MAX_ROUNDS"),
     ("react", "look"): ("partial", "MAX_TURNS"),
     ("react", "fail"): ("exhausted", "MAX_TURNS"),
+    ("agent", "look"): ("partial", "MAX_TURNS"),
+    ("agent", "fail"): ("exhausted", "MAX_TURNS"),
     ("flow", "look"): ("partial", "BUDGET"),
     ("flow", "fail"): ("exhausted", "BUDGET"),
 }
@@ -119,9 +125,10 @@ async def test_a_limit_leaves_partial_work_only_where_a_call_has_succeeded(graph
             "flow_planner": [flow(step("q", tool, arguments={"name": "x"}),
                                   step("r", tool, ["q"], arguments={"name": "y"}))],
             "answerer": ["Ada [q]."],
+            "agent": [[call(tool, name="x")], [call("complete_task", summary="I do not know.")]],
         }
     )  # fmt: skip
-    limits = Context(max_iterations=1, max_tool_calls=1 if graph == "flow" else 50)
+    limits = Context(max_iterations=1, max_turns=1, max_tool_calls=1 if graph == "flow" else 50)
     made = BUILD[graph](model=scripted, tools=Till().tools())
     outcome = (await made.ainvoke(said("Who is x?"), context=limits))["outcome"]
     assert (outcome["status"], outcome["reason"]) == ENDS[graph, tool]

@@ -63,8 +63,8 @@ def test_whenever_a_turn_is_steered_no_visit_is_made_twice(kind, tmp_path):
         assert set(visits) >= set(places(SECOND))
         assert requests(values) == [FIRST, SECOND]
         # What was under way, another plan, and then what the new words need.
-        needed = {"react": 3, "plan": 2, "flow": 0}[kind] * len(set(visits) - seen) + 1
-        planned = 0 if kind == "react" else 1
+        needed = {"react": 3, "agent": 1, "plan": 2, "flow": 0}[kind] * len(set(visits) - seen) + 1
+        planned = 0 if kind in ("react", "agent") else 1
         assert model_calls(book) - asked <= planned + needed + 1, moments
         moments += 1
     assert moments >= 10
@@ -93,6 +93,7 @@ def test_messages_that_come_one_after_the_other_are_taken_in_their_order(tmp_pat
         ("flow", ["= Aral: visit", "+ Dijon: visit — do Dijon", "- Brno: visit — do Brno",
                   "- Cork: visit — do Cork"]),
         ("react", None),
+        ("agent", None),
     ],
 )  # fmt: skip
 def test_what_a_message_changes_is_shown(kind, changes, tmp_path):

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from loopwright import build_plan_execute_verify, build_prompt_flow, build_react
+from loopwright import build_plan_execute_verify, build_prompt_flow, build_react, build_task_agent
 from support.flows import flow, look
 from support.reacting import shelf
 from support.replay import Broken, Splitting
@@ -65,5 +65,17 @@ def plan_execute_verify(rng: random.Random, hooks: Any = (), **model: Any) -> An
     return build_plan_execute_verify(model=Splitting(script, **model), hooks=hooks)
 
 
-BUILD = {"react": react, "prompt_flow": prompt_flow, "plan_execute_verify": plan_execute_verify}
+def task_agent(rng: random.Random, hooks: Any = (), **model: Any) -> Any:
+    done = [call("complete_task", summary=words(rng))]
+    bad = [words(rng), "<think>only this"]
+    script = [*begun_badly(rng, [call("look", name="owner")], bad), *begun_badly(rng, done, bad)]
+    return build_task_agent(model=Splitting(script, **model), tools=[shelf()], hooks=hooks)
+
+
+BUILD = {
+    "task_agent": task_agent,
+    "react": react,
+    "prompt_flow": prompt_flow,
+    "plan_execute_verify": plan_execute_verify,
+}
 INPUT = {"messages": [{"role": "user", "content": "Who owns it, and what does it cost?"}]}

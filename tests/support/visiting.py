@@ -16,6 +16,7 @@ from loopwright import (
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
+    build_task_agent,
     open_durability,
 )
 from loopwright.prompts.prompt import read_json, read_section
@@ -30,6 +31,7 @@ CALM = Context(max_parallel_tasks=1)
 EVENTS = ("BeforeModel", "AfterModel", "BeforeTool", "AfterTool")
 BUILDERS: dict[str, Callable[..., Any]] = {
     "react": build_react,
+    "agent": build_task_agent,
     "plan": build_plan_execute_verify,
     "flow": build_prompt_flow,
 }
@@ -105,8 +107,15 @@ def _acted(messages: Any, _: Any) -> Any:
     return [call("visit", place=_left(messages)[0])]
 
 
+def _worked(messages: Any, _: Any) -> Any:
+    if left := _left(messages):
+        return [call("visit", place=left[0])]
+    return [call("complete_task", summary="All the places were seen.")]
+
+
 RULES: dict[str, dict[str, Any]] = {
     "react": {"thought": _thought, "action": _acted, "observation": lambda *_: "It was seen."},
+    "agent": {"agent": _worked},
     "plan": {"planner": _planned, "executor": _executed, "verifier": _judged},
     "flow": {"flow_planner": _flow_planned, "answerer": _answered},
 }
