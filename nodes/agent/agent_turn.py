@@ -12,7 +12,6 @@ from ...models.thoughts import read_words
 from ...state.agent import COMPLETE_TASK, AgentState, AgentUpdate, Report
 from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
-from ...state.loop import changes
 from ...state.repetition import LOOP_DETECTED
 from ...turn.budget import limit_reason
 from .agent import Agent
@@ -44,18 +43,18 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     if answer.refused:
         why = answer.problems[-1:] if answer.refused == "hook" else []
         update |= AgentUpdate(round=state.round, halt=limit_reason(answer.refused), unmet=why)
-        return changes(state, update)
+        return update
     kept = partial(own, name=name, turn=scope.model_turn, reasoning=answer.reasoning)
     if not (message.tool_calls or message.invalid_tool_calls):
         ends = agent.definition.lenient and bool(message.text.strip())
         update["messages"] = [kept(message, ends=ends)] if message.text else []
-        return changes(state, update | _words(state, message, ends=ends, emit=scope.emit))
+        return update | _words(state, message, ends=ends, emit=scope.emit)
     calls = await open_calls(scope, toolbox, message, round_=round_, complete=answer.complete)
     if stopped := stopped_by(calls):
-        return changes(state, update | AgentUpdate(halt="DENIED", unmet=[stopped]))
+        return update | AgentUpdate(halt="DENIED", unmet=[stopped])
     last = sorted(calls, key=lambda call: call["name"] == COMPLETE_TASK)
     settled = kept(settle_ids(message, calls), ends=False)
-    return changes(state, update | AgentUpdate(calls=last, messages=[settled]))
+    return update | AgentUpdate(calls=last, messages=[settled])
 
 
 def _words(state: AgentState, message: AIMessage, *, ends: bool, emit: Any) -> AgentUpdate:

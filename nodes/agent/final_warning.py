@@ -11,7 +11,6 @@ from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
 from ...state.agent import COMPLETE_TASK, AgentState, AgentUpdate, Report
 from ...state.context import Context
-from ...state.loop import changes
 from ...state.stream.shown import answer_to
 from ...state.told import say
 from ...tools.arguments import check_arguments
@@ -37,7 +36,7 @@ async def final_warning(
     update = AgentUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
     message = answer.message
     if answer.refused or not answer.complete:
-        return changes(state, update)
+        return update
     name = f"{state.turn_id}.{state.path}.{state.round + 1}"
     report, problem = _report(message, agent)
     messages: list[BaseMessage] = [
@@ -46,7 +45,7 @@ async def final_warning(
     ]
     if message.text or len(messages) > 1:
         update["messages"] = messages
-    return changes(state, update | AgentUpdate(report=report))
+    return update | AgentUpdate(report=report)
 
 
 def _report(message: AIMessage, agent: Agent) -> tuple[Report | None, str]:

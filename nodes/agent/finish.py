@@ -9,7 +9,6 @@ from langgraph.runtime import Runtime
 from ...hooks.contract import Verdict
 from ...state.agent import AgentUpdate, TaskAgentState, TaskAgentUpdate, succeeded
 from ...state.context import Context
-from ...state.loop import changes
 from ...state.messages import signature
 from ...state.stream.shown import next_message
 from ...state.told import say
@@ -35,7 +34,7 @@ async def agent_finish(
         report = state.report or {}
         if report.get("status") != "responded":
             update["messages"] = [*update["messages"], signed(state, facts.answer, facts.message)]
-    return changes(state, update)
+    return update
 
 
 def _another(state: TaskAgentState, verdict: Verdict) -> TaskAgentUpdate:

@@ -4,7 +4,6 @@ from langgraph.runtime import Runtime
 
 from ...state.agent import TaskAgentState, TaskAgentUpdate, limits_of
 from ...state.context import Context
-from ...state.loop import changes
 from ...turn.begin import answered, begin_turn
 from ...turn.scope import RunScope, scope_of
 from .agent import Agent
@@ -23,4 +22,4 @@ async def agent_intake(
 
     update: TaskAgentUpdate = await begin_turn(scope, state, adopted, agent.parts.toolbox.missing)
     update["found"] = await agent.parts.likely(scope, state, update)
-    return changes(state, update)
+    return update
