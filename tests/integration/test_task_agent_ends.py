@@ -75,7 +75,7 @@ ENDS = {
 @pytest.mark.parametrize("name", ENDS)
 def test_the_end_is_what_the_agent_says_and_nothing_else(name):
     turns, definition, status, reason = ENDS[name]
-    outcome, messages, _ = ended(turns, definition=definition)
+    outcome, messages, model = ended(turns, definition=definition)
     assert (outcome["status"], outcome["reason"]) == (status, reason)
     assert outcome["answer"] == messages[-1].text
     assert bool(outcome["unmet"]) == (status not in ("complete", "failed")) or "words" in name
