@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from model_server import PAGE
@@ -30,6 +31,11 @@ async def look(number: int) -> str:
     return f"{number}: {PAGE}"
 
 
+async def page(number: int) -> str:
+    """Look up a page of two kilobytes."""
+    return f"{number}: {(PAGE * 7)[:2_000]}"
+
+
 def block(number: int) -> str:
     """Look up a number, by a library that blocks."""
     time.sleep(BLOCKING)
@@ -43,7 +49,7 @@ async def work(name: str, seconds: float, given: list[Any]) -> dict[str, str]:
     return {"done": f"{name}, {len(given)} before it"}
 
 
-TOOLS: dict[str, Callable[..., Any]] = {"look": look, "block": block, "work": work}
+TOOLS: dict[str, Callable[..., Any]] = {"look": look, "page": page, "block": block, "work": work}
 
 
 @dataclass(frozen=True)
@@ -274,6 +280,36 @@ async def create_agent(wanted: Wanted) -> AsyncIterator[Built]:
         yield of_graph(graph, request)
 
 
+@asynccontextmanager
+async def summing_up(wanted: Wanted) -> AsyncIterator[Built]:
+    """LangChain's agent with the middleware that sums up what does not fit any more."""
+    from langchain.agents import create_agent as create  # noqa: PLC0415
+    from langchain.agents.middleware import SummarizationMiddleware  # noqa: PLC0415
+
+    async with AsyncExitStack() as stack:
+        saver, model = await saver_of(wanted, stack), f"openai:{LOOP}"
+        # Off 100,000 tokens to 80,000, as ours.
+        shorter = SummarizationMiddleware(
+            model, trigger=("tokens", 100_000), keep=("tokens", 80_000)
+        )
+        tools = [tool_of(wanted.tool)]
+        graph = create(model, tools, system_prompt=SYSTEM, middleware=[shorter], checkpointer=saver)
+        yield of_graph(graph, request)
+
+
+@asynccontextmanager
+async def deepagents(wanted: Wanted) -> AsyncIterator[Built]:
+    """LangChain's agent that plans, delegates and sums up; nobody has to install it."""
+    from langchain_openai import ChatOpenAI  # noqa: PLC0415
+
+    async with AsyncExitStack() as stack:
+        saver, tools = await saver_of(wanted, stack), [tool_of(wanted.tool)]
+        model = ChatOpenAI(model=LOOP, use_responses_api=False)  # it would choose the other API
+        create = import_module("deepagents").create_deep_agent
+        graph = create(model, tools, system_prompt=SYSTEM, checkpointer=saver)
+        yield of_graph(graph, request)
+
+
 def ours(name: str, graph: str, **options: Any) -> Callable[[Wanted], Any]:
     """One of loopwright's graphs."""
 
@@ -295,7 +331,8 @@ def ours(name: str, graph: str, **options: Any) -> Callable[[Wanted], Any]:
             )  # fmt: skip
             build.telling = telling
             context = loopwright.Context(
-                max_iterations=1_000, max_executor_rounds=1_000, max_steps=1_000, dedupe="off",
+                max_iterations=1_000, max_executor_rounds=1_000, max_steps=1_000, max_turns=1_000,
+                dedupe="off",
                 max_parallel_tasks=8, max_parallel_models=256,
             )  # fmt: skip
             yield of_graph(compiled, request, context=context)
@@ -308,6 +345,9 @@ CONTESTANTS: dict[str, Callable[[Wanted], Any]] = {
     "raw": raw,
     "lean StateGraph": lean,
     "create_agent": create_agent,
+    "create_agent, summing up": summing_up,
+    "deepagents": deepagents,
+    "task_agent": ours("build_task_agent", "agent"),
     "react(direct)": ours("build_react", "react", observe="direct"),
     "react": ours("build_react", "react", observe="model"),
     "plan_execute_verify": ours("build_plan_execute_verify", "plan"),

@@ -5,9 +5,10 @@
 A scripted model behind OpenAI's chat API is the same for everybody: for a loop by hand, the least
 LangGraph can do, LangChain's `create_agent`, and our graphs; each is a process of its own, the
 rounds are interleaved, CPU is what the process itself used. Read the ratios; the seconds are those
-of the machine. Parts: calls, reads, prompts, tools, dag, text, crowd, alive, imports; all of them
-where none is named. `--quick` runs small ones, once; `--once` as large as they are, but for the
-crowd, once. `--write` puts tables and plot into docs/.
+of the machine. Parts: calls, agents, reads, prompts, tools, dag, text, crowd, alive,
+imports; all of them where none is named. deepagents is measured where it is installed. `--quick`
+runs small ones, once; `--once` as large as they are, but for the crowd, once. `--write` puts tables
+and plot into docs/.
 """
 
 import argparse
@@ -17,63 +18,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
-from fleet import Fleet, Found, Rounds, fleet, middle, ratio
+from bench import EVERYBODY, LOOPS, OURS, PEER, RAW, SIZES, Bench, per_call
+from fleet import Found, Rounds, fleet, middle, ratio
+from growth import agents, alive
 from report import Goal, Part, shown, written
-
-RAW, PEER = "raw", "create_agent"
-OURS = ("react(direct)", "react", "plan_execute_verify", "prompt_flow")
-LOOPS = ("react(direct)", "react", "plan_execute_verify")
-"""Those of ours that ask as often as others."""
-EVERYBODY = ("raw HTTP", RAW, "lean StateGraph", PEER, *OURS)
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much is measured."""
-
-    turns: tuple[int, int, int] = (10, 100, 400)
-    rounds: tuple[int, int, int] = (3, 2, 1)
-    stock_rounds: tuple[int, int, int] = (2, 1, 1)
-    read: int = 200
-    crowd: int = 1_000
-    long: int = 60
-    times: int = 2
-
-
-ONCE = Size((10, 100, 400), (1, 1, 1), (1, 1, 0), 200, 300, 30, 1)
-QUICK = Size((5, 20, 80), (2, 1, 1), (1, 1, 1), 20, 100, 12, 1)
-SIZES = {"full": Size(), "once": ONCE, "quick": QUICK}
-
-
-@dataclass
-class Bench:
-    """A benchmark that runs: its processes, its size, and the profiles of what missed its goal."""
-
-    fleet: Fleet
-    size: Size
-    profiles: dict[str, list[str]] = field(default_factory=dict)
-
-    def explain(self, goals: Sequence[Goal], name: str, order: Found) -> None:
-        """Where a goal is missed, profile what missed it."""
-        missed = [goal.name for goal in goals if not goal.met and goal.name.startswith(f"{name}:")]
-        how = [", SQLite"] * order.get("saved", False) + [", get_state"] * order.get("read", False)
-        title = "".join([f"{name}, {order['script']}", *how])
-        if missed and title not in self.profiles:
-            found = self.fleet.ask(name, {**order, "do": "profile"})
-            self.profiles[title] = found["profile"]
-
-
-def per_call(rounds: Rounds) -> Rounds:
-    """CPU milliseconds a call, beside what was measured."""
-    return {
-        name: [{**one, "ms": one["cpu"] / one["calls"] * 1_000} for one in found]
-        for name, found in rounds.items()
-    }
-
 
 Variant = tuple[str, Found, tuple[int, int, int]]
 
@@ -267,45 +218,6 @@ def crowd(bench: Bench) -> Part:
     return Part("Many threads at once", goals, rows)
 
 
-def alive(bench: Bench) -> Part:
-    """What events and components cost, and what a turn adds to a thread, first and last."""
-    number = bench.size.long
-    order = {"do": "turns", "number": number, "script": "look-2-0", "saved": True}
-    names = (PEER, *OURS)
-    found = bench.fleet.rounds(names, 1, order)
-    order = {
-        "do": "run", "script": f"look-{bench.size.turns[1]}-0", "saved": True, "transform": False,
-    }  # fmt: skip
-    rows, goals = [[f"{number} turns of one thread", "first turns, kB each", "last turns"]], []
-    for name in names:
-        first, last = growth(found[name][0]["sizes"])
-        rows.append([name, f"{first / 1_000:.1f}", f"{last / 1_000:.1f}"])
-        if name != PEER:
-            told = told_of(bench, name, order)
-            goals += [
-                Goal(f"{name}: bytes a turn, last to first", last / first, 1.3),
-                Goal(f"{name}: CPU with events and components, to none, SQLite", told, 1.1),
-            ]
-            bench.explain(goals[-1:], name, order)
-    return Part("A thread that grows, and tells", goals, rows)
-
-
-def told_of(bench: Bench, name: str, order: Found) -> float:
-    """What it costs to tell what happens, as a multiple of a run that does not."""
-    ratios = []
-    for _ in range(bench.size.rounds[1]):
-        on, off = (bench.fleet.ask(name, {**order, "alive": told}) for told in (True, False))
-        ratios.append(on["cpu"] / off["cpu"])
-    return statistics.median(ratios)
-
-
-def growth(sizes: list[int]) -> tuple[float, float]:
-    """Bytes a turn in the first third after the first turns, and in the last."""
-    part = len(sizes) // 3
-    middle_, end = sizes[part - 1 : 2 * part], sizes[-part - 1 :]
-    return (middle_[-1] - middle_[0]) / (len(middle_) - 1), (end[-1] - end[0]) / part
-
-
 STATEMENTS = {
     "nothing": "pass",
     "import loopwright": "import loopwright",
@@ -353,7 +265,8 @@ def slowest_modules(statement: str) -> list[str]:
 
 
 PARTS: dict[str, Callable[[Bench], Part]] = {
-    part.__name__: part for part in (calls, reads, prompts, tools, dag, text, crowd, alive, imports)
+    part.__name__: part
+    for part in (calls, agents, reads, prompts, tools, dag, text, crowd, alive, imports)
 }
 
 

@@ -43,7 +43,8 @@ def arguments_of(name: str, *, referring: bool) -> Body:
 class Script(NamedTuple):
     """What is to be answered.
 
-    kind: `look` makes so many calls, one an answer; `block` so many in one answer; `ready` and
+    kind: `look` makes so many calls, one an answer, `page` the same with longer results, though
+    the history may be cut; `block` so many in one answer; `ready` and
     `step` walk the diamond, all steps that are ready or one; `write` makes one call, then writes an
     answer of so many words. pause: seconds before an answer, or between two words of it. graph:
     whose prompts are to be expected.
@@ -58,11 +59,10 @@ class Script(NamedTuple):
     @classmethod
     def of(cls, body: Body) -> "Script":
         """Find it in a request."""
-        said = next(
-            found
-            for message in body["messages"]
-            if (found := _NAMED.search(str(message.get("content"))))
-        )
+        named = (_NAMED.search(str(message.get("content"))) for message in body["messages"])
+        said = next(filter(None, named), None)
+        if said is None:  # a history that is summed up has lost it
+            return cls("sum", 0, 0, False, body["model"])
         return cls(said[1], int(said[2]), int(said[3]) / 1000, bool(said[4]), body["model"])
 
 
@@ -71,6 +71,9 @@ def calls_after(script: Script, made: list[str]) -> list[tuple[str, str, Body]]:
     if script.kind in ("look", "write"):
         most, place = script.number if script.kind == "look" else 1, len(made)
         return [(f"call_{place}", "look", {"number": place})] if place < most else []
+    if script.kind == "page":
+        place = 1 + max((int(i.removeprefix("call_")) for i in made), default=-1)
+        return [(f"call_{place}", "page", {"number": place})] if place < script.number else []
     if script.kind == "block":
         wanted = [] if made else range(script.number)
         return [(f"call_{i}", "block", {"number": i}) for i in wanted]
@@ -144,6 +147,12 @@ def ordered(said: Body, body: Body) -> Body:
     return {name: said[name] for name in wanted if name in said}
 
 
+def empty(body: Body) -> Body:
+    """An object of the schema asked for that says nothing."""
+    wanted = body["response_format"]["json_schema"]["schema"]["properties"]
+    return {name: [] if part.get("type") == "array" else "" for name, part in wanted.items()}
+
+
 Said = tuple[str, list[tuple[str, str, Body]]]
 
 
@@ -151,6 +160,13 @@ def answer(script: Script, body: Body) -> Said:
     """Text and calls of the answer to a request."""
     made = [str(m["tool_call_id"]) for m in body["messages"] if m["role"] == "tool"]
     phase, calls = phase_of(body), calls_after(script, made)
+    if script.graph == "agent" and phase not in ("acting", "thinking"):
+        return json.dumps(empty(body)), []
+    if script.kind == "sum":
+        return "It is looked up page by page.", []
+    if script.graph == "agent":
+        report = [("call_last", "complete_task", {"summary": words(script)})]
+        return "", calls or report
     if script.graph == "react":
         return react(script, phase, calls)
     if script.graph == "plan":
@@ -216,7 +232,7 @@ _REMEMBERED = 6
 
 def noted(key: str, script: Script, body: Body) -> Body:
     """Note a request."""
-    note: Body = {"came": time.monotonic()}
+    note: Body = {"came": time.monotonic(), "asked": usage_of(body)["prompt_tokens"]}
     if script.counted:
         prompt = prompt_of(body)
         note["new"] = new_bytes(prompt, _prompts[key])
@@ -233,13 +249,19 @@ def wire_calls(calls: list[tuple[str, str, Body]]) -> list[Body]:
     ]
 
 
+def usage_of(body: Body) -> Body:
+    """Tokens of a request, about four characters each."""
+    asked = sum(len(str(message.get("content"))) + 40 for message in body["messages"]) // 4
+    return {"prompt_tokens": asked, "completion_tokens": 9, "total_tokens": asked + 9}
+
+
 def completion(body: Body, said: Said) -> bytes:
     """An answer in one piece."""
     text, calls = said
     message: Body = {"role": "assistant", "content": text or None}
     if calls:
         message["tool_calls"] = wire_calls(calls)
-    usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
+    usage = usage_of(body)
     finish = "tool_calls" if calls else "stop"
     choice = {"index": 0, "message": message, "finish_reason": finish}
     whole = {"id": "c", "object": "chat.completion", "created": 1, "model": body["model"]}
@@ -261,7 +283,7 @@ def chunks(body: Body, said: Said) -> list[bytes]:
         indexed = [{"index": i, **call} for i, call in enumerate(wire_calls(calls))]
         pieces.append(chunk({"tool_calls": indexed}))
     pieces.append(chunk({}, "tool_calls" if calls else "stop"))
-    usage = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
+    usage = usage_of(body)
     pieces.append(f"data: {json.dumps(base | {'choices': [], 'usage': usage})}\n\n".encode())
     return [*pieces, b"data: [DONE]\n\n"]
 

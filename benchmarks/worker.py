@@ -31,7 +31,7 @@ import httpx
 from contestants import CONTESTANTS, Built, Wanted, with_transform
 
 Found = dict[str, Any]
-_WARM = {"look": "look-2-0", "block": "block-1-0", "work": "ready-7-0"}
+_WARM = {"look": "look-2-0", "page": "page-2-0", "block": "block-1-0", "work": "ready-7-0"}
 _SHOWN = 12
 """Lines of a profile."""
 _ROOT = f"{Path(__file__).resolve().parents[1]}/"
@@ -89,6 +89,7 @@ def told_by(notes: list[Found]) -> Found:
     pairs = pairwise(notes)
     return {
         "calls": len(notes),
+        "asked": [note["asked"] for note in notes],
         "new": sum(note.get("new", 0) for note in notes),
         "between": [after["came"] - before["answered"] for before, after in pairs],
     }

@@ -62,7 +62,8 @@ from support.scripts import call, passed, plan, report, todo
 # Parts of programs that measure, and what measures the code itself.
 PARTS = {
     "ledger_server.py", "killing.py", "flow_plans.py", "house.py",
-    "contestants.py", "fleet.py", "model_server.py", "report.py", "worker.py", "costs.py",
+    "bench.py", "contestants.py", "costs.py", "fleet.py", "growth.py", "model_server.py",
+    "report.py", "worker.py",
 }  # fmt: skip
 BENCHMARKS = sorted(p for p in (ROOT / "benchmarks").glob("*.py") if p.name not in PARTS)
 

@@ -1,0 +1,85 @@
+"""What long tasks and old threads cost: the parts `agents` and `alive` of `costs.py`."""
+
+import statistics
+from collections.abc import Sequence
+
+from bench import OURS, PEER, RAW, SHORTENING, Bench, per_call
+from fleet import Found, middle, ratio
+from report import Goal, Part
+
+
+def agents(bench: Bench) -> Part:
+    """A long task with results of 2 kB, on SQLite, beside agents that shorten their history, too.
+
+    A turn is what the client is at work between two requests; of one in every few dozen the
+    history is shortened, which the median leaves out and the CPU of the whole does not.
+    """
+    turns, ours = bench.size.turns[2], "task_agent"
+    order = {
+        "do": "run", "script": f"page-{turns}-0", "tool": "page", "transform": False, "saved": True,
+    }  # fmt: skip
+    names = (RAW, PEER, *SHORTENING, ours)
+    found = per_call(bench.fleet.rounds(names, bench.size.times, order))
+    late = {name: [{"x": grown(one["between"])} for one in found[name]] for name in names}
+    goals = [
+        *(Goal(f"{ours}: CPU a call at {turns} turns of 2 kB, to {peer}",
+               ratio(found, ours, peer, "ms"), 1.0) for peer in SHORTENING),
+        Goal(f"{ours}: the last turns, to turns 20 to 40", middle(late, ours, "x"), 1.3),
+        Goal(f"{ours}: longest prompt, thousand tokens",
+             max(found[ours][0]["asked"]) / 1_000, 100, ""),
+        Goal(f"{ours}: disk at {turns} turns of 2 kB", middle(found, ours, "disk") / 1e6, 2, "MB"),
+    ]  # fmt: skip
+    bench.explain(goals, ours, order)
+    rows = [[f"{turns} turns of 2 kB, SQLite", "CPU a call, ms", "calls", "last turns to early",
+             "longest prompt, k tokens", "disk, MB"]]  # fmt: skip
+    for name in names:
+        asked, disk = max(found[name][0]["asked"]) / 1_000, middle(found, name, "disk") / 1e6
+        cells = [middle(found, name, "ms"), middle(found, name, "calls")]
+        rows.append([name, f"{cells[0]:.1f}", f"{cells[1]:.0f}",
+                     f"{middle(late, name, 'x'):.2f}x", f"{asked:.0f}", f"{disk:.2f}"])  # fmt: skip
+    return Part("A long task", goals, rows)
+
+
+def grown(between: Sequence[float]) -> float:
+    """How much longer a turn takes in the end than after the first few."""
+    few = len(between) // 20
+    return statistics.median(between[-few:]) / statistics.median(between[few : 2 * few])
+
+
+def alive(bench: Bench) -> Part:
+    """What events and components cost, and what a turn adds to a thread, first and last."""
+    number = bench.size.long
+    order = {"do": "turns", "number": number, "script": "look-2-0", "saved": True}
+    names = (PEER, *OURS)
+    found = bench.fleet.rounds(names, 1, order)
+    order = {
+        "do": "run", "script": f"look-{bench.size.turns[1]}-0", "saved": True, "transform": False,
+    }  # fmt: skip
+    rows, goals = [[f"{number} turns of one thread", "first turns, kB each", "last turns"]], []
+    for name in names:
+        first, last = growth(found[name][0]["sizes"])
+        rows.append([name, f"{first / 1_000:.1f}", f"{last / 1_000:.1f}"])
+        if name != PEER:
+            told = told_of(bench, name, order)
+            goals += [
+                Goal(f"{name}: bytes a turn, last to first", last / first, 1.3),
+                Goal(f"{name}: CPU with events and components, to none, SQLite", told, 1.1),
+            ]
+            bench.explain(goals[-1:], name, order)
+    return Part("A thread that grows, and tells", goals, rows)
+
+
+def told_of(bench: Bench, name: str, order: Found) -> float:
+    """What it costs to tell what happens, as a multiple of a run that does not."""
+    ratios = []
+    for _ in range(bench.size.rounds[1]):
+        on, off = (bench.fleet.ask(name, {**order, "alive": told}) for told in (True, False))
+        ratios.append(on["cpu"] / off["cpu"])
+    return statistics.median(ratios)
+
+
+def growth(sizes: list[int]) -> tuple[float, float]:
+    """Bytes a turn in the first third after the first turns, and in the last."""
+    part = len(sizes) // 3
+    middle_, end = sizes[part - 1 : 2 * part], sizes[-part - 1 :]
+    return (middle_[-1] - middle_[0]) / (len(middle_) - 1), (end[-1] - end[0]) / part
