@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import convert_to_messages
+from langchain_core.messages import AIMessage, convert_to_messages
 from langgraph_sdk import get_client, get_sync_client
 
 from loopwright.graphs.registry import REGISTRY
@@ -230,6 +230,7 @@ async def drawn(client: Any, graph: str, folder: Path) -> None:
         messages = convert_to_messages(state["values"]["messages"])
         assert [one["value"]["type"] for one in state["interrupts"]] == ["tool_approval"]
         assert all(chat_ui_draws(messages, hides_tool_calls=hides) for hides in (False, True))
+        assert isinstance(messages[-1], AIMessage)
         assert messages[-1].tool_calls[0]["args"] == {
             "path": f"{graph}-{number}.txt",
             "content": text,
@@ -238,6 +239,7 @@ async def drawn(client: Any, graph: str, folder: Path) -> None:
             "executor",
             "flow_planner",
             "action",
+            "agent",
         )
         ended = await answer(client, thread, {"decisions": [{"type": "approve"}]}, graph)
         assert ended["outcome"]["status"] == "complete"
