@@ -155,20 +155,38 @@ app.add_typer(_threads, name="threads")
 @_threads.callback(invoke_without_command=True)
 def threads(
     context: typer.Context,
+    unfinished: Annotated[
+        bool, typer.Option("--unfinished", help="Only those to resume; LOOPWRIGHT_EXPIRY, else 1h.")
+    ] = False,
     database: Annotated[
         str | None, typer.Option("--db", help="Database URL; see prune --help.")
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """List the saved threads, newest first, or make them smaller."""
+    """List the saved threads, newest first, delete some, or make them smaller."""
     if context.invoked_subcommand is not None:
-        if database is not None:
-            msg = f"Give it behind the command: threads {context.invoked_subcommand} --db …"
-            raise typer.BadParameter(msg, param_hint="--db")
+        if database is not None or unfinished or json:
+            option = "--db" if database is not None else "--unfinished" if unfinished else "--json"
+            msg = f"Give it behind the command: threads {context.invoked_subcommand} {option} …"
+            raise typer.BadParameter(msg, param_hint=option)
         return
-    from .show import show_threads  # noqa: PLC0415 - see the module
+    from .threads import show_threads  # noqa: PLC0415 - see the module
 
-    output = Output()
-    raise typer.Exit(guarded(output, lambda: show_threads(Settings(database=database), output)))
+    output = Output(json=json)
+    settings = Settings(database=database)
+    raise typer.Exit(guarded(output, lambda: show_threads(settings, output, unfinished=unfinished)))
+
+
+@_command("database", within=_threads)
+def dismiss(
+    settings: Settings,
+    output: Output,
+    threads: Annotated[list[str], typer.Argument(help="The threads to delete.")],
+) -> int:
+    """Delete threads, with all that is saved of them."""
+    from .threads import dismiss_threads  # noqa: PLC0415 - see the module
+
+    return dismiss_threads(settings, output, threads)
 
 
 @_command("database", "json", within=_threads)

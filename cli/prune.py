@@ -1,17 +1,14 @@
 """`loopwright threads prune`: what is asked for, and what became of it."""
 
-import re
-from datetime import timedelta
 from typing import Any, Final
 
 from ..doors.durability import DEFAULT_URL, open_durability
 from ..doors.pruning import Pruned
 from ..state.environment import stated
 from ..state.errors import SettingsError
-from .settings import Settings, thread_named
+from .settings import Settings, age_of, thread_named
 from .terminal import Code, Output, clean, plural
 
-_UNITS: Final = {"h": "hours", "d": "days", "w": "weeks"}
 _KILO: Final = 1000
 
 
@@ -26,7 +23,7 @@ def prune_threads(
 ) -> int:
     """Prune one thread or all, and say what was left as it is, and why."""
     name = None if thread is None else thread_named(thread)
-    age = None if older_than is None else _age(older_than)
+    age = None if older_than is None else age_of(older_than, "--older-than")
     wanted: dict[str, Any] = {"keep": stated(keep, "--keep"), "turns": turns, "older_than": age}
     if sum(given is not None for given in wanted.values()) != 1:
         msg = "Say what is kept by one of --keep latest, --turns N and --older-than 30d."
@@ -35,14 +32,6 @@ def prune_threads(
         pruned = durability.prune(name, **wanted)
     _tell(output, pruned)
     return Code.USAGE if name in pruned.left else Code.COMPLETE
-
-
-def _age(text: str) -> timedelta:
-    found = re.fullmatch(r"(\d{1,6})([hdw])", text.strip())
-    if found is None:
-        msg = f"--older-than {text!r} is no age: give hours, days or weeks, such as 12h, 30d, 8w."
-        raise SettingsError(msg)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
 def _tell(output: Output, pruned: Pruned) -> None:

@@ -2,10 +2,10 @@
 
 import atexit
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
@@ -16,6 +16,7 @@ from rich.console import Console
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
 from ..doors.head import Head
+from ..doors.threads import GRAPH_KEY
 from ..graphs.build import default_mcp, default_policy
 from ..graphs.registry import builder_of
 from ..models.choice import Models
@@ -23,22 +24,18 @@ from ..models.scripted import read_script
 from ..state.context import Context
 from ..state.errors import (
     AnswerRejected,
-    DatabaseError,
     SettingsError,
     ThreadIncompatible,
     ThreadNotFound,
 )
-from ..state.intents import uncertain_call
 from ..state.messages import ROLE
 from ..state.roles import roles_of
 from .approvals import Asker, Question, given_answers
 from .progress import Event
 from .settings import DEFAULT_GRAPH, PLANNED, Settings, new_thread_id, read_goal, thread_named
 from .terminal import Code, Output, code_of, ignore_signals, interrupted, signals_to
+from .threads import hint, in_doubt
 from .view import LiveView, PlainView
-
-GRAPH_KEY: Final = "loopwright_graph"
-"""Checkpoint metadata that says which graph a thread belongs to."""
 
 Graph = LoopGraph[Any, Any, Any, Any]
 
@@ -59,6 +56,8 @@ def run_goal(
     builder_of(settings.graph or DEFAULT_GRAPH)
     given = thread_named(thread) if thread is not None else new_thread_id()
     words = read_goal(goal)
+    if thread is None:
+        hint(settings, output)
     with _session(settings, output, given) as session:
         return session.run(words, more)
 
@@ -101,18 +100,10 @@ def _session(
         )
     except BaseException:
         if output.resume:
-            output.doubts = _in_doubt(durability, thread)
+            output.doubts = in_doubt(durability, thread)
         atexit.register(durability.close)
         raise
     durability.close()
-
-
-def _in_doubt(durability: Durability, thread: str) -> tuple[Mapping[str, Any], ...]:
-    """The writes of a thread that have begun and not ended; none where nobody can say."""
-    with suppress(DatabaseError):
-        rows = durability.journal.rows(thread)
-        return tuple(uncertain_call(row) for row in rows if row.in_doubt and not row.told)
-    return ()
 
 
 def _graph(settings: Settings, name: str, context: Context, durability: Durability) -> Graph:
@@ -224,8 +215,7 @@ class Session:
         """Tasks that ended in a phase which was cut off: recorded, but not in the state yet."""
         saver: Any = self.graph.checkpointer
         saved = saver.get_tuple(self._config)
-        ends = Head(saved).returned() if saved else []
-        return [end.get("step", end) for end in ends if isinstance(end, Mapping)]
+        return Head(saved).ended_parts() if saved else []
 
     def _stream(self, given: Any, control: RunControl) -> None:
         modes: Any = ["custom", "updates"]

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,6 +21,7 @@ from .terminal import quoted
 DEFAULT_GRAPH: Final = "plan_execute_verify"
 PLANNED: Final = "prompt_flow"
 """The graph that can be handed a plan."""
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 NO_MODEL: Final = (
     "No language model is configured: the built-in offline model stands in, which only matches"
     " words. Set OPENAI_API_KEY or LOOPWRIGHT_MODEL (and OPENAI_BASE_URL for a server of your own)"
@@ -77,6 +80,11 @@ class Settings:
     def database_url(self, default: str) -> str:
         """The database to open."""
         return self.database or variable(self.environ, "LOOPWRIGHT_DATABASE_URL") or default
+
+    def expiry(self, default: timedelta) -> timedelta:
+        """How old an unfinished thread may be that is offered."""
+        given = variable(self.environ, "LOOPWRIGHT_EXPIRY")
+        return default if given is None else age_of(given, "LOOPWRIGHT_EXPIRY")
 
     def resume_command(self, thread: str, database: str) -> str:
         """The command that goes on with a thread, with the options that were given.
@@ -137,6 +145,15 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def age_of(text: str, name: str) -> timedelta:
+    """An age such as 30m, 12h, 30d, 8w, given under this name."""
+    found = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
+    if found is None:
+        msg = f"{name} {text!r} is no age: give minutes, hours, days or weeks: 30m, 12h, 30d, 8w."
+        raise SettingsError(msg)
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
 def new_thread_id() -> str:

@@ -1,21 +1,15 @@
-"""What there is to look at: the threads saved here, a graph's drawing, and what would work here."""
+"""What there is to look at: a graph's drawing, and what would work here."""
 
 import asyncio
 import importlib.util
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ..calls.policy import Policy
 from ..calls.toolbox import Toolbox
 from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
-from ..doors.threads import ThreadSummary, list_threads
 from ..graphs.build import default_mcp, default_policy
 from ..graphs.registry import drawn_graph
 from ..models.choice import OFFLINE, Chosen, Models
@@ -25,10 +19,8 @@ from ..state.roles import GRAPHS, roles_of
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.config import read_servers
 from .settings import NO_MODEL, Settings
-from .terminal import Code, Output, clean, plural, short
+from .terminal import Code, Output, plural, short
 
-_TITLES: Final = ("thread", "last change", "status", "request")
-_INCOMPLETE: Final = "older checkpoints, which it needs, were deleted"
 _MODEL_DEADLINE: Final = 30.0
 _WORKS, _WARNING, _BROKEN = "✓", "!", "✗"
 """Marks of findings; only a broken part keeps a run from working."""
@@ -48,39 +40,6 @@ _WAYS: Final[dict[bool, Finding]] = {
     ),
 }
 """By whether the bypass of `models/lean.py` is used."""
-
-
-def show_threads(settings: Settings, output: Output) -> int:
-    """Print one line a thread, newest first; tab-separated where nobody watches."""
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
-        rows = [_row(thread) for thread in list_threads(durability)]
-    if not rows:
-        output.error(f"no threads are saved in {durability.url} yet.")
-    elif output.live:
-        Console(highlight=False).print(_table(rows))
-    else:
-        for row in (_TITLES, *rows):
-            output.line("\t".join(row))
-    return Code.COMPLETE
-
-
-def _row(thread: ThreadSummary) -> tuple[str, str, str, str]:
-    when = datetime.fromisoformat(thread.updated).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    # Waiting for a human, how its last turn ended, or cut off.
-    status = "waiting" if thread.waiting else thread.status or "unfinished"
-    if thread.incomplete:
-        return clean(thread.thread_id), when, "incomplete", _INCOMPLETE
-    return clean(thread.thread_id), when, status, short(thread.request, 80)
-
-
-def _table(rows: list[tuple[str, str, str, str]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for title in _TITLES:
-        ratio = 1 if title == _TITLES[-1] else None
-        table.add_column(title, no_wrap=True, overflow="ellipsis", ratio=ratio)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
 
 
 def show_graph(output: Output, name: str, *, ascii_: bool) -> int:

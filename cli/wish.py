@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from langchain_core.runnables import RunnableConfig
 
 from ..doors.durability import DEFAULT_URL, open_durability
+from ..doors.threads import GRAPH_KEY
 from ..graphs.registry import builder_of
 from ..state.errors import SettingsError
-from .run import GRAPH_KEY, Graph, graph_of
+from .run import Graph, graph_of
 from .settings import DEFAULT_GRAPH, Settings, read_goal, thread_named
 from .terminal import Code, Output, quoted
 

@@ -31,6 +31,7 @@ from .pace import in_turn
 from .postgres import PostgresDatabase, without_password
 from .pruning import RUNS, Keeps, Pruned, what_stays
 from .sqlite import SqliteDatabase, SqliteLocks
+from .threads import EXPIRY, ThreadSummary, list_threads, offered
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 
@@ -67,7 +68,7 @@ class Database(Protocol):
         """Keep the runs of a thread apart, whatever process they are of."""
 
     def thread_ids(self) -> Iterable[str]:
-        """Every saved thread."""
+        """Every saved thread, those that changed last before the others."""
 
     def size(self) -> int:
         """Bytes it takes; 0 where that is not its own to say."""
@@ -105,6 +106,34 @@ class Durability(AbstractContextManager["Durability"]):
         self.thread_ids, self.close = database.thread_ids, database.close
         self._database = database
 
+    def threads(self) -> list[ThreadSummary]:
+        """Every saved thread, newest first."""
+        return list_threads(self.checkpointer, self.thread_ids(), self.locks)
+
+    def unfinished(self, within: timedelta = EXPIRY) -> list[ThreadSummary]:
+        """Of the 100 newest threads, those to offer for a resume: cut off, or short of their goal.
+
+        Args:
+            within: How old they may be. One that waits for a human does not expire.
+        """
+        return offered(self.checkpointer, self.thread_ids(), self.locks, within)
+
+    def dismiss(self, thread: str) -> None:
+        """Delete a thread, and what the journal knows of its calls.
+
+        Raises:
+            ThreadNotFound: No such thread is saved.
+            ThreadBusy: A run holds it.
+        """
+        self._check_saved(thread)
+        with held_here(lambda: self.locks, thread):
+            self.checkpointer.delete_thread(thread)
+
+    def _check_saved(self, thread: str) -> None:
+        if thread not in self.thread_ids():
+            msg = f"No thread {thread!r} is saved in {self.url}."
+            raise ThreadNotFound(msg)
+
     def prune(
         self,
         thread: str | None = None,
@@ -130,14 +159,12 @@ class Durability(AbstractContextManager["Durability"]):
             DatabaseError: The database cannot do it.
         """
         keeps = what_stays(keep, turns, older_than)
-        threads = sorted(self.thread_ids())
-        if thread is not None and thread not in threads:
-            msg = f"No thread {thread!r} is saved in {self.url}."
-            raise ThreadNotFound(msg)
+        if thread is not None:
+            self._check_saved(thread)
         done: list[str] = []
         left: dict[str, str] = {}
         before = self._database.size()
-        for name in threads if thread is None else [thread]:
+        for name in sorted(self.thread_ids()) if thread is None else [thread]:
             said = self._prune(name, keeps)
             if isinstance(said, str):
                 left[name] = said

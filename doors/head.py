@@ -56,6 +56,12 @@ class Head:
         """What durable tasks (`@task`) of the step under way returned, before it was cut off."""
         return [value for _, channel, value in self.writes if channel == keys.RETURN]
 
+    def ended_parts(self) -> list[Mapping[str, Any]]:
+        """Tasks or steps that ended in a phase which was cut off; not in the state yet."""
+        ends = [end for end in self.returned() if isinstance(end, Mapping)]
+        parts = ((end.get("step"), end.get("task"), end) for end in ends)
+        return [next(one for one in found if isinstance(one, Mapping)) for found in parts]
+
     def interrupts(self) -> list[Interrupt]:
         """The questions still waiting for an answer, in task order.
 

@@ -74,8 +74,11 @@ BRANCH: Final = "branch:to:"
 JOIN: Final = "join:"
 """How the channel begins in which a node waits for several others."""
 
-THREADS_SQL: Final = "SELECT DISTINCT thread_id FROM checkpoints WHERE checkpoint_ns = ''"
-"""The threads in the tables of its SQL savers."""
+THREADS_SQL: Final = (
+    "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = ''"
+    " GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC"
+)
+"""The threads in the tables of its SQL savers, newest first."""
 
 
 def place_of_task(node: str, step: str, task: str) -> str:

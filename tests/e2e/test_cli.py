@@ -319,9 +319,9 @@ def test_a_thread_goes_on_with_a_new_message(notes):
     done = cli("run", "--thread", "talk", "Read more.md")
     assert "Bring coffee." in done.stdout
     header, *listed = cli("threads").stdout.splitlines()
-    assert header == "thread\tlast change\tstatus\trequest"
+    assert header == "thread\tlast change\tstatus\tdone\trequest"
     assert len(listed) == 1
-    assert listed[0].split("\t")[0::2] == ["talk", "complete"]
+    assert listed[0].split("\t")[0::2] == ["talk", "complete", "Read notes.md"]
     assert listed[0].endswith("Read notes.md")
 
 

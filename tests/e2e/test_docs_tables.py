@@ -110,11 +110,15 @@ def test_exit_codes_are_those_of_the_command():
 
 def test_commands_and_options_are_those_of_the_command():
     commands: Any = typer.main.get_command(app)
-    rows = {row[0].split()[1].strip("`"): " ".join(row) for row in table("| command |")}
-    assert set(rows) == set(commands.commands)
-    prune = commands.commands["threads"].commands["prune"].params
-    pruning = {o for p in prune for o in p.opts if o.startswith("--")}
-    assert set(re.findall(r"--[a-z-]+", rows["threads"])) == pruning
+    rows = {row[0].split("`")[1]: " ".join(row) for row in table("| command |")}
+    rows = {re.sub(r"^loopwright | ?[\[A-Z].*", "", name): row for name, row in rows.items()}
+    threads = commands.commands["threads"]
+    told = commands.commands | {f"threads {n}": one for n, one in threads.commands.items()}
+    assert set(rows) == set(told)
+    for name in ("threads", *(f"threads {n}" for n in threads.commands)):
+        options = {o for p in told[name].params for o in p.opts if o.startswith("--")}
+        assert set(re.findall(r"--[a-z-]+", rows[name])) == options
+    pruning = {o for p in threads.commands["prune"].params for o in p.opts if o.startswith("--")}
     assert set(re.findall(r"--[a-z-]+", str(table("| pruning |")))) < pruning
     options = {o for p in commands.commands["run"].params for o in p.opts if o.startswith("--")}
     assert set(re.findall(r"--[a-z-]+", rows["run"])) == options

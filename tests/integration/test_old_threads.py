@@ -14,7 +14,6 @@ from loopwright import (
     open_durability,
 )
 from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.threads import list_threads
 from loopwright.prompts.prompt import read_json
 from loopwright.state.loop import PlanState
 from loopwright.state.migrations import SCHEMA_VERSION
@@ -90,7 +89,7 @@ def test_a_thread_of_an_earlier_version_is_refused_and_stays_as_it_is(
         graph.invoke(given, THREAD, context=review)
     after = graph.get_state(THREAD)
     assert (after.config, after.interrupts) == (before.config, before.interrupts)
-    (listed,) = list_threads(durability)
+    (listed,) = durability.threads()
     assert (listed.thread_id, listed.waiting, listed.next) == ("t", True, ("review_plan",))
 
 

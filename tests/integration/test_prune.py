@@ -29,7 +29,6 @@ from loopwright import (
     open_durability,
 )
 from loopwright.doors.pruning import Saved, severed, what_stays
-from loopwright.doors.threads import list_threads
 from loopwright.state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
 from support.flows import flow
 from support.forked import Command, server
@@ -517,7 +516,7 @@ def test_a_thread_whose_base_is_gone_is_refused(kept, path, make, newest):
         with pytest.raises(ThreadIncompatible, match=told):
             act()
     assert count(path, "checkpoints") == rows
-    listed = {summary.thread_id: summary for summary in list_threads(kept)}
+    listed = {summary.thread_id: summary for summary in kept.threads()}
     assert listed["t"].incomplete
     assert (listed["whole"].incomplete, listed["whole"].request) == (False, "Who owns it?")
     done = kept.prune(keep="latest")

@@ -25,7 +25,6 @@ from loopwright import (
     build_react,
     open_durability,
 )
-from loopwright.doors.threads import list_threads
 from loopwright.prompts.prompt import read_json
 from loopwright.state.told import say
 from support.flows import (
@@ -145,7 +144,7 @@ def test_every_approval_of_a_plan_is_drawn_in_every_turn(tmp_path, tasks):
         graph = desk.graph(checkpointer=None, durability=durability)
         for turn in (1, 2):
             result = graph.invoke(said(f"Save, {turn}."), THREAD)
-            (listed,) = list_threads(durability)
+            (listed,) = durability.threads()
             assert (listed.waiting, listed.request) == (True, "Save, 1.")
             seen, result = approved(graph, result)
             assert len(seen) == sum(map(len, tasks))

@@ -22,7 +22,6 @@ from loopwright.doors.durability import (
     open_durability,
 )
 from loopwright.doors.journal import MemoryJournal
-from loopwright.doors.threads import list_threads
 from loopwright.state.errors import DatabaseError, SettingsError, ThreadBusy
 from support.patience import PATIENCE
 from support.toy_graphs import asker, greeter, hello, on
@@ -202,7 +201,7 @@ def test_two_processes_of_100_turns_on_one_file(tmp_path):
         graph = greeter().compile(database.checkpointer)
         counts = [
             len(graph.get_state(on(thread.thread_id)).values["messages"])
-            for thread in list_threads(database)
+            for thread in database.threads()
         ]
         assert counts == [50] * 8
         assert len(database.store.search(("turns",), limit=1000)) == 200
@@ -227,7 +226,7 @@ def test_many_openings_at_once(tmp_path):
 
 
 def test_threads_are_listed_newest_first(database):
-    assert list_threads(database) == []
+    assert database.threads() == []
     ended, waiting = (
         greeter().compile(database.checkpointer),
         asker().compile(database.checkpointer),
@@ -235,7 +234,7 @@ def test_threads_are_listed_newest_first(database):
     ended.invoke({"messages": [{"role": "user", "content": "first of all"}]}, on("a"))
     waiting.invoke({"messages": [{"role": "user", "content": "may I?"}]}, on("b"))
     ended.invoke({"messages": [{"role": "user", "content": "and then"}]}, on("a"))
-    newest, older = list_threads(database)
+    newest, older = database.threads()
     assert (newest.thread_id, newest.request, newest.status) == ("a", "first of all", "complete")
     assert (newest.next, newest.waiting) == ((), False)
     assert (older.thread_id, older.request, older.status) == ("b", "may I?", None)
@@ -269,14 +268,14 @@ def test_a_database_of_another_kind_locks_threads_its_own_way():
         for saver in (graph.checkpointer, graph.checkpointer.with_allowlist([("x", "Y")])):
             with pytest.raises(ThreadBusy, match=r"thread 't' \(whoever has t\)"):
                 greeter().compile(saver).invoke(hello(), on("t"))
-        assert list_threads(database) == []
+        assert database.threads() == []
 
 
 def test_long_threads_are_listed_with_their_first_request(database):
     graph = greeter().compile(database.checkpointer)
     for turn in range(60):
         graph.invoke({"messages": [{"role": "user", "content": f"turn {turn}"}]}, on("t"))
-    assert [thread.request for thread in list_threads(database)] == ["turn 0"]
+    assert [thread.request for thread in database.threads()] == ["turn 0"]
 
 
 async def test_one_database_serves_several_loops(database):
@@ -310,7 +309,7 @@ def test_postgres_survives_connections_killed_between_turns(postgres):
     with open_durability(url) as database:
         graph = asker().compile(database.checkpointer, store=database.store)
         graph.invoke(hello(), on(thread))
-        waiting = next(t for t in list_threads(database) if t.thread_id == thread)
+        waiting = next(t for t in database.threads() if t.thread_id == thread)
         assert (waiting.waiting, waiting.next, waiting.request) == (True, ("ask",), "hi")
         with psycopg.connect(url, autocommit=True) as other:
             other.execute(KILL + " AND datname = current_database()")

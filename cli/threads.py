@@ -1,0 +1,144 @@
+"""The saved threads: listed, offered for a resume, and dismissed."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..doors.durability import DEFAULT_URL, Durability, open_durability
+from ..doors.threads import EXPIRY, ThreadSummary
+from ..state.errors import DatabaseError
+from ..state.intents import uncertain_call
+from .settings import Settings, thread_named
+from .terminal import Code, Output, call_text, clean, plural, short
+
+_TITLES: Final = ("thread", "last change", "status", "done", "request")
+_INCOMPLETE: Final = "older checkpoints, which it needs, were deleted"
+_OFFERED: Final = 3
+"""Threads that `run` names before it begins."""
+
+
+def show_threads(settings: Settings, output: Output, *, unfinished: bool) -> int:
+    """Print one line a thread, newest first; tab-separated where nobody watches."""
+    within = settings.expiry(EXPIRY)
+    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+        listed = durability.unfinished(within) if unfinished else durability.threads()
+    if output.json:
+        output.result({"threads": [_as_json(thread, within) for thread in listed]})
+    elif not listed:
+        which = "no unfinished threads" if unfinished else "no threads"
+        output.error(f"{which} are saved in {durability.url}{'' if unfinished else ' yet'}.")
+    elif output.live:
+        Console(highlight=False).print(_table([_row(one, ago(one.age)) for one in listed]))
+    else:
+        for row in (_TITLES, *(_row(one, _when(one)) for one in listed)):
+            output.line("\t".join(row))
+    return Code.COMPLETE
+
+
+def dismiss_threads(settings: Settings, output: Output, threads: Sequence[str]) -> int:
+    """Delete threads; a call that may have taken effect is named, as nothing else knows of it."""
+    names = list(map(thread_named, threads))
+    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+        for name in names:
+            doubts = in_doubt(durability, name)
+            durability.dismiss(name)
+            for call in doubts:
+                called = call_text(call["tool"], call["arguments"], 400)
+                output.error(f"it is not known whether this call took effect: {called}")
+            output.line(f"{name} is deleted.")
+    return Code.COMPLETE
+
+
+def in_doubt(durability: Durability, thread: str) -> tuple[Mapping[str, Any], ...]:
+    """The writes of a thread that have begun and not ended; none where nobody can say."""
+    with suppress(DatabaseError):
+        rows = durability.journal.rows(thread)
+        return tuple(uncertain_call(row) for row in rows if row.in_doubt and not row.told)
+    return ()
+
+
+def hint(settings: Settings, output: Output) -> None:
+    """Tell who begins a thread on a terminal which unfinished ones could be resumed instead."""
+    if not (output.live and output.reads):
+        return
+    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+        found = to_resume(durability.unfinished(settings.expiry(EXPIRY)))
+        how = settings.resume_command("ID", durability.url)
+    if found:
+        output.line(f"Unfinished ({how}; `loopwright threads dismiss ID` deletes):")
+    for thread in found[:_OFFERED]:
+        output.line(f"  {in_words(thread)}")
+    if len(found) > _OFFERED:
+        output.line(f"  … {len(found) - _OFFERED} more: loopwright threads --unfinished")
+
+
+def to_resume(found: Sequence[ThreadSummary]) -> list[ThreadSummary]:
+    """Those that this command can go on with: it began them, so it knows their graph."""
+    return [thread for thread in found if thread.graph]
+
+
+def in_words(thread: ThreadSummary) -> str:
+    """One line: its id, age, status, progress and request."""
+    about = [ago(thread.age), _status(thread), _done(thread), short(thread.request, 60)]
+    return f"{clean(thread.thread_id)}  {', '.join(filter(None, about))}"
+
+
+def ago(age: timedelta) -> str:
+    """An age as people say it."""
+    seconds = int(age.total_seconds())
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            return f"{plural(seconds // size, unit)} ago"
+    return "just now"
+
+
+def _status(thread: ThreadSummary) -> str:
+    """Held by a run, waiting for a human, how its last turn ended, or cut off."""
+    if thread.incomplete:
+        return "incomplete"
+    found = "running" if thread.running else "waiting" if thread.waiting else thread.status
+    return found or "unfinished"
+
+
+def _done(thread: ThreadSummary) -> str:
+    done, total = thread.progress
+    return f"{done} of {total}" if total else ""
+
+
+def _when(thread: ThreadSummary) -> str:
+    return datetime.fromisoformat(thread.updated).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _row(thread: ThreadSummary, when: str) -> tuple[str, str, str, str, str]:
+    request = _INCOMPLETE if thread.incomplete else short(thread.request, 80)
+    return clean(thread.thread_id), when, _status(thread), _done(thread), request
+
+
+def _as_json(thread: ThreadSummary, within: timedelta) -> dict[str, Any]:
+    done, total = thread.progress
+    return {
+        "thread": thread.thread_id,
+        "graph": thread.graph,
+        "updated": thread.updated,
+        "seconds": round(thread.age.total_seconds()),
+        "status": _status(thread),
+        "completed": done,
+        "total": total,
+        "offered": thread.is_offered(within),
+        "request": thread.request,
+    }
+
+
+def _table(rows: list[tuple[str, str, str, str, str]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    for title in _TITLES:
+        ratio = 1 if title == _TITLES[-1] else None
+        table.add_column(title, no_wrap=True, overflow="ellipsis", ratio=ratio)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
