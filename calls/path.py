@@ -276,7 +276,7 @@ class _Run:
 
     async def _paid(self, call: PendingCall, ready: Ready, status: CallStatus) -> Answered | Doubt:
         # One whose server asked has paid already.
-        if not (call.get("form") or self.scope.budget.reserve_tool_call()):
+        if not (call.get("form") or await self.scope.budget.pay_tool_call()):
             spent = unrun(say("calls_spent", advice=say("answer_with_it")), "error")
             if ready.tool.read_only:
                 return spent

@@ -81,7 +81,8 @@ def _command(*options: str, within: typer.Typer = app) -> Callable[[Body], Body]
 
 
 _RUN = (
-    "graph", "mcp", "policy", "model", "script", "yes", "review", "max_parallel", "database", "json"
+    "graph", "mcp", "policy", "model", "script", "yes", "review", "max_parallel", "max_cost",
+    "database", "json",
 )  # fmt: skip
 
 
@@ -100,10 +101,15 @@ def run(
         list[str] | None,
         typer.Option("--set", help="name=value for a variable of the plan; JSON or text."),
     ] = None,
+    quote: Annotated[
+        bool, typer.Option("--quote", help="Only say what the run may take at most.")
+    ] = False,
 ) -> int:
     """Run a goal to its end, asking before anything is changed."""
-    from .run import run_goal  # noqa: PLC0415 - see the module
+    from .run import quote_goal, run_goal  # noqa: PLC0415 - see the module
 
+    if quote:
+        return quote_goal(settings, output, goal)
     return run_goal(settings, output, goal, thread, handed_in(plan, values or []))
 
 

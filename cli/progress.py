@@ -15,7 +15,7 @@ UNFINISHED: Final = frozenset({"pending", "in_progress"})
 _CALL_ENDED: Final = frozenset(status for status, after in TRANSITIONS.items() if not after)
 _CALL_SHOWN: Final = _CALL_ENDED | {"executing", "awaiting_approval"}
 """The states of a call that a reader is told; the others pass at once."""
-_SPENT: Final = ("model_calls", "tool_calls", "input_tokens", "output_tokens")
+_SPENT: Final = ("model_calls", "tool_calls", "input_tokens", "output_tokens", "usd")
 _WIDTH: Final = 160
 _WARNING_WIDTH: Final = 500
 """Warnings end with what to do: that must not be cut off."""
@@ -38,7 +38,12 @@ def spend_text(spend: Mapping[str, Any]) -> str:
     """What a run has used, in words."""
     tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
     calls = [plural(spend.get(f"{kind}_calls", 0), f"{kind} call") for kind in ("model", "tool")]
-    return " · ".join([*calls, plural(tokens, "token")])
+    return " · ".join([*calls, plural(tokens, "token"), *filter(None, [dollars(spend.get("usd"))])])
+
+
+def dollars(usd: float | None) -> str:
+    """An amount of money; nothing where none is spent, or nobody knows."""
+    return f"${usd:,.4f}" if usd else ""
 
 
 def _says(template: str) -> Callable[[Event], str]:
@@ -139,7 +144,7 @@ _WARNINGS: Final = {
     "warning": _says("{text}"),
     "retry": _says("{model} ({role}) failed, retry {attempt} in {delay:.1f} s: {error}"),
     "fallback": _says("{model} ({role}) failed: {error}; asking {to} instead"),
-    "budget": _says("{used:,.0f} of {of:,.0f} {limit} are used"),
+    "budget": _says("{used:,.10g} of {of:,.10g} {limit} are used"),
 }
 _NOTES: Final = {
     "flaws": _flaws,
@@ -187,7 +192,7 @@ class Board:
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
     phase: str = "starting"
-    spend: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SPENT, 0))
+    spend: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_SPENT, 0))
     warnings: list[str] = field(default_factory=list)
     stopping: bool = False
 
@@ -199,7 +204,7 @@ class Board:
         for record in values.get("evidence") or ():
             self.steps[record["id"]] = Step(_called(record), str(record.get("status")))
         for key in _SPENT:
-            self.spend[key] += int((values.get("spend") or {}).get(key, 0))
+            self.spend[key] += (values.get("spend") or {}).get(key) or 0
 
     def apply(self, event: Event) -> None:
         """Take in one event; unknown ones change nothing."""
@@ -250,8 +255,8 @@ class Board:
 
     def _on_model(self, event: Event) -> None:
         self.spend["model_calls"] += int(event.get("asks", 1))
-        for key in ("input_tokens", "output_tokens"):
-            self.spend[key] += int(event.get(key, 0))
+        for key in ("input_tokens", "output_tokens", "usd"):
+            self.spend[key] += event.get(key) or 0
 
     def _on_outcome(self, event: Event) -> None:
         self.phase = str(event.get("status"))

@@ -31,7 +31,7 @@ from ..state.errors import (
 from ..state.messages import ROLE
 from ..state.roles import roles_of
 from .approvals import Asker, Question, given_answers
-from .progress import Event
+from .progress import Event, dollars
 from .settings import DEFAULT_GRAPH, PLANNED, Settings, new_thread_id, read_goal, thread_named
 from .terminal import Code, Output, code_of, ignore_signals, interrupted, signals_to
 from .threads import hint, in_doubt
@@ -62,6 +62,40 @@ def run_goal(
         return session.run(words, more)
 
 
+def quote_goal(settings: Settings, output: Output, goal: str) -> int:
+    """Say what a run of the goal may take at most; nothing is begun, no model is asked."""
+    context = _context(settings, interactive=True)
+    graph = _graph(settings, settings.graph or DEFAULT_GRAPH, context, None)
+    told = graph.quote(read_goal(goal), context=context)
+    if output.json:
+        output.result({"status": "quote", **told})
+        return Code.COMPLETE
+    for name in ("model_calls", "tool_calls", "tokens"):
+        output.line(f"{name.replace('_', ' ')}: at most {told[name]:,}")
+    known = f"at most {dollars(told['usd']) or '$0'}" if told["usd"] is not None else "not known"
+    output.line(f"cost: {known}")
+    for model, price in told["models"].items():
+        rates = " · ".join(f"{kind} ${usd:g}" for kind, usd in (price or {}).items())
+        output.line(f"  {model}: {rates or 'price not known'}{' per million tokens' * bool(rates)}")
+    for note in told["notes"]:
+        output.line(note)
+    return Code.COMPLETE
+
+
+def _context(settings: Settings, *, interactive: bool) -> Context:
+    """The settings of a run as the command line gives them.
+
+    Raises:
+        SettingsError: There cannot be such a limit.
+    """
+    if settings.max_cost == 0:
+        msg = "--max-cost is 0: give US dollars above 0, or leave it out."
+        raise SettingsError(msg)
+    given = {"max_parallel_tasks": settings.max_parallel, "max_cost": settings.max_cost}
+    more: dict[str, Any] = {name: value for name, value in given.items() if value}
+    return Context(interactive=interactive, review_plan=settings.review, **more)
+
+
 def resume_thread(settings: Settings, output: Output, thread: str, answer: str | None) -> int:
     """Go on with a thread; the exit code."""
     # Whoever answered a question before the run can answer another.
@@ -82,9 +116,7 @@ def _session(
     try:
         name = settings.graph or graph_of(durability, thread) or DEFAULT_GRAPH
         human = human or settings.yes or output.reads
-        context = Context(interactive=human, review_plan=settings.review)
-        if settings.max_parallel:
-            context = context.model_copy(update={"max_parallel_tasks": settings.max_parallel})
+        context = _context(settings, interactive=human)
         # Questions go to standard error where standard output is a pipe.
         console = Console(highlight=False, stderr=not output.live)
         yield Session(
@@ -106,7 +138,7 @@ def _session(
     durability.close()
 
 
-def _graph(settings: Settings, name: str, context: Context, durability: Durability) -> Graph:
+def _graph(settings: Settings, name: str, context: Context, durability: Durability | None) -> Graph:
     build = builder_of(name)
     if settings.model and settings.script:
         msg = "--model and --script both say which model answers: give one of them."

@@ -64,6 +64,10 @@ class Settings:
     max_parallel: Annotated[
         int | None, Option(min=1, max=64, help="Tasks or steps side by side.")
     ] = None
+    max_cost: Annotated[
+        float | None,
+        Option(min=0, help="US dollars for models; prices by loopwright[prices]."),
+    ] = None
     database: Annotated[
         str | None,
         Option("--db", help="Database URL; LOOPWRIGHT_DATABASE_URL, else .loopwright/threads.db."),
@@ -97,6 +101,7 @@ class Settings:
             "--model": self.model,
             "--script": self.script,
             "--max-parallel": self.max_parallel,
+            "--max-cost": self.max_cost,
             "--db": database if self.database else None,
         }
         options = [part for name, value in given.items() if value for part in (name, str(value))]

@@ -11,10 +11,11 @@ from langgraph.graph import StateGraph
 from langgraph.types import Command
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 
-from ..state.context import OpenSession
+from ..state.context import Context, OpenSession
 from ..state.errors import StateKeyError
 from ..state.journal import Fence
 from ..state.loop import changes
+from ..state.outcome import Quote
 from .control import heeding
 from .locks import LockedBy
 from .message_stream import told_as_written
@@ -42,6 +43,7 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
         whole: all its nodes are its own, so that a thread which has been elsewhere is another's.
         served: a server loads the graph, so that whoever runs it is a client.
         bounded: brings a client's settings under those of the operator.
+        quoted: says what a turn may take at most under its settings.
         told: puts around each node what numbers and keeps its events.
         inbox: where wishes of the graph's threads are recorded; nobody wishes anything of one
             without.
@@ -58,6 +60,7 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
     whole: bool = False
     served: bool = False
     bounded: Bounded | None = None
+    quoted: Callable[[Context], Awaitable[Quote]] | None = None
     told: Callable[[Node], Node] | None = None
     inbox: Recorder | None = None
     borders: Collection[str] = ()

@@ -25,9 +25,10 @@ from langgraph.types import Checkpointer, StateSnapshot, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
-from ..state.errors import LoopwrightError, ThreadBusy, ThreadIncompatible
+from ..state.context import Context
+from ..state.errors import LoopwrightError, SettingsError, ThreadBusy, ThreadIncompatible
 from ..state.journal import FENCE_KEY
-from ..state.outcome import Outcome
+from ..state.outcome import Outcome, Quote
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
 from .builder import Surrounded
@@ -130,6 +131,34 @@ class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
     ) -> Generator[Any, None, None]:
         """Run and yield the events of the chosen `stream_mode`; see `astream`."""
         return stream_blocking(self.astream(input, config, **options))
+
+    def quote(self, goal: Any = None, *, context: Any = None) -> Quote:
+        """Say what a turn may take at most; see `aquote`."""
+        return run_blocking(self.aquote(goal, context=context))
+
+    async def aquote(self, goal: Any = None, *, context: Any = None) -> Quote:  # noqa: ARG002 - whatever it says
+        """Say what a turn may take at most, in model calls, tool calls, tokens and dollars.
+
+        No model can break it: it follows from the limits that are kept before each call, whatever
+        is answered. No model is asked.
+
+        Args:
+            goal: What would be asked; the bound is the same for every goal.
+            context: The settings of the run.
+
+        Raises:
+            SettingsError: The settings are wrong, or there is a limit in dollars and the price of
+                a model is not known.
+            ModelUnavailable: A model cannot be built.
+        """
+        try:
+            settings = Context.model_validate({} if context is None else context)
+        except ValidationError as error:
+            raise in_words(error, thread="") or error from error
+        if self.ours.quoted is None:
+            msg = "This graph is part of another one: ask that one for a quote."
+            raise SettingsError(msg)
+        return await self.ours.quoted(settings)
 
     def stop(self, config: RunnableConfig, **options: Any) -> Outcome | None:
         """End the thread's turn as cancelled; see `astop`."""
@@ -345,6 +374,8 @@ class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
                     if words := in_words(error, thread=run.thread):
                         raise words from error
                     raise
+            if self.ours.inbox is not None and not run.nested:
+                await self.ours.inbox.settled(run.thread)
 
     async def _check_inner(self, run: Run) -> None:
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""

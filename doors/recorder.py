@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from math import ceil
 from typing import Any, Final, TypeVar, cast
 
 from ..state import intents
@@ -23,6 +25,8 @@ from ..state.journal import (
     Wish,
     Word,
 )
+from ..state.outcome import Spend
+from ..state.tab import Tab
 from .journal import MemoryJournal
 
 T = TypeVar("T")
@@ -34,8 +38,7 @@ _LONGEST_REST: Final = 5.0
 """Seconds; a tool that is cancelled gets two to stop, and then its end is written down."""
 
 _TURNS_KNOWN: Final = 20_000
-"""Turns whose counts are kept in memory, the newest: more than one process runs at once. A turn
-that is forgotten while it runs asks the database before each node, and tells it of each call."""
+"""Turns whose counts are kept in memory, the newest: more than one process runs at once."""
 
 _under_way: set[tuple[str, str, str]] = set()
 """Thread, turn and name of the calls of this process that have not ended, whatever their run did:
@@ -55,8 +58,8 @@ class Recorder:
         self._journal = journal if journal or late else MemoryJournal()
         self._late = late
         self._desk, self._wished = MemoryJournal(), set[str]()
-        self._begun: dict[tuple[str, str], int] = {}
-        self._own: set[tuple[str, str]] = set()
+        self._tabs: dict[tuple[str, str], Tab] = {}
+        self._ahead: dict[str, dict[str, Tab]] = {}
 
     @property
     def journal(self) -> Journal:
@@ -204,45 +207,50 @@ class Recorder:
         return await self._act(lambda journal: journal.grants(thread))
 
     def own_turn(self, thread: str, turn: str) -> None:
-        """A turn begins in this process: until a crash its state tells all that it used."""
-        self._know((thread, turn), 0)
-        self._own.add((thread, turn))
+        """A turn begins in this process: nothing of it is on record."""
+        self._know((thread, turn), Tab())
 
-    def count_model_call(self, thread: str, turn: str) -> None:
-        """Count a model call that is being made, so that crashes do not refill an allowance.
+    async def tab(self, thread: str, turn: str, spent: Spend) -> Tab:
+        """What a turn has taken in all its runs; asks the journal once for each turn.
 
-        Of a turn that another process began it is written down, behind the call, which does not
-        wait for it: each crash may forget the newest calls, and all those before the first one.
+        `spent` is what the state tells, where no crash has been counted yet.
         """
         known = (thread, turn)
-        if known in self._begun:
-            self._begun[known] += 1
-        if known not in self._own:
-            asyncio.get_running_loop().run_in_executor(None, self._counted, thread, turn)
+        if known not in self._tabs:
+            told = Tab(
+                model_calls=spent.get("model_calls", 0), tool_calls=spent.get("tool_calls", 0),
+                tokens=spent.get("input_tokens", 0) + spent.get("output_tokens", 0),
+                usd=spent.get("usd") or 0.0,
+            )  # fmt: skip
+            if self.durable:
+                await self._act(partial(_read_tab, turn=turn, thread=thread, tab=told))
+            self._know(known, told)
+        return self._tabs[known]
 
-    def _counted(self, thread: str, turn: str) -> None:
-        with suppress(DatabaseError):  # closed meanwhile, or told by the next statement
-            self.journal.model_calls(thread, turn, add=1)
+    async def settled(self, thread: str) -> None:
+        """A run of the thread is over: its turns have taken what they have, and no more."""
+        for tab in self._ahead.pop(thread, {}).values():
+            await tab.settled()
 
-    async def model_calls(self, thread: str, turn: str, *, at_least: int = 0) -> int:
-        """How many model calls of a turn were begun; asks the journal once for each turn.
+    def _know(self, known: tuple[str, str], tab: Tab) -> None:
+        while len(self._tabs) >= _TURNS_KNOWN:
+            del self._tabs[next(iter(self._tabs))]
+        if self.durable:
+            writing = threading.Lock()
+            recorded = dict(tab.leased)
 
-        `at_least` is what the state tells, where no crash has been counted yet.
-        """
-        known = (thread, turn)
-        if known not in self._begun:
-            count = await self._act(
-                lambda journal: journal.model_calls(thread, turn, at_least=at_least)
-            )
-            self._know(known, count)
-        return self._begun[known]
+            def write(journal: Journal, counts: Mapping[str, float]) -> None:
+                with writing:
+                    for name, count in counts.items():
+                        _add(journal, *known, name, count - recorded.get(name, 0))
+                        recorded[name] = count
 
-    def _know(self, known: tuple[str, str], calls: int) -> None:
-        while len(self._begun) >= _TURNS_KNOWN:
-            oldest = next(iter(self._begun))
-            del self._begun[oldest]
-            self._own.discard(oldest)
-        self._begun[known] = calls
+            async def write_down(counts: Mapping[str, float]) -> None:
+                self._ahead.setdefault(known[0], {})[known[1]] = tab
+                await self._act(partial(write, counts=counts))
+
+            tab.write = write_down
+        self._tabs[known] = tab
 
     async def _act(
         self, work: Callable[[Journal], T], undo: Callable[[Journal], object] | None = None
@@ -271,6 +279,27 @@ async def _over(working: asyncio.Future[Any]) -> None:
     while not working.done():
         with suppress(asyncio.CancelledError):
             await asyncio.wait([working])
+
+
+_NANO: Final = 1e9
+"""The journal counts whole numbers: of a dollar, the thousand-millionths."""
+
+
+def _named(turn: str, name: str) -> str:
+    return turn if name == "model_calls" else f"{turn} {name}"
+
+
+def _add(journal: Journal, thread: str, turn: str, name: str, count: float) -> float:
+    """Add to a count of a turn that the journal keeps; gives what it is now."""
+    unit = _NANO if name == "usd" else 1
+    return journal.model_calls(thread, _named(turn, name), add=ceil(count * unit)) / unit
+
+
+def _read_tab(journal: Journal, thread: str, turn: str, tab: Tab) -> None:
+    """Take over what is on record of a turn, where it is more than the state tells."""
+    for name, told in tab.taken.items():
+        tab.leased[name] = _add(journal, thread, turn, name, 0)
+        setattr(tab, name, max(told, type(told)(tab.leased[name])))
 
 
 def _body(result: Mapping[str, Any]) -> dict[str, Any]:

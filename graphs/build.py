@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Final, TypeVar, get_type_hints
@@ -27,6 +27,7 @@ from ..doors.recorder import Recorder
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, current_folder, sessions
 from ..models.choice import Models
+from ..models.quote import quote
 from ..models.typed_result import ResultSchema, ResultType
 from ..nodes.parts import Parts
 from ..prompts.prompt import PromptManager, known_language
@@ -36,6 +37,7 @@ from ..state.environment import stated, variable
 from ..state.errors import SettingsError
 from ..state.journal import Journal
 from ..state.loop import LoopOutput
+from ..state.roles import roles_of
 from ..tools.catalog import Catalog
 from ..tools.python_tools import PythonTool
 from ..turn.telling import telling
@@ -183,6 +185,7 @@ def outer_builder(
     builder.graph, builder.whole = graph, True
     builder.served = parts.served
     builder.told = telling
+    builder.quoted = partial(quote, parts.models, roles_of(graph))
     builder.bounded = lambda given: _bounded(parts, given)
     return builder
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
@@ -22,9 +21,10 @@ from ..state.errors import LoopwrightError, ModelCallFailed
 from ..state.outcome import Spend, add_spend, model_spend
 from ..state.told import say
 from ..turn import spans
-from ..turn.budget import Limit, tokens_of
+from ..turn.budget import Limit
 from ..turn.scope import RunScope
 from . import refusals
+from .allowance import Allowance, NoRoom, allowed
 from .arguments import Heard
 from .choice import Chosen, Models
 from .drafts import Draft, reasoning_of
@@ -37,7 +37,7 @@ MAX_ASKS: Final = 3
 _LONGEST_QUOTE: Final = 6_000
 _MOST_AT_ONCE: Final = 32
 # Interrupts, our own errors and a test script that ran out are no failures of a model.
-_PASSED_ON: Final = (GraphBubbleUp, LoopwrightError, AssertionError)
+_PASSED_ON: Final = (GraphBubbleUp, LoopwrightError, AssertionError, NoRoom)
 
 _gates: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, asyncio.Semaphore]] = (
     WeakKeyDictionary()
@@ -155,26 +155,27 @@ class _Caller:
     async def turn(self, messages: list[BaseMessage]) -> Request:
         """Ask once, with the hooks around it; without an answer it was refused."""
         request = Request(messages, self.tools, self.may_call)
-        hooks, budget = self.scope.hooks, self.scope.budget
+        hooks = self.scope.hooks
         if hooks.events:
             request = await before_model(hooks, request, self.chosen, self.scope.emit)
         if request.refused or request.answer is not None:
             return request
-        if not budget.reserve_model_call():
-            return replace(request, limit=budget.exhausted or "model_calls")
         chosen = self.chosen
         if request.model not in ("", chosen.name):
             chosen = await asyncio.to_thread(self.models.ready, request.model, chosen.tier)
         if request.settings:
             chosen = as_configured(chosen, request.settings)
-        chosen, message = await self._call(chosen, request)
+        try:
+            chosen, message = await self._call(chosen, request)
+        except NoRoom as refused:
+            return replace(request, limit=refused.limit)
         if hooks.events:
             return await after_model(hooks, request, chosen, message, self.scope.emit)
         return replace(request, answer=message)
 
     async def _call(self, chosen: Chosen, request: Request) -> tuple[Chosen, AIMessage]:
         """Ask a model, again where that may help, then each of its fallbacks."""
-        first, spare, attempt = chosen.name, list(chosen.fallbacks), 1
+        spare, attempt = list(chosen.fallbacks), 1
         while True:
             try:
                 message = await self._within_deadline(chosen, request)
@@ -191,14 +192,10 @@ class _Caller:
                     self._fall_back(chosen, spare[0], error)
                     chosen, attempt, delay = spare.pop(0), 1, 0.0
                 else:
-                    self._add(model_spend(self.role, first, 0, 0))
                     raise ModelCallFailed(
                         refusals.sentence(self.role, chosen.name, error, request.messages)
                     ) from error
             else:
-                self.answered, self.asks = chosen.name, self.asks + 1
-                tokens = tokens_of(request.messages, message)
-                self._add(model_spend(self.role, chosen.name, *tokens))
                 return chosen, message
             await asyncio.sleep(delay)
 
@@ -221,23 +218,19 @@ class _Caller:
         quirks, tools, left = chosen.quirks, request.tools, _MOST_AT_ONCE
         took_tools = quirks.takes_tools
         while True:
-            asked = _prepared(chosen.model, quirks, tools, self.contract, may_call=self.may_call)
             known, left = replace(quirks, dropped=set(quirks.dropped)), left - 1
             spells_out = quirks.spells_out and not tools
             messages = refusals.spelled_out(request.messages) if spells_out else request.messages
-            heard = self._listener(quirks)
+            taken = await allowed(self.scope, chosen, messages, tools, self.contract)
+            asked = refusals.prepared(
+                taken.model, quirks, tools, self.contract, may_call=self.may_call
+            )
             try:
-                with spans.of_model(self.scope, self.role, chosen.model, chosen.name) as told:
-                    given = await asked.ainvoke(messages, self._config(heard))
-                    message: AIMessage = given["raw"] if isinstance(given, dict) else given
-                    told(message)
-                message = heard.whole(message)
+                message = await self._try(taken, asked, messages)
             except Exception as error:
-                if (broken := refusals.broken_answer(error)) is not None:
-                    return broken
                 # A parallel call may have learnt the same in the meantime.
                 learnt = known != quirks or quirks.learn(
-                    error, chosen.model, messages, tools=bool(tools), contract=bool(self.contract),
+                    error, taken.model, messages, tools=bool(tools), contract=bool(self.contract),
                     may_call=self.may_call,
                 )  # fmt: skip
                 if not left or not (learnt or refusals.is_stale(error)):
@@ -247,6 +240,38 @@ class _Caller:
                     text = f"The model {chosen.name} takes no tools: it answers without them."
                     self.scope.emit({"type": "warning", "text": text})
                 return message
+
+    async def _try(
+        self, taken: Allowance, asked: Runnable[Any, Any], messages: list[BaseMessage]
+    ) -> AIMessage:
+        """Ask the provider once, which counts however it ends; also an answer nobody can read."""
+        chosen, heard = taken.chosen, self._listener(taken.chosen.quirks)
+        try:
+            with spans.of_model(self.scope, self.role, chosen.model, chosen.name) as told:
+                given = await asked.ainvoke(messages, self._config(heard))
+                answer: AIMessage = given["raw"] if isinstance(given, dict) else given
+                told(answer)
+            message = heard.whole(answer)
+        except Exception as error:
+            broken = refusals.broken_answer(error)
+            if broken is None:
+                self._settle(taken, model_spend(self.role, chosen.name, 0, 0))
+                raise
+            message = broken
+        except BaseException:
+            self._settle(taken, taken.spent(self.role, None, messages))
+            raise
+        self.answered, self.asks = chosen.name, self.asks + 1
+        if text := taken.unbelievable(message):
+            self.scope.emit({"type": "warning", "text": text})
+        self._settle(taken, taken.spent(self.role, message, messages))
+        return message
+
+    def _settle(self, taken: Allowance, spend: Spend) -> None:
+        self.spend = add_spend(self.spend, spend)
+        self.scope.budget.settle(taken.most, spend)
+        for warning in self.scope.budget.near():
+            self.scope.emit(warning)
 
     def reasoning(self, answer: AIMessage) -> str:
         """What the model thought; hooks that judge its words have not seen it."""
@@ -303,60 +328,15 @@ class _Caller:
         about = {"role": self.role, "model": chosen.name, "error": refusals.describe(error)}
         self.scope.emit(event | about)
 
-    def _add(self, spend: Spend) -> None:
-        self.spend = add_spend(self.spend, spend)
-        self.scope.budget.add_tokens(spend)
-        for warning in self.scope.budget.near():
-            self.scope.emit(warning)
-
     def told(self, answer: Answer[C]) -> Answer[C]:
         """The answer with who gave it and what it cost, which listeners are told."""
         model = self.answered or self.chosen.name
         self.scope.emit(
             {"type": "model", "role": self.role, "model": model, "asks": self.asks}
             | {key: self.spend.get(key, 0) for key in ("input_tokens", "output_tokens")}
+            | ({"usd": self.spend["usd"]} if "usd" in self.spend else {})
         )
         return replace(answer, model=model, asks=self.asks, spend=self.spend)
-
-
-def _prepared(
-    model: BaseChatModel,
-    quirks: refusals.Quirks,
-    tools: Sequence[dict[str, Any]],
-    contract: type[Contract] | None,
-    *,
-    may_call: bool = True,
-) -> Runnable[Any, Any]:
-    """The model with the tools or the contract, in the best way it is not known to refuse."""
-    plain = refusals.without(model, quirks.dropped) if quirks.dropped else model
-    if tools and quirks.takes_tools:
-        try:
-            return refusals.with_tools(plain, quirks, tools, may_call=may_call)
-        except NotImplementedError:
-            quirks.takes_tools = False
-    if tools or contract is None:
-        return plain
-    schema = contract.wire_schema()
-    try:
-        if quirks.mode == "native":
-            asked = plain.with_structured_output(schema, method="json_schema", include_raw=True)
-            return _unparsed(asked)
-        if quirks.mode == "tool":
-            # No tool_choice: it is the parameter refused most often, and the prompt asks already.
-            about = schema.get("description", "The answer.")
-            function = {"name": schema["title"], "description": about, "parameters": schema}
-            return plain.bind_tools([{"type": "function", "function": function}])
-    except (NotImplementedError, TypeError, ValueError):
-        quirks.demote()
-        return _prepared(model, quirks, tools, contract)
-    return plain
-
-
-def _unparsed(asked: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """The model as it is bound to a schema, without the parser, whose reading nobody uses."""
-    first = getattr(asked, "first", asked)
-    model: Runnable[Any, Any] = getattr(first, "steps__", {}).get("raw", first)
-    return model if isinstance(getattr(model, "bound", None), BaseChatModel) else asked
 
 
 def _refused(answer: Answer[C], request: Request) -> Answer[C]:

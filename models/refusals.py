@@ -23,6 +23,7 @@ from langchain_core.runnables import Runnable
 from pydantic import ValidationError
 
 from ..state.attachments import blocks_in
+from ..state.contracts import Contract
 from ..state.secrets import own
 from ..state.told import say
 
@@ -196,6 +197,10 @@ class Quirks:
     """It ends its thoughts with a tag that it never opens."""
     dropped: set[str] = field(default_factory=set)
     """Settings that are not sent."""
+    price: Any = field(default=..., compare=False)
+    """By the list of prices; `...` where nobody has looked, None where it is not there."""
+    bytes_per_token: int = field(default=2, compare=False)
+    """Of what it reads, at least; 1 once its provider has counted more tokens than that allows."""
 
     def demote(self) -> bool:
         """Ask for a contract in the next mode; False where there is none."""
@@ -279,6 +284,46 @@ def _refused_settings(text: str, model: BaseChatModel) -> set[str]:
 def _extras(model: BaseChatModel) -> dict[str, Any]:
     extras = getattr(model, "model_kwargs", None)
     return extras if isinstance(extras, dict) else {}
+
+
+def prepared(
+    model: BaseChatModel,
+    quirks: Quirks,
+    tools: Sequence[dict[str, Any]],
+    contract: type[Contract] | None,
+    *,
+    may_call: bool = True,
+) -> Runnable[Any, Any]:
+    """The model with the tools or the contract, in the best way it is not known to refuse."""
+    plain = without(model, quirks.dropped) if quirks.dropped else model
+    if tools and quirks.takes_tools:
+        try:
+            return with_tools(plain, quirks, tools, may_call=may_call)
+        except NotImplementedError:
+            quirks.takes_tools = False
+    if tools or contract is None:
+        return plain
+    schema = contract.wire_schema()
+    try:
+        if quirks.mode == "native":
+            asked = plain.with_structured_output(schema, method="json_schema", include_raw=True)
+            return _unparsed(asked)
+        if quirks.mode == "tool":
+            # No tool_choice: it is the parameter refused most often, and the prompt asks already.
+            about = schema.get("description", "The answer.")
+            function = {"name": schema["title"], "description": about, "parameters": schema}
+            return plain.bind_tools([{"type": "function", "function": function}])
+    except (NotImplementedError, TypeError, ValueError):
+        quirks.demote()
+        return prepared(model, quirks, tools, contract)
+    return plain
+
+
+def _unparsed(asked: Runnable[Any, Any]) -> Runnable[Any, Any]:
+    """The model as it is bound to a schema, without the parser, whose reading nobody uses."""
+    first = getattr(asked, "first", asked)
+    model: Runnable[Any, Any] = getattr(first, "steps__", {}).get("raw", first)
+    return model if isinstance(getattr(model, "bound", None), BaseChatModel) else asked
 
 
 def without(model: BaseChatModel, dropped: set[str]) -> BaseChatModel:

@@ -22,6 +22,9 @@ SHARED: Final = "tool_context"
 
 MODELS: Final = frozenset({"model", "models", "fallback_models"})
 
+ENDLESS: Final = frozenset({"question_expires_in", "max_cost", "max_output_tokens"})
+"""Numbers that are without a limit where they are not set."""
+
 STRICTEST_FIRST: Final[Mapping[str, tuple[object, ...]]] = {
     "policy": ("deny", "ask", "default", "allow"),
     "dedupe": ("off", "read_only", "all"),
@@ -116,7 +119,7 @@ def _within(name: str, said: object, most: object) -> bool:
 
 def _is_number(value: object, name: str) -> bool:
     if value is None:
-        return name == "question_expires_in"
+        return name in ENDLESS
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

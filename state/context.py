@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Final, Literal, TypeVar
 
 from langgraph.runtime import Runtime
@@ -14,6 +15,9 @@ from .roles import ROLES, TIERS, Tier
 
 PolicyWord = Literal["default", "allow", "ask", "deny"]
 
+
+RATES: Final = ("input", "output", "cached_input")
+"""What a model's price says; the last may be left out."""
 
 MOST_TOOL_CONTEXT: Final = 32_000
 """Characters of JSON: every call of a tool carries it."""
@@ -125,6 +129,19 @@ class Context(BaseModel):
     max_tokens: int = Field(
         default=50_000_000, ge=1_000, description="Input and output tokens per user turn."
     )
+    max_cost: float | None = Field(
+        default=None, gt=0, description="US dollars for models per user turn; none: no limit."
+    )
+    max_output_tokens: int | None = Field(
+        default=None,
+        ge=16,
+        le=1_000_000,
+        description="Tokens a model call may write; none: 16,384 with max_cost, else the model's.",
+    )
+    prices: dict[str, dict[str, float]] = Field(
+        default_factory=dict,
+        description="Dollars per million tokens of models: input, output, cached_input.",
+    )
     max_seconds: float = Field(
         default=14_400,
         gt=0,
@@ -186,6 +203,21 @@ class Context(BaseModel):
         """Refuse what could not be sent to a tool."""
         if why := unfit_for_tools(given):
             raise ValueError(why)
+        return given
+
+    @field_validator("prices")
+    @classmethod
+    def _is_price(cls, given: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+        """Refuse a price that could not be counted with."""
+        for model, price in given.items():
+            whole = {*RATES[:2]} <= price.keys() <= {*RATES}
+            if not (whole and all(isfinite(one) and one >= 0 for one in price.values())):
+                msg = (
+                    f"the price of {model!r} needs input and output, and may have cached_input, in"
+                    " US dollars per million tokens, such as"
+                    ' {"input": 0.75, "output": 4.5, "cached_input": 0.075}'
+                )
+                raise ValueError(msg)
         return given
 
     def model_post_init(self, _: Any) -> None:

@@ -20,7 +20,8 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Limits": (
         "max_planning_rounds", "max_executor_rounds", "max_verify_cycles", "max_iterations",
         "max_tasks", "max_steps", "max_recoveries", "max_parallel_tasks", "max_parallel_models",
-        "max_model_calls", "max_tool_calls", "max_tokens", "max_seconds",
+        "max_model_calls", "max_tool_calls", "max_tokens", "max_seconds", "max_cost",
+        "max_output_tokens", "prices",
     ),
     "Time": ("model_deadline", "model_retries", "tool_deadline", "startup_timeout"),
     "Tools": ("result_cap", "dedupe", "dedupe_seconds", "tool_context"),

@@ -1,4 +1,4 @@
-"""How a run ended and what it used: its outcome, status and reason, and counters that add up."""
+"""How a run ended and what it used: outcome, counters that add up, and what they can come to."""
 
 from typing import Any, Literal
 
@@ -11,15 +11,18 @@ class RoleSpend(TypedDict, total=False):
     model_calls: int
     input_tokens: int
     output_tokens: int
+    usd: float
 
 
 class Spend(TypedDict, total=False):
-    """Counters of a run: calls, tokens, active seconds, and the split by role and by model."""
+    """Counters of a run: calls, tokens, dollars, active seconds; split by role and by model."""
 
     model_calls: int
     tool_calls: int
     input_tokens: int
     output_tokens: int
+    usd: float | None
+    """What the models cost whose prices are known; in an outcome None where no price was."""
     seconds: float
     by_role: dict[str, RoleSpend]
     by_model: dict[str, RoleSpend]
@@ -46,10 +49,14 @@ def _add(left: Any, right: Any) -> Any:
     return right if isinstance(right, str) else left + right
 
 
-def model_spend(role: str, model: str, input_tokens: int, output_tokens: int) -> Spend:
-    """The spend of one model call."""
+def model_spend(
+    role: str, model: str, input_tokens: int, output_tokens: int, usd: float | None = None
+) -> Spend:
+    """The spend of one model call; `usd` is None where the model's price is unknown."""
     one = RoleSpend(model_calls=1, input_tokens=input_tokens, output_tokens=output_tokens)
-    return Spend(
+    if usd is not None:
+        one["usd"] = usd
+    spend = Spend(
         model_calls=1,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
@@ -57,6 +64,9 @@ def model_spend(role: str, model: str, input_tokens: int, output_tokens: int) ->
         by_model={model: one.copy()},
         models={role: model},
     )
+    if usd is not None:
+        spend["usd"] = usd
+    return spend
 
 
 OutcomeStatus = Literal[
@@ -101,3 +111,20 @@ class Outcome(TypedDict):
     result: Any
     """The answer as data of the schema that the graph was built with; None where there is none."""
     resume: dict[str, Any] | None
+
+
+class Quote(TypedDict):
+    """What a user turn may take at most."""
+
+    model_calls: int
+    """Requests to models; one that is made again counts again."""
+    tool_calls: int
+    tokens: int
+    usd: float | None
+    """US dollars; None where no limit is set and the price of a model is not known."""
+    seconds: float
+    """Active ones; a call that is under way then may end first."""
+    models: dict[str, dict[str, float] | None]
+    """Each model that may be asked: dollars per million tokens at most; None if not known."""
+    notes: list[str]
+    """What to know of these numbers."""

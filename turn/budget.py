@@ -1,23 +1,35 @@
 """What a run may still use: one budget for all its nodes, tasks and branches.
 
-A call counts before it is made, so that parallel branches cannot overrun a limit together; tokens
-are only known afterwards, so they may overrun by one call for each running branch.
+A call counts before it is made, and until it has ended the most it can take is held back: parallel
+branches cannot overrun a limit together.
 """
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal
+from math import inf
+from typing import Any, Final, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage
 
 from ..state.canonical import estimate_tokens
 from ..state.context import Context
 from ..state.outcome import Reason, Spend
+from ..state.tab import Tab
 
-Limit = Literal["model_calls", "tool_calls", "tokens", "seconds"]
+Limit = Literal["model_calls", "tool_calls", "tokens", "seconds", "usd"]
 
 _WARN_AT: Final = 0.8
+_LEASES: Final = 250
+"""Into so many parts a limit is put on record, at most one part ahead of what is taken."""
+_PRECISE: Final = 1e-9
+"""Dollars; sums of prices are no more exact."""
+
+
+class Most(NamedTuple):
+    """What a model call can take at most."""
+
+    tokens: int = 0
+    usd: float = 0.0
 
 
 class Budget:
@@ -26,6 +38,7 @@ class Budget:
     Shared by threads and event loops.
 
     Attributes:
+        tab: What this user turn has ever taken.
         span: Branch to its seconds before a resume, into the seconds that passed; side by side
             unless whoever runs the branches knows better, and says so before one is recalled.
     """
@@ -36,8 +49,7 @@ class Budget:
         spent: Spend | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
-        begun: int = 0,
-        count: Callable[[], None] = lambda: None,
+        tab: Tab | None = None,
         limits: Mapping[str, float] | None = None,
         parent: "Budget | None" = None,
     ) -> None:
@@ -47,9 +59,8 @@ class Budget:
             context: Holds the limits.
             spent: What this user turn used before, read from the state on a resume.
             clock: Seconds of a clock that never goes back.
-            begun: Model calls of this turn that were ever begun; more than `spent` tells of where
-                a crash came between a call and the state.
-            count: Told of every model call as it begins.
+            tab: What this user turn has ever taken; more than `spent` tells of where a crash came
+                between a call and the state.
             limits: Tighter ones, of an agent.
             parent: What all this counts against as well, of the agent that delegated to this one.
         """
@@ -58,13 +69,16 @@ class Budget:
             "tool_calls": context.max_tool_calls,
             "tokens": context.max_tokens,
             "seconds": context.max_seconds,
+            "usd": inf if context.max_cost is None else context.max_cost,
         }
         for name in self._limits.keys() & (limits or {}).keys():
             self._limits[name] = min(self._limits[name], (limits or {})[name])
         self._parent = parent
-        self._lock = threading.RLock()
+        self.tab = tab or Tab()
+        self._lock = self.tab.lock
         self._clock, self._started = clock, clock()
-        self._begun, self._count = begun, count
+        self._held = Most()
+        self._short: Limit | None = None
         self._used: dict[Limit, float] = dict.fromkeys(self._limits, 0)
         self._recalled: dict[str, float] = {}
         self._recalled_seconds: float | None = None  # the span of many branches takes its time
@@ -75,36 +89,98 @@ class Budget:
         self._warned: set[Limit] = set()
         self.near()  # of what was used before, the run before has warned
 
-    def reserve_model_call(self) -> bool:
+    def reserve_model_call(self, most: Most = Most()) -> bool:  # noqa: B008 - a constant
         """Take one model call out of the budget; False where a limit is reached.
 
-        Used-up tool calls do not count here: the model may still say what it found.
+        Used-up tool calls do not count here: the model may still say what it found. What the call
+        can take at most is held until `settle`.
         """
         with self._lock:
             # A task that was begun before a crash may still run what its last call asked for, so
-            # calls that only the journal knows of keep from nothing but further calls.
-            lost = self._begun >= self._limits["model_calls"]
-            over = lost or bool(self._reached("model_calls", "tokens", "seconds"))
+            # calls that only the tab knows of keep from nothing but further calls.
+            begun = max(self.tab.model_calls, self._used["model_calls"])
+            limit = self._limits["model_calls"]
+            if begun > limit:
+                return False
+            if short := self._lacks(most):
+                self._short = None if self.under_way else short
+                return False
+            over = begun >= limit or self._reached("model_calls", "tokens", "seconds", "usd")
             if over and not self._last_turns:
                 return False
-            if self._parent is not None and not self._parent.reserve_model_call():
+            if self._parent is not None and not self._parent.reserve_model_call(most):
                 return False
             if over and self._last_turns:
                 self._last_turns -= 1
             self._used["model_calls"] += 1
-            self._begun += 1
-        self._count()
+            self.tab.model_calls += 1
+            self._hold(most, 1)
         return True
+
+    def _lacks(self, most: Most) -> Limit | None:
+        """Of what there is less left than a call can take."""
+        if most.tokens and most.tokens > self.room("tokens"):
+            return "tokens"
+        return "usd" if most.usd and most.usd > self.room("usd") + _PRECISE else None
+
+    def room(self, limit: Literal["tokens", "usd"]) -> float:
+        """How much is left of a limit, without what calls under way can take."""
+        with self._lock:
+            known = self.tab.tokens if limit == "tokens" else self.tab.usd
+            held = self._held.tokens if limit == "tokens" else self._held.usd
+            left = self._limits[limit] - max(known, self._used[limit] + held)
+        return left if self._parent is None else min(left, self._parent.room(limit))
+
+    def _hold(self, most: Most, sign: int) -> None:
+        tokens, usd = sign * most.tokens, sign * most.usd
+        self._held = Most(self._held.tokens + tokens, self._held.usd + usd)
+        self.tab.tokens += tokens
+        self.tab.usd += usd
+
+    def run_short(self, limit: Limit) -> None:
+        """Of this limit is left less than a call takes, so it is reached."""
+        self._short = self._short or limit
+
+    @property
+    def under_way(self) -> bool:
+        """Whether what is held may come back."""
+        above = self._parent is not None and self._parent.under_way
+        return self._held.tokens > 0 or above
+
+    def settle(self, most: Most, spend: Spend) -> None:
+        """Add what a reserved model call has taken, in place of the most it could have."""
+        with self._lock:
+            self._hold(most, -1)
+            self.add_tokens(spend)
+            self.tab.tokens += _tokens(spend)
+            self.tab.usd += spend.get("usd") or 0.0
+        if self._parent is not None:
+            self._parent.settle(most, spend)
 
     def reserve_tool_call(self) -> bool:
         """Take one tool call out of the budget; False where a limit is reached."""
         with self._lock:
-            if self._reached("tool_calls", "tokens", "seconds"):
+            if self._reached("tool_calls", "tokens", "seconds", "usd"):
                 return False
             if self._parent is not None and not self._parent.reserve_tool_call():
                 return False
             self._used["tool_calls"] += 1
+            self.tab.tool_calls += 1
             return True
+
+    async def pay_tool_call(self) -> bool:
+        """Take one tool call, and wait until that is on record; False where a limit is reached."""
+        reserved = self.reserve_tool_call()
+        if reserved:
+            await self.noted()
+        return reserved
+
+    async def noted(self) -> None:
+        """Wait until what is taken is on record: a crash must not give it back."""
+        if self._parent is not None:
+            await self._parent.noted()
+            return
+        await self.tab.noted({name: limit / _LEASES for name, limit in self._limits.items()})
 
     @property
     def calls_left(self) -> int:
@@ -113,11 +189,10 @@ class Budget:
         return mine if self._parent is None else min(mine, self._parent.calls_left)
 
     def add_tokens(self, spend: Spend) -> None:
-        """Add the tokens that calls took; the calls themselves count since they were reserved."""
+        """Add what calls took; the calls themselves count since they were reserved."""
         with self._lock:
-            self._used["tokens"] += spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
-        if self._parent is not None:
-            self._parent.add_tokens(spend)
+            self._used["tokens"] += _tokens(spend)
+            self._used["usd"] += spend.get("usd") or 0.0
 
     def recall(self, branch: str, spend: Spend) -> None:
         """Count what a branch used before this budget began, as its saved state tells.
@@ -137,12 +212,13 @@ class Budget:
         """Count all but the seconds: those of branches side by side would count twice."""
         self._used["model_calls"] += spend.get("model_calls", 0)
         self._used["tool_calls"] += spend.get("tool_calls", 0)
-        self._used["tokens"] += spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
+        self.add_tokens(spend)
 
     def last_turn(self) -> None:
         """Grant one model call beyond the limits, if that was not granted before.
 
-        Not beyond those of a parent, which has a last turn of its own.
+        Not beyond those of a parent, which has a last turn of its own; and of tokens and dollars
+        only what is left.
         """
         with self._lock:
             if self._last_turns is None:
@@ -165,9 +241,12 @@ class Budget:
 
     @property
     def exhausted(self) -> Limit | None:
-        """The first limit that is reached; None while there is room."""
+        """The first limit that is reached; None while there is room.
+
+        Of tokens and dollars there must be room for one more call like those before: the last.
+        """
         above = None if self._parent is None else self._parent.exhausted
-        return self._reached(*self._limits) or above
+        return self._short or self._reached(*self._limits) or above
 
     def near(self) -> list[dict[str, Any]]:
         """The events for limits that passed 80 % since the last look; each is told once.
@@ -184,11 +263,17 @@ class Budget:
 
     def _reached(self, *limits: Limit) -> Limit | None:
         used = self.used
-        return next((name for name in limits if used[name] >= self._limits[name]), None)
+        calls = max(1, used["model_calls"])
+        last = {name: used[name] / calls for name in ("tokens", "usd")}
+        return next((n for n in limits if used[n] + last.get(n, 0) >= self._limits[n]), None)
 
 
 def _side_by_side(seconds: Mapping[str, float]) -> float:
     return max(seconds.values(), default=0.0)
+
+
+def _tokens(spend: Spend) -> int:
+    return spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
 
 
 def tokens_of(asked: Sequence[BaseMessage], answer: AIMessage) -> tuple[int, int]:

@@ -136,6 +136,7 @@ async def end_turn(
         The update. Without an outcome in it the graph goes on.
     """
     facts = await _with_doubts(scope, facts)
+    _tell_unpriced(scope, state.spend)
     resume = how_to_resume(scope, state.request_id, facts.kept)
     told = join_texts(state.warnings, scope.notes)
     sum_up = partial(
@@ -148,8 +149,12 @@ async def end_turn(
     )  # fmt: skip
     if verdict.blocked:
         why = say("rejected_by_a_hook", why=verdict.reason)
-        ended_well = facts.end[1] == "GOAL" and bool(facts.answer)
-        if ended_well and not state.stop_hook_active and verdict.stop is None:
+        if (
+            facts.end[1] == "GOAL"
+            and facts.answer
+            and not state.stop_hook_active
+            and verdict.stop is None
+        ):
             return {**update, **_again(state, verdict, why), **another(verdict)}
         unmet, halt = [*facts.unmet, why], facts.halt or "DENIED"
         facts = replace(facts, halt=halt, done=False, answer=why, unmet=unmet)
@@ -165,6 +170,18 @@ async def end_turn(
     told_of = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
     scope.emit({"type": "outcome", **told_of, "message_id": facts.message})
     return update | LoopUpdate(outcome=outcome, should_continue=False)
+
+
+def _tell_unpriced(scope: RunScope, spend: Spend) -> None:
+    """Tell which models' calls are not in the dollars that a turn has spent."""
+    answered = {k: one for k, one in spend.get("by_model", {}).items() if one.get("input_tokens")}
+    unknown = sorted(name for name, one in answered.items() if "usd" not in one)
+    if unknown and ("usd" in spend or scope.context.prices):
+        text = (
+            f"The price of {', '.join(unknown)} is not known, so spend.usd lacks those calls: give"
+            " it by Context(prices=…)."
+        )
+        scope.emit({"type": "warning", "text": text})
 
 
 def _last(state: LoopState, facts: Facts, outcome: Outcome) -> list[AnyMessage]:
@@ -270,6 +287,8 @@ def outcome_of(
 ) -> Outcome:
     """The outcome of a turn; `allowance` says how often its request was given its limits."""
     (status, reason), unmet = facts.end, unmet_of(facts)
+    if reason == "BUDGET":
+        unmet = [*unmet, _spent(spend)]
     answer = facts.answer or known_answer(facts.results, unmet)
     return Outcome(
         status=status,
@@ -284,6 +303,14 @@ def outcome_of(
         result=facts.result,
         resume=None if status == "complete" else resume,
     )
+
+
+def _spent(spend: Spend) -> str:
+    """What a turn has used, in words."""
+    tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
+    usd = spend.get("usd")
+    told = say("was_spent", calls=spend.get("model_calls", 0), tokens=f"{tokens:,}")
+    return told if usd is None else f"{told} {say('dollars_spent', usd=f'{usd:.4f}')}"
 
 
 def unmet_of(facts: Facts) -> list[str]:
@@ -326,8 +353,10 @@ def _listed(task: Task) -> TaskOutcome:
 def _counted(spend: Spend, allowance: int) -> Spend:
     """The counters of a turn, with all the keys that an outcome promises."""
     empty = Spend(
-        model_calls=0, tool_calls=0, input_tokens=0, output_tokens=0, seconds=0.0, by_role={},
-        by_model={}, allowance=allowance,
+        model_calls=0, tool_calls=0, input_tokens=0, output_tokens=0, usd=None, seconds=0.0,
+        by_role={}, by_model={}, allowance=allowance,
     )  # fmt: skip
-    counted = {key: value for key, value in spend.items() if key in empty}
+    counted: dict[str, Any] = {key: value for key, value in spend.items() if key in empty}
+    if counted.get("usd") is not None:
+        counted["usd"] = round(counted["usd"], 9)
     return Spend(**{**empty, **counted})  # type: ignore[typeddict-item]  # its own keys

@@ -284,14 +284,12 @@ def speak(runtime: Runtime[Context], parts: GraphParts) -> None:
 
 
 async def _budget_for(context: Context, state: _State, journal: Recorder, thread: str) -> Budget:
-    """A budget begun from what state says was spent, and calls that a crash kept from the state."""
-    turn, limits = state.turn_id, getattr(state, "limits", None)
-    if not (journal.durable and thread and turn):
+    """A budget begun from what state says was spent, and what a crash kept from the state."""
+    limits = getattr(state, "limits", None)
+    if not (thread and state.turn_id):
         return Budget(context, state.spend, limits=limits)
-    counted = state.spend.get("model_calls", 0)
-    begun = await journal.model_calls(thread, turn, at_least=counted)
-    count: Callable[[], None] = partial(journal.count_model_call, thread, turn)
-    return Budget(context, state.spend, begun=begun, count=count, limits=limits)
+    tab = await journal.tab(thread, state.turn_id, state.spend)
+    return Budget(context, state.spend, tab=tab, limits=limits)
 
 
 _OF_MODEL_TURNS = frozenset({"phase", "model", "tool_call"})

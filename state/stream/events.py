@@ -183,7 +183,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "a model has answered",
         {
             "role": str, "model": str, "asks": int, "input_tokens": int, "output_tokens": int,
-            "model_turn?": str,
+            "usd?": float, "model_turn?": str,
         },
     ),
     "retry": Kind(

@@ -8,7 +8,7 @@ from loopwright import Context, build_plan_execute_verify, build_prompt_flow, bu
 from loopwright.doors.outside import check_keys, from_outside, identity
 from loopwright.graphs.build import BuildOptions
 from loopwright.prompts.prompt import CORE_TEMPLATES
-from loopwright.state.ceiling import tightened
+from loopwright.state.ceiling import ENDLESS, tightened
 from loopwright.state.context import DEFAULTS
 from loopwright.state.errors import SettingsError
 from loopwright.state.told import FILES
@@ -19,7 +19,7 @@ FIELDS = Context.model_json_schema()["properties"]
 LIMITS = {
     name
     for name in Context.model_fields
-    if type(getattr(DEFAULTS, name)) in (int, float) or name == "question_expires_in"
+    if type(getattr(DEFAULTS, name)) in (int, float) or name in ENDLESS
 }
 ROWS = {row[0].strip("`"): row[1:] for row in table("| limit |")}
 BUILDS = {

@@ -90,7 +90,7 @@ def rule(name: str) -> tuple[str, str]:
     if order := ceiling.STRICTEST_FIRST.get(name):
         words = " < ".join(f"`{_plain(word).strip(chr(34))}`" for word in order)
         return f"the loosest: {words}", "makes it stricter"
-    if type(getattr(Context(), name)) in (int, float) or name == "question_expires_in":
+    if type(getattr(Context(), name)) in (int, float) or name in ceiling.ENDLESS:
         return "the highest", "lowers it"
     return "what holds", "does not set it"
 

@@ -104,7 +104,7 @@ async def test_the_fallback_is_visible_and_named_in_the_answer() -> None:
         "openai:second",
     )
     assert "by_model" in answer.spend
-    assert set(answer.spend["by_model"]) == {"openai:second"}
+    assert set(answer.spend["by_model"]) == {"openai:m", "openai:second"}
 
 
 @pytest.mark.req("P-08")

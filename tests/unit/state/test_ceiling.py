@@ -2,7 +2,15 @@
 
 import pytest
 
-from loopwright.state.ceiling import FREE, MODELS, SHARED, STRICTEST_FIRST, read_ceiling, tightened
+from loopwright.state.ceiling import (
+    ENDLESS,
+    FREE,
+    MODELS,
+    SHARED,
+    STRICTEST_FIRST,
+    read_ceiling,
+    tightened,
+)  # fmt: skip
 from loopwright.state.context import DEFAULTS, Context
 from loopwright.state.errors import SettingsError
 
@@ -21,7 +29,7 @@ def most(name):
 
 @pytest.mark.req("W-43")
 def test_every_setting_has_a_rule():
-    ruled = LIMITS | FREE | MODELS | {*STRICTEST_FIRST} | {*TOLD} | {SHARED, "question_expires_in"}
+    ruled = LIMITS | FREE | MODELS | {*STRICTEST_FIRST} | {*TOLD} | {SHARED, "prices"} | ENDLESS
     assert set(Context.model_fields) == ruled
 
 

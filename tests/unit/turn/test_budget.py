@@ -31,14 +31,14 @@ def test_calls_are_counted_when_reserved_and_not_again_when_added() -> None:
 
 @pytest.mark.req("S0-152")
 def test_what_was_spent_before_a_resume_counts() -> None:
-    before = model_spend("planner", "m", 600, 300)
+    before = model_spend("planner", "m", 300, 199)
     ledger = Budget(Context(max_tokens=1_000), before)
     assert ledger.exhausted is None
     assert ledger.reserve_model_call()
-    ledger.add_tokens(model_spend("planner", "m", 90, 10))
+    ledger.add_tokens(model_spend("planner", "m", 490, 11))
     assert ledger.exhausted == "tokens"
     assert not ledger.reserve_model_call()
-    assert before["input_tokens"] == 600
+    assert before["input_tokens"] == 300
 
 
 def test_seconds_are_those_before_and_those_since() -> None:
