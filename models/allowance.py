@@ -105,11 +105,12 @@ async def allowed(
     """
     budget, most = scope.budget, scope.context.max_output_tokens
     price = await price_of(chosen, scope.context)
-    if price is None and scope.context.max_cost is not None:  # a hook wants another model
-        raise SettingsError(unpriced([chosen.name], scope.context))
+    money = budget.room("usd") < inf
+    if price is None and money:  # a hook wants another model
+        raise SettingsError(unpriced([chosen.name]))
     while True:
         short: Limit | None = None
-        if plenty := scope.context.max_cost is None and budget.room("tokens") >= sum(LARGEST):
+        if plenty := not money and budget.room("tokens") >= sum(LARGEST):
             size, output = LARGEST[0], most or LARGEST[1]
         else:
             size = most_input(chosen, messages, tools, contract)

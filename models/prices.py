@@ -188,13 +188,13 @@ def _rates(told: Mapping[str, Any], start: int) -> Rates:
     )  # fmt: skip
 
 
-def unpriced(names: Iterable[str], context: Context) -> str:
+def unpriced(names: Iterable[str]) -> str:
     """What to do about models whose price is not known, in words."""
     many = sorted(set(names))
     each = ", ".join(f'"{name}": {{"input": …, "output": …}}' for name in many)
     package = "" if known_here() else "install loopwright[prices], or "
     return (
-        f"max_cost={context.max_cost:g} cannot be kept: the price of {', '.join(many)} is not"
-        f" known. To go on, {package}give it in US dollars per million tokens by"
-        f" Context(prices={{{each}}}), or leave max_cost out."
+        f"A limit in US dollars cannot be kept: the price of {', '.join(many)} is not known. To"
+        f" go on, {package}give it in dollars per million tokens by Context(prices={{{each}}}),"
+        " or leave the limit (max_cost) out."
     )

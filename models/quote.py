@@ -38,7 +38,7 @@ async def quote(models: Models, roles: Collection[str], context: Context) -> Quo
     usd = _dollars(prices.values(), context, calls, tokens, min(tokens, calls * output))
     unknown = [name for name, price in prices.items() if price is None]
     if unknown and context.max_cost is not None:
-        raise SettingsError(unpriced(unknown, context))
+        raise SettingsError(unpriced(unknown))
     notes = ["Taking up a turn that has ended gives it its limits anew."]
     if unknown:
         notes.append(f"No price is known of {', '.join(unknown)}.")
@@ -63,7 +63,7 @@ async def check_prices(models: Models, role: str, context: Context) -> None:
     roles = {role, *roles_of(graph)} if graph else {role}
     found = possible(models, roles, context)
     if unknown := [one.name for one in found if await price_of(one, context) is None]:
-        raise SettingsError(unpriced(unknown, context))
+        raise SettingsError(unpriced(unknown))
 
 
 def possible(models: Models, roles: Collection[str], context: Context) -> list[Chosen]:

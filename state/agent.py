@@ -147,6 +147,7 @@ def limits_of(context: Context, own: AgentLimits) -> dict[str, Any]:
         "seconds": context.max_seconds,
         "tokens": context.max_tokens,
         "tool_calls": context.max_tool_calls,
+        "usd": context.max_cost,
     }
     mine = own.model_dump()
     both = {name: [n for n in (given.get(name), mine[name]) if n is not None] for name in mine}
@@ -154,13 +155,19 @@ def limits_of(context: Context, own: AgentLimits) -> dict[str, Any]:
 
 
 def reached(state: AgentState) -> Reason | None:
-    """The limit that an agent has reached; None while there is room."""
+    """The limit that an agent has reached; None while there is room.
+
+    Of tokens and dollars that is room for a call like those before: the final warning.
+    """
     spend = state.spend
+    last = 1 + 1 / max(1, spend.get("model_calls", 0))
+    tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
     used: Mapping[str, float] = {
         "turns": state.round,
         "seconds": spend.get("seconds", 0),
-        "tokens": spend.get("input_tokens", 0) + spend.get("output_tokens", 0),
+        "tokens": tokens * last,
         "tool_calls": spend.get("tool_calls", 0),
+        "usd": (spend.get("usd") or 0) * last,
     }
     over = {name for name, most in state.limits.items() if used.get(name, -1) >= most}
     if "turns" in over:
