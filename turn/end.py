@@ -308,9 +308,11 @@ def outcome_of(
 def _spent(spend: Spend) -> str:
     """What a turn has used, in words."""
     tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
-    usd = spend.get("usd")
     told = say("was_spent", calls=spend.get("model_calls", 0), tokens=f"{tokens:,}")
-    return told if usd is None else f"{told} {say('dollars_spent', usd=f'{usd:.4f}')}"
+    if (usd := spend.get("usd")) is None:
+        return told
+    dollars = say("dollars_spent", usd=f"{usd:.4f}")
+    return f"{told} {dollars}"
 
 
 def unmet_of(facts: Facts) -> list[str]:

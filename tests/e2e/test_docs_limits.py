@@ -92,6 +92,8 @@ WORST = {
     "business_context": {"planner": "Skip."}, "policy": "allow", "dedupe": "all",
     "tiers": {"planner": "powerful"}, "language": "zh", "observe": "direct",
     "resource_id": "r", "task_id": "t", "tool_context": {"tenant": "other"},
+    "prices": {"m": {"input": 0, "output": 0}}, "question_expires_in": 31_000_000,
+    "max_output_tokens": 900_000, "max_cost": 10**9,
 }  # fmt: skip
 """A value that a client may wish for; of a number, the most."""
 
@@ -100,7 +102,7 @@ def worst(name):
     if name in WORST:
         return WORST[name]
     if name in LIMITS:
-        return FIELDS[name].get("maximum", 10**9) if name != "question_expires_in" else 31_000_000
+        return FIELDS[name].get("maximum", 10**9)
     return not getattr(DEFAULTS, name)
 
 

@@ -268,21 +268,42 @@ def until_counted(path, calls):
             time.sleep(0.01)
 
 
-async def test_model_calls_are_counted_behind_the_call_and_kept(tmp_path):
-    url = f"sqlite:///{tmp_path}/t.db"
+@pytest.mark.req("P-27")
+async def test_what_a_turn_takes_is_on_record_before_it_is_made(tmp_path):
+    url, parts = f"sqlite:///{tmp_path}/t.db", dict.fromkeys(COUNTED, 0.0)
     with open_durability(url) as database:
         recorder = Recorder(database.journal)
-        assert await recorder.model_calls("t", "u", at_least=3) == 3
-        recorder.count_model_call("t", "u")
-        assert await recorder.model_calls("t", "u") == 4
-        await asyncio.to_thread(until_counted, tmp_path / "t.db", 4)
+        recorder.own_turn("t", "u")
+        tab = await recorder.tab("t", "u", Spend(model_calls=9))
+        assert tab.taken == dict.fromkeys(COUNTED, 0), "its own turn: nothing was before"
+        tab.model_calls, tab.tokens, tab.usd = 2, 1_000, 0.25
+        await tab.noted(parts)
+        tab.tokens, tab.usd = 300, 0.1  # settled; a crash would not know
     with open_durability(url) as database:
         recorder = Recorder(database.journal)
-        assert await recorder.model_calls("t", "u", at_least=3) == 4
-        recorder.own_turn("t", "mine")
-        recorder.count_model_call("t", "mine")
-        assert await recorder.model_calls("t", "mine") == 1
-        assert database.journal.model_calls("t", "mine") == 0
+        tab = await recorder.tab("t", "u", Spend(model_calls=1, tool_calls=4))
+        taken = {"model_calls": 2, "tool_calls": 4, "tokens": 1_000, "usd": 0.25}
+        assert tab.taken == taken
+        tab.tokens, tab.model_calls = 400, 3
+        await tab.noted(parts)
+        await recorder.settled("t")
+        await recorder.settled("t")
+        assert await Recorder(database.journal).tab("t", "u", Spend()) == tab
+
+
+async def test_a_limit_is_leased_in_parts_so_that_most_calls_write_nothing():
+    recorder, written = Recorder(MemoryJournal()), []
+    recorder.own_turn("t", "u")
+    tab = await recorder.tab("t", "u", Spend())
+
+    async def write(counts):
+        written.append(dict(counts))
+
+    tab.write = write
+    for _ in range(20):
+        tab.model_calls += 1
+        await tab.noted({**dict.fromkeys(COUNTED, 8), "usd": inf})
+    assert written == [{"model_calls": 9}, {"model_calls": 18}, {"model_calls": 27}]
 
 
 async def test_a_thousand_turns_at_once_ask_the_database_nothing():
@@ -291,8 +312,8 @@ async def test_a_thousand_turns_at_once_ask_the_database_nothing():
         recorder.own_turn(f"t{number}", "mine")
     recorder.journal.close()
     for number in range(1_000):
-        recorder.count_model_call(f"t{number}", "mine")
-        assert await recorder.model_calls(f"t{number}", "mine") == 1
+        (await recorder.tab(f"t{number}", "mine", Spend())).model_calls += 1
+        assert (await recorder.tab(f"t{number}", "mine", Spend())).model_calls == 1
 
 
 CLAIM = """
