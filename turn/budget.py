@@ -180,7 +180,10 @@ class Budget:
         if self._parent is not None:
             await self._parent.noted()
             return
-        await self.tab.noted({name: limit / _LEASES for name, limit in self._limits.items()})
+        parts: dict[str, float] = {
+            n: limit // _LEASES for n, limit in self._limits.items() if limit < inf
+        }
+        await self.tab.noted(parts | {"usd": self._limits["usd"] / _LEASES})
 
     @property
     def calls_left(self) -> int:

@@ -122,11 +122,14 @@ def refused(given, ceiling=DEFAULTS, offered=()):
     return False
 
 
-STRICT = Context(question_expires_in=60, tool_context={"tenant": "ours"}, interactive=False)
+STRICT = Context(
+    question_expires_in=60, max_cost=1, max_output_tokens=99, tool_context={"tenant": "ours"},
+    interactive=False,
+)  # fmt: skip
 
 
 def lowers(name, value, mine, most):
-    ceiling = STRICT if name == "question_expires_in" else DEFAULTS
+    ceiling = STRICT if name in ENDLESS else DEFAULTS
     assert refused({name: value}, ceiling)
     assert not refused({name: getattr(ceiling, name)}, ceiling)
     assert most == "the highest"
