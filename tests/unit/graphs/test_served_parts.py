@@ -9,6 +9,7 @@ from loopwright.doors.journal import MemoryJournal
 from loopwright.graphs.build import assemble, served_parts
 from loopwright.graphs.plan_execute_verify import plan_builder
 from loopwright.state.errors import DatabaseError, SettingsError
+from loopwright.state.outcome import Spend
 
 
 def test_without_a_journal_every_graph_has_one_in_memory():
@@ -23,7 +24,7 @@ async def test_journal_and_locks_are_where_the_variable_says(monkeypatch, tmp_pa
     monkeypatch.setenv("LOOPWRIGHT_DATABASE_URL", f"sqlite:///{tmp_path}/served.db")
     parts = served_parts()
     assert not (tmp_path / "served.db").exists()
-    assert await parts.journal.model_calls("t", "u") == 0
+    assert (await parts.journal.tab("t", "u", Spend())).model_calls == 0
     assert parts.journal.journal is served_parts().journal.journal
     locks = await asyncio.to_thread(parts.locked_by)
     assert locks.place == str(tmp_path / "served.db")
