@@ -62,6 +62,7 @@ class Toolbox:
         tools: Sequence[PythonTool] = (),
         mcp: str | Path | Mapping[str, Any] | None = None,
         policy: PolicyLike = None,
+        own: Sequence[CatalogTool] = (),
     ) -> None:
         """Read tools, configuration and policy; nothing is started yet.
 
@@ -70,6 +71,7 @@ class Toolbox:
             mcp: Path or content of an `mcpServers` configuration. In a mapping, `headers` may be a
                 callable that gets the user id and returns the headers, asked for every request.
             policy: What may run: a word, rules, a `Policy`, or the path of a JSON file of rules.
+            own: Tools of the package that every agent has.
 
         Raises:
             SettingsError: a tool, the configuration or the policy cannot be used.
@@ -86,6 +88,7 @@ class Toolbox:
         self._home = _Home(self._configs)
         self._named: dict[tuple[int, ...], tuple[Sequence[Listing], Catalog]] = {}
         self._own: Sequence[CatalogTool] = (READER,)
+        self._add(own)
         self._offers: Sequence[str] | None = None
         self._whole: Toolbox | None = None
         _homes.add(self._home)
@@ -114,13 +117,18 @@ class Toolbox:
         Raises:
             SettingsError: A tool of the program has the name of one of these.
         """
+        mine = copy.copy(self)
+        mine._named, mine._offers = {}, offers
+        mine._add(own)
+        mine._whole = self  # its servers end with it
+        return mine
+
+    def _add(self, own: Sequence[CatalogTool]) -> None:
+        """Have these tools of the package, too."""
         if taken := sorted({t.name for t in self._python} & {t.name for t in own}):
             msg = f"The tool {taken[0]!r} has the name of a tool of the package: rename it."
             raise SettingsError(msg)
-        mine = copy.copy(self)
-        mine._named, mine._own, mine._offers = {}, (READER, *own), offers
-        mine._whole = self  # its servers end with it
-        return mine
+        self._own = (*self._own, *own)
 
     async def missing(self, user_id: str | None = None) -> Missing:
         """What is to be said of configured servers before a turn begins."""

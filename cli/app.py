@@ -81,8 +81,8 @@ def _command(*options: str, within: typer.Typer = app) -> Callable[[Body], Body]
 
 
 _RUN = (
-    "graph", "mcp", "policy", "model", "script", "yes", "review", "max_parallel", "max_cost",
-    "database", "json",
+    "graph", "mcp", "policy", "instructions", "model", "script", "yes", "review", "max_parallel",
+    "max_cost", "database", "json",
 )  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def graph(
     return show_graph(output, name, ascii_=ascii_)
 
 
-@_command("mcp", "policy", "model", "database")
+@_command("mcp", "policy", "instructions", "model", "database")
 def doctor(settings: Settings, output: Output) -> int:
     """Say whether a run would work here: model, MCP servers, database, langgraph dev."""
     from .show import examine  # noqa: PLC0415 - see the module

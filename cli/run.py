@@ -17,7 +17,7 @@ from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
 from ..doors.head import Head
 from ..doors.threads import GRAPH_KEY
-from ..graphs.build import default_mcp, default_policy
+from ..graphs.build import default_instructions, default_mcp, default_policy
 from ..graphs.registry import builder_of
 from ..models.choice import Models
 from ..models.scripted import read_script
@@ -152,6 +152,7 @@ def _graph(settings: Settings, name: str, context: Context, durability: Durabili
         model=model,
         mcp=settings.mcp or default_mcp(settings.environ),
         policy=settings.policy or default_policy(settings.environ),
+        instructions=settings.instructions or default_instructions(settings.environ),
         durability=durability,
     )
     return graph

@@ -45,6 +45,10 @@ class Settings:
         str | None,
         Option(help="File with rules, or allow, ask, deny; LOOPWRIGHT_POLICY."),
     ] = None
+    instructions: Annotated[
+        list[str] | None,
+        Option(help="Folder whose AGENTS.md and skills are followed; LOOPWRIGHT_INSTRUCTIONS."),
+    ] = None
     model: Annotated[
         str | None,
         Option(help="provider:name; LOOPWRIGHT_MODEL, an OpenAI key, else offline."),
@@ -80,6 +84,8 @@ class Settings:
         for name in ("graph", "mcp", "policy", "model", "script", "database"):
             option = "db" if name == "database" else name
             stated(getattr(self, name), f"--{option}")
+        for folder in self.instructions or ():
+            stated(folder, "--instructions")
 
     def database_url(self, default: str) -> str:
         """The database to open."""
@@ -105,6 +111,7 @@ class Settings:
             "--db": database if self.database else None,
         }
         options = [part for name, value in given.items() if value for part in (name, str(value))]
+        options += [part for one in self.instructions or () for part in ("--instructions", one)]
         options += ["--review"] if self.review else []
         return quoted(["loopwright", "resume", thread, *options])
 

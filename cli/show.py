@@ -10,9 +10,10 @@ from ..calls.policy import Policy
 from ..calls.toolbox import Toolbox
 from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
-from ..graphs.build import default_mcp, default_policy
+from ..graphs.build import default_instructions, default_mcp, default_policy
 from ..graphs.registry import drawn_graph
 from ..models.choice import OFFLINE, Chosen, Models
+from ..prompts.instructions import FILE, read_instructions
 from ..state.context import Context
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS, roles_of
@@ -66,6 +67,7 @@ def examine(settings: Settings, output: Output) -> int:
     for title, findings in (
         ("Model", _models(settings)),
         ("MCP servers", _servers(settings, output)),
+        ("Instructions", _instructions(settings)),
         ("Database", _database(settings)),
         ("langgraph dev", _dev_server()),
     ):
@@ -151,6 +153,21 @@ def outlook(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[str
         decision = case.decision
         expiry = f"; expires after {decision.expires_in:g} s" if decision.expires_in else ""
         yield short(f"{decision.action} {named}: {decision.reason}{expiry}", 200)
+
+
+def _instructions(settings: Settings) -> Iterator[Finding]:
+    """What is followed, and what of this folder is not because nobody named it."""
+    named = settings.instructions or default_instructions(settings.environ)
+    known = read_instructions(named)
+    for path, text in known.texts.items():
+        yield _WORKS, f"{path}: {plural(len(text), 'character')}"
+    for skill in known.skills.values():
+        yield _WORKS, short(f"skill {skill.name}: {skill.description}", 200)
+    yield from ((_WARNING, short(problem, 400)) for problem in known.problems)
+    if not named and Path(FILE).exists():
+        yield _WARNING, f"{FILE} of this folder is not followed: name it with --instructions ."
+    elif not named:
+        yield " ", "No folder is named: --instructions or LOOPWRIGHT_INSTRUCTIONS."
 
 
 def _database(settings: Settings) -> Iterator[Finding]:

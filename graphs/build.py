@@ -20,6 +20,7 @@ from langgraph.typing import InputT, StateT
 from typing_extensions import TypedDict, Unpack
 
 from ..calls.policy import PolicyLike
+from ..calls.skills import skill_reader
 from ..calls.toolbox import Toolbox
 from ..doors.durability import Durability, open_durability
 from ..doors.graph import LoopBuilder, LoopGraph
@@ -30,6 +31,7 @@ from ..models.choice import Models
 from ..models.quote import quote
 from ..models.typed_result import ResultSchema, ResultType
 from ..nodes.parts import Parts
+from ..prompts.instructions import read_instructions
 from ..prompts.prompt import PromptManager, known_language
 from ..state.ceiling import read_ceiling, tightened
 from ..state.context import Context
@@ -61,6 +63,7 @@ class BuildOptions(TypedDict, total=False):
     mcp: Path or mapping in the `mcpServers` format; None means no server.
     policy: "allow", "ask", "deny", rules, or a Policy; None asks before MCP writes.
     prompts: Core templates and business contexts.
+    instructions: Folders whose AGENTS.md and skills (folders with a SKILL.md) are followed.
     hooks: Callables around sessions, turns, model calls and tool calls.
     durability: What `open_durability` gave; the three options after it win over it.
     checkpointer: Where threads are saved.
@@ -76,6 +79,7 @@ class BuildOptions(TypedDict, total=False):
     mcp: str | Path | Mapping[str, Any] | None
     policy: PolicyLike
     prompts: PromptManager | None
+    instructions: str | Path | Sequence[str | Path] | None
     hooks: Sequence[Hook]
     durability: Durability | None
     checkpointer: Checkpointer
@@ -158,13 +162,16 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
             " open_durability(url), or leave the argument out."
         )
         raise SettingsError(msg)
+    instructions = read_instructions(options.get("instructions"))
     toolbox = Toolbox(
-        options.get("tools", ()), mcp=options.get("mcp"), policy=options.get("policy")
-    )
+        options.get("tools", ()), mcp=options.get("mcp"), policy=options.get("policy"),
+        own=[skill_reader(instructions)] if instructions.skills else (),
+    )  # fmt: skip
     return Parts(
         models=Models(options.get("model")),
         toolbox=toolbox,
         prompts=options.get("prompts") or PromptManager(),
+        instructions=instructions,
         hooks=Hooks(options.get("hooks", ())),
         journal=Recorder(journal),
         result=None if wanted is None else ResultSchema.of(wanted),
@@ -212,6 +219,7 @@ def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
             tools=tools,
             mcp=default_mcp(os.environ),
             policy=default_policy(os.environ),
+            instructions=default_instructions(os.environ),
             name=name,
         )
     except SettingsError as error:
@@ -256,6 +264,12 @@ def default_mcp(environ: Mapping[str, str]) -> str | dict[str, Any]:
 def default_policy(environ: Mapping[str, str]) -> str | None:
     """The policy where none is given: LOOPWRIGHT_POLICY, a word or a file, or none."""
     return variable(environ, "LOOPWRIGHT_POLICY")
+
+
+def default_instructions(environ: Mapping[str, str]) -> list[str]:
+    """The folders of instructions where none is given: those of LOOPWRIGHT_INSTRUCTIONS."""
+    named = variable(environ, "LOOPWRIGHT_INSTRUCTIONS")
+    return named.split(os.pathsep) if named else []
 
 
 def workspace_mcp(root: str) -> dict[str, Any]:

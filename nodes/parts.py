@@ -1,5 +1,6 @@
 """The live objects a graph's builder binds into its nodes; none of them is ever in state."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +11,7 @@ from ..doors.locks import LockedBy
 from ..models.choice import Models
 from ..models.typed_result import ResultSchema, typed_result
 from ..state.loop import LoopState
-from ..turn.begin import with_request
+from ..turn.begin import Missing, with_request
 from ..turn.end import Typed
 from ..turn.scope import GraphParts, RunScope
 
@@ -25,6 +26,14 @@ class Parts(GraphParts):
     """What the result of a turn must be, beside its answer in words; None where nobody asks."""
     locked_by: LockedBy | None = None
     """Gives the saver by whose rules threads are locked; None where it is the graph's own."""
+
+    async def missing(self, user_id: str | None = None) -> Missing:
+        """What is to be said of tools and instructions before a turn begins."""
+        found, known = await self.toolbox.missing(user_id), self.instructions
+        if not known.folders:
+            return found
+        changed = await asyncio.to_thread(known.changed)
+        return found._replace(warnings=[*found.warnings, *known.problems, *changed])
 
     async def likely(
         self, scope: RunScope, state: LoopState, begun: Mapping[str, Any]

@@ -93,8 +93,10 @@ class Draft(TypedDict):
     """It was handed in: no model is asked to mend it."""
     tools: NotRequired[list[str]]
     """Of many tools those that the planner is shown with what was found in the plan."""
-    searches: NotRequired[bool]
-    """It only looks for tools."""
+    told: NotRequired[list[str]]
+    """What it has asked to read."""
+    looks: NotRequired[bool]
+    """It only looks for tools or reads skills: nothing in it is wrong."""
 
 
 class Given(TypedDict, total=False):

@@ -22,6 +22,7 @@ from ..doors.outside import from_outside, identity
 from ..doors.recorder import Recorder
 from ..hooks.contract import NOTHING, HookEvent, Verdict
 from ..hooks.registry import Hooks
+from ..prompts.instructions import Instructions
 from ..prompts.prompt import PromptManager, sections
 from ..state.attachments import Block
 from ..state.calls import CallState, Evidence
@@ -41,6 +42,7 @@ class GraphParts:
     """The live objects of a graph that surround each of its nodes; `name` is what policy knows."""
 
     prompts: PromptManager = field(default_factory=PromptManager)
+    instructions: Instructions = field(default_factory=Instructions)
     hooks: Hooks = field(default_factory=Hooks)
     journal: Recorder = field(default_factory=Recorder)
     name: str = ""
@@ -60,6 +62,8 @@ class RunScope:
     """Where calls are recorded before they are made."""
     hooks: Hooks = field(default_factory=Hooks)
     prompts: PromptManager = field(default_factory=PromptManager)
+    instructions: Instructions = field(default_factory=Instructions)
+    """What the operator's folders say."""
     emit: Emit = lambda _: None
     """Takes events; they reach the outer run's stream, also from inside a task."""
     store: BaseStore | None = None
@@ -140,9 +144,10 @@ class RunScope:
         return [SystemMessage(system), shown]
 
     def contexts(self) -> dict[str, Any]:
-        """What the run's settings say for the prompts of its roles."""
+        """What the operator's folders and the run's settings say for the prompts of its roles."""
+        said = filter(None, [self.instructions.told(), self.context.system_context])
         return {
-            "system_context": self.context.system_context,
+            "system_context": "\n\n".join(said),
             "business_context": self.context.business_context,
             "language": self.context.language or "",
         }
@@ -227,6 +232,7 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) 
             journal=parts.journal,
             hooks=parts.hooks,
             prompts=parts.prompts,
+            instructions=parts.instructions,
             emit=emit,
             store=runtime.store,
             thread=thread,

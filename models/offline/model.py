@@ -23,7 +23,7 @@ from .react import act, calls_of, observe, think, work
 
 _OURS: Final = frozenset({
     READ_RESULT, COMPLETE_TASK, "write_todos", "summarize_and_continue", "recall", "note",
-    "find_tools", "delegate_to_agent",
+    "find_tools", "read_skill", "delegate_to_agent",
 })  # fmt: skip
 """Tools that no words of a goal ask for."""
 

@@ -20,6 +20,6 @@ async def agent_intake(
         limits = limits_of(scope.context, agent.definition.limits)
         return TaskAgentUpdate(messages=messages, limits=limits)
 
-    update: TaskAgentUpdate = await begin_turn(scope, state, adopted, agent.parts.toolbox.missing)
+    update: TaskAgentUpdate = await begin_turn(scope, state, adopted, agent.parts.missing)
     update["found"] = await agent.parts.likely(scope, state, update)
     return update

@@ -1,8 +1,9 @@
 """Check flow: a plan is taken if it is sound, else it goes back with all that is wrong in it."""
 
+import asyncio
 import json
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
@@ -12,6 +13,7 @@ from ...flow.checks import plan_flaws
 from ...flow.order import fingerprint, steps_of
 from ...flow.references import listed
 from ...flow.templates import filled, lacking, unread
+from ...prompts.instructions import READ_SKILL, Instructions
 from ...state.calls import rounds_named
 from ...state.canonical import beginning_of, canonical, hash_of, shortened, storable_json
 from ...state.context import Context
@@ -27,8 +29,8 @@ from .finish import told
 
 MOST_DRAFTS: Final = 3
 """The first plan and two repairs of it."""
-MOST_SEARCHES: Final = 3
-"""Plans that only look for tools, beside those."""
+MOST_LOOKS: Final = 3
+"""Plans that only look for tools and read skills, beside those."""
 
 _MOST_TOLD: Final = 10
 _UNSOUND: Final = (
@@ -66,11 +68,11 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
         if state.drafts[-1].get("given"):
             missing = lacking(plan)
             findings = [*findings, *unread(drafted, values)]
-    searched = _searched(state, plan, catalog)
+    looked = await _looked(state, plan, catalog, parts.instructions)
     if missing:
         update = _without_values(missing)
-    elif searched:
-        update = searched
+    elif looked:
+        update = looked
     elif plan is None or findings:
         scope.emit({"type": "flaws", "findings": findings, "round": len(state.drafts)})
         update = _sent_back(state, findings, _unshown(state, plan, catalog))
@@ -80,16 +82,33 @@ async def check_flow(state: FlowState, runtime: Runtime[Context], *, parts: Part
     return update
 
 
-def _searched(state: FlowState, plan: ExecutionPlan | None, catalog: Catalog) -> FlowUpdate | None:
-    """What comes of a plan that looks for tools; None where it does not, or has done so enough."""
-    asked = [s.arguments.get("query") for s in plan.steps if s.tool == FIND_TOOLS] if plan else []
-    before = sum(draft.get("searches", False) for draft in state.drafts)
-    if not asked or before >= MOST_SEARCHES or not catalog.shelf.is_needed:
+async def _looked(
+    state: FlowState, plan: ExecutionPlan | None, catalog: Catalog, known: Instructions
+) -> FlowUpdate | None:
+    """What comes of a plan that looks for tools or reads skills first; None where it does not.
+
+    It may do so a few times.
+    """
+    steps = plan.steps if plan else []
+    asked = [str(s.arguments.get("query")) for s in steps if s.tool == FIND_TOOLS]
+    read = [s.arguments for s in steps if s.tool == READ_SKILL and s.tool in catalog.own]
+    finds = bool(asked) and FIND_TOOLS in catalog.own
+    before = sum(draft.get("looks", False) for draft in state.drafts)
+    if before >= MOST_LOOKS or not (finds or (read and len(read) == len(steps))):
         return None
-    names = [name for query in asked for name in catalog.shelf.find(str(query))]
-    nothing = [] if names else [say("no_tool_fits", query=asked[0], count=len(catalog.tools))]
-    draft: Draft = {**state.drafts[-1], "findings": nothing, "tools": names, "searches": True}
+    names = [name for query in asked for name in catalog.shelf.find(query)]
+    told = [await asyncio.to_thread(_skill, known, arguments) for arguments in read]
+    if not (names or told):
+        told = [say("no_tool_fits", query=repr(asked[0]), count=len(catalog.tools))]
+    draft = state.drafts[-1] | Draft(findings=[], told=told, tools=names, looks=True)  # type: ignore[typeddict-item]  # the rest is there
     return FlowUpdate(planning="again", drafts=[*state.drafts[:-1], draft], found=names)
+
+
+def _skill(known: Instructions, arguments: Mapping[str, Any]) -> str:
+    try:
+        return known.read(str(arguments.get("name")), str(arguments.get("file") or ""))
+    except ValueError as error:
+        return str(error)
 
 
 def _searching(plan: ExecutionPlan, catalog: Catalog) -> list[str]:
@@ -109,7 +128,7 @@ def _sent_back(state: FlowState, findings: Sequence[str], tools: Sequence[str]) 
     if tools:
         checked["tools"] = list(tools)
     drafts, given = [*state.drafts[:-1], checked], checked.get("given", False)
-    tried = sum(not draft.get("searches") for draft in drafts)
+    tried = sum(not draft.get("looks") for draft in drafts)
     if tried < MOST_DRAFTS and not given:
         return FlowUpdate(planning="again", drafts=drafts, found=list(tools))
     if _answers_anyway(state):

@@ -29,7 +29,7 @@ async def flow_intake(
 ) -> FlowUpdate:
     """Begin the turn; `plan` is followed where none came with the input."""
     scope = await scope_of(state, runtime, parts)
-    update: FlowUpdate = await begin_turn(scope, state, _adopted, parts.toolbox.missing)
+    update: FlowUpdate = await begin_turn(scope, state, _adopted, parts.missing)
     if not update.get("halt"):
         update |= _handed_in(state, plan)
         update["found"] = await parts.likely(scope, state, update)

@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 from ...flow.items import progress_of
 from ...flow.signatures import capabilities
 from ...models.ask import Answer, ask
+from ...prompts.instructions import READ_SKILL
 from ...state.canonical import shortened, storable, storable_json
 from ...state.context import Context
 from ...state.execution_plan import ExecutionPlan
@@ -38,7 +39,7 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     variables = state.plan.get("global_variables") if state.todos else None
     data = {
         "tools": capabilities(catalog, _shown_at_once(state)),
-        "more_tools": catalog.shelf.listed("tools_listed_for_plan"),
+        "more_tools": _more(catalog),
         "limits": {"steps": scope.context.max_steps},
         "conversation": state.conversation,
         "request": state.request,
@@ -64,6 +65,12 @@ async def plan_flow(state: FlowState, runtime: Runtime[Context], *, parts: Parts
     return update
 
 
+def _more(catalog: Catalog) -> str:
+    """What else a planner may use: the names of many tools, and skills."""
+    skills = say("skills_for_plan") if READ_SKILL in catalog.own else ""
+    return "\n\n".join(filter(None, [skills, catalog.shelf.listed("tools_listed_for_plan")]))
+
+
 def _shown_at_once(state: FlowState) -> list[str]:
     """Of many tools those described first; drafts bring others, behind what was said by then."""
     later = {name for draft in state.drafts for name in draft.get("tools", ())}
@@ -76,6 +83,7 @@ def _repairs(drafts: Sequence[Draft], catalog: Catalog) -> list[BaseMessage]:
     for draft in drafts:
         findings = "\n".join(f"- {finding}" for finding in draft["findings"])
         told = [say("plan_cannot_run", findings=findings)] if findings else []
+        told += draft.get("told", [])
         if tools := capabilities(catalog, draft.get("tools", ()), more=True):
             told += [say("tools_for_plan", tools=json.dumps(tools, ensure_ascii=False))]
         # Some providers refuse an empty message.

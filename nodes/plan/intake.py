@@ -22,7 +22,7 @@ from .work import gathered
 async def intake(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
     """Begin the turn; the calls of the one before are remembered, where they do not go on."""
     scope = await scope_of(state, runtime, parts)
-    update: PlanUpdate = await begin_turn(scope, state, _adopted, parts.toolbox.missing)
+    update: PlanUpdate = await begin_turn(scope, state, _adopted, parts.missing)
     kept = update.get("evidence")
     going_on = kept.value if isinstance(kept, Overwrite) else state.evidence
     ids = {record["id"] for record in going_on}

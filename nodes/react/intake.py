@@ -19,6 +19,6 @@ async def react_intake(
         messages = await answered(scope, state, state.calls)
         return ReactUpdate(messages=messages, observe=scope.context.observe or observe)
 
-    update: ReactUpdate = await begin_turn(scope, state, adopted, parts.toolbox.missing)
+    update: ReactUpdate = await begin_turn(scope, state, adopted, parts.missing)
     update["found"] = await parts.likely(scope, state, update)
     return update

@@ -1,0 +1,211 @@
+"""Instructions of an operator: AGENTS.md and skills in the folders that he names, and in no other.
+
+They are read when a graph is built. What is changed later, perhaps by a tool, is no instruction:
+it is said, and holds from the next time a graph is built.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ..state.errors import SettingsError
+from ..state.told import say
+from .front_matter import read_front_matter
+
+FILE: Final = "AGENTS.md"
+SKILL: Final = "SKILL.md"
+READ_SKILL: Final = "read_skill"
+MOST_BYTES: Final = 32_000
+"""Of AGENTS.md, which is part of every prompt."""
+MOST_SKILL_BYTES: Final = 128_000
+
+_PLACES: Final = ("", "*/", "skills/*/", ".agents/skills/*/", ".claude/skills/*/")
+_MOST_DESCRIPTION: Final = 1_024
+_MOST_NAME: Final = 64
+
+Stamp = tuple[int, int] | None
+"""When a file was written, and its size; None where there is none."""
+
+
+@dataclass(frozen=True)
+class Skill:
+    """A skill: `within` the folder that was named, its own `folder` has SKILL.md."""
+
+    name: str
+    description: str
+    folder: Path
+    within: Path
+    stamp: Stamp
+
+
+@dataclass(frozen=True)
+class Instructions:
+    """What the named folders say.
+
+    Attributes:
+        folders: As they were named.
+        texts: Each AGENTS.md and what it says.
+        stamps: Where one may stand, and what stood there.
+        skills: By their names.
+        problems: Why skills are left out.
+    """
+
+    folders: tuple[Path, ...] = ()
+    texts: Mapping[Path, str] = field(default_factory=dict)
+    stamps: Mapping[Path, Stamp] = field(default_factory=dict)
+    skills: Mapping[str, Skill] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    def told(self) -> str:
+        """What every role is told."""
+        said = [say("instructions", file=FILE, text=text) for text in self.texts.values()]
+        if self.skills:
+            lines = (f"- {skill.name}: {skill.description}" for skill in self.skills.values())
+            said.append(say("skills_listed", skills="\n".join(lines)))
+        return "\n\n".join(said)
+
+    def changed(self) -> list[str]:
+        """Which instructions are others than those that are followed."""
+        return [
+            f"{path} has changed since it was read: what it said then is followed until the graph "
+            "is built anew."
+            for path, stamp in self.stamps.items()
+            if _stamp(path) != stamp
+        ]
+
+    def read(self, name: str, file: str = "") -> str:
+        """The body of a skill, with the names of the files beside it; or one of those.
+
+        Raises:
+            ValueError: It cannot be read; says why.
+        """
+        skill = self.skills.get(name)
+        if skill is None:
+            msg = say("no_such_skill", name=repr(name), known=", ".join(self.skills))
+            raise ValueError(msg)
+        if file:
+            return _read(skill.folder / file, skill.folder, MOST_SKILL_BYTES)
+        path = skill.folder / SKILL
+        if _stamp(path) != skill.stamp:
+            raise ValueError(say("skill_changed", name=name))
+        _, body = read_front_matter(_read(path, skill.within, MOST_SKILL_BYTES))
+        beside = ", ".join(_beside(skill.folder))
+        return (
+            f"{body.strip()}\n\n{say('files_of_skill', files=beside)}" if beside else body.strip()
+        )
+
+
+def read_instructions(folders: str | Path | Sequence[str | Path] | None) -> Instructions:
+    """Read what folders say.
+
+    Raises:
+        SettingsError: One is no folder, has nothing to follow, or an AGENTS.md that cannot be read.
+    """
+    given = [folders] if isinstance(folders, str | Path) else [*(folders or ())]
+    named = tuple(dict.fromkeys(_folder(Path(one)) for one in given))
+    texts: dict[Path, str] = {}
+    skills: dict[str, Skill] = {}
+    problems: list[str] = []
+    for folder in named:
+        before = len(texts) + len(skills) + len(problems)
+        texts |= _agents_in(folder)
+        for skill in _skills_in(folder, problems):
+            if skills.setdefault(skill.name, skill) is not skill:
+                same = skills[skill.name].folder
+                problems.append(f"The skill in {skill.folder} is left out: {same} has its name.")
+        if len(texts) + len(skills) + len(problems) == before:
+            msg = f"{folder} has no {FILE} and no folder with a {SKILL}: name another one, or none."
+            raise SettingsError(msg)
+    stamps = {folder / FILE: _stamp(folder / FILE) for folder in named}
+    return Instructions(named, texts, stamps, skills, tuple(problems))
+
+
+def _agents_in(folder: Path) -> dict[Path, str]:
+    path = folder / FILE
+    if not (path.exists() or path.is_symlink()):
+        return {}
+    try:
+        return {path: _read(path, folder, MOST_BYTES).strip()}
+    except ValueError as error:
+        msg = f"{error}."
+        raise SettingsError(msg) from error
+
+
+def _folder(path: Path) -> Path:
+    if not str(path).strip() or not path.expanduser().is_dir():
+        msg = (
+            f"{str(path)!r} is no folder: instructions are read from folders with {FILE} or skills."
+        )
+        raise SettingsError(msg)
+    return path.expanduser().absolute()
+
+
+def _skills_in(folder: Path, problems: list[str]) -> Iterator[Skill]:
+    for place in _PLACES:
+        for path in sorted(folder.glob(f"{place}{SKILL}")):
+            try:
+                yield _skill(path, folder)
+            except ValueError as error:
+                problems.append(
+                    f"The skill in {path.parent} is left out: {error}.".replace("..", ".")
+                )
+
+
+def _skill(path: Path, within: Path) -> Skill:
+    stamp, text = _stamp(path), _read(path, within, MOST_SKILL_BYTES)
+    try:
+        said, _ = read_front_matter(text)
+    except ValueError as error:
+        msg = f"{SKILL} {error}"
+        raise ValueError(msg) from error
+    for key, most in (("name", _MOST_NAME), ("description", _MOST_DESCRIPTION)):
+        value = said.get(key)
+        if not isinstance(value, str) or not value.strip() or len(value) > most:
+            msg = f"the {key} in its front matter must be a text of 1 to {most} characters"
+            raise ValueError(msg)
+    name, description = (" ".join(said[key].split()) for key in ("name", "description"))
+    return Skill(name, description, path.parent, within, stamp)
+
+
+def _read(path: Path, within: Path, most: int) -> str:
+    """The text of a file that really is in the folder.
+
+    Raises:
+        ValueError: It is not, or is no text, or too long.
+    """
+    try:
+        real = path.resolve(strict=True)
+        if not real.is_relative_to(within.resolve()):
+            msg = f"{path} leads out of {within}: put the file itself there"
+            raise ValueError(msg)
+        if not real.is_file():
+            msg = f"{path} is no file"
+            raise ValueError(msg)
+        if (size := real.stat().st_size) > most:
+            msg = f"{path} has {size:,} bytes, and at most {most:,} are read: shorten it"
+            raise ValueError(msg)
+        return real.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        msg = f"{path} is no UTF-8 text: save it as such"
+        raise ValueError(msg) from error
+    except (OSError, RuntimeError) as error:
+        msg = f"{path} cannot be read ({error})"
+        raise ValueError(msg) from error
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+_MOST_BESIDE: Final = 50
+
+
+def _beside(folder: Path) -> list[str]:
+    """The files of a skill's folder besides SKILL.md, as they are asked for."""
+    found = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != SKILL)
+    return [str(path.relative_to(folder)) for path in found[:_MOST_BESIDE]]

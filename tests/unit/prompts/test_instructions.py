@@ -1,0 +1,131 @@
+"""AGENTS.md and skills: what is read of the folders that are named, and what is not, and why."""
+
+import os
+
+import pytest
+
+from loopwright.prompts.front_matter import read_front_matter
+from loopwright.prompts.instructions import MOST_BYTES, read_instructions
+from loopwright.state.errors import SettingsError
+
+HEAD = "---\nname: {}\ndescription: {}\n---\n"
+
+
+def skill(folder, name="report", about="Writes reports.", body="Write it in three parts."):
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(HEAD.format(name, about) + body)
+
+
+def test_of_a_folder_its_agents_file_and_the_skills_in_the_usual_places_are_read(tmp_path):
+    (tmp_path / "AGENTS.md").write_text("\ufeffUse tabs. {{businessContext}} stays.\n", "utf-8")
+    for place, name in [("a", "a"), ("skills/b", "b"), (".agents/skills/c", "c")]:
+        skill(tmp_path / place, name)
+    skill(tmp_path / ".claude/skills/d", "d", '"With: a colon"')
+    (tmp_path / "a" / "refs").mkdir()
+    (tmp_path / "a" / "refs" / "more.md").write_text("More.")
+    known = read_instructions(tmp_path)
+    assert [*known.skills] == ["a", "b", "c", "d"]
+    assert known.problems == ()
+    assert "Use tabs. {{businessContext}} stays." in known.told()
+    assert "- d: With: a colon" in known.told()
+    assert "three parts" not in known.told()
+    assert known.read("a").startswith("Write it in three parts.")
+    assert known.read("a").endswith("refs/more.md")
+    assert known.read("a", "refs/more.md") == "More."
+    assert known.read("b") == "Write it in three parts."
+
+
+def test_nothing_is_read_where_nothing_is_named(tmp_path, monkeypatch):
+    (tmp_path / "AGENTS.md").write_text("Do not read me.")
+    monkeypatch.chdir(tmp_path)
+    assert read_instructions(None) == read_instructions([])
+    assert read_instructions(None).told() == ""
+
+
+def test_each_folder_or_file_that_cannot_be_followed_is_refused_with_a_sentence(tmp_path):
+    outside = tmp_path / "outside.md"
+    outside.write_text("secret")
+    cases = {"missing": "no folder", "": "no folder", "empty": "has no AGENTS.md"}
+    for name in ("empty", "link", "huge", "binary", "folder", "broken"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link" / "AGENTS.md").symlink_to(outside)
+    (tmp_path / "broken" / "AGENTS.md").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "huge" / "AGENTS.md").write_text("x" * (MOST_BYTES + 1))
+    (tmp_path / "binary" / "AGENTS.md").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "folder" / "AGENTS.md").mkdir()
+    cases |= {
+        "link": "leads out of",
+        "huge": "32,001 bytes, and at most 32,000",
+        "folder": "no file",
+    }
+    cases |= {"binary": "no UTF-8 text", "broken": "cannot be read"}
+    for name, words in cases.items():
+        with pytest.raises(SettingsError, match=words):
+            read_instructions(tmp_path / name if name else "")
+
+
+def test_a_skill_that_cannot_be_used_is_left_out_and_said(tmp_path):
+    (tmp_path / "AGENTS.md").write_text("x")
+    (tmp_path / "outside.md").write_text(HEAD.format("out", "y"))
+    root = tmp_path / "named"
+    skill(root / "good", "good")
+    skill(root / "twice", "good")
+    bad = {
+        "plain": "Just words.",
+        "open": "---\nname: x\n",
+        "yaml": "---\nname: [x\n---\n",
+        "list": "---\n- name\n---\n",
+        "nameless": "---\ndescription: x\n---\n",
+        "number": "---\nname: 7\ndescription: x\n---\n",
+        "long": HEAD.format("long", "x" * 1_025),
+        "code": "---\nname: !!python/object/apply:os.system [ls]\n---\n",
+    }
+    for name, text in bad.items():
+        (root / name).mkdir()
+        (root / name / "SKILL.md").write_text(text)
+    (root / "linked").mkdir()
+    (root / "linked" / "SKILL.md").symlink_to(tmp_path / "outside.md")
+    known = read_instructions(root)
+    assert [*known.skills] == ["good"]
+    assert len(known.problems) == len(bad) + 2
+    for name in [*bad, "linked", "twice"]:
+        (said,) = (problem for problem in known.problems if f"{root / name} " in problem)
+        assert "is left out: " in said
+        assert said.endswith(".")
+        assert "\n" not in said
+
+
+def test_what_changes_after_it_was_read_is_no_instruction(tmp_path):
+    (tmp_path / "AGENTS.md").write_text("Old.")
+    skill(tmp_path / "report")
+    known = read_instructions([tmp_path, tmp_path])
+    assert known.changed() == []
+    (tmp_path / "AGENTS.md").write_text("New and longer.")
+    (changed,) = known.changed()
+    assert changed.startswith(f"{tmp_path / 'AGENTS.md'} has changed since it was read")
+    assert "Old." in known.told()
+    (tmp_path / "report" / "SKILL.md").write_text(HEAD.format("report", "x") + "Send it to me.")
+    with pytest.raises(ValueError, match="has changed since it was listed"):
+        known.read("report")
+    assert "New and longer." in read_instructions(tmp_path).told()
+
+
+@pytest.mark.parametrize("file", ["../outside.md", "link.md", "gone.md", "/etc/hostname", "."])
+def test_a_file_beside_a_skill_is_read_only_from_its_folder(tmp_path, file):
+    skill(tmp_path / "report")
+    (tmp_path / "outside.md").write_text("secret")
+    os.symlink(tmp_path / "outside.md", tmp_path / "report" / "link.md")
+    with pytest.raises(ValueError, match=r"leads out|cannot be read|is no file"):
+        read_instructions(tmp_path).read("report", file)
+
+
+def test_an_unknown_skill_names_those_there_are(tmp_path):
+    skill(tmp_path / "report")
+    with pytest.raises(ValueError, match="There is no skill 'x'; there are report"):
+        read_instructions(tmp_path).read("x")
+
+
+def test_front_matter_ends_at_its_line_whatever_ends_lines():
+    text = "---\r\nname: x\r\ntools: [a, b]\r\n---\r\nBody\n---\nmore"
+    assert read_front_matter(text) == ({"name": "x", "tools": ["a", "b"]}, "Body\n---\nmore")
+    assert read_front_matter("---\nname: x\n---") == ({"name": "x"}, "")
