@@ -22,6 +22,7 @@ COMES_WITH = {
     "psycopg": "psycopg",
     "psycopg_pool": "psycopg",
     "grimp": "import-linter",
+    "yaml": "pyyaml",
 }
 OURS = {"loopwright", "support", "unit", "conftest"}
 
