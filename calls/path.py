@@ -247,7 +247,8 @@ class _Run:
         """Answer a read that goes round in circles or is known, make every other."""
         exempt = ready.tool.polls or call.get("doubt") or call.get("form") or call.get("own")
         circle = None if exempt else repeats(
-            self.history, call["name"], ready.args, again=ready.again, content=self._content
+            self.history, call["name"], ready.args, again=ready.again, content=self._content,
+            stuck_at=self.scope.context.loop_repeats,
         )  # fmt: skip
         if circle is not None and ready.tool.read_only:
             about = say("not_made", tool=call["name"], call=call["id"], evidence=circle.same_as)

@@ -1,7 +1,7 @@
 """The loop of one agent: model turn by model turn, until complete_task.
 
 agent_turn → (approve ⇄ call_tools) → agent_turn …, and before a turn what is due:
-check_limits → final_warning.
+check_limits → final_warning, check_loop.
 """
 
 from collections.abc import Callable
@@ -15,27 +15,33 @@ from ..doors.graph import LoopBuilder
 from ..nodes.agent.agent import Agent
 from ..nodes.agent.agent_turn import agent_turn, ended_by_calls
 from ..nodes.agent.check_limits import check_limits
+from ..nodes.agent.check_loop import check_loop
 from ..nodes.agent.final_warning import final_warning
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
 from ..state.agent import WARNED, AgentInput, AgentState, reached
 from ..state.context import Context
 from ..state.definition import AgentDefinition
+from ..state.watch import sign_of
 from .build import served_parts
 
 NAME = "agent_loop"
 
 
-def due(state: AgentState) -> Literal["check_limits", "agent_turn"]:
+def due(state: AgentState) -> Literal["check_limits", "check_loop", "agent_turn"]:
     """What comes before the next model turn, the first that has something to do; else the turn."""
     if reached(state):
         return "check_limits"
+    if sign_of(state):
+        return "check_loop"
     return "agent_turn"
 
 
 def route_after_turn(
     state: AgentState,
-) -> Literal["approve", "call_tools", "check_limits", "agent_turn", "final_warning", "finish"]:
+) -> Literal[
+    "approve", "call_tools", "check_limits", "check_loop", "agent_turn", "final_warning", "finish"
+]:
     """To the calls; without any to the next turn, unless the work has ended."""
     if state.halt:
         return "final_warning" if state.halt in WARNED else "finish"
@@ -52,11 +58,18 @@ def route_after_approve(state: AgentState) -> Literal["approve", "call_tools"]:
 
 def route_after_calls(
     state: AgentState,
-) -> Literal["approve", "call_tools", "check_limits", "agent_turn", "final_warning", "finish"]:
+) -> Literal[
+    "approve", "call_tools", "check_limits", "check_loop", "agent_turn", "final_warning", "finish"
+]:
     """On with the calls that are left, then to the next turn, unless one ended the work."""
     if not state.should_continue and next_step(state.calls, state.decisions) == "done":
         return "finish"
     return route_after_turn(state)
+
+
+def route_after_check(state: AgentState) -> Literal["agent_turn", "finish"]:
+    """On, unless it was the second strike."""
+    return "finish" if state.halt else "agent_turn"
 
 
 def add_loop(builder: LoopBuilder[Any, Any, Any, Any], agent: Agent, end: str = "finish") -> None:
@@ -72,10 +85,12 @@ def add_loop(builder: LoopBuilder[Any, Any, Any, Any], agent: Agent, end: str = 
         "call_tools", partial(call_tools, parts=agent.parts, role="agent", ended=ended_by_calls)
     )
     builder.add_node("check_limits", partial(check_limits, agent=agent))
+    builder.add_node("check_loop", partial(check_loop, agent=agent))
     builder.add_node("final_warning", partial(final_warning, agent=agent))
     builder.add_conditional_edges("agent_turn", route_after_turn, ways(route_after_turn))
     builder.add_conditional_edges("approve", route_after_approve)
     builder.add_conditional_edges("call_tools", route_after_calls, ways(route_after_calls))
+    builder.add_conditional_edges("check_loop", route_after_check, ways(route_after_check))
     builder.add_edge("check_limits", "final_warning")
     builder.add_edge("final_warning", end)
 

@@ -92,7 +92,7 @@ def _cannot_go_on(scope: RunScope, records: Sequence[CallRecord]) -> tuple[str, 
         words = "; ".join(f"{record['tool']} ({record['id']})" for record in doubtful)
         return UNCERTAIN, say("task_in_doubt", calls=words)
     if strikes_of(records) >= LAST_STRIKE:
-        what = loop_told(evidence)
+        what = loop_told(evidence, scope.model_turn)
         scope.emit({"type": "loop", "task": scope.path, "strike": LAST_STRIKE, "what": what})
         return LOOP_DETECTED, what
     stopped = stopped_after([record["message"] for record in records])

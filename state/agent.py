@@ -19,6 +19,9 @@ from .plan import Task, merge_tasks
 MAIN: Final = "agent"
 """The path of a graph's own agent: begins its call ids, `agent.<round>.<index>`."""
 
+MODEL_TURN: Final = "model_turn"
+"""Key in a message's `additional_kwargs`: the id of the model turn that said it."""
+
 COMPLETE_TASK: Final = "complete_task"
 Status = Literal["success", "partial", "blocked"]
 
@@ -82,8 +85,13 @@ class AgentState(CallState, AgentInput):
     window: int = 0
     """Tokens of the next request: as counted of the newest one, with an estimate of what came
     since; agent_turn and call_tools write it."""
+    planning: Literal["", "review", "again", "ready"] = ""
+    """Whether the list waits for the user's word, or must be written anew, or has it; write_todos
+    writes it, and review_plan."""
+    reminded: bool = False
+    """`complete_task` was answered once with what is still open; it writes."""
     watch: dict[str, Any] = field(default_factory=dict)
-    """When the loop check is due next, and its strikes; check_loop writes it."""
+    """When a loop was looked at last, and is again; agent_turn begins it, check_loop goes on."""
     delegations: list[Any] = field(default_factory=list)
     """Planned calls of delegate_to_agent without an answer; agent_turn writes it, delegate."""
     background: list[Any] = field(default_factory=list)
@@ -104,7 +112,7 @@ class TaskAgentState(AgentState, LoopState):
     # Call ids begin anew in every turn: an old answer must not count for a new call.
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "strikes", "held", "round",
-        "report", "nudged", "delegations", "limits",
+        "report", "nudged", "delegations", "limits", "todos", "planning", "reminded", "watch",
     }  # fmt: skip
 
 
@@ -126,6 +134,8 @@ class AgentUpdate(CallsUpdate, total=False):
     snapshot: dict[str, Any]
     cut: str
     window: int
+    planning: Literal["", "review", "again", "ready"]
+    reminded: bool
     watch: dict[str, Any]
     delegations: list[Any]
     background: list[Any]

@@ -171,6 +171,28 @@ class Context(BaseModel):
     dedupe_seconds: float = Field(
         default=60, gt=0, le=86_400, description="How old a reused result may be."
     )
+    loop_repeats: int = Field(
+        default=5,
+        ge=3,
+        le=100,
+        description="Rounds of the same calls with the same results that end the work; two before "
+        "that the model is warned.",
+    )
+    loop_phrases: int = Field(
+        default=10,
+        ge=3,
+        le=100,
+        description="How often the same words must come close together to count as a loop.",
+    )
+    loop_check_after: int = Field(
+        default=30,
+        ge=1,
+        le=10_000,
+        description="Model turns of task_agent after which a model looks for loops, too.",
+    )
+    loop_confidence: float = Field(
+        default=0.9, gt=0, le=1, description="How sure it must be; a second model must agree."
+    )
     resource_id: str = Field(
         default="", description="What the user has open, told to the model; empty: nothing."
     )

@@ -340,3 +340,14 @@ def decide_task(answer: ExecutorResponse, task_id: str) -> TaskDecision:
 
 def _may_be(wish: TaskDecision, answer: ExecutorResponse) -> bool:
     return wish != "complete" or answer.task_completed is None
+
+
+class LoopVerdict(Contract):
+    """Whether an agent goes round in circles."""
+
+    analysis: Text = Field(
+        default="", description="What comes again and again, or what new it brings; one sentence."
+    )
+    confidence: float = Field(
+        ge=0, le=1, description="How sure you are that it goes round in circles: 0 no, 1 yes."
+    )

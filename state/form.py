@@ -23,6 +23,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "max_model_calls", "max_tool_calls", "max_tokens", "max_seconds", "max_cost",
         "max_output_tokens", "prices",
     ),
+    "Loops": ("loop_repeats", "loop_phrases", "loop_check_after", "loop_confidence"),
     "Time": ("model_deadline", "model_retries", "tool_deadline", "startup_timeout"),
     "Tools": ("result_cap", "dedupe", "dedupe_seconds", "tool_context"),
 }  # fmt: skip
@@ -39,6 +40,9 @@ READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "max_steps": ("plan_flow", "check_flow"),
     "max_recoveries": ("recover", "answer_flow"),
     "max_parallel_tasks": ("work", "run_flow"),
+    "loop_phrases": ("work", "thought", "check_loop"),
+    "loop_check_after": ("check_loop",),
+    "loop_confidence": ("check_loop",),
 }
 """The nodes that a setting is for; any other setting is for every graph."""
 

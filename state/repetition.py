@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from .calls import Evidence
 from .canonical import canonical
+from .context import DEFAULTS
 from .told import say
 
 REPEATED: Final = "repeated"
@@ -23,13 +24,11 @@ LOOP_DETECTED: Final = "loop_detected"
 # Cycle lengths, thresholds and chunks are those of gemini-cli's loop detection, which looks at the
 # calls alone: here a new result is progress, and the model is warned before the end.
 LONGEST_CYCLE: Final = 5
-WARNED_AT: Final = 3
-STUCK_AT: Final = 5
+STUCK_AT: Final = DEFAULTS.loop_repeats
 LAST_STRIKE: Final = 2
 CHUNK: Final = 50
-CHUNK_TIMES: Final = 10
+CHUNK_TIMES: Final = DEFAULTS.loop_phrases
 CLOSE: Final = 5 * CHUNK
-_WINDOW: Final = LONGEST_CYCLE * STUCK_AT
 _TEXT_WINDOW: Final = 5_000
 _LONGEST_WORD: Final = 7  # ordinals up to this one are words
 
@@ -42,7 +41,7 @@ class Repeat:
     """A call that would go on with a cycle of calls which brought nothing new.
 
     Attributes:
-        times: Which repetition of the cycle the call belongs to, 3 or more.
+        times: Which repetition of the cycle the call belongs to, mostly 3 or more.
         length: Calls in the cycle, 1 to 5.
         same_as: Evidence id of the identical earlier call that was really answered.
         result: What that call gave.
@@ -90,8 +89,9 @@ def repeats(
     *,
     again: bool = False,
     content: Content = lambda _, arguments: canonical(arguments),
+    stuck_at: int = STUCK_AT,
 ) -> Repeat | None:
-    """Whether a call would repeat a cycle of 1 to 5 calls for the third time or more.
+    """Whether a call would repeat a cycle of 1 to 5 calls so often that a word is due.
 
     A call whose arguments or result are new ends every cycle. What was answered from memory or by
     this guard counts as the result it showed; a failure of several equal calls of a message is one.
@@ -102,11 +102,13 @@ def repeats(
         arguments: What the call would run with.
         again: The model asks for a fresh result: only calls that really ran stand against it.
         content: Tells of a tool's name and arguments what makes two calls the same.
+        stuck_at: Which repetition ends the work; the one two before it is warned of.
 
     Returns:
         What is repeated; None where the call may run.
     """
-    records = _newest(history, lambda r: bool(r.get("tool")) and not _failed_too(r))
+    most, warned_at = LONGEST_CYCLE * stuck_at, max(stuck_at - 2, 2)
+    records = _newest(history, lambda r: bool(r.get("tool")) and not _failed_too(r), most)
     key = (tool, content(tool, arguments))
     if not any(r["tool"] == tool and key == _call(r, content) for r in records[-LONGEST_CYCLE:]):
         return None
@@ -114,18 +116,19 @@ def repeats(
         ran = _newest(
             history,
             lambda r: bool(r.get("tool")) and not (r.get("same_as") or r.get("reused_from")),
+            most,
         )
-        if _cycle(_tokens(ran, history, content), key) is None:
+        if _cycle(_tokens(ran, history, content), key, warned_at) is None:
             return None
     tokens = _tokens(records, history, content)
-    found = _cycle(tokens, key)
+    found = _cycle(tokens, key, warned_at)
     if found is None:
         return None
     length, times = found
     before = records[-length]
     known = before.get("same_as") or before["id"]
     warned = any(record.get("same_as") for record in records[-length:])
-    return Repeat(times, length, known, tokens[-length][2], stuck=warned and times >= STUCK_AT)
+    return Repeat(times, length, known, tokens[-length][2], stuck=warned and times >= stuck_at)
 
 
 def strikes_of(records: Sequence[Mapping[str, Any]]) -> int:
@@ -134,13 +137,16 @@ def strikes_of(records: Sequence[Mapping[str, Any]]) -> int:
     return LAST_STRIKE if LOOP_DETECTED in reasons else int(REPEATED in reasons)
 
 
-def loop_told(history: Sequence[Evidence]) -> str:
+def loop_told(history: Sequence[Evidence], turn: str = "") -> str:
     """Which call the guard ended a step at, in words for the task's feedback."""
     last = next(r for r in reversed(history) if r.get("reason") == LOOP_DETECTED)
-    return say("loop_of_calls", tool=last["tool"], first=last.get("same_as"), last=last["id"])
+    told = say("loop_of_calls", tool=last["tool"], first=last.get("same_as"), last=last["id"])
+    return say("seen_in_turn", what=told, turn=turn) if turn else told
 
 
-def _cycle(tokens: Sequence[_Token], key: tuple[str, str]) -> tuple[int, int] | None:
+def _cycle(
+    tokens: Sequence[_Token], key: tuple[str, str], warned_at: int
+) -> tuple[int, int] | None:
     """The shortest cycle that the call goes on with: its length, and which repetition this is."""
     for length in range(1, min(LONGEST_CYCLE, len(tokens) // 2) + 1):
         if tokens[-length][:2] != key:
@@ -149,14 +155,16 @@ def _cycle(tokens: Sequence[_Token], key: tuple[str, str]) -> tuple[int, int] | 
         while same + length < len(tokens) and tokens[-same - 1] == tokens[-same - 1 - length]:
             same += 1
         times = (same + length) // length + 1
-        if times >= WARNED_AT:
+        if times >= warned_at:
             return length, times
     return None
 
 
-def _newest(history: Sequence[Evidence], counts: Callable[[Evidence], bool]) -> list[Evidence]:
+def _newest(
+    history: Sequence[Evidence], counts: Callable[[Evidence], bool], most: int
+) -> list[Evidence]:
     """The last calls that count, as many as the longest cycle needs."""
-    return [*islice(filter(counts, reversed(history)), _WINDOW)][::-1]
+    return [*islice(filter(counts, reversed(history)), most)][::-1]
 
 
 def _call(record: Evidence, content: Content) -> tuple[str, str]:
@@ -187,16 +195,19 @@ def _shown(record: Evidence) -> str:
     return result.partition("\n")[2] if record.get("reused_from") else result
 
 
-def repeated_text(texts: Sequence[str]) -> str:
+def repeated_text(texts: Sequence[str], times: int = CHUNK_TIMES) -> str:
     """The words that come again and again in an assistant's texts; "" where none do.
 
     A chunk of 50 characters counts if it is there 10 times, without overlap, on average within
-    250 characters, with at most 5 different texts between. Code, tables, lists, quotes, headings
+    250 characters, with at most half as many different texts between. Code, tables, lists, quotes, headings
     and dividers are passed over and part what stands before from what stands after them.
 
     Args:
         texts: What was said since the last call or warning, oldest first.
+        times: How often, where not 10.
     """
+    if sum(map(len, texts)) < CHUNK * times:
+        return ""
     for passage in _passages(texts):
         places: dict[str, list[int]] = {}
         for start in range(len(passage) - CHUNK + 1):
@@ -204,18 +215,18 @@ def repeated_text(texts: Sequence[str]) -> str:
             seen = places.setdefault(chunk, [])
             if not seen or start - seen[-1] >= CHUNK:
                 seen.append(start)
-                if _chants(passage, seen):
+                if _chants(passage, seen, times):
                     return chunk.strip()
     return ""
 
 
-def _chants(passage: str, places: Sequence[int]) -> bool:
-    """Whether the last ten places of a chunk are close together with little that is new between."""
-    last = places[-CHUNK_TIMES:]
-    if len(last) < CHUNK_TIMES or last[-1] - last[0] > CLOSE * (CHUNK_TIMES - 1):
+def _chants(passage: str, places: Sequence[int], times: int) -> bool:
+    """Whether the last places of a chunk are close together with little that is new between."""
+    last = places[-times:]
+    if len(last) < times or last[-1] - last[0] > CLOSE * (times - 1):
         return False
     between = {passage[a:b] for a, b in pairwise(last)}
-    return len(between) <= CHUNK_TIMES // 2
+    return len(between) <= times // 2
 
 
 _FENCE: Final = re.compile(r"\s*(```|~~~)")

@@ -55,6 +55,7 @@ ROLES: Final[Mapping[str, Role]] = {
         Role("answerer", _FLOW, "balanced", "writing the answer"),
         Role("llm_call", _FLOW, "balanced", "writing"),
         Role("agent", _AGENT, "balanced", "working", shares=_AGENT),
+        Role("loop_judge", _AGENT, "fast", "looking for loops", "LoopVerdict"),
         Role("reviewer", "", "powerful", "reviewing"),
     )
 }

@@ -298,7 +298,7 @@ async def _budget_for(context: Context, state: _State, journal: Recorder, thread
     return Budget(context, state.spend, tab=tab, limits=limits)
 
 
-_OF_MODEL_TURNS = frozenset({"phase", "model", "tool_call"})
+_OF_MODEL_TURNS = frozenset({"phase", "model", "tool_call", "loop"})
 
 
 def _named(emit: Emit, name: str, event: dict[str, Any]) -> None:

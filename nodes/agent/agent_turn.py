@@ -13,6 +13,7 @@ from ...state.agent import COMPLETE_TASK, AgentState, AgentUpdate, Report
 from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
 from ...state.repetition import LOOP_DETECTED
+from ...state.watch import begun
 from ...turn.budget import limit_reason
 from .agent import Agent
 from .drafts import drafts_of
@@ -37,7 +38,7 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     )  # fmt: skip
     message = answer.message
     update = AgentUpdate(
-        round=round_, nudged=False, spend=scope.used(answer.spend),
+        round=round_, nudged=False, watch=state.watch or begun(scope.context), spend=scope.used(answer.spend),
         warnings=[*catalog.warnings, *scope.notes],
     )  # fmt: skip
     if answer.refused:

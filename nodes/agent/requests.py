@@ -7,15 +7,15 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from ...calls.gate import spelled_calls
 from ...models.drafts import thinking, without_thoughts
 from ...prompts.prompt import section
-from ...state.agent import AgentState
+from ...state.agent import MODEL_TURN, AgentState
 from ...state.canonical import storable
 from ...state.messages import ENDS, REASONING, REJECTED, ROLE, is_words, signature, since
 from ...state.told import say
 from ...turn.scope import RunScope
 from .agent import Agent
 
-MODEL_TURN = "model_turn"
-"""Key in a message's `additional_kwargs`: the id of the model turn that said it."""
+TOLD = "told"
+"""Key in a message's `additional_kwargs`: what the model is told behind it."""
 
 
 def opening(
@@ -51,12 +51,21 @@ def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
 
 
 def _cue(message: AnyMessage) -> str:
-    """What is said behind a message that did not stand, always the same at the same place."""
-    about = message.additional_kwargs
+    """What is said behind a message, always the same at the same place."""
+    about, cue = message.additional_kwargs, ""
     if why := about.get(REJECTED):
-        return say("answer_was_rejected", why=why, then=say("go_on"))
-    ends_nothing = is_words(message) and about.get(ROLE) == "agent" and not about.get(ENDS)
-    return say("nothing_called") if ends_nothing else ""
+        cue = say("answer_was_rejected", why=why, then=say("go_on"))
+    elif is_words(message) and about.get(ROLE) == "agent" and not about.get(ENDS):
+        cue = say("nothing_called")
+    return "\n\n".join(filter(None, [cue, str(about.get(TOLD, ""))]))
+
+
+def behind_newest(state: AgentState, text: str) -> list[AnyMessage]:
+    """The newest message, with this for the model behind it: every later request has it there."""
+    newest = state.messages[-1]
+    about = newest.additional_kwargs
+    text = "\n\n".join(filter(None, [str(about.get(TOLD, "")), text]))
+    return [newest.model_copy(update={"additional_kwargs": {**about, TOLD: text}})]
 
 
 def own(message: AIMessage, name: str, turn: str, reasoning: str = "", *, ends: bool) -> AIMessage:

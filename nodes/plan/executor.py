@@ -12,7 +12,7 @@ from ...models.ask import Answer, ask
 from ...models.partial import drafting
 from ...models.reading import extract
 from ...state.calls import STOPPED, stopped_by
-from ...state.context import Context, Emit
+from ...state.context import Context
 from ...state.contracts import ExecutorResponse, decide_task
 from ...state.loop import TaskState, TaskUpdate
 from ...state.messages import is_words, signature
@@ -58,7 +58,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         messages=[_own(answer.message, task, number)],
     )
     if not (answer.message.tool_calls or answer.message.invalid_tool_calls):
-        return update | _report(state, answer, scope.emit, last=last)
+        return update | _report(state, answer, scope, last=last)
     if last:
         return update | _ended("failed", answer.message.text, say("no_report"))
     calls = await open_calls(
@@ -121,7 +121,7 @@ def _cued(messages: Sequence[AnyMessage]) -> Iterator[BaseMessage]:
 
 
 def _report(
-    state: TaskState, answer: Answer[ExecutorResponse], emit: Emit, *, last: bool
+    state: TaskState, answer: Answer[ExecutorResponse], scope: RunScope, *, last: bool
 ) -> TaskUpdate:
     """End the task, start it afresh or go on, by the report's flags; never by its words."""
     report = answer.parsed
@@ -141,16 +141,17 @@ def _report(
         note = HumanMessage(say("started_afresh", report=report.summary))
         return TaskUpdate(messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), note])
     spoken = AIMessage(answer.message.text or report.summary)
-    return _next_step(state, spoken, emit)
+    return _next_step(state, spoken, scope)
 
 
-def _next_step(state: TaskState, spoken: AIMessage, emit: Emit) -> TaskUpdate:
+def _next_step(state: TaskState, spoken: AIMessage, scope: RunScope) -> TaskUpdate:
     """Go on after a report that ends nothing, unless it said the same again after a warning."""
-    chant = repeated_text([_said(message) for message in [*_unbroken(state.messages), spoken]])
+    said = [_said(message) for message in [*_unbroken(state.messages), spoken]]
+    chant = repeated_text(said, scope.context.loop_phrases)
     if not chant:
         return TaskUpdate(messages=[spoken, HumanMessage(say("next_step"))])
     strikes = state.strikes + 1
-    emit({"type": "loop", "task": state.task["id"], "strike": strikes, "what": chant})
+    scope.emit({"type": "loop", "task": state.task["id"], "strike": strikes, "what": chant})
     if strikes >= LAST_STRIKE:
         return ended_by_calls(LOOP_DETECTED, say("loop_of_these_words", words=chant))
     return TaskUpdate(strikes=strikes, messages=[spoken, HumanMessage(say("nudge"))])

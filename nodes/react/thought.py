@@ -10,7 +10,7 @@ from ...models.ask import Answer, ask
 from ...models.drafts import drafted
 from ...models.reading import Reading
 from ...models.thoughts import AgentMeta, read_thought
-from ...state.context import Context, Emit
+from ...state.context import Context
 from ...state.messages import ENDS
 from ...state.outcome import Reason
 from ...state.react import ReactState, ReactUpdate
@@ -47,7 +47,7 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
         halt = None
     update = _next(answer, halt)
     if update.get("should_continue", True):
-        update |= _repeated(state, answer.message.text, scope.emit)
+        update |= _repeated(state, answer.message.text, scope)
     more = answer.parsed is not None and answer.parsed.should_continue
     if answer.message.text and not (halt and more):  # a last thought asks for no further step
         ends = not update.get("should_continue", True)
@@ -90,13 +90,14 @@ def _reason_of(limit: Limit | Literal["MAX_TURNS"]) -> Reason:
     return "MAX_TURNS" if limit == "MAX_TURNS" else limit_reason(limit)
 
 
-def _repeated(state: ReactState, text: str, emit: Emit) -> ReactUpdate:
+def _repeated(state: ReactState, text: str, scope: RunScope) -> ReactUpdate:
     """Warn a model that says the same again and again; the second time it ends the turn."""
-    chant = repeated_text([*said_since_call(state.messages), text])
+    said = [*said_since_call(state.messages), text]
+    chant = repeated_text(said, scope.context.loop_phrases)
     if not chant:
         return ReactUpdate()
     strikes = state.strikes + 1
-    emit({"type": "loop", "task": state.path, "strike": strikes, "what": chant})
+    scope.emit({"type": "loop", "task": state.path, "strike": strikes, "what": chant})
     if strikes < LAST_STRIKE:
         return ReactUpdate(strikes=strikes)
     why = say("loop_of_these_words", words=chant)

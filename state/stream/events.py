@@ -165,7 +165,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
     ),
     "loop": Kind(
         "it goes round in circles: `strike` 1 is a warning, 2 the end",
-        {"task": str, "strike": int, "what": str},
+        {"task": str, "strike": int, "what": str, "model_turn?": str},
     ),
     "protocol_violation": Kind(
         "an agent called nothing, not even `complete_task`; it is told so once",
