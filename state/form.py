@@ -19,6 +19,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Permissions": ("interactive", "review_plan", "policy", "question_expires_in"),
     "Limits": (
         "max_planning_rounds", "max_executor_rounds", "max_verify_cycles", "max_iterations",
+        "max_turns",
         "max_tasks", "max_steps", "max_recoveries", "max_parallel_tasks", "max_parallel_models",
         "max_model_calls", "max_tool_calls", "max_tokens", "max_seconds", "max_cost",
         "max_output_tokens", "prices",
@@ -36,6 +37,7 @@ READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "max_executor_rounds": ("work",),
     "max_verify_cycles": ("verifier",),
     "max_iterations": ("thought",),
+    "max_turns": ("check_limits",),
     "max_tasks": ("planner", "review_plan"),
     "max_steps": ("plan_flow", "check_flow"),
     "max_recoveries": ("recover", "answer_flow"),

@@ -199,8 +199,8 @@ def repeated_text(texts: Sequence[str], times: int = CHUNK_TIMES) -> str:
     """The words that come again and again in an assistant's texts; "" where none do.
 
     A chunk of 50 characters counts if it is there 10 times, without overlap, on average within
-    250 characters, with at most half as many different texts between. Code, tables, lists, quotes, headings
-    and dividers are passed over and part what stands before from what stands after them.
+    250 characters, with at most half as many different texts between. Code, tables, lists, quotes,
+    headings and dividers are passed over and part what stands before from what stands after them.
 
     Args:
         texts: What was said since the last call or warning, oldest first.

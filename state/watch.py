@@ -1,5 +1,6 @@
-"""Whether an agent's loop must be looked at before its next turn: by its words, by what its calls
-brought, by the number of its turns. Pure; mostly it looks at the newest call alone.
+"""Whether an agent must be looked at before its next turn. Pure; mostly one call tells.
+
+It is by its words, by what its calls brought, or by the number of its turns.
 
 The loop guard sees cycles of equal calls (`repetition`). This sees what it cannot: words that come
 again and again, and turns in which nothing new comes although the arguments change.
@@ -44,6 +45,7 @@ def begun(context: Context) -> dict[str, Any]:
         "due": context.loop_check_after,
         "repeats": context.loop_repeats,
         "phrases": context.loop_phrases,
+        "sure": context.loop_confidence,
         "looked": 0,
     }
 

@@ -38,8 +38,8 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     )  # fmt: skip
     message = answer.message
     update = AgentUpdate(
-        round=round_, nudged=False, watch=state.watch or begun(scope.context), spend=scope.used(answer.spend),
-        warnings=[*catalog.warnings, *scope.notes],
+        round=round_, nudged=False, watch=state.watch or begun(scope.context),
+        spend=scope.used(answer.spend), warnings=[*catalog.warnings, *scope.notes],
     )  # fmt: skip
     if answer.refused:
         why = answer.problems[-1:] if answer.refused == "hook" else []

@@ -37,16 +37,16 @@ async def check_loop(state: AgentState, runtime: Runtime[Context], *, agent: Age
         what = say("loop_of_these_words", words=sign.words)
     elif sign is not None:
         verdict, spend = await _judged(scope, state, agent)
-        what = _found(scope, sign, verdict)
+        what = _found(state, sign, verdict)
     sure = None if verdict is None else verdict.confidence
     update = AgentUpdate(watch=looked(state, sure), spend=scope.used(spend), warnings=scope.notes)
     return update | (_strike(scope, state, what) if what else AgentUpdate())
 
 
-def _found(scope: RunScope, sign: Sign, verdict: LoopVerdict | None) -> str:
+def _found(state: AgentState, sign: Sign, verdict: LoopVerdict | None) -> str:
     """What goes round in circles, in words; "" where nothing does."""
     if verdict is not None:
-        sure = verdict.confidence >= scope.context.loop_confidence
+        sure = verdict.confidence >= state.watch["sure"]
         return say("loop_judged", what=verdict.analysis.strip().rstrip(".")) if sure else ""
     return say("loop_of_idle_turns", turns=sign.turns) if sign.kind == "idle" else ""
 
@@ -80,7 +80,7 @@ async def _judged(
             break
         spend = add_spend(spend, answer.spend)
         verdict = answer.parsed or verdict
-        if answer.parsed is None or answer.parsed.confidence < scope.context.loop_confidence:
+        if answer.parsed is None or answer.parsed.confidence < state.watch["sure"]:
             break
     return verdict, spend
 

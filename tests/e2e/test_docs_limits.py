@@ -4,7 +4,13 @@ import re
 
 import pytest
 
-from loopwright import Context, build_plan_execute_verify, build_prompt_flow, build_react
+from loopwright import (
+    Context,
+    build_plan_execute_verify,
+    build_prompt_flow,
+    build_react,
+    build_task_agent,
+)
 from loopwright.doors.outside import check_keys, from_outside, identity
 from loopwright.graphs.build import BuildOptions
 from loopwright.prompts.prompt import CORE_TEMPLATES
@@ -24,7 +30,7 @@ LIMITS = {
 ROWS = {row[0].strip("`"): row[1:] for row in table("| limit |")}
 BUILDS = {
     build.__name__.removeprefix("build_"): build
-    for build in (build_react, build_plan_execute_verify, build_prompt_flow)
+    for build in (build_react, build_plan_execute_verify, build_prompt_flow, build_task_agent)
 }
 
 

@@ -124,7 +124,7 @@ def test_a_model_looks_after_thirty_turns_the_sooner_the_surer_it_was():
     # The warning stands behind what it is about, and each request begins with the one before it.
     requests = [asked.messages for asked in model.asked if asked.role == "agent"]
     texts = [[(m.type, m.text) for m in messages] for messages in requests]
-    assert all(then[: len(one)] == one for one, then in zip(texts, texts[1:], strict=False))
+    assert all(then[: len(one)] == one for one, then in itertools.pairwise(texts))
     assert "You are not getting on" not in str(texts[54])
     assert texts[55][-1][0] == "human"
     assert "(turn agent#55)" in texts[55][-1][1]
@@ -163,7 +163,7 @@ def test_the_second_model_is_a_stronger_one_and_settings_set_the_thresholds():
     assert graph.invoke(said(), context=context)["outcome"]["reason"] == "GOAL"
     assert checks(balanced) == [10, 24]
     assert len(fast.asked) == 2
-    outcome, told, _ = run(turns_of("A"), loop_repeats=9)
+    _, told, _ = run(turns_of("A"), loop_repeats=9)
     assert told == [(2, "agent#9")]
-    outcome, told, _ = run(turns_of("words"), loop_repeats=9, sure=[0.9])
+    _, told, _ = run(turns_of("words"), loop_repeats=9, sure=[0.9])
     assert told == [(1, "agent#10"), (2, "agent#19")]

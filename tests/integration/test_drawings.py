@@ -61,12 +61,14 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "agent_turn": agent_loop.route_after_turn,
         "approve": agent_loop.route_after_approve,
         "call_tools": agent_loop.route_after_calls,
+        "check_loop": agent_loop.route_after_check,
         "finish": task_agent.route_after_finish,
     },
     "agent_loop": {
         "agent_turn": agent_loop.route_after_turn,
         "approve": agent_loop.route_after_approve,
         "call_tools": agent_loop.route_after_calls,
+        "check_loop": agent_loop.route_after_check,
     },
     "task_execution": {
         "executor": task_execution.route_after_executor,

@@ -50,16 +50,20 @@ TOOLS = [
     StructuredTool.from_function(put, metadata={"readOnlyHint": False}),
 ]
 LOOKS, PUTS = [call("look", n=1)], [call("put", n=2)]
+MORE = report("I look further.", taskCompleted=False, shouldContinue=True)
 TASK = plan(todo("1", "Do it"))
 # What a script lacks, the model without a key says: it is looked for in the settings.
 SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "plan_execute_verify": [
-        {"planner": [Hiccup(), TASK], "executor": [LOOKS, LOOKS, PUTS, report("It is 1.")]},
+        {"planner": [Hiccup(), TASK], "executor": [LOOKS, LOOKS, PUTS, MORE, report("It is 1.")]},
         {
             "planner": [plan(needsMorePlanning=True, missingInformation=[]), TASK, TASK],
             "executor": [LOOKS, report("It is 1."), LOOKS, report("It is 1.")],
             "verifier": [failed("Prove it.", t1=False), passed("It is 1.", t1=["1.1.0"])],
         },
+    ],
+    "task_agent": [
+        {"agent": [Hiccup(), LOOKS, LOOKS, PUTS, [call("complete_task", summary="It is 1.")]]}
     ],
     "react": [
         {

@@ -7,6 +7,7 @@ SETTINGS = {
     "react": "max_iterations",
     "plan_execute_verify": "max_executor_rounds",
     "prompt_flow": "max_steps",
+    "task_agent": "max_turns",
 }
 """Graph to the one setting that is raised for more calls than by default."""
 
@@ -42,6 +43,16 @@ def _react(count):
     return answer
 
 
+def _agent(count):
+    def answer(messages, offered):
+        made = _made(messages)
+        if made >= count:
+            return [call("complete_task", summary="Ada owns them.")]
+        return [call("look", f"c{made}", name=f"f{made}")]
+
+    return {"agent": answer, "loop_judge": [{"confidence": 0}] * count}
+
+
 def _plan(count):
     def executor(messages, offered):
         made = _made(messages)
@@ -62,4 +73,6 @@ def _flow(count):
     return {"flow_planner": [{"steps": steps}] * 9, "answerer": ["Ada owns them [s0]."]}
 
 
-_MODELS = {"react": _react, "plan_execute_verify": _plan, "prompt_flow": _flow}
+_MODELS = {
+    "react": _react, "plan_execute_verify": _plan, "prompt_flow": _flow, "task_agent": _agent,
+}  # fmt: skip
