@@ -63,7 +63,12 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
         },
     ],
     "task_agent": [
-        {"agent": [Hiccup(), LOOKS, LOOKS, PUTS, [call("complete_task", summary="It is 1.")]]}
+        {
+            "agent": [
+                Hiccup(), LOOKS, LOOKS, PUTS, *([call("look", n=n)] for n in range(40)),
+                [call("complete_task", summary="It is 1.")],
+            ]
+        }
     ],
     "react": [
         {

@@ -94,7 +94,8 @@ def test_neither_silence_nor_results_nor_repetition_of_words_end_the_work():
     """60 turns without anything new to say, files written: only complete_task ends it."""
     look = shelf()
     turns = [[call("look", name=f"f{n}")] for n in range(60)]
-    outcome, _, _ = ended([*turns, done()], tools=[look])
+    model = ScriptedModel({"agent": [*turns, done()], "loop_judge": [{"confidence": 0}] * 9})
+    outcome, _, _ = ended(model, tools=[look])
     assert outcome["status"] == "complete"
     assert len(look.calls) == 60
 
