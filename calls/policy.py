@@ -114,7 +114,8 @@ class Rule:
         action: What happens then.
         tool: Glob over the tool's name, as the model sees it or as its server calls it.
         server: Glob over the server's name; tools of the program itself never fit.
-        agent: Glob over the name of the graph or sub-agent that wants the call.
+        agent: Glob over the name of the graph or sub-agent that wants the call; what is said of
+            one holds for those that it delegates to.
         annotations: Hints and their values, such as `{"readOnlyHint": true}`; undeclared ones
             count as false.
         arguments: Argument path (`a.b`) to a regular expression searched in its value.
@@ -193,7 +194,8 @@ class Case:
 
         Where a search takes too long nobody knows: what allows does not fit, all else does.
         """
-        if self.agent is not None and not fnmatchcase(agent, self.agent):
+        names = [agent, *agent.split("/")]
+        if self.agent is not None and not any(fnmatchcase(one, self.agent) for one in names):
             return False
         try:
             return all(found(pattern, args, path) for path, pattern in self.arguments.items())

@@ -1,10 +1,10 @@
 """The loop of one agent: model turn by model turn, until complete_task.
 
-agent_turn → (approve ⇄ call_tools) → agent_turn …, and before a turn what is due:
-check_limits → final_warning, check_loop.
+agent_turn → (approve ⇄ call_tools) → (delegate) → agent_turn …, and before a turn what is due:
+check_limits → final_warning, check_loop. `delegate` runs such a loop for each sub-agent.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal, get_args, get_type_hints
 
@@ -16,9 +16,12 @@ from ..nodes.agent.agent import Agent
 from ..nodes.agent.agent_turn import agent_turn, ended_by_calls
 from ..nodes.agent.check_limits import check_limits
 from ..nodes.agent.check_loop import check_loop
+from ..nodes.agent.delegate import RunAgent, delegate
+from ..nodes.agent.delegate_to_agent import Team, known_to
 from ..nodes.agent.final_warning import final_warning
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
+from ..nodes.parts import Parts
 from ..state.agent import WARNED, AgentInput, AgentState, reached
 from ..state.context import Context
 from ..state.definition import AgentDefinition
@@ -26,6 +29,9 @@ from ..state.watch import sign_of
 from .build import served_parts
 
 NAME = "agent_loop"
+
+Runs = Mapping[str, RunAgent]
+"""By the name of an agent: what runs it."""
 
 
 def due(state: AgentState) -> Literal["check_limits", "check_loop", "agent_turn"]:
@@ -40,7 +46,8 @@ def due(state: AgentState) -> Literal["check_limits", "check_loop", "agent_turn"
 def route_after_turn(
     state: AgentState,
 ) -> Literal[
-    "approve", "call_tools", "check_limits", "check_loop", "agent_turn", "final_warning", "finish"
+    "approve", "call_tools", "delegate", "check_limits", "check_loop", "agent_turn",
+    "final_warning", "finish"
 ]:
     """To the calls; without any to the next turn, unless the work has ended."""
     if state.halt:
@@ -48,7 +55,9 @@ def route_after_turn(
     if state.report:
         return "finish"
     step = next_step(state.calls, state.decisions)
-    return due(state) if step == "done" else step
+    if step != "done":
+        return step
+    return "delegate" if state.delegations else due(state)
 
 
 def route_after_approve(state: AgentState) -> Literal["approve", "call_tools"]:
@@ -59,7 +68,8 @@ def route_after_approve(state: AgentState) -> Literal["approve", "call_tools"]:
 def route_after_calls(
     state: AgentState,
 ) -> Literal[
-    "approve", "call_tools", "check_limits", "check_loop", "agent_turn", "final_warning", "finish"
+    "approve", "call_tools", "delegate", "check_limits", "check_loop", "agent_turn",
+    "final_warning", "finish"
 ]:
     """On with the calls that are left, then to the next turn, unless one ended the work."""
     if not state.should_continue and next_step(state.calls, state.decisions) == "done":
@@ -72,7 +82,16 @@ def route_after_check(state: AgentState) -> Literal["agent_turn", "finish"]:
     return "finish" if state.halt else "agent_turn"
 
 
-def add_loop(builder: LoopBuilder[Any, Any, Any, Any], agent: Agent, end: str = "finish") -> None:
+def route_after_delegate(
+    state: AgentState,
+) -> Literal["check_limits", "check_loop", "agent_turn", "finish"]:
+    """To the next turn, which hears what came of it, unless somebody stopped the work."""
+    return "finish" if state.halt else due(state)
+
+
+def add_loop(
+    builder: LoopBuilder[Any, Any, Any, Any], agent: Agent, runs: Runs, end: str = "finish"
+) -> None:
     """Draw the loop into a graph; `end` is what comes when the work has ended."""
 
     def ways(route: Callable[..., str]) -> dict[str, str]:
@@ -84,6 +103,7 @@ def add_loop(builder: LoopBuilder[Any, Any, Any, Any], agent: Agent, end: str = 
     builder.add_node(
         "call_tools", partial(call_tools, parts=agent.parts, role="agent", ended=ended_by_calls)
     )
+    builder.add_node("delegate", partial(delegate, agent=agent, runs=runs))
     builder.add_node("check_limits", partial(check_limits, agent=agent))
     builder.add_node("check_loop", partial(check_loop, agent=agent))
     builder.add_node("final_warning", partial(final_warning, agent=agent))
@@ -91,18 +111,34 @@ def add_loop(builder: LoopBuilder[Any, Any, Any, Any], agent: Agent, end: str = 
     builder.add_conditional_edges("approve", route_after_approve)
     builder.add_conditional_edges("call_tools", route_after_calls, ways(route_after_calls))
     builder.add_conditional_edges("check_loop", route_after_check, ways(route_after_check))
+    builder.add_conditional_edges("delegate", route_after_delegate, ways(route_after_delegate))
     builder.add_edge("check_limits", "final_warning")
     builder.add_edge("final_warning", end)
 
 
-def agent_builder(agent: Agent) -> LoopBuilder[AgentState, Context, AgentInput, AgentState]:
+def runs_of(team: Team, parts: Parts) -> Runs:
+    """What runs each agent, by its name: a graph of its own. They may delegate to each other.
+
+    Raises:
+        SettingsError: A definition is wrong.
+    """
+    runs: dict[str, RunAgent] = {}
+    for name, member in team.items():
+        agent = Agent.of(member.definition, parts, team=known_to(member.definition, team))
+        runs[name] = agent_builder(agent, runs).compile(name=name).ainvoke
+    return runs
+
+
+def agent_builder(
+    agent: Agent, runs: Runs
+) -> LoopBuilder[AgentState, Context, AgentInput, AgentState]:
     """Draw the graph of one sub-agent, which ends with its `report` and `halt`."""
     builder = LoopBuilder(AgentState, Context, input_schema=AgentInput)
     builder.ends_itself = True
-    add_loop(builder, agent, END)
+    add_loop(builder, agent, runs, END)
     builder.add_edge(START, "agent_turn")
     return builder
 
 
-builder = agent_builder(Agent.of(AgentDefinition(), served_parts()))
+builder = agent_builder(Agent.of(AgentDefinition(), served_parts()), {})
 graph = builder.compile(name=NAME)

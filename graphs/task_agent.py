@@ -9,6 +9,7 @@ from typing_extensions import Unpack
 
 from ..doors.graph import LoopBuilder, LoopGraph
 from ..nodes.agent.agent import Agent
+from ..nodes.agent.delegate_to_agent import known_to, team_of
 from ..nodes.agent.finish import agent_finish
 from ..nodes.agent.intake import agent_intake
 from ..nodes.parts import Parts
@@ -16,7 +17,7 @@ from ..state.agent import TaskAgentState
 from ..state.context import Context
 from ..state.definition import AgentDefinition
 from ..state.loop import LoopInput, LoopOutput
-from .agent_loop import add_loop, due
+from .agent_loop import add_loop, due, runs_of
 from .build import BuildOptions, build, documented, outer_builder, served_parts
 
 NAME = "task_agent"
@@ -39,14 +40,16 @@ def route_after_finish(state: TaskAgentState) -> Literal["agent_turn", "__end__"
 def task_agent_builder(
     parts: Parts,
     definition: AgentDefinition | None = None,
-    agents: Sequence[AgentDefinition] = (),  # noqa: ARG001 - whom it may delegate to
+    agents: Sequence[AgentDefinition] = (),
 ) -> LoopBuilder[TaskAgentState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    agent = Agent.of(definition or AgentDefinition(), parts)
+    definition, team = definition or AgentDefinition(), team_of(agents)
+    agent = Agent.of(definition, parts, team=known_to(definition, team, all_of=True))
     builder = outer_builder(NAME, TaskAgentState, agent.parts, LoopInput)
+    builder.scratch = ("delegate",)
     builder.borders = ("agent_turn", "approve")
     builder.add_node("intake", partial(agent_intake, agent=agent))
-    add_loop(builder, agent)
+    add_loop(builder, agent, runs_of(team, parts))
     builder.add_node("finish", partial(agent_finish, agent=agent))
     builder.add_edge(START, "intake")
     builder.add_conditional_edges("intake", route_after_intake)

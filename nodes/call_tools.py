@@ -45,7 +45,7 @@ async def call_tools(
     """Run what may run now; each call gets one tool message, in this pass or in a later one."""
     scope = replace(await scope_of(state, runtime, parts), role=role)
     done = await run_calls(
-        scope, parts.toolbox, state.calls, decisions=state.decisions, history=state.evidence,
+        scope, parts.toolbox, state.calls, decisions=state.decisions, history=state.own_evidence,
         state=state,
     )  # fmt: skip
     records, before = done.records, state.denied if _goes_on(state) else ""

@@ -23,6 +23,7 @@ MODEL_TURN: Final = "model_turn"
 """Key in a message's `additional_kwargs`: the id of the model turn that said it."""
 
 COMPLETE_TASK: Final = "complete_task"
+DELEGATE: Final = "delegate_to_agent"
 Status = Literal["success", "partial", "blocked"]
 
 WARNED: Final[frozenset[Reason]] = frozenset(
@@ -104,15 +105,30 @@ class AgentState(CallState, AgentInput):
         """The id of the model turn that was taken last."""
         return turn_name(self.path, self.round)
 
+    @property
+    def agents(self) -> list[str]:
+        """Names of the sub-agents around this work, from the outside in; its own one is last."""
+        return [step.rsplit(".", 2)[0] for step in self.path.split("/")[1:]]
+
+    @property
+    def own_evidence(self) -> list[Evidence]:
+        """The agent's own calls, without those of its sub-agents."""
+        return [record for record in self.evidence if record["task"] == self.path]
+
 
 @dataclass(kw_only=True)
 class TaskAgentState(AgentState, LoopState):
     """State of the whole graph: its agent, and the user turn around it."""
 
+    cut_off: list[Any] = field(default_factory=list)
+    """Ends of sub-agents that a new message cut off before delegate could gather them; the graph's
+    doors write them, intake takes them in."""
+
     # Call ids begin anew in every turn: an old answer must not count for a new call.
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "strikes", "held", "round",
         "report", "nudged", "delegations", "limits", "todos", "planning", "reminded", "watch",
+        "cut_off",
     }  # fmt: skip
 
 
@@ -144,10 +160,17 @@ class AgentUpdate(CallsUpdate, total=False):
 class TaskAgentUpdate(AgentUpdate, LoopUpdate, total=False):  # type: ignore[misc]  # the same keys, resettable
     """What intake and finish may change besides."""
 
+    cut_off: list[Any]
+
 
 def turn_name(path: str, round_: int) -> str:
     """The id of a model turn, as events, messages and traces have it."""
     return f"{path}#{round_}"
+
+
+def handle(path: str, call: Mapping[str, Any]) -> str:
+    """The path of the sub-agent that works on this call, which begins the ids of its calls."""
+    return f"{path}/{call['args']['agent_name']}{call['id'].removeprefix(path)}"
 
 
 def limits_of(context: Context, own: AgentLimits) -> dict[str, Any]:

@@ -212,6 +212,11 @@ class CallState(ABC):
     def path(self) -> str:
         """Whose calls these are."""
 
+    @property
+    def own_evidence(self) -> list[Evidence]:
+        """The calls against which others may be repetitions."""
+        return self.evidence
+
 
 class CallsUpdate(TypedDict, total=False):
     """What a node may change of a `CallState`, beside what every node of its graph may."""

@@ -106,6 +106,9 @@ class Context(BaseModel):
         le=10_000,
         description="Model turns of task_agent per user turn; one more may report.",
     )
+    max_agent_depth: int = Field(
+        default=3, ge=0, le=10, description="How deep agents of task_agent may delegate; 0: never."
+    )
     observe: Literal["model", "direct"] | None = Field(
         default=None,
         description="Who sums up results between actions: a model, or nobody; none: as built.",

@@ -254,13 +254,13 @@ async def taken_up(
     evidence = merge_records(before.evidence, [ended["evidence"]])
     known = {record["id"] for record in evidence}
     news = [row for row in rows if row.turn == scope.turn and row.call not in known]
-    evidence += map(_evidence_of, news)
+    evidence += map(evidence_of, news)
     if not (again or evidence or done):
         return None
     return Work([_told(task, news) for task in tasks], evidence)
 
 
-def _evidence_of(row: Row) -> Evidence:
+def evidence_of(row: Row) -> Evidence:
     """A write as evidence, from its row: it has ended, or nobody knows."""
     record = Evidence(
         id=row.call, task=row.task, call_id="", tool=row.tool, arguments=dict(row.arguments),

@@ -34,7 +34,7 @@ _STATUS: Final[dict[Reason, OutcomeStatus]] = {
 }
 """Of the reasons that leave no choice; the others are the goal and the limits."""
 
-_LIMITS: Final[dict[Reason | None, str]] = {
+LIMITS: Final[dict[Reason | None, str]] = {
     "MAX_TURNS": "rounds_used_up", "BUDGET": "allowance_used_up", "TIMEOUT": "time_used_up"
 }  # fmt: skip
 """The sentence that tells it, which a model may read as well."""
@@ -318,7 +318,7 @@ def _spent(spend: Spend) -> str:
 def unmet_of(facts: Facts) -> list[str]:
     """What a turn did not do, what is not known, and the limit that kept it from more."""
     doubts = [not_known(call) for call in facts.doubts]
-    limits = [say(_LIMITS[facts.halt])] if facts.halt in _LIMITS else []
+    limits = [say(LIMITS[facts.halt])] if facts.halt in LIMITS else []
     untyped = [facts.untyped] if facts.untyped else []
     return list(dict.fromkeys([*facts.unmet, *doubts, *limits, *untyped]))
 

@@ -81,7 +81,7 @@ class RunScope:
     place: str = ""
     """The nodes around the node's graph, as `outer|inner`; "" where it is the outermost."""
     agent: str = ""
-    """The graph, as the policy's rules name it."""
+    """The graph, as the policy's rules name it, and the sub-agents in it down to this one."""
     path: str = ""
     """Whose calls are made: a task's id, a step's, or the graph's own name."""
     role: str = ""
@@ -108,6 +108,8 @@ class RunScope:
     """What the outcome must warn of: the warnings told on the way."""
     heard: dict[str, Evidence] = field(default_factory=dict)
     """By id: the calls that ended in graphs inside the node's tasks, which may still ask."""
+    seen: dict[str, Any] = field(default_factory=dict)
+    """By path: the newest state of such graphs; one may end by an error."""
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -202,6 +204,7 @@ def hear(state: object) -> None:
     """Tell the node around this one which calls have ended, before anything here asks."""
     if outer := _OUTER.get():
         outer.heard.update((record["id"], record) for record in getattr(state, "evidence", ()))
+        outer.seen[getattr(state, "path", "")] = state
 
 
 async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) -> RunScope:
@@ -241,13 +244,15 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) 
             turn=state.turn_id,
             place=_place(configurable),
             fence=configurable.get(FENCE_KEY),
-            agent=parts.name,
+            agent="/".join([parts.name, *getattr(state, "agents", ())]),
             path=path,
             stopped=lambda: wish_of(runtime.control) == "stop",
             saved=bool(saver),
             durable=_outlives(saver),
             can_ask=context.interactive and bool(saver),
             past=outer.past if outer else Past(),
+            heard=outer.heard if outer else {},
+            seen=outer.seen if outer else {},
             session=_session_of(configurable),
             public=_public(state, outer),
             by_tools=getattr(state, "by_tools", frozenset()),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from langgraph.runtime import Runtime
 
@@ -13,6 +14,7 @@ from ...tools.catalog import CatalogTool
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .complete_task import complete_task
+from .delegate_to_agent import Team, delegate_to_agent
 
 
 @dataclass(frozen=True)
@@ -24,18 +26,24 @@ class Agent:
         parts: The graph's live objects, with the tools this agent may call.
         output: What its output must be; None where it has none.
         complete: Its `complete_task`.
+        team: Whom it may delegate to.
     """
 
     definition: AgentDefinition
     parts: Parts
     output: ResultSchema | None
     complete: CatalogTool
+    team: Team
 
     @classmethod
     def of(
-        cls, definition: AgentDefinition, parts: Parts, own: Sequence[CatalogTool] = ()
+        cls,
+        definition: AgentDefinition,
+        parts: Parts,
+        own: Sequence[CatalogTool] = (),
+        team: Team = MappingProxyType({}),
     ) -> "Agent":
-        """An agent with the tools of the package that it has beside `complete_task`.
+        """An agent with the tools of the package that it has beside those for its team and end.
 
         Raises:
             SettingsError: Its output is no schema, or a tool has the name of one of ours.
@@ -43,8 +51,9 @@ class Agent:
         wanted = definition.output
         output = None if wanted is None else ResultSchema.of(wanted, "output")
         complete = complete_task(output, definition.output_name)
-        toolbox = parts.toolbox.narrowed(definition.tools, [*own, complete])
-        return cls(definition, replace(parts, toolbox=toolbox), output, complete)
+        mine = [*own, *([delegate_to_agent(team)] if team else []), complete]
+        toolbox = parts.toolbox.narrowed(definition.tools, mine)
+        return cls(definition, replace(parts, toolbox=toolbox), output, complete, team)
 
     async def scope(
         self, state: AgentState, runtime: Runtime[Context], *, turns: int = 0

@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from ...calls.gate import open_calls, settle_ids
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
-from ...state.agent import COMPLETE_TASK, AgentState, AgentUpdate, Report
+from ...state.agent import COMPLETE_TASK, DELEGATE, AgentState, AgentUpdate, Report
 from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
 from ...state.repetition import LOOP_DETECTED
@@ -25,6 +25,8 @@ _MOST_ASKS = 2
 async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Agent) -> AgentUpdate:
     """Ask for the next calls and plan them; `complete_task` stands behind all others."""
     scope = await agent.scope(state, runtime, turns=1)
+    if state.agents and scope.stopped():
+        return AgentUpdate(halt="ABORTED")
     round_, path = state.round + 1, state.path
     scope.emit({"type": "phase", "role": "agent", "action": "working", "round": round_})
     toolbox = agent.parts.toolbox
@@ -53,9 +55,11 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     calls = await open_calls(scope, toolbox, message, round_=round_, complete=answer.complete)
     if stopped := stopped_by(calls):
         return update | AgentUpdate(halt="DENIED", unmet=[stopped])
-    last = sorted(calls, key=lambda call: call["name"] == COMPLETE_TASK)
+    given = [c for c in calls if c["name"] == DELEGATE and c["action"] == "allow"]
+    others = [call for call in calls if call not in given]
+    last = sorted(others, key=lambda call: call["name"] == COMPLETE_TASK)
     settled = kept(settle_ids(message, calls), ends=False)
-    return update | AgentUpdate(calls=last, messages=[settled])
+    return update | AgentUpdate(calls=last, delegations=given, messages=[settled])
 
 
 def _words(state: AgentState, message: AIMessage, *, ends: bool, emit: Any) -> AgentUpdate:
@@ -72,7 +76,7 @@ def _words(state: AgentState, message: AIMessage, *, ends: bool, emit: Any) -> A
 def ended_by_calls(reason: str, why: str) -> AgentUpdate:
     """A doubt with nobody to ask, a loop or a hook ends the work; whoever stops it does so."""
     if reason == STOPPED:
-        return AgentUpdate()
+        return AgentUpdate(halt="ABORTED")
     if reason == UNCERTAIN:  # the outcome names the call
         return AgentUpdate(halt="NOT_INTERACTIVE")
     return AgentUpdate(halt="LOOP_DETECTED" if reason == LOOP_DETECTED else "DENIED", unmet=[why])

@@ -35,9 +35,10 @@ def complete_task(output: ResultSchema | None, name: str) -> CatalogTool:
 
 async def _complete(output: ResultSchema | None, args: Mapping[str, Any], own: Own) -> ToolResult:
     """Take the report, unless something of the same message speaks against it."""
-    failed = [record for record in own.beside if record["status"] != "success"]
+    failed = [(r["tool"], r["id"]) for r in own.beside if r["status"] != "success"]
+    failed += [(call["name"], call["id"]) for call in getattr(own.state, "delegations", ())]
     if failed:
-        calls = ", ".join(f"{record['tool']} ({record['id']})" for record in failed)
+        calls = ", ".join(f"{tool} ({name})" for tool, name in failed)
         return failure(say("not_complete_yet", calls=calls))
     report, problem = report_of(args, output)
     if problem:

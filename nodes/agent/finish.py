@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
-from ...state.agent import AgentUpdate, TaskAgentState, TaskAgentUpdate, succeeded
+from ...state.agent import AgentState, AgentUpdate, TaskAgentState, TaskAgentUpdate, succeeded
 from ...state.context import Context
 from ...state.messages import signature
 from ...state.stream.shown import next_message
@@ -49,19 +49,14 @@ def facts_of(state: TaskAgentState) -> Facts:
     """The facts, by what the agent reported; a report of success needs a call that brought some."""
     report = state.report or {}
     status, summary = report.get("status"), report.get("summary", "")
-    unmet = [*state.unmet, *report.get("unmet", [])]
-    if status in ("partial", "blocked") and not unmet and state.halt is None:
-        unmet = [summary]
-    in_vain = bool(state.evidence) and not succeeded(state.evidence)
-    if in_vain and status in ("success", "partial"):
-        unmet = [*unmet, say("no_call_succeeded", call=called(state.evidence[-1]))]
+    in_vain = _in_vain(state)
     halt = state.halt or ("MISSING_INFORMATION" if status == "blocked" else None)
     return Facts(
         halt=halt,
         done=state.task_completed,
         refused=refusal({str(r.get("reason")) for r in state.evidence if in_vain} & _REFUSALS),
         partly=status in ("success", "partial") and not in_vain,
-        unmet=unmet,
+        unmet=not_done(state),
         answer=summary,
         results=_results(state),
         evidence=state.evidence,
@@ -69,6 +64,21 @@ def facts_of(state: TaskAgentState) -> Facts:
         message=answer_id(state),
         kept="the messages are kept",
     )
+
+
+def not_done(state: AgentState) -> list[str]:
+    """What an agent did not do, by its own word and by what its calls brought."""
+    report = state.report or {}
+    status, unmet = report.get("status"), [*state.unmet, *report.get("unmet", [])]
+    if status in ("partial", "blocked") and not unmet and state.halt is None:
+        return [report.get("summary", "")]
+    if _in_vain(state) and status in ("success", "partial"):
+        return [*unmet, say("no_call_succeeded", call=called(state.evidence[-1]))]
+    return unmet
+
+
+def _in_vain(state: AgentState) -> bool:
+    return bool(state.evidence) and not succeeded(state.evidence)
 
 
 def _results(state: TaskAgentState) -> list[str]:

@@ -10,6 +10,7 @@ from ...prompts.prompt import section
 from ...state.agent import MODEL_TURN, AgentState
 from ...state.canonical import storable
 from ...state.messages import ENDS, REASONING, REJECTED, ROLE, is_words, signature, since
+from ...state.stream.shown import EVIDENCE
 from ...state.told import say
 from ...turn.scope import RunScope
 from .agent import Agent
@@ -31,7 +32,14 @@ def opening(
     context = scope.context
     told = [HumanMessage(say("what_is_open", resource=context.resource_id, task=context.task_id))]
     open_ = told if context.resource_id or context.task_id else []
-    return [SystemMessage(system), *open_, *shown(since(state.messages, state.cut))]
+    return [SystemMessage(system), *open_, *shown(said(state))]
+
+
+def said(state: AgentState) -> list[AnyMessage]:
+    """The messages that requests hold, without those by which people were asked of sub-agents."""
+    inside = f"{state.path}/"
+    messages = since(state.messages, state.cut)
+    return [m for m in messages if not str(m.additional_kwargs.get(EVIDENCE)).startswith(inside)]
 
 
 def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:

@@ -30,7 +30,7 @@ _PART = re.compile(r"(<!-- generated: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTA
 def graphs() -> dict[str, Any]:
     """The drawings of the graphs by name, as LangGraph draws them."""
     return {
-        "agent_loop": agent_builder(Agent.of(AgentDefinition(), Parts())).compile().get_graph(),
+        "agent_loop": agent_builder(Agent.of(AgentDefinition(), Parts()), {}).compile().get_graph(),
         "plan_execute_verify": build_plan_execute_verify().get_graph(),
         "prompt_flow": build_prompt_flow().get_graph(),
         "react": build_react().get_graph(),
