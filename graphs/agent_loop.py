@@ -46,8 +46,14 @@ def due(state: AgentState) -> Literal["check_limits", "check_loop", "agent_turn"
 def route_after_turn(
     state: AgentState,
 ) -> Literal[
-    "approve", "call_tools", "delegate", "check_limits", "check_loop", "agent_turn",
-    "final_warning", "finish"
+    "approve",
+    "call_tools",
+    "delegate",
+    "check_limits",
+    "check_loop",
+    "agent_turn",
+    "final_warning",
+    "finish",
 ]:
     """To the calls; without any to the next turn, unless the work has ended."""
     if state.halt:
@@ -68,8 +74,14 @@ def route_after_approve(state: AgentState) -> Literal["approve", "call_tools"]:
 def route_after_calls(
     state: AgentState,
 ) -> Literal[
-    "approve", "call_tools", "delegate", "check_limits", "check_loop", "agent_turn",
-    "final_warning", "finish"
+    "approve",
+    "call_tools",
+    "delegate",
+    "check_limits",
+    "check_loop",
+    "agent_turn",
+    "final_warning",
+    "finish",
 ]:
     """On with the calls that are left, then to the next turn, unless one ended the work."""
     if not state.should_continue and next_step(state.calls, state.decisions) == "done":

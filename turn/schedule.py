@@ -164,8 +164,10 @@ async def run_ready(
     scope.budget.span = partial(seconds_before, known)
     with around(scope):
         ends = await _Run(known, start, ended, runtime, slots).run(order)
-    if questions := [one for end in ends for one in _questions(end)]:
+    # A graph inside tells its questions twice: its tasks ask them, and so does the node around.
+    if questions := [*{one.id: one for end in ends for one in _questions(end)}.values()]:
         await asked(questions, [end for end in ends if not isinstance(end, BaseException)])
+        raise GraphInterrupt(questions)
     return _all_of(ends)
 
 

@@ -19,7 +19,6 @@ from ...calls import call_records
 from ...calls.call_records import Answered, CallRecord, CallStatus, PendingCall, as_evidence
 from ...calls.items import SHOWN
 from ...calls.results import ToolResult
-from ...doors.head import add_around
 from ...doors.langgraph_keys import without_values
 from ...state.agent import AgentState, AgentUpdate, handle, limits_of
 from ...state.calls import Evidence
@@ -30,12 +29,13 @@ from ...state.loop import LoopState
 from ...state.outcome import Spend
 from ...state.stream.components import Handoff, text_of
 from ...state.stream.events import call_ended
-from ...state.stream.shown import answers_from, asked, news
+from ...state.stream.shown import answers_from, news
 from ...state.told import say
 from ...turn.begin import evidence_of
 from ...turn.end import LIMITS
 from ...turn.schedule import run_ready, used_by
 from ...turn.scope import RunScope
+from ...turn.telling import show_questions
 from .agent import Agent
 from .finish import not_done
 
@@ -217,10 +217,7 @@ class _Crew:
         """Show what is asked where people look: in the conversation of the graph's own agent."""
         if not isinstance(self.state, LoopState):
             return
-        told = [*self._answers(ends)]
-        told += [asked(self.state, "agent", one.value, one.id) for one in questions]
-        if fresh := news(self.state, told):
-            await add_around(get_config()["configurable"], {"messages": fresh})
+        await show_questions(self.state, "agent", questions, self._answers(ends))
 
 
 def _standing(state: AgentState) -> dict[str, Any]:

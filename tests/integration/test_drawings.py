@@ -62,6 +62,7 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "approve": agent_loop.route_after_approve,
         "call_tools": agent_loop.route_after_calls,
         "check_loop": agent_loop.route_after_check,
+        "delegate": agent_loop.route_after_delegate,
         "finish": task_agent.route_after_finish,
     },
     "agent_loop": {
@@ -69,6 +70,7 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "approve": agent_loop.route_after_approve,
         "call_tools": agent_loop.route_after_calls,
         "check_loop": agent_loop.route_after_check,
+        "delegate": agent_loop.route_after_delegate,
     },
     "task_execution": {
         "executor": task_execution.route_after_executor,

@@ -1,10 +1,11 @@
-"""Sub-agents of task_agent: what they are given, what who delegated is told, and what harms none."""
+"""Sub-agents of task_agent: what they do, what who delegated is told, and what harms none."""
 
 import json
 
 import pytest
+from langgraph.types import Command
 
-from loopwright import AgentDefinition, Context, ScriptedModel, build_task_agent, open_durability
+from loopwright import AgentDefinition, ScriptedModel, build_task_agent, open_durability
 from support.reacting import THREAD, said, shelf
 from support.scripts import call
 
@@ -92,3 +93,63 @@ def test_two_side_by_side_and_what_their_parent_is_told(tmp_path):
     assert scout["spent"]["turns"] == 2
     spend = result["outcome"]["spend"]
     assert (spend["model_calls"], spend["tool_calls"]) == (6, 2)
+
+
+SAVES = [{"tool": "save", "action": "ask"}]
+
+
+def notebook():
+    saved = []
+
+    def save(text: str) -> str:
+        """Save a text."""
+        saved.append(text)
+        return f"saved {text}"
+
+    save.saved = saved
+    return save
+
+
+def saver(name):
+    return [[call("save", text=name)], done(f"{name} is saved.")]
+
+
+@pytest.mark.req("S4-45")
+def test_three_levels_each_ask_and_the_answers_find_their_way(tmp_path):
+    save = notebook()
+    heard = []
+
+    def chief(messages, offered):
+        heard.extend(results := told_to(messages))
+        return done("All saved.") if results else give("left", "right", "quiet")
+
+    office = Office(
+        chief=chief,
+        left=[give("deep"), done("left is done.")],
+        right=saver("right"),
+        deep=saver("deep"),
+        quiet=[done("Nothing to do.")],
+    )
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = office.graph(kept, [save], {"left": {"agents": ("deep",)}}, policy=SAVES)
+        graph.invoke(said(), THREAD)
+        questions = {q.value["id"]: q for q in graph.get_state(THREAD).interrupts}
+        assert set(questions) == {"agent/left.1.0/deep.1.0.1.0", "agent/right.1.1.1.0"}
+        no = {"type": "reject", "message": "not that"}
+        answers = {
+            questions["agent/left.1.0/deep.1.0.1.0"].id: {"type": "approve"},
+            questions["agent/right.1.1.1.0"].id: no,
+        }
+        shown = graph.get_state(THREAD).values["messages"]
+        result = graph.invoke(Command(resume=answers), THREAD)
+    assert [m.tool_calls[0]["name"] for m in shown if m.type == "ai"] == [
+        "delegate_to_agent",
+        "save",
+        "save",
+    ]
+    assert save.saved == ["deep"]
+    left, right, quiet = heard
+    assert left["evidence"] == ["agent/left.1.0/deep.1.0.1.0", "agent/left.1.0.1.0"]
+    assert right["status"] == "partial"
+    assert quiet["status"] == "success"
+    assert result["outcome"]["status"] == "complete"
