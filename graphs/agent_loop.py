@@ -16,9 +16,9 @@ from ..nodes.agent.agent import Agent
 from ..nodes.agent.agent_turn import agent_turn, ended_by_calls
 from ..nodes.agent.check_limits import check_limits
 from ..nodes.agent.check_loop import check_loop
-from ..nodes.agent.delegate import RunAgent, delegate
-from ..nodes.agent.delegate_to_agent import Team, known_to
 from ..nodes.agent.final_warning import final_warning
+from ..nodes.agent.team.delegate import RunAgent, delegate
+from ..nodes.agent.team.delegate_to_agent import Team, known_to
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts

@@ -9,9 +9,9 @@ from typing_extensions import Unpack
 
 from ..doors.graph import LoopBuilder, LoopGraph
 from ..nodes.agent.agent import Agent
-from ..nodes.agent.delegate_to_agent import known_to, team_of
 from ..nodes.agent.finish import agent_finish
 from ..nodes.agent.intake import agent_intake
+from ..nodes.agent.team.delegate_to_agent import known_to, team_of
 from ..nodes.parts import Parts
 from ..state.agent import TaskAgentState
 from ..state.context import Context

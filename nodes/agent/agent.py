@@ -14,7 +14,7 @@ from ...tools.catalog import CatalogTool
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .complete_task import complete_task
-from .delegate_to_agent import Team, delegate_to_agent
+from .team.delegate_to_agent import Team, delegate_to_agent
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ...calls.own import Own
-from ...calls.results import ToolResult, failure
-from ...models.typed_result import ResultSchema
-from ...prompts.prompt import section
-from ...state.agent import DELEGATE
-from ...state.definition import AgentDefinition
-from ...state.errors import SettingsError
-from ...state.told import say
-from ...tools.catalog import CatalogTool
+from ....calls.own import Own
+from ....calls.results import ToolResult, failure
+from ....models.typed_result import ResultSchema
+from ....prompts.prompt import section
+from ....state.agent import DELEGATE
+from ....state.definition import AgentDefinition
+from ....state.errors import SettingsError
+from ....state.told import say
+from ....tools.catalog import CatalogTool
 
 
 @dataclass(frozen=True)

@@ -15,29 +15,29 @@ from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
-from ...calls import call_records
-from ...calls.call_records import Answered, CallRecord, CallStatus, PendingCall, as_evidence
-from ...calls.items import SHOWN
-from ...calls.results import ToolResult
-from ...doors.langgraph_keys import without_values
-from ...state.agent import AgentState, AgentUpdate, handle, limits_of
-from ...state.calls import Evidence
-from ...state.canonical import beginning_of
-from ...state.context import Context
-from ...state.errors import DatabaseError, ThreadError
-from ...state.loop import LoopState
-from ...state.outcome import Spend
-from ...state.stream.components import Handoff, text_of
-from ...state.stream.events import call_ended
-from ...state.stream.shown import answers_from, news
-from ...state.told import say
-from ...turn.begin import evidence_of
-from ...turn.end import LIMITS
-from ...turn.schedule import run_ready, used_by
-from ...turn.scope import RunScope
-from ...turn.telling import show_questions
-from .agent import Agent
-from .finish import not_done
+from ....calls import call_records
+from ....calls.call_records import Answered, CallRecord, CallStatus, PendingCall, as_evidence
+from ....calls.items import SHOWN
+from ....calls.results import ToolResult
+from ....doors.langgraph_keys import without_values
+from ....state.agent import AgentState, AgentUpdate, handle, limits_of
+from ....state.calls import Evidence
+from ....state.canonical import beginning_of
+from ....state.context import Context
+from ....state.errors import DatabaseError, ThreadError
+from ....state.loop import LoopState
+from ....state.outcome import Spend
+from ....state.stream.components import Handoff, text_of
+from ....state.stream.events import call_ended
+from ....state.stream.shown import answers_from, news
+from ....state.told import say
+from ....turn.begin import evidence_of
+from ....turn.end import LIMITS
+from ....turn.schedule import run_ready, used_by
+from ....turn.scope import RunScope
+from ....turn.telling import show_questions
+from ..agent import Agent
+from ..finish import not_done
 
 RunAgent = Callable[[Any, RunnableConfig], Awaitable[Any]]
 

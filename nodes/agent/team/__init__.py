@@ -1,0 +1,1 @@
+"""Whom an agent may delegate to, and how that is run."""
