@@ -20,7 +20,6 @@ from ..state.secrets import Secrets
 from ..state.told import say
 from ..tools.catalog import (
     FIND_TOOLS,
-    NO_TOOLS,
     READ_RESULT,
     READER,
     Catalog,
@@ -132,7 +131,7 @@ class Toolbox:
 
     async def missing(self, user_id: str | None = None) -> Missing:
         """What is to be said of configured servers before a turn begins."""
-        found = await self.catalog(user_id) if self._configs else NO_TOOLS
+        found = await self.catalog(user_id)
         return Missing(found.warnings, found.missing)
 
     def spare_store(self, thread_id: str) -> InMemoryStore:

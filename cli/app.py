@@ -81,8 +81,8 @@ def _command(*options: str, within: typer.Typer = app) -> Callable[[Body], Body]
 
 
 _RUN = (
-    "graph", "mcp", "policy", "instructions", "model", "script", "yes", "review", "max_parallel",
-    "max_cost", "database", "json",
+    "graph", "agent", "mcp", "policy", "instructions", "model", "script", "yes", "review",
+    "max_parallel", "max_cost", "database", "json",
 )  # fmt: skip
 
 

@@ -32,7 +32,15 @@ from ..state.messages import ROLE
 from ..state.roles import roles_of
 from .approvals import Asker, Question, given_answers
 from .progress import Event, dollars
-from .settings import DEFAULT_GRAPH, PLANNED, Settings, new_thread_id, read_goal, thread_named
+from .settings import (
+    DEFAULT_GRAPH,
+    DEFINED,
+    PLANNED,
+    Settings,
+    new_thread_id,
+    read_goal,
+    thread_named,
+)
 from .terminal import Code, Output, code_of, ignore_signals, interrupted, signals_to
 from .threads import hint, in_doubt
 from .view import LiveView, PlainView
@@ -53,6 +61,8 @@ def run_goal(
         if settings.graph != PLANNED:
             msg = f"--plan and --set are for {PLANNED}, not {settings.graph}: leave --graph out."
             raise SettingsError(msg)
+    if settings.agent:
+        settings = replace(settings, graph=settings.graph or DEFINED)
     builder_of(settings.graph or DEFAULT_GRAPH)
     given = thread_named(thread) if thread is not None else new_thread_id()
     words = read_goal(goal)
@@ -145,6 +155,10 @@ def _graph(settings: Settings, name: str, context: Context, durability: Durabili
         raise SettingsError(msg)
     model = read_script(settings.script) if settings.script else settings.model
     # Asked here, so that a wrong model is told before a thread is begun.
+    if settings.agent and name != DEFINED:
+        msg = f"--agent is for {DEFINED}, not {name}: leave --graph out."
+        raise SettingsError(msg)
+    own = {"definition": settings.agent} if settings.agent else {}
     models = Models(model, environ=settings.environ)
     for role in roles_of(name):
         models.choose(role, context)
@@ -154,6 +168,7 @@ def _graph(settings: Settings, name: str, context: Context, durability: Durabili
         policy=settings.policy or default_policy(settings.environ),
         instructions=settings.instructions or default_instructions(settings.environ),
         durability=durability,
+        **own,
     )
     return graph
 

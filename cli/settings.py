@@ -21,6 +21,8 @@ from .terminal import quoted
 DEFAULT_GRAPH: Final = "plan_execute_verify"
 PLANNED: Final = "prompt_flow"
 """The graph that can be handed a plan."""
+DEFINED: Final = "task_agent"
+"""The graph whose agent a file can define."""
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 NO_MODEL: Final = (
     "No language model is configured: the built-in offline model stands in, which only matches"
@@ -61,6 +63,9 @@ class Settings:
             ' JSON, a list of tool calls {name, args}, or {"error": "why"}.',
         ),
     ] = None
+    agent: Annotated[
+        str | None, Option(help="Markdown file that says what the agent of task_agent is.")
+    ] = None
     yes: Annotated[
         bool, Option("--yes", help="Approve what the policy asks; never what it denies.")
     ] = False
@@ -81,7 +86,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse options that were given and say nothing, as a script's unset variable does."""
-        for name in ("graph", "mcp", "policy", "model", "script", "database"):
+        for name in ("graph", "agent", "mcp", "policy", "model", "script", "database"):
             option = "db" if name == "database" else name
             stated(getattr(self, name), f"--{option}")
         for folder in self.instructions or ():
@@ -106,6 +111,7 @@ class Settings:
             "--policy": self.policy,
             "--model": self.model,
             "--script": self.script,
+            "--agent": self.agent,
             "--max-parallel": self.max_parallel,
             "--max-cost": self.max_cost,
             "--db": database if self.database else None,

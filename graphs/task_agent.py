@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from langgraph.graph import START
@@ -13,6 +14,7 @@ from ..nodes.agent.finish import agent_finish
 from ..nodes.agent.intake import agent_intake
 from ..nodes.agent.team.delegate_to_agent import known_to, team_of
 from ..nodes.parts import Parts
+from ..prompts.agents import as_agent
 from ..state.agent import TaskAgentState
 from ..state.context import Context
 from ..state.definition import AgentDefinition
@@ -60,16 +62,17 @@ def task_agent_builder(
 @documented
 def build_task_agent(
     *,
-    definition: AgentDefinition | None = None,
-    agents: Sequence[AgentDefinition] = (),
+    definition: AgentDefinition | str | Path | None = None,
+    agents: Sequence[AgentDefinition | str | Path] = (),
     **options: Unpack[BuildOptions],
 ) -> TaskAgentGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
     `definition` says what the agent is: its prompt, tools, limits and output; without one it has
-    all tools. `agents` are those it may delegate to.
+    all tools. `agents` are those it may delegate to. Each may be the path of a Markdown file.
     """
-    draw = partial(task_agent_builder, definition=definition, agents=agents)
+    mine = None if definition is None else as_agent(definition)
+    draw = partial(task_agent_builder, definition=mine, agents=[*map(as_agent, agents)])
     return build(NAME, draw, options)
 
 

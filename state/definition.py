@@ -39,6 +39,7 @@ class AgentDefinition(BaseModel):
         output: A pydantic model or JSON schema of the output that `complete_task` must give.
         lenient: Words without a call end its work (`responded`); else that breaks the protocol.
         agents: Names of the agents it may delegate to; () means none.
+        warnings: What its file says that is not understood.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
@@ -56,6 +57,7 @@ class AgentDefinition(BaseModel):
     output: Any = None
     lenient: bool = False
     agents: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @field_validator("name")
     @classmethod

@@ -159,12 +159,17 @@ class Catalog:
         """The catalog with the tools that fit these names or globs alone; None means all."""
         if globs is None:
             return self
+        named = {name: {name, tool.original} for name, tool in self.tools.items()}
         fits = {
             name: tool
             for name, tool in self.tools.items()
-            if any(fnmatchcase(n, glob) for n in (name, tool.original) for glob in globs)
+            if any(fnmatchcase(n, glob) for n in named[name] for glob in globs)
         }
-        return replace(self, tools=fits, barred=frozenset(self.tools.keys() - fits.keys()))
+        known = set().union(*named.values(), self.own)
+        vain = [g for g in globs if not any(fnmatchcase(n, g) for n in known)]
+        told = [f"The agent may call {glob!r}, but there is no such tool." for glob in vain]
+        barred = frozenset(self.tools.keys() - fits.keys())
+        return replace(self, tools=fits, barred=barred, warnings=(*self.warnings, *told))
 
     def summaries(self, request: str) -> list[dict[str, Any]]:
         """Name and description, for roles that plan but do not call: of many, what is likely."""

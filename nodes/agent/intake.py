@@ -20,6 +20,8 @@ async def agent_intake(
         limits = limits_of(scope.context, agent.definition.limits)
         return TaskAgentUpdate(messages=messages, limits=limits)
 
+    for text in agent.definition.warnings:
+        scope.emit({"type": "warning", "text": text})
     update: TaskAgentUpdate = await begin_turn(scope, state, adopted, agent.parts.missing)
     update["found"] = await agent.parts.likely(scope, state, update)
     return update

@@ -223,6 +223,17 @@ def test_another_graph_runs_by_its_name(notes):
 
 
 @pytest.mark.req("S2-01", "S2-17")
+@pytest.mark.req("S4-46")
+def test_the_agent_of_a_file_runs(notes):
+    Path("clerk.md").write_text("---\nname: clerk\ntools: list_files\ncolor: red\n---\nBe brief.\n")
+    done = cli("run", "--agent", "clerk.md", "List the files in .", "--json")
+    told = json.loads(done.stdout)
+    assert (told["status"], done.returncode) == ("complete", 0)
+    assert "color is not known" in str(told["warnings"])
+    done = cli("run", "--agent", "clerk.md", "--graph", "react", "List the files in .")
+    assert "--agent is for task_agent" in sentence(done)
+
+
 def test_a_plan_of_tool_calls_is_told_step_by_step(notes):
     goal = "List the files and read notes.md"
     done = cli("run", "--graph", "prompt_flow", "--thread", "t", goal)

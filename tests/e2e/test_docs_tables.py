@@ -123,7 +123,7 @@ def test_commands_and_options_are_those_of_the_command():
     options = {o for p in commands.commands["run"].params for o in p.opts if o.startswith("--")}
     assert set(re.findall(r"--[a-z-]+", rows["run"])) == options
     resume = {o for p in commands.commands["resume"].params for o in p.opts if o.startswith("--")}
-    assert options - resume == {"--thread", "--plan", "--set"}
+    assert options - resume == {"--thread", "--plan", "--set", "--quote"}
 
 
 def test_environment_variables_are_those_the_code_reads():
