@@ -169,6 +169,22 @@ def join_texts(left: list[str], right: list[str]) -> list[str]:
     return list(dict.fromkeys([*left, *right]))
 
 
+MOST_FOUND: Final = 60
+"""Tools whose definitions one conversation holds."""
+
+
+def keep_found(left: list[str], right: list[str]) -> list[str]:
+    """Reducer: append names that are not there yet; of too many the newest half stays.
+
+    A name that is there keeps its place, because what stands behind it would be read anew.
+    """
+    joined = join_texts(left, right)
+    if len(joined) <= MOST_FOUND:
+        return joined
+    newest = [name for name in left if name not in right] + join_texts([], right)
+    return newest[-MOST_FOUND // 2 :]
+
+
 @dataclass(kw_only=True)
 class CallState(ABC):
     """Calls between the model turn that wants them and the messages that answer them.
@@ -188,7 +204,7 @@ class CallState(ABC):
     """Call id to why the human's answer cannot be used; approve writes, the next question tells."""
     evidence: Records = field(default_factory=list)
     """Every call that was answered; call_tools appends."""
-    found: Annotated[list[str], join_texts] = field(default_factory=list)
+    found: Annotated[list[str], keep_found] = field(default_factory=list)
     """Names of the tools whose definitions a model was given, where there are many; find_tools
     adds to them, and intake what the request is likely to need."""
     held: list[Any] = field(default_factory=list)

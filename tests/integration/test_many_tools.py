@@ -31,7 +31,6 @@ def shown(model):
     return [asked.tools[2:] for asked in model.asked]
 
 
-@pytest.mark.req("P-25")
 def test_an_agent_finds_a_tool_calls_it_by_its_name_and_has_it_after_a_restart(tmp_path):
     record, wrong = [], [call("fork_repository", owner="octo")]
     for turns, request in [([FOUND, CALLED, DONE], VAGUE), ([wrong, CALLED, DONE], "Go on.")]:
@@ -53,7 +52,6 @@ def test_an_agent_finds_a_tool_calls_it_by_its_name_and_has_it_after_a_restart(t
     assert '"description": "The repo."' in error
 
 
-@pytest.mark.req("P-25")
 def test_two_searches_in_one_message_both_count_and_one_in_vain_says_what_to_do():
     both = [FOUND[0], call("find_tools", "b", query="rename a file")]
     model = ScriptedModel([both, [call("find_tools", query="xyzzy")], DONE])
@@ -64,7 +62,6 @@ def test_two_searches_in_one_message_both_count_and_one_in_vain_says_what_to_do(
     assert result["outcome"]["spend"]["tool_calls"] == 0
 
 
-@pytest.mark.req("P-25")
 def test_react_offers_what_the_request_needs_at_once_and_finds_the_rest():
     model = ScriptedModel(
         {
@@ -84,7 +81,6 @@ def test_react_offers_what_the_request_needs_at_once_and_finds_the_rest():
     assert "create_issue, create_pull_request" in listed
 
 
-@pytest.mark.req("P-25")
 def test_a_task_finds_its_tools_by_itself_and_its_planner_knows_their_names():
     record = []
     other = [call("merge_pull_request", owner="octo", repo="other")]
@@ -105,7 +101,6 @@ def test_a_task_finds_its_tools_by_itself_and_its_planner_knows_their_names():
     assert [name for name, _ in record] == ["merge_pull_request"] * 2
 
 
-@pytest.mark.req("P-25")
 @pytest.mark.parametrize("searches", [True, False])
 def test_a_planner_is_told_the_definitions_of_what_it_looks_for_or_names(searches):
     record = []
@@ -128,7 +123,6 @@ def test_a_planner_is_told_the_definitions_of_what_it_looks_for_or_names(searche
     assert [name for name, _ in record] == ["merge_pull_request"]
 
 
-@pytest.mark.req("P-25")
 def test_a_planner_that_only_looks_for_tools_ends_with_a_reason():
     looks = [flow(step("s1", "find_tools", arguments={"query": f"q{n}"})) for n in range(9)]
     model = ScriptedModel({"flow_planner": looks, "answerer": ["Nothing [s1]."] * 3})
@@ -139,7 +133,6 @@ def test_a_planner_that_only_looks_for_tools_ends_with_a_reason():
     assert "It looks for tools once more" in str(result["outcome"]["unmet"])
 
 
-@pytest.mark.req("P-25")
 def test_a_tool_that_was_found_is_asked_about_like_any_other(tmp_path):
     record, model = [], ScriptedModel([FOUND, CALLED, DONE])
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:

@@ -19,7 +19,6 @@ def size(specs: object) -> int:
     return len(json.dumps(specs, ensure_ascii=False).encode())
 
 
-@pytest.mark.req("P-25")
 async def test_up_to_thirty_short_tools_are_shown_whole_and_more_only_by_name():
     few, more = await catalog(12), await catalog(31)
     assert [len(few.specs()), few.shelf.listed(), few.shelf.likely("merge it")] == [13, "", []]
@@ -34,7 +33,6 @@ async def test_up_to_thirty_short_tools_are_shown_whole_and_more_only_by_name():
     assert build_catalog((), [Listing(ServerConfig(name="s"), (entry,), "")]).shelf.is_needed
 
 
-@pytest.mark.req("P-25")
 @pytest.mark.parametrize("count", [31, 64, 150, 300])
 async def test_of_any_number_of_tools_a_first_request_holds_six_kilobytes(count):
     found = await catalog(count)
@@ -46,7 +44,6 @@ async def test_of_any_number_of_tools_a_first_request_holds_six_kilobytes(count)
     assert count < 300 or size([tool.spec() for tool in found.tools.values()]) > 70_000
 
 
-@pytest.mark.req("P-25")
 async def test_among_300_tools_the_right_one_is_found_for_each_question():
     shelf = (await catalog(300)).shelf
     assert {q: name for q, name in QUESTIONS.items() if name not in shelf.find(q)} == {}
