@@ -9,11 +9,12 @@ from langgraph.runtime import Runtime
 from ...calls.gate import open_calls, settle_ids
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
-from ...state.agent import COMPLETE_TASK, DELEGATE, AgentState, AgentUpdate, Report
+from ...state.agent import COMPLETE_TASK, DELEGATE, MAIN, AgentState, AgentUpdate, Report
 from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
 from ...state.repetition import LOOP_DETECTED
 from ...state.watch import begun
+from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from .agent import Agent
 from .drafts import drafts_of
@@ -34,7 +35,7 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     name = f"{state.turn_id}.{path}.{round_}"
     answer: Answer[Any] = await ask(
         scope, agent.parts.models, "agent", opening(scope, state, agent, catalog.shelf.listed()),
-        tools=catalog.specs(state.found),
+        tools=catalog.specs(_found(state, catalog)),
         read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
         draft=drafts_of(scope, state, name), settings=agent.settings,
     )  # fmt: skip
@@ -60,6 +61,13 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     last = sorted(others, key=lambda call: call["name"] == COMPLETE_TASK)
     settled = kept(settle_ids(message, calls), ends=False)
     return update | AgentUpdate(calls=last, delegations=given, messages=[settled])
+
+
+def _found(state: AgentState, catalog: Catalog) -> list[str]:
+    """Of many tools those to be shown; a sub-agent's own request is its first message."""
+    if state.path == MAIN or not state.messages:
+        return state.found
+    return [*catalog.shelf.likely(str(state.messages[0].text)), *state.found]
 
 
 def _words(state: AgentState, message: AIMessage, *, ends: bool, emit: Any) -> AgentUpdate:

@@ -6,6 +6,7 @@ import pytest
 from langgraph.types import Command
 
 from loopwright import (
+    AgentDefinition,
     ScriptedModel,
     build_plan_execute_verify,
     build_prompt_flow,
@@ -146,3 +147,27 @@ def test_a_tool_that_was_found_is_asked_about_like_any_other(tmp_path):
         result = graph.invoke(Command(resume=[{"type": "approve"}]), THREAD)
     assert result["outcome"]["status"] == "complete"
     assert len(record) == 1
+
+
+def test_a_sub_agent_has_what_its_objective_needs_and_finds_no_tool_that_is_not_its_own():
+    record, find = [], call("find_tools", query="create an issue")
+    asked = [call("delegate_to_agent", agent_name="scout", objective=MERGE)]
+
+    def turn(messages, offered):
+        if "I am scout." not in messages[0].text:
+            return DONE if messages[-1].type == "tool" else asked
+        told = [m.text for m in messages if m.type == "tool"]
+        return [[find], [call("create_issue", owner="o", repo="r")], CALLED, DONE][len(told)]
+
+    model = ScriptedModel(turn)
+    tools = ["*_pull_request*", "*_a", "*_b", "*_c"]
+    scout = AgentDefinition(name="scout", description="Scouts.", prompt="I am scout.", tools=tools)
+    graph = build_task_agent(model=model, tools=many(300, record), agents=[scout])
+    result = graph.invoke(said(VAGUE))
+    assert result["outcome"]["status"] == "complete"
+    inner = [a for a in model.asked if "I am scout." in a.messages[0].text]
+    assert "merge_pull_request" in inner[0].tools
+    assert "create_issue" not in inner[1].tools
+    assert "create_issue" not in read_section(inner[0].messages[0].text, "more_tools")
+    assert "Unauthorized" in inner[2].messages[-1].text
+    assert [name for name, _ in record] == ["merge_pull_request"]

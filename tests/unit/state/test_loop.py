@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 from hypothesis import given, strategies as st
 
-from loopwright.state.calls import join_texts, keep_latest
+from loopwright.state.calls import MOST_FOUND, join_texts, keep_found, keep_latest
 from loopwright.state.loop import last_list, last_text
 from loopwright.state.plan import merge_tasks
 
@@ -39,6 +39,22 @@ def test_texts_are_joined_once_each_in_order_of_appearance_in_any_grouping(a, b,
     places = [[*a, *b, *c].index(text) for text in joined]
     assert places == sorted(places)
     assert join_texts(joined, joined) == joined
+
+
+names = st.lists(st.integers(0, 90).map(str), max_size=80)
+
+
+@given(names, names)
+def test_found_names_keep_their_places_and_of_too_many_the_newest_half_stays(a, b):
+    before = keep_found([], a)
+    joined = keep_found(before, b)
+    assert len(joined) == len(set(joined)) <= MOST_FOUND
+    assert set(joined) <= {*before, *b}
+    if len({*before, *b}) <= MOST_FOUND:
+        assert joined == join_texts(before, b)
+    else:
+        assert joined[-1] == join_texts([], b)[-1]
+    assert keep_found(joined, []) == keep_found(joined, joined[:3]) == joined
 
 
 @pytest.mark.parametrize(
