@@ -134,7 +134,7 @@ def _servers(settings: Settings, output: Output) -> Iterator[Finding]:
         for tool in mine:
             yield from ((" ", f"  {line}") for line in outlook(tool, toolbox.policy, Context()))
     if catalog.shelf.is_needed:
-        yield _WORKS, f"Of {plural(len(tools), 'tool')} models are told the names; they find the rest."
+        yield _WORKS, f"{plural(len(tools), 'tool')}: models are told the names and find the rest."
     yield from ((_WARNING, short(warning, 400)) for warning in catalog.warnings)
     if not names:
         yield _WARNING, "No server is configured: the models have no tools."
