@@ -32,7 +32,9 @@ def opening(
     context = scope.context
     told = [HumanMessage(say("what_is_open", resource=context.resource_id, task=context.task_id))]
     open_ = told if context.resource_id or context.task_id else []
-    return [SystemMessage(system), *open_, *shown(said(state))]
+    history, nudge = shown(said(state)), HumanMessage(say("nothing_called"))
+    silent = state.nudged and bool(history) and history[-1].text != nudge.text
+    return [SystemMessage(system), *open_, *history, *([nudge] if silent else [])]
 
 
 def said(state: AgentState) -> list[AnyMessage]:

@@ -89,6 +89,13 @@ def test_the_end_is_what_the_agent_says_and_nothing_else(name):
     assert sorted(calls) == sorted(m.tool_call_id for m in messages if m.type == "tool")
 
 
+def test_silence_is_answered_like_words():
+    nothing = [AIMessage("")] * 2  # asked for once more, by itself
+    outcome, _, model = ended([LOOK, *nothing, done()])
+    assert outcome["status"] == "complete"
+    assert model.asked[-1].messages[-1].text.startswith("You called no tool")
+
+
 @pytest.mark.req("S3-04")
 def test_neither_silence_nor_results_nor_repetition_of_words_end_the_work():
     """60 turns without anything new to say, files written: only complete_task ends it."""
