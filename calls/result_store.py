@@ -79,6 +79,15 @@ class ResultStore:
             return MISSING
         return item.value["data"] if "data" in item.value else spelled(text)
 
+    async def text(self, key: str) -> str:
+        """A text of this thread; "" where none is kept under this id."""
+        item = await self._store.aget(self._namespace, key)
+        return str(item.value.get("text") or "") if item is not None else ""
+
+    async def write(self, key: str, text: str) -> None:
+        """Keep a text that changes."""
+        await self._store.aput(self._namespace, key, {"text": text}, index=False)
+
     async def read(self, args: Mapping[str, Any], cap: int) -> ToolResult:
         """Answer a call of `read_result`: the part of a stored text that starts at `offset`."""
         key, offset = str(args["id"]).strip(), int(args.get("offset") or 0)

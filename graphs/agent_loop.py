@@ -1,7 +1,7 @@
 """The loop of one agent: model turn by model turn, until complete_task.
 
 agent_turn → (approve ⇄ call_tools) → (delegate) → agent_turn …, and before a turn what is due:
-check_limits → final_warning, check_loop. `delegate` runs such a loop for each sub-agent.
+check_limits → final_warning, check_loop, compress. `delegate` runs such a loop for each sub-agent.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,12 +17,13 @@ from ..nodes.agent.agent_turn import agent_turn, ended_by_calls
 from ..nodes.agent.check_limits import check_limits
 from ..nodes.agent.check_loop import check_loop
 from ..nodes.agent.final_warning import final_warning
+from ..nodes.agent.memory.compress import compress
 from ..nodes.agent.team.delegate import RunAgent, delegate
 from ..nodes.agent.team.delegate_to_agent import Team, known_to
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts
-from ..state.agent import WARNED, AgentInput, AgentState, reached
+from ..state.agent import WARNED, AgentInput, AgentState, is_long, reached
 from ..state.context import Context
 from ..state.definition import AgentDefinition
 from ..state.watch import sign_of
@@ -34,13 +35,13 @@ Runs = Mapping[str, RunAgent]
 """By the name of an agent: what runs it."""
 
 
-def due(state: AgentState) -> Literal["check_limits", "check_loop", "agent_turn"]:
+def due(state: AgentState) -> Literal["check_limits", "check_loop", "compress", "agent_turn"]:
     """What comes before the next model turn, the first that has something to do; else the turn."""
     if reached(state):
         return "check_limits"
     if sign_of(state):
         return "check_loop"
-    return "agent_turn"
+    return "compress" if is_long(state) else "agent_turn"
 
 
 def route_after_turn(
@@ -51,6 +52,7 @@ def route_after_turn(
     "delegate",
     "check_limits",
     "check_loop",
+    "compress",
     "agent_turn",
     "final_warning",
     "finish",
@@ -79,6 +81,7 @@ def route_after_calls(
     "delegate",
     "check_limits",
     "check_loop",
+    "compress",
     "agent_turn",
     "final_warning",
     "finish",
@@ -89,14 +92,16 @@ def route_after_calls(
     return route_after_turn(state)
 
 
-def route_after_check(state: AgentState) -> Literal["agent_turn", "finish"]:
+def route_after_check(state: AgentState) -> Literal["compress", "agent_turn", "finish"]:
     """On, unless it was the second strike."""
-    return "finish" if state.halt else "agent_turn"
+    if state.halt:
+        return "finish"
+    return "compress" if is_long(state) else "agent_turn"
 
 
 def route_after_delegate(
     state: AgentState,
-) -> Literal["check_limits", "check_loop", "agent_turn", "finish"]:
+) -> Literal["check_limits", "check_loop", "compress", "agent_turn", "finish"]:
     """To the next turn, which hears what came of it, unless somebody stopped the work."""
     return "finish" if state.halt else due(state)
 
@@ -124,6 +129,8 @@ def add_loop(
     builder.add_conditional_edges("call_tools", route_after_calls, ways(route_after_calls))
     builder.add_conditional_edges("check_loop", route_after_check, ways(route_after_check))
     builder.add_conditional_edges("delegate", route_after_delegate, ways(route_after_delegate))
+    builder.add_node("compress", partial(compress, agent=agent))
+    builder.add_edge("compress", "agent_turn")
     builder.add_edge("check_limits", "final_warning")
     builder.add_edge("final_warning", end)
 

@@ -29,7 +29,7 @@ TaskAgentGraph = LoopGraph[TaskAgentState, Context, LoopInput, LoopOutput]
 
 def route_after_intake(
     state: TaskAgentState,
-) -> Literal["check_limits", "check_loop", "agent_turn", "finish"]:
+) -> Literal["check_limits", "check_loop", "compress", "agent_turn", "finish"]:
     """Nothing is asked of a model where nothing was asked by the user."""
     return "finish" if state.halt else due(state)
 

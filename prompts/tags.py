@@ -17,8 +17,8 @@ from typing import Final
 
 NAMES: Final = (
     "additional_context", "answers", "conversation", "earlier_evidence", "evidence", "failures",
-    "improvements", "limits", "more_tools", "previous_plan", "request", "results_so_far", "steps",
-    "strategies", "task", "tasks", "tools",
+    "improvements", "limits", "messages", "more_tools", "notes", "previous_plan", "request",
+    "results_so_far", "snapshot", "steps", "strategies", "task", "tasks", "tools",
 )  # fmt: skip
 """The sections there are."""
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
+from langchain_core.messages import AnyMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
@@ -12,9 +13,12 @@ from .calls import CallState, CallsUpdate, Evidence
 from .context import Context
 from .definition import AgentLimits
 from .loop import LoopState, LoopUpdate
-from .messages import Messages
+from .messages import Messages, since
 from .outcome import Reason, Spend
 from .plan import Task, merge_tasks
+from .snapshot import TARGET_SHARE, TURN_LIMIT, newest
+from .stream.shown import EVIDENCE
+from .window import tokens_of_next
 
 MAIN: Final = "agent"
 """The path of a graph's own agent: begins its call ids, `agent.<round>.<index>`."""
@@ -79,13 +83,17 @@ class AgentState(CallState, AgentInput):
         default_factory=list
     )
     """The list of what is to be done; write_todos writes it."""
-    snapshot: dict[str, Any] = field(default_factory=dict)
-    """What stands in a request for the messages before `cut`; compress writes it."""
+    snapshot: Annotated[dict[str, Any], DeltaChannel(newest, snapshot_frequency=20)] = field(
+        default_factory=dict
+    )
+    """What stands in a request for the messages before `cut`, a `Kept`; compress writes it, and
+    summarize_and_continue."""
     cut: str = ""
     """Id of the first message that requests hold; "" means all of them. compress writes it."""
     window: int = 0
-    """Tokens of the next request: as counted of the newest one, with an estimate of what came
-    since; agent_turn and call_tools write it."""
+    """Tokens of the newest request and its answer; agent_turn writes it, compress estimates."""
+    room: int = 0
+    """Tokens a request may have before its history is compressed; agent_turn writes it."""
     planning: Literal["", "review", "again", "ready"] = ""
     """Whether the list waits for the user's word, or must be written anew, or has it; write_todos
     writes it, and review_plan."""
@@ -152,6 +160,7 @@ class AgentUpdate(CallsUpdate, total=False):
     window: int
     planning: Literal["", "review", "again", "ready"]
     reminded: bool
+    room: int
     watch: dict[str, Any]
     delegations: list[Any]
     background: list[Any]
@@ -181,6 +190,7 @@ def limits_of(context: Context, own: AgentLimits) -> dict[str, Any]:
         "tokens": context.max_tokens,
         "tool_calls": context.max_tool_calls,
         "usd": context.max_cost,
+        "context": context.context_budget,
     }
     mine = own.model_dump()
     both = {name: [n for n in (given.get(name), mine[name]) if n is not None] for name in mine}
@@ -208,6 +218,24 @@ def reached(state: AgentState) -> Reason | None:
     if "seconds" in over:
         return "TIMEOUT"
     return "BUDGET" if over else None
+
+
+def is_long(state: AgentState) -> bool:
+    """Whether the next request would be too long, and compressing its history may help."""
+    room = state.room or int(state.limits.get("context", TURN_LIMIT) * TARGET_SHARE)
+    return next_window(state) > max(room, int(state.snapshot.get("above", 0)))
+
+
+def next_window(state: AgentState) -> int:
+    """Tokens of the next request, as far as they are known."""
+    return tokens_of_next(state.window, said(state))
+
+
+def said(state: AgentState) -> list[AnyMessage]:
+    """The messages that requests hold, without those by which people were asked of sub-agents."""
+    inside = f"{state.path}/"
+    messages = since(state.messages, state.cut)
+    return [m for m in messages if not str(m.additional_kwargs.get(EVIDENCE)).startswith(inside)]
 
 
 def succeeded(evidence: list[Evidence]) -> bool:

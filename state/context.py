@@ -145,6 +145,14 @@ class Context(BaseModel):
         default_factory=dict,
         description="Dollars per million tokens of models: input, output, cached_input.",
     )
+    context_budget: int = Field(
+        default=100_000, ge=1_000, description="Tokens one request of an agent may have."
+    )
+    context_target: int = Field(
+        default=80_000,
+        ge=800,
+        description="Tokens of a request above which an agent's history is compressed.",
+    )
     max_seconds: float = Field(
         default=14_400,
         gt=0,

@@ -20,6 +20,7 @@ class AgentLimits(BaseModel):
     tokens: int | None = Field(default=None, ge=1, description="Input and output tokens.")
     tool_calls: int | None = Field(default=None, ge=0, description="Tool calls.")
     usd: float | None = Field(default=None, gt=0, description="Money, by the prices known.")
+    context: int | None = Field(default=None, ge=1_000, description="Tokens of one request.")
 
 
 class AgentDefinition(BaseModel):
@@ -33,6 +34,7 @@ class AgentDefinition(BaseModel):
         prompt: Added to the system prompt of the loop.
         tier: How strong its model is; balanced without one.
         temperature: Of its model; the model's own without one.
+        window: Tokens its model takes, where the model's profile does not say.
         tools: Names or globs of the tools it may call; None means all of the graph's.
         limits: What it may use.
         output_name: What its output is called where it is told.
@@ -51,6 +53,7 @@ class AgentDefinition(BaseModel):
     prompt: str = ""
     tier: Tier | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
+    window: int | None = Field(default=None, ge=1_000)
     tools: tuple[str, ...] | None = None
     limits: AgentLimits = AgentLimits()
     output_name: str = "output"

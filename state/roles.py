@@ -56,6 +56,7 @@ ROLES: Final[Mapping[str, Role]] = {
         Role("llm_call", _FLOW, "balanced", "writing"),
         Role("agent", _AGENT, "balanced", "working", shares=_AGENT),
         Role("loop_judge", _AGENT, "fast", "looking for loops", "LoopVerdict"),
+        Role("summariser", _AGENT, "fast", "summing up", "Snapshot"),
         Role("reviewer", "", "powerful", "reviewing"),
     )
 }

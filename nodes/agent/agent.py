@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Final
 
 from langgraph.runtime import Runtime
 
@@ -10,11 +11,16 @@ from ...models.typed_result import ResultSchema
 from ...state.agent import AgentState, turn_name
 from ...state.context import Context
 from ...state.definition import AgentDefinition
+from ...state.snapshot import TARGET_SHARE, UNKNOWN_WINDOW
 from ...tools.catalog import CatalogTool
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .complete_task import complete_task
+from .memory.tools import memory
 from .team.delegate_to_agent import Team, delegate_to_agent
+
+_USED: Final = 0.9
+"""How much of what its model takes a request may have: the answer has to fit, too."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Agent:
         wanted = definition.output
         output = None if wanted is None else ResultSchema.of(wanted, "output")
         complete = complete_task(output, definition.output_name)
-        mine = [*own, *([delegate_to_agent(team)] if team else []), complete]
+        mine = [*own, *([delegate_to_agent(team)] if team else []), *memory(), complete]
         toolbox = parts.toolbox.narrowed(definition.tools, mine)
         return cls(definition, replace(parts, toolbox=toolbox), output, complete, team)
 
@@ -65,6 +71,14 @@ class Agent:
             return scope
         tiers = {**scope.context.tiers, "agent": tier}
         return replace(scope, context=scope.context.model_copy(update={"tiers": tiers}))
+
+    def room(self, state: AgentState, context: Context) -> int:
+        """Tokens a request may have before its history is compressed."""
+        chosen = self.parts.models.at_hand("agent", context)
+        profile = (chosen and chosen.model.profile) or {}
+        window = profile.get("max_input_tokens") or self.definition.window or UNKNOWN_WINDOW
+        budget = min(state.limits.get("context", context.context_budget), int(window * _USED))
+        return min(context.context_target, int(budget * TARGET_SHARE))
 
     @property
     def settings(self) -> dict[str, float]:

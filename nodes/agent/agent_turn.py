@@ -14,6 +14,7 @@ from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
 from ...state.repetition import LOOP_DETECTED
 from ...state.watch import begun
+from ...state.window import counted
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from .agent import Agent
@@ -33,9 +34,9 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     toolbox = agent.parts.toolbox
     catalog = await toolbox.catalog(scope.user)
     name = f"{state.turn_id}.{path}.{round_}"
+    request = opening(scope, state, agent, catalog.shelf.listed())
     answer: Answer[Any] = await ask(
-        scope, agent.parts.models, "agent", opening(scope, state, agent, catalog.shelf.listed()),
-        tools=catalog.specs(_found(state, catalog)),
+        scope, agent.parts.models, "agent", request, tools=catalog.specs(_found(state, catalog)),
         read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
         draft=drafts_of(scope, state, name), settings=agent.settings,
     )  # fmt: skip
@@ -43,11 +44,12 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     update = AgentUpdate(
         round=round_, nudged=False, watch=state.watch or begun(scope.context),
         spend=scope.used(answer.spend), warnings=[*catalog.warnings, *scope.notes],
+        room=agent.room(state, scope.context), window=counted(request, message),
     )  # fmt: skip
     if answer.refused:
         why = answer.problems[-1:] if answer.refused == "hook" else []
         update |= AgentUpdate(round=state.round, halt=limit_reason(answer.refused), unmet=why)
-        return update
+        return update | AgentUpdate(window=state.window)
     kept = partial(own, name=name, turn=scope.model_turn, reasoning=answer.reasoning)
     if not (message.tool_calls or message.invalid_tool_calls):
         ends = agent.definition.lenient and bool(message.text.strip())

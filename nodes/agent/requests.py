@@ -7,13 +7,14 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from ...calls.gate import spelled_calls
 from ...models.drafts import thinking, without_thoughts
 from ...prompts.prompt import section
-from ...state.agent import MODEL_TURN, AgentState
+from ...state.agent import MODEL_TURN, AgentState, said
 from ...state.canonical import storable
-from ...state.messages import ENDS, REASONING, REJECTED, ROLE, is_words, signature, since
-from ...state.stream.shown import EVIDENCE
+from ...state.messages import ENDS, REASONING, REJECTED, ROLE, is_words, signature
 from ...state.told import say
 from ...turn.scope import RunScope
 from .agent import Agent
+from .memory.masking import shown_masked
+from .memory.snapshot import told_snapshot
 
 TOLD = "told"
 """Key in a message's `additional_kwargs`: what the model is told behind it."""
@@ -32,16 +33,11 @@ def opening(
     context = scope.context
     told = [HumanMessage(say("what_is_open", resource=context.resource_id, task=context.task_id))]
     open_ = told if context.resource_id or context.task_id else []
-    history, nudge = shown(said(state)), HumanMessage(say("nothing_called"))
+    messages = shown_masked(said(state), state.snapshot.get("mask", ""))
+    history, nudge = shown(messages), HumanMessage(say("nothing_called"))
     silent = state.nudged and bool(history) and history[-1].text != nudge.text
-    return [SystemMessage(system), *open_, *history, *([nudge] if silent else [])]
-
-
-def said(state: AgentState) -> list[AnyMessage]:
-    """The messages that requests hold, without those by which people were asked of sub-agents."""
-    inside = f"{state.path}/"
-    messages = since(state.messages, state.cut)
-    return [m for m in messages if not str(m.additional_kwargs.get(EVIDENCE)).startswith(inside)]
+    before = [SystemMessage(system), *open_, *told_snapshot(state)]
+    return [*before, *history, *([nudge] if silent else [])]
 
 
 def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:

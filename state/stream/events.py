@@ -171,6 +171,15 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "an agent called nothing, not even `complete_task`; it is told so once",
         {"task": str, "round": int},
     ),
+    "compressed": Kind(
+        "older messages are left out of an agent's requests from now on; `how` is summary, own, "
+        "masked (long results are shortened) or cut (without a summary); `dropped` facts of the "
+        "summary were in none of their sources",
+        {
+            "task": str, "how": str, "before": int, "after": int, "messages": int, "facts": int,
+            "dropped": int,
+        },
+    ),
     "hook": Kind(
         "a hook ran; `status` is ok, ask, blocked, stopped or failed; those of a session are only "
         "logged",

@@ -6,6 +6,8 @@ from loopwright import ScriptedModel, build_task_agent, open_durability
 from support.reacting import GOAL, THREAD, said, shelf
 from support.scripts import call
 
+OWN = ["read_result", "recall", "summarize_and_continue", "note", "complete_task"]
+
 
 def done(summary="Ada owns it.", **more):
     return [call("complete_task", summary=summary, **more)]
@@ -24,7 +26,7 @@ def test_calls_turn_by_turn_until_complete_task(tmp_path):
     assert outcome["answer"] == result["messages"][-1].text == "Ada owns it."
     assert look.calls == ["owner", "price"]
     assert [asked.role for asked in model.asked] == ["agent"] * 3
-    assert [asked.tools for asked in model.asked] == [["look", "read_result", "complete_task"]] * 3
+    assert [asked.tools for asked in model.asked] == [["look", *OWN]] * 3
     kinds = ["human", *["ai", "tool"] * 3, "ai"]
     assert [m.type for m in result["messages"]] == kinds
     assert result["messages"][0].text == GOAL

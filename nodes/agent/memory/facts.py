@@ -1,0 +1,135 @@
+"""What of a summary is proven: each fact by the messages it names, word by word. Pure.
+
+A model that sums up forgets, which `recall` mends; what it invents nothing would mend. So a fact
+whose numbers, names, paths and quotes do not all stand in its sources is dropped, and one most of
+whose words do not.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AnyMessage
+
+from ....state.snapshot import OF_USER, SECTIONS, Fact, KeptFact, Snapshot, is_of_user
+from ....tools.search import words_of
+
+_MOST_SOURCES: Final = 12
+"""Who names the whole conversation as the source names none."""
+_SHARE: Final = 0.75
+"""How many of a fact's words must be exceeded by those that its sources say."""
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9\u00c0-\u024f_./\\@#:%+\-=$€£~&?]+")
+_EXACT: Final = re.compile(r"\d|[/\\_@=]|\w[.:]\w|[a-z][A-Z]")
+_QUOTED: Final = re.compile(
+    r'"([^"\n]{2,})"|(?<!\w)\'([^\'\n]{2,})\'(?!\w)|`([^`\n]{2,})`|\u201c([^\u201d\n]{2,})\u201d'
+    r"|\u300c([^\u300d\n]{2,})\u300d|\u300e([^\u300f\n]{2,})\u300f|\u300a([^\u300b\n]{2,})\u300b"
+)
+_NUMERALS: Final = re.compile("[零〇一二两三四五六七八九十百千万亿]{2,}")
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_HANDLE: Final = re.compile(r"\s*[(\[]?\bm-[0-9a-f]{8}\b[)\]]?")
+
+_GLUE: Final = """
+a about after again all also an and any are as asked at be because been before but by call called
+can cannot changed contains created decided did do does done each every exists file files for found
+from gave goal had has have i in into is it its just last learnt made message must needs next no
+not now of on once one only or other out over read result results said say says see set should so
+some still step steps task tasks than that the their them then there these they this those through
+to told tool tools turn up use used user users uses using via wanted wants was we were what when
+where which while who will with without wrote you your 用户 任务 工具 结果 文件 需要 已经
+"""
+
+
+def proven(
+    answer: Snapshot, sources: Mapping[str, AnyMessage]
+) -> tuple[dict[str, list[KeptFact]], int]:
+    """The facts of an answer that its sources prove, by section, and how many others there were.
+
+    Args:
+        answer: What a model has summed up.
+        sources: The messages it could see, by their handles.
+    """
+    facts: dict[str, list[KeptFact]] = {section: [] for section in SECTIONS}
+    dropped, seen = 0, set[str]()
+    for section in SECTIONS:
+        for fact in getattr(answer, section):
+            text = " ".join(_HANDLE.sub("", fact.text).split())
+            named = [sources[name] for name in _named(fact) if name in sources]
+            users = [message for message in named if is_of_user(message)]
+            where = section if section not in OF_USER or users else "key_knowledge"
+            if text in seen or not is_said(text, users if where in OF_USER else named):
+                dropped += 1
+                continue
+            seen.add(text)
+            ids = [str(message.id) for message in named]
+            facts[where].append(KeptFact(text=text, sources=ids))
+    return {section: found for section, found in facts.items() if found}, dropped
+
+
+def _named(fact: Fact) -> list[str]:
+    names = [name.strip(" []()#`") for name in fact.sources]
+    return list(dict.fromkeys(names))[:_MOST_SOURCES]
+
+
+def is_said(fact: str, sources: Sequence[AnyMessage]) -> bool:
+    """Whether messages say what a fact says: all that is exact in it, and most of its words."""
+    if not fact or not sources:
+        return False
+    text = " ".join("\n".join(map(words_in, sources)).split()).casefold()
+    if not all(_stands(exact.casefold(), text) for exact in _exact(fact)):
+        return False
+    words = {word for word in words_of(fact) - _glue() if len(word) > 1}
+    if not words:
+        return bool(_EXACT.search(fact))
+    said = words & set().union(*(words_of(words_in(message)) for message in sources))
+    return len(said) > _SHARE * len(words)
+
+
+def _exact(fact: str) -> Iterator[str]:
+    """What of a fact must stand in its sources letter by letter."""
+    for quoted in _QUOTED.findall(fact):
+        yield " ".join("".join(quoted).split())
+    for token in _TOKEN.findall(fact):
+        token = token.strip(".:-?#+=&~")
+        if _EXACT.search(token):
+            yield token
+    yield from _NUMERALS.findall(fact)
+    for word in _WORD.findall(fact):
+        if word[0].isupper() and not words_of(word) <= _glue():
+            yield word
+
+
+def _stands(exact: str, text: str) -> bool:
+    """Whether it stands in a text by itself: 42 does not stand in 1.42 or in 420."""
+    pattern = rf"(?<![a-z0-9_])(?<!\d[.,]){re.escape(exact)}(?![a-z0-9_])(?![.,]\d)"
+    return exact in text and re.search(pattern, text) is not None
+
+
+@cache
+def _glue() -> frozenset[str]:
+    return frozenset(words_of(_GLUE))
+
+
+def words_in(message: AnyMessage) -> str:
+    """What a message says, its calls included; not what its writer thought."""
+    calls = [
+        f"{call['name']}({json.dumps(call['args'], ensure_ascii=False)})"
+        for call in calls_in(message)
+    ]
+    return "\n".join(filter(None, [message.text, *calls]))
+
+
+def calls_in(message: AnyMessage) -> list[Any]:
+    """The calls a message makes, unreadable ones included."""
+    if not isinstance(message, AIMessage):
+        return []
+    return [*message.tool_calls, *message.invalid_tool_calls]
+
+
+def who(message: AnyMessage) -> str:
+    """Who says a message, for a model that reads what was said."""
+    if message.type == "tool":
+        return f"result of {message.name or 'a tool'}"
+    return "user" if is_of_user(message) else "agent" if message.type == "ai" else "a tool"

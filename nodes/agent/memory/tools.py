@@ -1,0 +1,153 @@
+"""What an agent does about its own memory: recall, summarize_and_continue, note."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from langchain_core.messages import AnyMessage
+
+from ....calls.own import Own
+from ....calls.result_store import ResultStore
+from ....calls.results import ToolResult, failure
+from ....state.agent import AgentState, said
+from ....state.messages import since
+from ....state.snapshot import handle_of
+from ....state.stream.shown import EVIDENCE
+from ....state.told import say
+from ....state.window import tokens_in
+from ....tools.catalog import CatalogTool
+from ....tools.search import searched
+from .facts import who, words_in
+from .snapshot import extended, of_section
+
+_FOUND: Final = 8
+_EXCERPT: Final = 300
+_NOTES: Final = 8_000
+"""Characters that the notes may have."""
+
+_TEXT: Final = {"type": "string"}
+_TEXTS: Final = {"type": "array", "items": _TEXT, "minItems": 1}
+
+
+async def _recall(args: Mapping[str, Any], own: Own) -> ToolResult:
+    """The original of a message, or those that say most of some words."""
+    state, name = cast("AgentState", own.state), str(args.get("id") or "").strip(" []()")
+    if name:
+        found = next((m for m in reversed(state.messages) if name in _names(m)), None)
+        if found is None:
+            return failure(say("nothing_to_recall", id=repr(name)))
+        return _page(found, int(args.get("offset") or 0), own.scope.context.result_cap)
+    words = str(args.get("words") or "").strip()
+    if not words:
+        return failure(say("recall_what"))
+    hits = await asyncio.to_thread(_search, state.messages, state.cut, words)
+    return ToolResult("\n".join(hits) if hits else say("nothing_said_of", words=repr(words)))
+
+
+def _names(message: AnyMessage) -> set[str]:
+    """By what a message can be asked for: its handle or id, the id of the call it answers."""
+    return {handle_of(message.id), str(message.id), str(message.additional_kwargs.get(EVIDENCE))}
+
+
+def _page(message: AnyMessage, offset: int, cap: int) -> ToolResult:
+    text = words_in(message)
+    part = text[offset : offset + cap]
+    left = len(text) - offset - len(part)
+    more = say("recall_more", left=left, offset=offset + len(part)) if left > 0 else ""
+    head = f"[{handle_of(message.id)}] {who(message)}:"
+    return ToolResult("\n".join(filter(None, [head, part, more])))
+
+
+def _search(messages: Sequence[AnyMessage], cut: str, words: str) -> list[str]:
+    """The messages before the cut that say most of some words, with where they say it."""
+    old = messages[: len(messages) - len(since(messages, cut))] if cut else messages
+    texts = {handle_of(message.id): message for message in old}
+    index = searched((name, "", words_in(message)) for name, message in texts.items())
+    return [
+        f"[{name}] {who(texts[name])}: {_excerpt(words_in(texts[name]), words)}"
+        for name, _ in index.find(words, most=_FOUND)
+    ]
+
+
+def _excerpt(text: str, words: str) -> str:
+    """The part of a text that begins where most of the words are near."""
+    lowered, step = text.casefold(), _EXCERPT // 2
+    asked = [word.casefold() for word in words.split()]
+
+    def hits(start: int) -> int:
+        return sum(word in lowered[start : start + _EXCERPT] for word in asked)
+
+    start = max(range(0, max(len(text), 1), step), key=hits)
+    part = " ".join(text[start : start + _EXCERPT].split())
+    return f"{'…' if start else ''}{part}{'…' if start + _EXCERPT < len(text) else ''}"
+
+
+async def _summarize(args: Mapping[str, Any], own: Own) -> ToolResult:
+    """Leave out what was said before this message; what the agent has learnt of it stays."""
+    state = cast("AgentState", own.state)
+    await own.scope.fire("PreCompress", trigger="manual")
+    shown = said(state)
+    place = max((p for p, m in enumerate(shown) if m.type == "ai"), default=0)
+    if not place:
+        return failure(say("nothing_to_leave_out"))
+    message = str(shown[place].id)
+    facts = of_section("key_knowledge", args["keyPoints"], message)
+    facts |= of_section("task_state", args["nextSteps"], message)
+    room = state.room or own.scope.context.context_target
+    kept = extended(state, shown[:place], facts, room)
+    kept["notes"] = await own.results.text(notes_name(state.path))
+    before = state.window or tokens_in(shown)
+    after = max(0, before - tokens_in(shown[:place]))
+    own.scope.emit({
+        "type": "compressed", "task": state.path, "how": "own", "before": before, "after": after,
+        "messages": place, "facts": sum(map(len, facts.values())), "dropped": 0,
+    })  # fmt: skip
+    told = say("left_out_from_now_on", count=place)
+    return ToolResult(told, update={"snapshot": dict(kept), "cut": message, "window": after})
+
+
+def notes_name(path: str) -> str:
+    """Under which id the store has an agent's notes."""
+    return f"notes-{path}"
+
+
+async def _note(args: Mapping[str, Any], own: Own) -> ToolResult:
+    """Add to the notes, or write them anew."""
+    name, results = notes_name(cast("AgentState", own.state).path), own.results
+    old = "" if args.get("replace") else await results.text(name)
+    notes = "\n".join(filter(None, [old, str(args["text"]).strip()]))
+    if len(notes) > _NOTES:
+        return failure(say("notes_too_long", length=len(notes), most=_NOTES))
+    await results.write(name, notes)
+    return ToolResult(say("noted", length=len(notes), most=_NOTES, id=name))
+
+
+def _own(name: str, handler: Any, required: Sequence[str], *, reads: bool = False, **about: Any
+         ) -> CatalogTool:  # fmt: skip
+    schema = {"type": "object", "properties": about, "required": [*required]}
+    return CatalogTool(
+        name=name, description=say(f"{name}_tool"), schema=schema, original=name, own=handler,
+        idempotent=True, read_only=reads,
+    )  # fmt: skip
+
+
+def memory() -> list[CatalogTool]:
+    """The tools of every agent for its own memory, in the order in which they are offered."""
+    return [
+        _own(
+            "recall", _recall, (), reads=True,
+            id={**_TEXT, "description": say("recall_id")},
+            words={**_TEXT, "description": say("recall_words")},
+            offset={"type": "integer", "minimum": 0, "default": 0},
+        ),
+        _own("summarize_and_continue", _summarize, ("keyPoints", "nextSteps"),
+             keyPoints={**_TEXTS, "description": say("key_points")},
+             nextSteps={**_TEXTS, "description": say("next_steps")}),
+        _own("note", _note, ("text",), text={**_TEXT, "minLength": 1},
+             replace={"type": "boolean", "default": False, "description": say("note_replace")}),
+    ]  # fmt: skip
+
+
+async def notes_of(results: ResultStore, path: str) -> str:
+    """The notes of an agent."""
+    return await results.text(notes_name(path))

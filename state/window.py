@@ -1,0 +1,66 @@
+"""How many tokens messages take: an estimate for what no provider has counted yet."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+
+from .canonical import estimate_tokens
+
+_IMAGE: Final = 3_000
+_DOCUMENT: Final = 25_800
+_MESSAGE: Final = 4
+"""What a message costs beside its content: who says it, and which call it answers."""
+
+
+def tokens_in(messages: Iterable[BaseMessage]) -> int:
+    """Estimate the tokens of messages: their words, calls, images and documents."""
+    return sum(map(_tokens, messages))
+
+
+def _tokens(message: BaseMessage) -> int:
+    content = message.content
+    blocks = [content] if isinstance(content, str) else content
+    tokens = _MESSAGE + sum(map(_of_block, blocks))
+    if isinstance(message, AIMessage):
+        for call in (*message.tool_calls, *message.invalid_tool_calls):
+            args = call["args"]
+            spelled = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
+            tokens += _MESSAGE + estimate_tokens(f"{call['name']}{spelled}")
+    return tokens
+
+
+def _of_block(block: Any) -> int:
+    """A block of text by its words; what is no text by its kind, never by its length."""
+    if isinstance(block, str):
+        return estimate_tokens(block)
+    if not isinstance(block, Mapping):
+        return 0
+    kind = str(block.get("type", ""))
+    for key in ("text", "thinking", "reasoning"):
+        if isinstance(words := block.get(key), str):
+            return estimate_tokens(words)
+    if kind in ("file", "document", "input_file"):
+        return _DOCUMENT
+    return _IMAGE if any(word in kind for word in ("image", "audio", "video", "media")) else 0
+
+
+def counted(request: Sequence[BaseMessage], answer: AIMessage) -> int:
+    """Tokens of a request and its answer, as the provider counted them, else estimated."""
+    usage = answer.usage_metadata
+    whole = usage["input_tokens"] + usage["output_tokens"] if usage else 0
+    return whole or tokens_in([*request, answer])
+
+
+def tokens_of_next(newest: int, messages: Sequence[AnyMessage]) -> int:
+    """Tokens of the next request.
+
+    Args:
+        newest: Of the newest one and its answer; 0 where none was made.
+        messages: What the next one shows. Behind the newest answer nothing has been counted.
+    """
+    if not newest:
+        return tokens_in(messages)
+    return newest + tokens_in(takewhile(lambda m: m.type != "ai", reversed(messages)))
