@@ -15,6 +15,7 @@ from ..nodes.react.action import action, ended_by_calls
 from ..nodes.react.finish import react_finish
 from ..nodes.react.intake import react_intake
 from ..nodes.react.observation import observation
+from ..nodes.react.phases import only_found
 from ..nodes.react.thought import thought
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
@@ -56,7 +57,7 @@ def route_after_approve(state: ReactState) -> Literal["approve", "call_tools"]:
 def route_after_calls(
     state: ReactState,
 ) -> Literal["approve", "call_tools", "observation", "thought", "finish"]:
-    """On with the calls that are left; then to what sums them up, unless they end the loop."""
+    """On with the calls that are left; then to what sums them up, if they brought anything."""
     if state.halt:
         return "finish"
     step = next_step(state.calls, state.decisions)
@@ -64,7 +65,7 @@ def route_after_calls(
         return step
     if not state.should_continue:  # a tool ended the loop
         return "finish"
-    return "observation" if state.observe == "model" else "thought"
+    return "thought" if state.observe == "direct" or only_found(state.messages) else "observation"
 
 
 def route_after_finish(state: ReactState) -> Literal["thought", "__end__"]:

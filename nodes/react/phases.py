@@ -28,7 +28,7 @@ from ...state.messages import PACKAGE, REASONING, REJECTED, ROLE, is_words, sign
 from ...state.react import Phase, ReactState
 from ...state.stream.shown import next_message
 from ...state.told import LANGUAGE, say
-from ...tools.catalog import Catalog
+from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope
 
 MOST_ASKS: Final = 2
@@ -125,6 +125,12 @@ def said_since_call(messages: Sequence[AnyMessage]) -> list[str]:
         lambda m: m.type == "ai" and not m.additional_kwargs.get(REPEATS), messages[::-1]
     )
     return [str(message.text) for message in said][::-1]
+
+
+def only_found(messages: Sequence[AnyMessage]) -> bool:
+    """Whether the newest results only say which tools can be called from now on."""
+    newest = list(takewhile(lambda m: m.type == "tool", reversed(messages)))
+    return bool(newest) and all(message.name == FIND_TOOLS for message in newest)
 
 
 def own(

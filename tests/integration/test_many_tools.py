@@ -70,8 +70,9 @@ def test_react_offers_what_the_request_needs_at_once_and_finds_the_rest():
             "action": [FOUND],
         }
     )
-    graph = build_react(model=model, tools=many(300), observe="direct")
+    graph = build_react(model=model, tools=many(300))
     graph.invoke(said(VAGUE))
+    assert [asked.role for asked in model.asked] == ["thought", "action", "thought"]
     assert "merge_pull_request" not in shown(model)[0]
     assert "merge_pull_request" in shown(model)[-1]
     first = len(model.asked)

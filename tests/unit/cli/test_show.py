@@ -46,6 +46,27 @@ def test_a_policy_that_cannot_be_read_breaks_every_run(lines):
     assert any("✗ The policy 'rules.json' is neither" in line for line in told)
 
 
+def test_instructions_are_shown_and_those_of_this_folder_are_not_followed_unnamed(
+    lines, monkeypatch, tmp_path
+):
+    about = "---\nname: notes\ndescription: Release notes.\n---\nBegin."
+    for name, text in (("AGENTS.md", "Use tabs."), ("a/SKILL.md", about), ("b/SKILL.md", "No.")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    unnamed = "  ! AGENTS.md of this folder is not followed: name it with --instructions ."
+    assert unnamed in lines()[1]
+    monkeypatch.setenv("LOOPWRIGHT_INSTRUCTIONS", str(tmp_path))
+    for settings in ({}, {"instructions": ["."]}):
+        code, told = lines(**settings)
+        assert code == Code.COMPLETE
+        assert f"  ✓ {tmp_path / 'AGENTS.md'}: 9 characters" in told
+        assert "  ✓ skill notes: Release notes." in told
+        assert any("! The skill in" in line and "has no front matter" in line for line in told)
+    code, told = lines(instructions=["nowhere"])
+    assert code == Code.USAGE
+    assert any("✗ 'nowhere' is no folder" in line for line in told)
+
+
 def test_a_tool_no_rule_speaks_of_has_one_line():
     assert told(None, tool("look", readOnlyHint=True)) == ["allow look: read-only"]
     (line,) = told(None, tool("save"), question_expires_in=90)

@@ -1,4 +1,5 @@
 import inspect
+import os
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -23,6 +24,15 @@ async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):
 async def test_a_wrong_policy_fails_the_run_and_lets_nothing_run_without_it(monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_POLICY", "rules.json")
     with pytest.raises(SettingsError, match=r"The policy 'rules\.json' is neither a word"):
+        await served_parts().toolbox.catalog()
+
+
+async def test_served_graphs_follow_the_folders_of_the_operator(monkeypatch, tmp_path):
+    (tmp_path / "AGENTS.md").write_text("Use tabs.")
+    monkeypatch.setenv("LOOPWRIGHT_INSTRUCTIONS", f"{tmp_path}{os.pathsep}{tmp_path}")
+    assert served_parts().instructions.told().endswith("Use tabs.")
+    monkeypatch.setenv("LOOPWRIGHT_INSTRUCTIONS", "nowhere")
+    with pytest.raises(SettingsError, match="'nowhere' is no folder"):
         await served_parts().toolbox.catalog()
 
 
