@@ -267,7 +267,7 @@ def _planned(gate: Gate, call: Mapping[str, Any], problem: str) -> Any:
         "args": storable_json(args) if isinstance(args, dict) else {},
         "action": "error",
         "reason": problem,
-        "read_only": bool(tool and tool.read_only),
+        "read_only": tool is None or tool.read_only,  # what is not there changes nothing
         "status": "validating",
         "again": again,
     }

@@ -37,6 +37,26 @@ def in_vain(evidence: Sequence[Evidence], tasks: Sequence[Task]) -> set[str]:
     return vain | heirs
 
 
+def undone(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """The calls that were to change something and did not, and that no later one made good.
+
+    Only one of a later message can: who asked for it knew of the failure. One that was refused is
+    made good by the same tool alone.
+    """
+    made: set[tuple[str, str]] = set()
+    left: list[Evidence] = []
+    for record in reversed(evidence):
+        if record["tool"] is None or record.get("read_only"):
+            continue
+        message, tool = record["id"].rpartition(".")[0], record["tool"]
+        alone = record["status"] == "cancelled"
+        if _succeeded(record):
+            made.add((message, tool))
+        elif all(m == message or (alone and t != tool) for m, t in made):
+            left.insert(0, record)
+    return left
+
+
 def citable(record: Evidence) -> bool:
     """Whether a call of an earlier turn can prove a task of this one: it read, and it succeeded.
 

@@ -51,6 +51,11 @@ def sanitise(schema: object) -> Schema:
     return clean
 
 
+def sanitised_value(schema: Mapping[str, Any]) -> Schema:
+    """The schema of any value, so spelled that it can stand inside another one."""
+    return _Rewriter(schema).rewrite(schema, 0)
+
+
 def one_line(text: object, limit: int = MAX_DESCRIPTION) -> str:
     """A description as text of at most `limit` characters; the cut is marked."""
     words = text.strip() if isinstance(text, str) else ""

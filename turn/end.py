@@ -9,7 +9,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 
 from ..hooks.contract import Verdict
-from ..state.calls import Evidence, join_texts, step_of
+from ..state.calls import GAVE_UP, UNCERTAIN, Evidence, join_texts, step_of
 from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import ANSWER, PACKAGE, REJECTED, request_place, signature
@@ -326,6 +326,13 @@ def unmet_of(facts: Facts) -> list[str]:
 def not_known(call: Mapping[str, Any]) -> str:
     """A call in doubt, in words."""
     return say("not_known_whether", call=called(call))
+
+
+def not_run(record: Mapping[str, Any]) -> str:
+    """Why a call that was planned did not run, or is in doubt, in words."""
+    if record.get("reason") in (UNCERTAIN, GAVE_UP):
+        return not_known(record)
+    return say("call_not_run", call=called(record), why=record.get("reason"))
 
 
 def called(record: Mapping[str, Any]) -> str:

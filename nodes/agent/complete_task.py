@@ -8,8 +8,11 @@ from ...calls.own import Own
 from ...calls.results import ToolResult, failure
 from ...models.typed_result import ResultSchema
 from ...state.agent import COMPLETE_TASK, Report, Status
+from ...state.empty_phrases import says_nothing
 from ...state.told import say
+from ...tools.arguments import check_arguments
 from ...tools.catalog import CatalogTool
+from ...tools.schemas import sanitised_value
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 
@@ -22,7 +25,7 @@ def complete_task(output: ResultSchema | None, name: str) -> CatalogTool:
         "unmet": {**_TEXTS, "description": say("complete_unmet")},
     }
     if output is not None:
-        about["output"] = {**output.schema, "description": name}
+        about["output"] = {**sanitised_value(output.schema), "description": name}
     return CatalogTool(
         name=COMPLETE_TASK,
         description=say("complete_task_tool"),
@@ -31,6 +34,24 @@ def complete_task(output: ResultSchema | None, name: str) -> CatalogTool:
         idempotent=True,
         own=partial(_complete, output),
     )
+
+
+def saved(args: Mapping[str, Any], tool: CatalogTool, output: ResultSchema | None) -> Report | None:
+    """The partial report that arguments make of which some may not fit; None without words."""
+    properties = tool.schema["properties"]
+    fits: dict[str, Any] = {}
+    for name in properties.keys() & args.keys() - {"status", "output"}:
+        one = {"type": "object", "properties": {name: properties[name]}}
+        fitted, problem = check_arguments(one, {name: args[name]})
+        fits |= {} if problem else fitted
+    if not fits.get("summary", "").strip():
+        return None
+    given = {"output": args["output"]} if "output" in args else {}
+    report, problem = report_of({**fits, **given, "status": "partial"}, output)
+    if problem:  # the words are worth more than nothing
+        del report["output"]
+        report["unmet"] = [*report["unmet"], say("output_does_not_fit", why=problem)]
+    return report
 
 
 async def _complete(output: ResultSchema | None, args: Mapping[str, Any], own: Own) -> ToolResult:
@@ -43,6 +64,8 @@ async def _complete(output: ResultSchema | None, args: Mapping[str, Any], own: O
     report, problem = report_of(args, output)
     if problem:
         return failure(say("output_does_not_fit", why=problem))
+    if says_nothing(report["summary"], getattr(own.state, "request", "")):
+        return failure(say("says_nothing"))
     update = {"report": report, "task_completed": report["status"] == "success"}
     return ToolResult(say("completed"), update=update)
 
@@ -53,8 +76,8 @@ def report_of(args: Mapping[str, Any], output: ResultSchema | None) -> tuple[Rep
     Only success must bring an output; what is there must fit.
     """
     report = Report(
-        status=args.get("status", "success"), summary=str(args["summary"]),
-        unmet=[*args.get("unmet", [])],
+        status=args.get("status", "success"), summary=args["summary"],
+        unmet=[why for why in args.get("unmet", []) if why.strip()],
     )  # fmt: skip
     if output is None or (args.get("output") is None and report["status"] != "success"):
         return report, ""

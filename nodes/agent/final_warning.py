@@ -13,9 +13,8 @@ from ...state.agent import COMPLETE_TASK, AgentState, AgentUpdate, Report
 from ...state.context import Context
 from ...state.stream.shown import answer_to
 from ...state.told import say
-from ...tools.arguments import check_arguments
 from .agent import Agent
-from .complete_task import report_of
+from .complete_task import saved
 from .requests import opening, own
 
 
@@ -38,37 +37,31 @@ async def final_warning(
     if answer.refused or not answer.complete:
         return update
     name = f"{state.turn_id}.{state.path}.{state.round + 1}"
-    report, problem = _report(message, agent)
+    report = _report(message, agent)
     messages: list[BaseMessage] = [
         own(message, name, scope.model_turn, answer.reasoning, ends=False),
-        *_answers(message, problem),
+        *_answers(message, accepted=report is not None),
     ]
     if message.text or len(messages) > 1:
         update["messages"] = messages
     return update | AgentUpdate(report=report)
 
 
-def _report(message: AIMessage, agent: Agent) -> tuple[Report | None, str]:
+def _report(message: AIMessage, agent: Agent) -> Report | None:
     """What the message saves; words without a call are shown, and prove nothing."""
-    call = next((c for c in message.tool_calls if c["name"] == COMPLETE_TASK), None)
-    if call is None:
-        text = message.text.strip()
-        return (Report(status="responded", summary=text) if text else None), ""
-    args, problem = check_arguments(agent.complete.schema, call["args"])
-    if problem:
-        return None, problem
-    report, problem = report_of({**args, "status": "partial"}, agent.output)
-    if problem:  # the words are worth more than nothing
-        report.pop("output", None)
-        report["unmet"] = [*report["unmet"], say("output_does_not_fit", why=problem)]
-    return report, ""
+    calls = [call["args"] for call in message.tool_calls if call["name"] == COMPLETE_TASK]
+    reports = (saved(args, agent.complete, agent.output) for args in calls)
+    if calls:
+        return next((report for report in reports if report), None)
+    text = message.text.strip()
+    return Report(status="responded", summary=text) if text else None
 
 
-def _answers(message: AIMessage, problem: str) -> list[ToolMessage]:
+def _answers(message: AIMessage, *, accepted: bool) -> list[ToolMessage]:
+    """An answer to each call, so that the conversation can go on after a resume."""
     return [
-        answer_to(str(call["id"]), say("turn_ended_first") if problem else say("completed"),
-                  status="error" if problem else "success", name=str(call["name"]))
-        if call["name"] == COMPLETE_TASK
+        answer_to(str(call["id"]), say("completed"), status="success", name=COMPLETE_TASK)
+        if accepted and call["name"] == COMPLETE_TASK
         else answer_to(str(call["id"]), say("turn_ended_first"))
         for call, _ in calls_of(message)
-    ]  # fmt: skip
+    ]

@@ -8,11 +8,13 @@ from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
 from ...state.agent import AgentState, AgentUpdate, TaskAgentState, TaskAgentUpdate, succeeded
+from ...state.calls import Evidence
 from ...state.context import Context
 from ...state.messages import signature
+from ...state.proof import undone
 from ...state.stream.shown import next_message
 from ...state.told import say
-from ...turn.end import Facts, answer_id, called, end_turn, made_anew, refusal
+from ...turn.end import Facts, answer_id, called, end_turn, made_anew, not_run, refusal
 from ...turn.scope import scope_of
 from .agent import Agent
 from .requests import signed
@@ -72,13 +74,21 @@ def not_done(state: AgentState) -> list[str]:
     status, unmet = report.get("status"), [*state.unmet, *report.get("unmet", [])]
     if status in ("partial", "blocked") and not unmet and state.halt is None:
         return [report.get("summary", "")]
-    if _in_vain(state) and status in ("success", "partial"):
+    if status == "blocked" or status is None:
+        return unmet
+    if _in_vain(state):
         return [*unmet, say("no_call_succeeded", call=called(state.evidence[-1]))]
-    return unmet
+    return unmet if state.halt else [*unmet, *map(_why_undone, undone(state.evidence))]
 
 
 def _in_vain(state: AgentState) -> bool:
     return bool(state.evidence) and not succeeded(state.evidence)
+
+
+def _why_undone(record: Evidence) -> str:
+    if record["status"] == "cancelled":
+        return not_run(record)
+    return say("call_failed", call=called(record))
 
 
 def _results(state: TaskAgentState) -> list[str]:

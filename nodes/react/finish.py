@@ -8,12 +8,12 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
-from ...state.calls import GAVE_UP, UNCERTAIN, Evidence
+from ...state.calls import UNCERTAIN, Evidence
 from ...state.context import Context
 from ...state.messages import ENDS
 from ...state.react import ReactState, ReactUpdate
 from ...state.told import say
-from ...turn.end import Facts, called, end_turn, made_anew, not_known, refusal
+from ...turn.end import Facts, called, end_turn, made_anew, not_run, refusal
 from ...turn.scope import scope_of
 from ..parts import Parts
 from .phases import message_id
@@ -70,9 +70,7 @@ def _in_vain(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
 def _why_not(record: Evidence) -> str:
     if record["status"] != "cancelled":
         return say("no_call_succeeded", call=called(record))
-    if record.get("reason") in (UNCERTAIN, GAVE_UP):
-        return not_known(record)
-    return say("call_not_run", call=called(record), why=record.get("reason"))
+    return not_run(record)
 
 
 def _refused(evidence: Sequence[Evidence]) -> list[Evidence]:
