@@ -201,12 +201,13 @@ class Catalog:
 
     def nearest(self, name: str) -> list[str]:
         """Names a model may have meant, best first; all names where none is close."""
-        lowered = {known.lower(): known for known in self.tools}
+        offered = [*self.tools, *(self.own if len(self.own) > 1 else ())]
+        lowered = {known.lower(): known for known in offered}
         close = difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.5)
         words = set(re.split(r"[^a-z0-9]+", name.lower())) - {""}
         shared = [known for low, known in lowered.items() if words & set(re.split("[_-]", low))]
         found = list(dict.fromkeys([*(lowered[low] for low in close), *shared]))
-        return found[:5] or list(self.tools)[:20]
+        return found[:5] or offered[:20]
 
 
 NO_TOOLS: Final = Catalog({})

@@ -288,6 +288,23 @@ def test_a_tool_outside_the_list_is_unauthorized_and_the_loop_goes_on():
     assert refused.status == "error"
 
 
+@pytest.mark.req("S4-19", "S4-20")
+def test_a_misspelt_end_is_told_the_name_and_two_ends_are_one():
+    turns = [
+        [call("Complete_Task", summary="Ada.")],
+        [
+            *done("Ada."),
+            *done(
+                "Ada it is.",
+            ),
+        ],
+    ]
+    turns[1][1]["id"] = "call_1"
+    outcome, messages, _ = ended(turns, tools=[])
+    assert (outcome["status"], outcome["answer"]) == ("complete", "Ada it is.")
+    assert "complete_task" in next(m.text for m in messages if m.type == "tool")
+
+
 @pytest.mark.req("S4-22")
 def test_a_call_without_an_id_is_given_one():
     bare = AIMessage("", tool_calls=[{"name": "look", "args": {"name": "owner"}, "id": None}])

@@ -111,9 +111,9 @@ def test_a_long_result_is_shown_in_part_and_read_on_for_nothing():
 def test_the_prompt_says_how_to_work_and_how_to_end():
     prompt = CORE_TEMPLATES["en"]["task_agent"].lower()
     for words in (
-        "understand", "plan", "verify", "end with complete_task", "blocked",
-        "never repeat the same", "be brief", "never show secrets", "independent calls", "user has declined",
-        "explain a call",
+        "understand", "plan", "verify", "end with complete_task", "blocked", "be brief",
+        "never repeat the same", "never show secrets", "independent calls", "explain a call",
+        "user has declined",
     ):  # fmt: skip
         assert words in prompt, words
 
