@@ -290,19 +290,10 @@ def test_a_tool_outside_the_list_is_unauthorized_and_the_loop_goes_on():
 
 @pytest.mark.req("S4-19", "S4-20")
 def test_a_misspelt_end_is_told_the_name_and_two_ends_are_one():
-    turns = [
-        [call("Complete_Task", summary="Ada.")],
-        [
-            *done("Ada."),
-            *done(
-                "Ada it is.",
-            ),
-        ],
-    ]
-    turns[1][1]["id"] = "call_1"
-    outcome, messages, _ = ended(turns, tools=[])
+    twice = [*done("Ada."), call("complete_task", "call_1", summary="Ada it is.")]
+    outcome, messages, _ = ended([LOOK, [call("Complete_Task", summary="Ada.")], twice])
     assert (outcome["status"], outcome["answer"]) == ("complete", "Ada it is.")
-    assert "complete_task" in next(m.text for m in messages if m.type == "tool")
+    assert "complete_task" in [m.text for m in messages if m.type == "tool"][1]
 
 
 @pytest.mark.req("S4-22")
