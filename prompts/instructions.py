@@ -19,6 +19,8 @@ READ_SKILL: Final = "read_skill"
 MOST_BYTES: Final = 32_000
 """Of AGENTS.md, which is part of every prompt."""
 MOST_SKILL_BYTES: Final = 128_000
+MOST_SKILLS: Final = 50
+"""Every prompt names them all."""
 
 _PLACES: Final = ("", "*/", "skills/*/", ".agents/skills/*/", ".claude/skills/*/")
 _MOST_DESCRIPTION: Final = 1_024
@@ -111,7 +113,9 @@ def read_instructions(folders: str | Path | Sequence[str | Path] | None) -> Inst
         before = len(texts) + len(skills) + len(problems)
         texts |= _agents_in(folder)
         for skill in _skills_in(folder, problems):
-            if skills.setdefault(skill.name, skill) is not skill:
+            if len(skills) == MOST_SKILLS:
+                problems.append(f"The skill in {skill.folder} is left out: there are too many.")
+            elif skills.setdefault(skill.name, skill) is not skill:
                 same = skills[skill.name].folder
                 problems.append(f"The skill in {skill.folder} is left out: {same} has its name.")
         if len(texts) + len(skills) + len(problems) == before:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final, Protocol
 
 from ..state.told import say
@@ -21,6 +22,8 @@ _LISTED: Final = 3_200
 """Bytes of the list of names, whatever there is."""
 _WIDTHS: Final = (100, 60, 30, 0)
 """Characters told of each tool, the most that fits into the list."""
+_NOTE: Final = 12
+"""Bytes that say how many are left out."""
 _LIKELY_BYTES: Final = 1_400
 _LIKELY: Final = 5
 _READ: Final = 2_000
@@ -90,7 +93,7 @@ class Shelf:
             text = "\n".join(self._listed(width))
             if len(text.encode()) <= _LISTED:
                 return text
-        return "\n".join(self._shortened())
+        return "\n".join(_within(_LISTED, [*self._shortened()]))
 
     @cached_property
     def _by_server(self) -> dict[str, list[Tool]]:
@@ -114,11 +117,19 @@ class Shelf:
             told: list[str] = []
             for name in _telling([tool.name for tool in tools]):
                 share -= len(name.encode()) + 2
-                if told and share < len(server.encode()) + 12:
+                if told and share < len(server.encode()) + _NOTE:
                     break
                 told.append(name)
             rest = len(tools) - len(told)
             yield _titled(server, ", ".join([*told, *([f"… +{rest}"] if rest else [])]))
+
+
+def _within(room: int, lines: Sequence[str]) -> list[str]:
+    """As many lines as there is room for, and how many there are besides."""
+    ends = accumulate(len(line.encode()) + 1 for line in lines)
+    fits = sum(end <= room - _NOTE for end in ends)
+    rest = len(lines) - fits
+    return [*lines[:fits], *([f"… +{rest}"] if rest else [])]
 
 
 def _titled(server: str, text: str) -> str:

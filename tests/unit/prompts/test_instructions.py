@@ -5,7 +5,7 @@ import os
 import pytest
 
 from loopwright.prompts.front_matter import read_front_matter
-from loopwright.prompts.instructions import MOST_BYTES, read_instructions
+from loopwright.prompts.instructions import MOST_BYTES, MOST_SKILLS, read_instructions
 from loopwright.state.errors import SettingsError
 
 HEAD = "---\nname: {}\ndescription: {}\n---\n"
@@ -129,3 +129,13 @@ def test_front_matter_ends_at_its_line_whatever_ends_lines():
     text = "---\r\nname: x\r\ntools: [a, b]\r\n---\r\nBody\n---\nmore"
     assert read_front_matter(text) == ({"name": "x", "tools": ["a", "b"]}, "Body\n---\nmore")
     assert read_front_matter("---\nname: x\n---") == ({"name": "x"}, "")
+
+
+def test_no_more_skills_are_listed_than_a_prompt_should_hold(tmp_path):
+    for number in range(MOST_SKILLS + 2):
+        skill(tmp_path / f"s{number:02}", f"s{number:02}")
+    known = read_instructions(tmp_path)
+    assert len(known.skills) == MOST_SKILLS
+    left_out = f"The skill in {tmp_path / 's50'} is left out: there are too many."
+    assert [*known.problems][0] == left_out
+    assert len(known.problems) == 2

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from hypothesis import given, strategies as st
 
 from loopwright.calls.toolbox import Toolbox
 from loopwright.tools.catalog import Catalog, build_catalog
@@ -73,3 +74,16 @@ def test_where_not_all_names_have_room_each_server_tells_what_its_names_say():
     assert [line.partition(":")[0] for line in lines] == [*kinds, "one"]
     assert all("… +" in line for line in lines[:7])
     assert lines[7] == "one: x"
+
+
+@given(st.integers(31, 300), st.integers(1, 300), st.text("abcä漢-_ ", max_size=70))
+def test_the_list_is_short_whatever_servers_and_tools_are_called(count, servers, about):
+    tools: list[list[dict[str, str]]] = [[] for _ in range(min(servers, count))]
+    for number in range(count):
+        name = f"{about[:40].strip()}_{number}"
+        tools[number % len(tools)].append({"name": name, "description": about})
+    offered = {f"{about[:20]}{n}": tuple(some) for n, some in enumerate(tools)}
+    listings = [Listing(ServerConfig(name=name), some, "") for name, some in offered.items()]
+    shelf = build_catalog((), listings).shelf
+    assert len(shelf.names.encode()) <= 3_200
+    assert shelf.names.strip()
