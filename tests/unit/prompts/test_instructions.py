@@ -137,5 +137,5 @@ def test_no_more_skills_are_listed_than_a_prompt_should_hold(tmp_path):
     known = read_instructions(tmp_path)
     assert len(known.skills) == MOST_SKILLS
     left_out = f"The skill in {tmp_path / 's50'} is left out: there are too many."
-    assert [*known.problems][0] == left_out
+    assert known.problems[0] == left_out
     assert len(known.problems) == 2
