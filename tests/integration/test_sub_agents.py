@@ -1,11 +1,20 @@
 """Sub-agents of task_agent: what they do, what who delegated is told, and what harms none."""
 
+import asyncio
 import json
 
 import pytest
 from langgraph.types import Command
 
-from loopwright import AgentDefinition, ScriptedModel, build_task_agent, open_durability
+from loopwright import (
+    AgentDefinition,
+    AgentLimits,
+    Context,
+    ScriptedModel,
+    build_task_agent,
+    open_durability,
+)
+from loopwright.models.scripted import Slow
 from support.reacting import THREAD, said, shelf
 from support.scripts import call
 
@@ -153,3 +162,84 @@ def test_three_levels_each_ask_and_the_answers_find_their_way(tmp_path):
     assert right["status"] == "partial"
     assert quiet["status"] == "success"
     assert result["outcome"]["status"] == "complete"
+
+
+class Fails(Exception):
+    """What a sub-agent's model raises."""
+
+
+def raises(messages, offered):
+    if not any(m.type == "tool" for m in messages):
+        return [call("look", name="owner")]
+    raise Fails("nobody is there")
+
+
+def endless(messages, offered):
+    return [call("look", name=f"e{len(messages)}")]
+
+
+def late(messages, offered):
+    return [call("look", name=f"l{len(messages)}")] if "look" in offered else done("So far.")
+
+
+async def sleeps() -> str:
+    """Never come back."""
+    await asyncio.sleep(300)
+
+
+NINE = {
+    "raises": raises,
+    "mute": lambda m, o: "",
+    "hangs": lambda m, o: Slow(300, done()),
+    "waits": [[call("sleeps")], done("It slept.")],
+    "endless": endless,
+    "asks": saver("it"),
+    "well": [[call("look", name="price")], done("7 euro")],
+    "late": late,
+    "vague": ["It is about 7 euro."],
+    "void": [[call("look", name="nothing")], done("Found.")],
+}
+ENDS = {
+    "raises": ("failed", "ERROR"),
+    "mute": ("failed", "ERROR_NO_COMPLETE_TASK_CALL"),
+    "hangs": ("failed", "ERROR"),
+    "waits": ("partial", None),
+    "endless": ("failed", "BUDGET"),
+    "asks": ("success", None),
+    "well": ("success", None),
+    "late": ("partial", "MAX_TURNS"),
+    "vague": ("responded", None),
+    "void": ("partial", None),
+}
+
+
+@pytest.mark.req("P-15", "S3-41", "S4-45")
+def test_whatever_becomes_of_one_its_siblings_are_unharmed_and_its_parent_is_told(tmp_path):
+    save, look, told = notebook(), shelf(), {}
+
+    def chief(messages, offered):
+        told.update((one["agent"], one) for one in told_to(messages))
+        return done("Told.") if told else give(*NINE)
+
+    special = {
+        "endless": {"limits": AgentLimits(tool_calls=2)},
+        "late": {"limits": AgentLimits(turns=2)},
+        "vague": {"lenient": True},
+    }
+    settings = Context(max_parallel_tasks=10, model_retries=0, model_deadline=2, tool_deadline=2)
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = Office(chief=chief, **NINE).graph(kept, [save, look, sleeps], special, policy=SAVES)
+        graph.invoke(said(), THREAD, context=settings)
+        (question,) = graph.get_state(THREAD).interrupts
+        assert question.value["id"] == "agent/asks.1.5.1.0"
+        assert look.calls.count("price") == 1
+        result = graph.invoke(Command(resume="approve"), THREAD, context=settings)
+    assert {name: (one["status"], one.get("reason")) for name, one in told.items()} == ENDS
+    assert "nobody is there" in told["raises"]["unmet"][0]
+    assert told["raises"]["evidence"] == ["agent/raises.1.0.1.0"]
+    assert told["late"]["summary"] == "So far."
+    assert len(told["endless"]["evidence"]) == 2
+    assert (save.saved, look.calls.count("price")) == (["it"], 1)
+    outcome = result["outcome"]
+    assert [one["id"] for one in outcome["uncertain_calls"]] == ["agent/waits.1.3.1.0"]
+    assert (outcome["status"], outcome["answer"]) == ("partial", "Told.")
