@@ -103,8 +103,6 @@ class AgentState(CallState, AgentInput):
     """When a loop was looked at last, and is again; agent_turn begins it, check_loop goes on."""
     delegations: list[Any] = field(default_factory=list)
     """Planned calls of delegate_to_agent without an answer; agent_turn writes it, delegate."""
-    background: list[Any] = field(default_factory=list)
-    """Handles of sub-agents that run on beside this agent; delegate writes it."""
 
     by_tools = frozenset({"messages", "improvements", "task_completed", "should_continue"})
 
@@ -163,7 +161,6 @@ class AgentUpdate(CallsUpdate, total=False):
     room: int
     watch: dict[str, Any]
     delegations: list[Any]
-    background: list[Any]
 
 
 class TaskAgentUpdate(AgentUpdate, LoopUpdate, total=False):  # type: ignore[misc]  # the same keys, resettable
@@ -233,9 +230,15 @@ def next_window(state: AgentState) -> int:
 
 def said(state: AgentState) -> list[AnyMessage]:
     """The messages that requests hold, without those by which people were asked of sub-agents."""
-    inside = f"{state.path}/"
-    messages = since(state.messages, state.cut)
-    return [m for m in messages if not str(m.additional_kwargs.get(EVIDENCE)).startswith(inside)]
+    kept: list[AnyMessage] = []
+    inside, asked = f"{state.path}/", set[str | None]()
+    for message in since(state.messages, state.cut):
+        if str(message.additional_kwargs.get(EVIDENCE)).startswith(inside):
+            asked = {c["id"] for c in message.tool_calls} if message.type == "ai" else set()
+        elif not (message.type == "tool" and message.tool_call_id in asked):
+            asked = set()
+            kept.append(message)
+    return kept
 
 
 def succeeded(evidence: list[Evidence]) -> bool:

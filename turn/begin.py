@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from functools import reduce
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
@@ -278,10 +279,10 @@ def _text(row: Row) -> str:
 
 def _told(task: Task, rows: Sequence[Row]) -> Task:
     """An unfinished task says which calls were made for it already."""
-    made = [_sentence(row) for row in rows if task["id"] in {row.task, step_of(row.task)}]
+    made = [row for row in rows if task["id"] in {row.task, step_of(row.task)}]
     if not made or task["status"] == "completed":
         return task
-    return {**task, "feedback": say("before_the_cut", calls="; ".join(made))}
+    return {**task, "feedback": made_in(made)}
 
 
 def made_before(evidence: Sequence[Evidence]) -> str:
@@ -298,6 +299,11 @@ def _call(tool: str, arguments: Mapping[str, Any]) -> str:
     return f"{tool}({json.dumps(dict(arguments), ensure_ascii=False)[:_SHOWN]})"
 
 
+def made_in(rows: Sequence[Row]) -> str:
+    """What whoever goes on is told of these calls."""
+    return say("before_the_cut", calls="; ".join(map(_sentence, rows)))
+
+
 def _sentence(row: Row) -> str:
     call = _call(row.tool, row.arguments)
     if row.in_doubt:
@@ -305,12 +311,20 @@ def _sentence(row: Row) -> str:
     return say("called_before", call=call, result=_text(row)[:_SHOWN])
 
 
+How = tuple[str, dict[str, str]]
+"""The words that answer a call which was cut off, and its status, with the reason."""
+
+
 async def answered(
-    scope: RunScope, state: LoopState, calls: Sequence[Mapping[str, Any]]
+    scope: RunScope,
+    state: LoopState,
+    calls: Sequence[Mapping[str, Any]],
+    known: Mapping[str, How] = MappingProxyType({}),
 ) -> list[Any]:
     """The writes after which every call in a conversation has an answer of ours.
 
-    Models take a conversation only so; a turn that was cut off may have left `calls` without.
+    Models take a conversation only so; a turn that was cut off may have left `calls` without. Of
+    some is `known` by their ids how they ended, of others the journal tells.
     """
     if scope.turn:
         told = state.outcome is not None and not same_request(state)
@@ -320,7 +334,7 @@ async def answered(
     rows = {row.name: row for row in found}
     answers: dict[str, ToolMessage] = {}
     for call in calls:
-        text, how = _how_it_ended(rows.get(call["intent"]))
+        text, how = known.get(call["id"]) or _how_it_ended(rows.get(call["intent"]))
         status = "success" if how == {"status": "success"} else "error"
         about = {"name": call["name"], "additional_kwargs": {"evidence": call["id"]}}
         answers[call["call_id"]] = answer_to(call["call_id"], text, status=status, **about)
@@ -349,8 +363,7 @@ def _superseded(call_id: str) -> ToolMessage:
     return answer_to(call_id, say("superseded"))
 
 
-def _how_it_ended(row: Row | None) -> tuple[str, dict[str, str]]:
-    """The words that answer a call, and its status, with the reason of one that was cut off."""
+def _how_it_ended(row: Row | None) -> How:
     if row is None or row.paused:
         return say("superseded"), {"status": "cancelled", "reason": "superseded"}
     if row.result is None or row.in_doubt:

@@ -7,6 +7,7 @@ from ...state.context import Context
 from ...turn.begin import answered, begin_turn
 from ...turn.scope import RunScope, scope_of
 from .agent import Agent
+from .team.delegate import how_cut_off
 
 
 async def agent_intake(
@@ -16,9 +17,13 @@ async def agent_intake(
     scope = await scope_of(state, runtime, agent.parts)
 
     async def adopted(scope: RunScope, state: TaskAgentState) -> TaskAgentUpdate:
-        messages = await answered(scope, state, state.calls)
+        known = await how_cut_off(scope, state)
+        messages = await answered(scope, state, [*state.calls, *state.delegations], known)
         limits = limits_of(scope.context, agent.definition.limits)
-        return TaskAgentUpdate(messages=messages, limits=limits)
+        update = TaskAgentUpdate(messages=messages, limits=limits)
+        if state.stopping and state.cut_off:
+            update["evidence"] = [record for end in state.cut_off for record in end["evidence"]]
+        return update
 
     for text in agent.definition.warnings:
         scope.emit({"type": "warning", "text": text})

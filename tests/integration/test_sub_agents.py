@@ -15,6 +15,8 @@ from loopwright import (
     open_durability,
 )
 from loopwright.models.scripted import Slow
+from loopwright.state.messages import repairs
+from loopwright.state.told import say
 from support.reacting import THREAD, said, shelf
 from support.scripts import call
 
@@ -185,6 +187,7 @@ def late(messages, offered):
 async def sleeps() -> str:
     """Never come back."""
     await asyncio.sleep(300)
+    return "awake"
 
 
 NINE = {
@@ -243,3 +246,64 @@ def test_whatever_becomes_of_one_its_siblings_are_unharmed_and_its_parent_is_tol
     outcome = result["outcome"]
     assert [one["id"] for one in outcome["uncertain_calls"]] == ["agent/waits.1.3.1.0"]
     assert (outcome["status"], outcome["answer"]) == ("partial", "Told.")
+
+
+@pytest.mark.req("P-31")
+def test_a_stop_reaches_sub_agents_and_a_resume_knows_what_they_did(tmp_path):
+    save, heard, begun = notebook(), [], []
+
+    async def halt() -> str:
+        """Stop the turn."""
+        await graph.astop(THREAD)
+        return "stopped"
+
+    def chief(messages, offered):
+        heard.append([m.text for m in messages if m.type == "tool"])
+        return done("Resumed.") if heard[1:] else give("quick", "busy", "never")
+
+    office = Office(
+        chief=chief, quick=[done("Quick.")], never=lambda m, o: begun.append(m) or done(),
+        busy=[[call("save", text="x")], [call("halt")], [call("save", text="y")], done("Busy.")],
+    )  # fmt: skip
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = office.graph(kept, [save, halt])
+        stopped = graph.invoke(said(), THREAD, context=Context(max_parallel_tasks=1))["outcome"]
+        after = graph.get_state(THREAD).values
+        resumed = graph.invoke(None, THREAD)["outcome"]
+    assert (stopped["status"], stopped["reason"]) == ("cancelled", "ABORTED")
+    assert stopped["spend"]["tool_calls"] == 2
+    assert (save.saved, begun) == (["x"], [])
+    assert "agent/busy.1.1.1.0" in {record["id"] for record in after["evidence"]}
+    assert (resumed["status"], resumed["answer"]) == ("complete", "Resumed.")
+    quick, busy, never = heard[1]
+    assert json.loads(quick)["summary"] == "Quick."
+    assert json.loads(busy)["reason"] == "ABORTED"
+    assert json.loads(busy)["evidence"] == ["agent/busy.1.1.1.0", "agent/busy.1.1.2.0"]
+    assert never == say("superseded")
+
+
+@pytest.mark.req("P-31")
+def test_a_new_message_while_a_sub_agent_waits_says_what_it_had_written(tmp_path):
+    save, heard = notebook(), []
+
+    def chief(messages, offered):
+        heard.append([m.text for m in messages if m.type == "tool"])
+        return done("Changed.") if heard[1:] else give("writer", "quick")
+
+    def note(text: str) -> str:
+        """Note a text."""
+        return f"noted {text}"
+
+    writer = [[call("note", text="x")], [call("save", text="y")], done("Written.")]
+    office = Office(chief=chief, writer=writer, quick=[done("Quick.")])
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = office.graph(kept, [save, note], policy=SAVES)
+        graph.invoke(said(), THREAD)
+        assert len(graph.get_state(THREAD).interrupts) == 1
+        outcome = graph.invoke(said("Leave it."), THREAD)["outcome"]
+        messages = graph.get_state(THREAD).values["messages"]
+    assert (outcome["status"], outcome["answer"], save.saved) == ("complete", "Changed.", [])
+    writer_told, quick = heard[1]
+    assert 'note({"text": "x"})' in writer_told
+    assert json.loads(quick)["status"] == "success"
+    assert repairs(messages, lambda _: None) == []

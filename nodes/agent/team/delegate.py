@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
@@ -20,7 +20,7 @@ from ....calls.call_records import Answered, CallRecord, CallStatus, PendingCall
 from ....calls.items import SHOWN
 from ....calls.results import ToolResult
 from ....doors.langgraph_keys import without_values
-from ....state.agent import AgentState, AgentUpdate, handle, limits_of
+from ....state.agent import AgentState, AgentUpdate, TaskAgentState, handle, limits_of
 from ....state.calls import Evidence
 from ....state.canonical import beginning_of
 from ....state.context import Context
@@ -31,7 +31,7 @@ from ....state.stream.components import Handoff, text_of
 from ....state.stream.events import call_ended
 from ....state.stream.shown import answers_from, news
 from ....state.told import say
-from ....turn.begin import evidence_of
+from ....turn.begin import How, evidence_of, made_in
 from ....turn.end import LIMITS
 from ....turn.schedule import run_ready, used_by
 from ....turn.scope import RunScope
@@ -186,12 +186,9 @@ class _Crew:
             summary=told.get("summary", ""), reference=told["path"], status=told["status"],
         ).model_dump(mode="json")  # fmt: skip
         one = {"name": "handoff", "props": shown, "text": text_of("handoff", shown)}
-        failed = told["status"] == "failed"
-        result = ToolResult(end["text"], told, is_error=failed, artifact={SHOWN: [one]})
-        answer = Answered(
-            result, "error" if failed else "success", stored=end["stored"],
-            seconds=told.get("seconds", 0.0),
-        )  # fmt: skip
+        result = ToolResult(end["text"], told, artifact={SHOWN: [one]})
+        seconds, stored = told.get("seconds", 0.0), end["stored"]
+        answer = Answered(result, _end_of(told), stored=stored, seconds=seconds)
         status = CallStatus(call, self.scope.emit, "executing")
         self.records[call["id"]] = call_records.ended(call, call["args"], answer, status)
 
@@ -218,6 +215,27 @@ class _Crew:
         if not isinstance(self.state, LoopState):
             return
         await show_questions(self.state, "agent", questions, self._answers(ends))
+
+
+async def how_cut_off(scope: RunScope, state: TaskAgentState) -> dict[str, How]:
+    """What became of the sub-agents of a turn that ends before its time, by the ids of the calls.
+
+    Those that ended have their result; of the others the journal tells what they have changed.
+    """
+    known: dict[str, How] = {
+        end["call"]: (end["text"], {"status": _end_of(end["told"])}) for end in state.cut_off
+    }
+    left = [call for call in state.delegations if call["id"] not in known]
+    rows = await scope.journal.rows(scope.journaled) if left and scope.turn else []
+    for call in left:
+        path = handle(state.path, call)
+        if made := [row for row in rows if row.turn == scope.turn and _is_of(row.task, path)]:
+            known[call["id"]] = made_in(made), {"status": "cancelled", "reason": "superseded"}
+    return known
+
+
+def _end_of(told: Mapping[str, Any]) -> Literal["success", "error"]:
+    return "error" if told["status"] == "failed" else "success"
 
 
 def _standing(state: AgentState) -> dict[str, Any]:
