@@ -63,7 +63,7 @@ def sign_of(state: AgentState) -> Sign | None:
     if not watch or state.round <= watch["looked"]:
         return None
     most = 2 * watch["repeats"]
-    newest = _newest_progress(state.evidence, max(watch["looked"], state.round - most))
+    newest = _newest_progress(state.own_evidence, max(watch["looked"], state.round - most))
     if words := _chant(state, newest):
         return Sign("words", words=words)
     if state.round - newest >= most:

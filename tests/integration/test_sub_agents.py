@@ -163,7 +163,7 @@ def test_three_levels_each_ask_and_the_answers_find_their_way(tmp_path):
     assert left["evidence"] == ["agent/left.1.0/deep.1.0.1.0", "agent/left.1.0.1.0"]
     assert right["status"] == "partial"
     assert quiet["status"] == "success"
-    assert result["outcome"]["status"] == "complete"
+    assert result["outcome"]["status"] == "partial"  # somebody refused a write
 
 
 class Fails(Exception):
@@ -290,20 +290,20 @@ def test_a_new_message_while_a_sub_agent_waits_says_what_it_had_written(tmp_path
         heard.append([m.text for m in messages if m.type == "tool"])
         return done("Changed.") if heard[1:] else give("writer", "quick")
 
-    def note(text: str) -> str:
+    def jot(text: str) -> str:
         """Note a text."""
         return f"noted {text}"
 
-    writer = [[call("note", text="x")], [call("save", text="y")], done("Written.")]
+    writer = [[call("jot", text="x")], [call("save", text="y")], done("Written.")]
     office = Office(chief=chief, writer=writer, quick=[done("Quick.")])
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = office.graph(kept, [save, note], policy=SAVES)
+        graph = office.graph(kept, [save, jot], policy=SAVES)
         graph.invoke(said(), THREAD)
         assert len(graph.get_state(THREAD).interrupts) == 1
         outcome = graph.invoke(said("Leave it."), THREAD)["outcome"]
         messages = graph.get_state(THREAD).values["messages"]
     assert (outcome["status"], outcome["answer"], save.saved) == ("complete", "Changed.", [])
     writer_told, quick = heard[1]
-    assert 'note({"text": "x"})' in writer_told
+    assert 'jot({"text": "x"})' in writer_told
     assert json.loads(quick)["status"] == "success"
     assert repairs(messages, lambda _: None) == []

@@ -102,7 +102,7 @@ def _calls(cut: Iterable[AnyMessage]) -> list[str]:
 
 
 def pinned(state: AgentState) -> list[str]:
-    """What is open by the state: tasks, calls in doubt, work that runs beside."""
+    """What is open by the state: tasks, calls in doubt."""
     before = [line for line in kept_of(state).get("pinned", ()) if line.startswith(_DOUBT)]
     doubts = [
         f"{_DOUBT} {record['id']} {record['tool']}({canonical(record.get('arguments', {}))})"
@@ -112,8 +112,7 @@ def pinned(state: AgentState) -> list[str]:
         f"{task['status']}: {task['id']} {task['description']}"
         for task in state.todos if task["status"] in _OPEN
     ]  # fmt: skip
-    beside = [f"running: {canonical(handle)}" for handle in state.background]
-    return [*todos, *dict.fromkeys([*before, *doubts]), *beside]
+    return [*todos, *dict.fromkeys([*before, *doubts])]
 
 
 _DOUBT: Final = "may have taken effect:"

@@ -196,10 +196,12 @@ class _Crew:
         """What they change in the agent that delegated."""
         records = [self.records[end["call"]] for end in ends]
         evidence = [record for end in ends for record in end["evidence"]]
+        # What was changed is among the calls inside.
+        evidence += [as_evidence(record) | Evidence(read_only=True) for record in records]
         messages = [*self._answers(ends), *(record["message"] for record in records)]
         return AgentUpdate(
             messages=messages, delegations=[],
-            evidence=[*evidence, *(as_evidence(record) for record in records)],
+            evidence=evidence,
             warnings=[text for end in ends for text in end["warnings"]],
         )  # fmt: skip
 
