@@ -33,6 +33,8 @@ LARGEST: Final = (2_200_000, 400_000)
 """Input and output of a call, whatever the model: where so much is left nothing is estimated."""
 _PER_MESSAGE, _PER_TOOLS, _PER_BLOCK = 16, 512, 50_000
 """Tokens beside the text: roles and marks, what providers add to tools, a picture."""
+_FEWEST: Final = 16
+"""Characters of a token, on average, that are still believed."""
 _PATIENCE: Final = 0.02
 
 _SETTINGS: Final = ("max_tokens", "max_output_tokens", "max_completion_tokens", "num_predict")
@@ -67,7 +69,10 @@ class Allowance:
 
     def spent(self, role: str, message: AIMessage | None, asked: Sequence[BaseMessage]) -> Spend:
         """What the call took. Without an answer all it could: a provider may bill what is cut."""
-        told = tokens_of(asked, message) if message else (self.input_tokens, self.output_tokens)
+        told = self.input_tokens, self.output_tokens
+        if message:
+            read, wrote = tokens_of(asked, message)
+            told = _likely(read, sum(map(_length, asked))), _likely(wrote, _length(message))
         took = max(0, min(told[0], self.input_tokens)), max(0, min(told[1], self.output_tokens))
         usd = None
         if self.price is not None:
@@ -88,6 +93,18 @@ class Allowance:
             f" and {told['output_tokens']:,} of output for a call that can take at most"
             f" {self.input_tokens:,} and {self.output_tokens:,}: what is beyond is not counted."
         )
+
+
+def _length(message: BaseMessage) -> int:
+    """Characters of a message that is text, and of its calls."""
+    content, calls = message.content, getattr(message, "tool_calls", None)
+    length = len(content) if isinstance(content, str) else 0
+    return length + sum(len(str(call["args"])) for call in calls) if calls else length
+
+
+def _likely(told: int, length: int) -> int:
+    """A provider's count; the estimate where it is a fraction of what such a text has."""
+    return told if told * _FEWEST >= length else round(length / 4)
 
 
 async def allowed(

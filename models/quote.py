@@ -98,7 +98,7 @@ def _dollars(
         written = output if rates.output > rates.dearest_input else 0
         paid = (tokens - written) * rates.dearest_input + written * rates.output
         most = max(most, paid + calls * rates.call)
-    return min(limit, ceil(most * _MILLION) / _MILLION)
+    return min(limit, ceil(round(most * _MILLION, 3)) / _MILLION)
 
 
 def _shown(price: Price | None) -> dict[str, float] | None:
