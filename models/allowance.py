@@ -30,7 +30,9 @@ _LONGEST_OUTPUT: Final = 128_000
 _LEAST_OUTPUT: Final = 256
 """Fewer are not worth a call."""
 LARGEST: Final = (2_200_000, 400_000)
-"""Input and output of a call, whatever the model: where so much is left nothing is estimated."""
+"""Input and output of a call, whatever the model."""
+_PLENTY: Final = 10
+"""Where so many of the largest calls are left, nothing is estimated."""
 _PER_MESSAGE, _PER_TOOLS, _PER_BLOCK = 16, 512, 50_000
 """Tokens beside the text: roles and marks, what providers add to tools, a picture."""
 _FEWEST: Final = 16
@@ -72,7 +74,10 @@ class Allowance:
         told = self.input_tokens, self.output_tokens
         if message:
             read, wrote = tokens_of(asked, message)
-            told = _likely(read, sum(map(_length, asked))), _likely(wrote, _length(message))
+            told = read, wrote
+            if self.input_tokens < LARGEST[0]:  # else limits are far, and histories long
+                length = sum(map(_length, asked))
+                told = _likely(read, length), _likely(wrote, _length(message))
         took = max(0, min(told[0], self.input_tokens)), max(0, min(told[1], self.output_tokens))
         usd = None
         if self.price is not None:
@@ -127,7 +132,7 @@ async def allowed(
         raise SettingsError(unpriced([chosen.name]))
     while True:
         short: Limit | None = None
-        if plenty := not money and budget.room("tokens") >= sum(LARGEST):
+        if plenty := not money and budget.room("tokens") >= _PLENTY * sum(LARGEST):
             size, output = LARGEST[0], most or LARGEST[1]
         else:
             size = most_input(chosen, messages, tools, contract)
@@ -213,8 +218,8 @@ def most_input(
 
 def _size(message: BaseMessage) -> int:
     """Bytes of what a model reads of a message."""
-    text, calls = message.text, getattr(message, "tool_calls", None)
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    for call in calls or ():
-        size += len(json.dumps(call, default=str))
-    return size
+    content, calls = message.content, getattr(message, "tool_calls", None)
+    text = content if isinstance(content, str) else message.text
+    if calls:
+        text += str(calls)
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

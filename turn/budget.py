@@ -268,7 +268,8 @@ class Budget:
         used = self.used
         calls = max(1, used["model_calls"])
         last = {name: used[name] / calls for name in ("tokens", "usd")}
-        return next((n for n in limits if used[n] + last.get(n, 0) >= self._limits[n]), None)
+        reached = {n: used[n] + last.get(n, 0) + _PRECISE for n in limits}
+        return next((n for n in limits if reached[n] >= self._limits[n]), None)
 
 
 def _side_by_side(seconds: Mapping[str, float]) -> float:

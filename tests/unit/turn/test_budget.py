@@ -5,7 +5,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from loopwright.state.context import Context
 from loopwright.state.outcome import Spend, model_spend
-from loopwright.turn.budget import Budget, tokens_of
+from loopwright.turn.budget import Budget, Most, tokens_of
 
 
 class Clock:
@@ -123,3 +123,34 @@ def test_the_providers_count_goes_before_the_estimate() -> None:
     assert tokens_of(asked, AIMessage("b" * 40)) == (10, 10)
     called = AIMessage("", tool_calls=[{"name": "add", "args": {"a": 1}, "id": "c"}])
     assert tokens_of(asked, called)[1] > 0
+
+
+@pytest.mark.req("P-27")
+def test_what_a_call_may_take_is_held_until_it_has_ended_also_above() -> None:
+    turn = Budget(Context(max_tokens=1_000, max_cost=1))
+    agent = Budget(Context(), limits={"usd": 0.5}, parent=turn)
+    assert agent.reserve_model_call(Most(600, 0.4))
+    assert (turn.room("tokens"), agent.room("tokens")) == (400, 400)
+    assert (turn.room("usd"), agent.room("usd")) == (pytest.approx(0.6), pytest.approx(0.1))
+    assert not turn.reserve_model_call(Most(401, 0.1))
+    assert not agent.reserve_model_call(Most(10, 0.2))
+    assert turn.exhausted is None, "what is held may come back"
+    agent.settle(Most(600, 0.4), model_spend("agent", "m", 90, 10, 0.05))
+    assert (turn.used["tokens"], turn.used["usd"]) == (100, 0.05)
+    assert turn.reserve_model_call(Most(900, 0.9))
+    assert not turn.reserve_model_call(Most(1, 0))
+    taken = {"model_calls": 2, "tool_calls": 0, "tokens": 1_000, "usd": pytest.approx(0.95)}
+    assert turn.tab.taken == taken
+
+
+def test_dollars_warn_and_are_exhausted_while_one_call_more_would_fit() -> None:
+    ledger = Budget(Context(max_cost=1))
+    for _ in range(9):
+        assert ledger.reserve_model_call()
+        ledger.add_tokens(model_spend("agent", "m", 1, 1, 0.1))
+    (event,) = ledger.near()
+    assert (event["limit"], event["of"]) == ("usd", 1)
+    assert ledger.exhausted == "usd"
+    assert not ledger.reserve_tool_call()
+    ledger.last_turn()
+    assert ledger.reserve_model_call(Most(1, 0.1))

@@ -1,0 +1,104 @@
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_openai import ChatOpenAI
+
+from loopwright.models.allowance import allowed
+from loopwright.models.choice import Chosen
+from loopwright.models.offline.model import OfflineModel
+from loopwright.models.prices import given_price, listed_price
+from loopwright.models.scripted import ScriptedModel
+from loopwright.state.context import Context
+from support.adversary import Adversary
+from support.scope import scope_with
+
+MILLION = 1_000_000
+
+
+def openai(name: str, **more: Any) -> ChatOpenAI:
+    return ChatOpenAI(model=name, api_key="none", **more)
+
+
+def answered(read: int, wrote: int, **details: int) -> AIMessage:
+    usage: Any = {"input_tokens": read, "output_tokens": wrote, "total_tokens": read + wrote}
+    return AIMessage("", usage_metadata=usage | {"input_token_details": details})
+
+
+def test_prices_of_the_package_are_found_by_langchains_names() -> None:
+    by_name = listed_price("openai:gpt-4o", openai("gpt-4o"))
+    assert by_name is not None
+    assert by_name == listed_price("gpt-4o", openai("gpt-4o")), "an instance tells its provider"
+    assert by_name.dearest.input * MILLION == pytest.approx(2.5)
+    assert by_name.dearest.output * MILLION == pytest.approx(10)
+    own = listed_price("azure_openai:gpt-4o", OfflineModel.model_construct())
+    assert own is not None, "the offline model costs nothing, whatever it is called"
+    assert own.most(MILLION, MILLION) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("openai:qwen3:8b", openai("qwen3:8b")),
+        ("openai:gpt-4o", openai("gpt-4o", base_url="http://127.0.0.1:9/v1")),
+        ("scripted", ScriptedModel([])),
+        ("worst", Adversary()),
+    ],
+)
+def test_a_model_that_nobody_bills_by_the_list_has_no_price(name: str, model: Any) -> None:
+    assert listed_price(name, model) is None
+
+
+def test_a_long_request_is_priced_by_its_tier_and_cached_input_by_its_rate() -> None:
+    price = listed_price("anthropic:claude-sonnet-4-5", Adversary())
+    assert price is not None
+    few, many = price.of(answered(1_000, 0), 1_000, 0), price.of(answered(0, 0), 300_000, 0)
+    assert few * MILLION == pytest.approx(3 * 1_000)
+    assert many * MILLION == pytest.approx(6 * 300_000)
+    cached = price.of(answered(1_000, 10, cache_read=800), 1_000, 10)
+    assert cached * MILLION == pytest.approx(200 * 3 + 800 * 0.3 + 10 * 15)
+    written = price.of(answered(1_000, 0, ephemeral_1h_input_tokens=1_000), 1_000, 0)
+    assert few < written <= price.most(1_000, 0)
+    lies = price.of(answered(1_000, 0, cache_read=-5, cache_creation=10**9), 1_000, 0)
+    assert 0 < lies <= price.most(1_000, 0)
+
+
+def test_what_the_settings_say_goes_before_the_list() -> None:
+    context = Context(prices={"gpt-4o": {"input": 1, "output": 2}})
+    for name in ("gpt-4o", "openai:gpt-4o", "azure_openai:gpt-4o"):
+        price = given_price(name, context)
+        assert price is not None
+        assert price.most(MILLION, MILLION) == pytest.approx(3)
+    assert given_price("gpt-4o-mini", context) is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"input": 1}, {"input": 1, "output": -1}, {"input": 1, "output": 2, "x": 3}]
+)
+def test_a_price_that_cannot_be_counted_with_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="the price of 'm' needs input and output"):
+        Context(prices={"m": wrong})
+
+
+async def test_a_provider_is_told_how_much_may_be_written_only_where_it_matters() -> None:
+    chosen = Chosen("worst", "balanced", Adversary())
+    prices = {"worst": {"input": 1, "output": 10}}
+    for settings, told in [
+        ({}, None), ({"max_output_tokens": 99}, 99), ({"max_cost": 9}, 16_384),
+        ({"max_cost": 0.01}, 637),
+    ]:  # fmt: skip
+        scope = scope_with(Context(prices=prices, **settings))
+        taken = await allowed(scope, chosen, [AIMessage("x" * 1_000)])
+        assert getattr(taken.model, "max_tokens") == told, settings  # noqa: B009 - of any model
+
+
+async def test_a_provider_that_counts_more_than_it_was_given_is_named_and_not_believed() -> None:
+    chosen = Chosen("worst", "balanced", Adversary())
+    scope = scope_with(Context(max_tokens=100_000))
+    taken = await allowed(scope, chosen, [AIMessage("x" * 1_000)])
+    lie = answered(10**9, 5)
+    assert "counted 1,000,000,000 tokens of input" in taken.unbelievable(lie)
+    assert taken.spent("executor", lie, [])["input_tokens"] == taken.input_tokens
+    again = await allowed(scope, chosen, [AIMessage("x" * 1_000)])
+    assert again.input_tokens > 1_000, "from now on a byte may be a token"
+    assert again.spent("executor", None, [])["output_tokens"] == again.output_tokens
