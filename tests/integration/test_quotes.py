@@ -22,7 +22,7 @@ from support.reacting import DONE, THREAD, said, shelf
 from support.scope import scope_with
 from support.scripts import call, thought
 
-MODELS = hypothesis.settings.default.max_examples * 10
+MODELS = hypothesis.settings().max_examples * 10
 """10,000 with the profile `thorough`."""
 PARTS = 4
 TOOLS = [

@@ -50,7 +50,7 @@ class Adversary(BaseChatModel):
     temperature: float | None = 0.5
     model_name: str = "worst"
     _random: random.Random = PrivateAttr()
-    _truth: list = PrivateAttr(default_factory=list)
+    _truth: list[tuple[int, int]] = PrivateAttr(default_factory=list)
 
     def model_post_init(self, _):
         self._random = random.Random(self.seed)

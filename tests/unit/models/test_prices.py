@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
 from loopwright.models.allowance import allowed
 from loopwright.models.choice import Chosen
@@ -17,7 +18,7 @@ MILLION = 1_000_000
 
 
 def openai(name: str, **more: Any) -> ChatOpenAI:
-    return ChatOpenAI(model=name, api_key="none", **more)
+    return ChatOpenAI(model=name, api_key=SecretStr("none"), **more)
 
 
 def answered(read: int, wrote: int, **details: int) -> AIMessage:
@@ -82,11 +83,12 @@ def test_a_price_that_cannot_be_counted_with_is_refused(wrong: dict[str, float])
 
 async def test_a_provider_is_told_how_much_may_be_written_only_where_it_matters() -> None:
     chosen = Chosen("worst", "balanced", Adversary())
-    prices = {"worst": {"input": 1, "output": 10}}
-    for settings, told in [
+    prices = {"worst": {"input": 1.0, "output": 10.0}}
+    cases: list[tuple[dict[str, Any], int | None]] = [
         ({}, None), ({"max_output_tokens": 99}, 99), ({"max_cost": 9}, 16_384),
         ({"max_cost": 0.01}, 637),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for settings, told in cases:
         scope = scope_with(Context(prices=prices, **settings))
         taken = await allowed(scope, chosen, [AIMessage("x" * 1_000)])
         assert getattr(taken.model, "max_tokens") == told, settings  # noqa: B009 - of any model

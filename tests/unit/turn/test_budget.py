@@ -131,7 +131,8 @@ def test_what_a_call_may_take_is_held_until_it_has_ended_also_above() -> None:
     agent = Budget(Context(), limits={"usd": 0.5}, parent=turn)
     assert agent.reserve_model_call(Most(600, 0.4))
     assert (turn.room("tokens"), agent.room("tokens")) == (400, 400)
-    assert (turn.room("usd"), agent.room("usd")) == (pytest.approx(0.6), pytest.approx(0.1))
+    assert turn.room("usd") == pytest.approx(0.6)
+    assert agent.room("usd") == pytest.approx(0.1)
     assert not turn.reserve_model_call(Most(401, 0.1))
     assert not agent.reserve_model_call(Most(10, 0.2))
     assert turn.exhausted is None, "what is held may come back"
