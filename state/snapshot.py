@@ -64,13 +64,15 @@ class Kept(TypedDict, total=False):
     """The field `snapshot` of a state.
 
     `facts` by section; `words` of the user and `calls` that were cut, with their messages' ids;
-    `pinned` what code knows to be open; `notes` of the thread. Tool results before the message
-    `mask` are shown shortened. After a summary of no use none is asked for `rest` times, each time
-    longer (`failed`); below `above` tokens nothing can be won.
+    `shown` is the message of the user whose pictures are still shown; `pinned` what code knows to
+    be open; `notes` of the thread. Tool results before the message `mask` are shown shortened.
+    After a summary of no use none is asked for `rest` times, each time longer (`failed`); below
+    `above` tokens nothing can be won.
     """
 
     facts: dict[str, list[KeptFact]]
     words: list[KeptFact]
+    shown: str
     calls: list[str]
     pinned: list[str]
     notes: str

@@ -48,9 +48,10 @@ async def compress(state: AgentState, runtime: Runtime[Context], *, agent: Agent
     work = _Work(state, shown, _border(shown, int(room * _KEPT_SHARE)), room)
     found = await _summed_up(scope, work, agent) if work.border else _Summary({})
     how = "summary" if found.facts else "cut"
-    mask = mask_of(shown, room, kept_of(state).get("mask", ""))
-    fewer = tokens_in(shown) - tokens_in(shown_masked(shown, mask))
-    if not found.facts and (not work.border or before - fewer < _ENOUGH * room):
+    known = kept_of(state).get("mask", "")
+    mask = mask_of(shown, room, known)
+    left = before - tokens_in(shown_masked(shown, known)) + tokens_in(shown_masked(shown, mask))
+    if not found.facts and (not work.border or left < _ENOUGH * room):
         how, kept, cut = "masked", Kept(**{**kept_of(state), "mask": mask}), state.cut
     else:
         kept, cut = extended(state, work.old, found.facts, room), str(work.new[0].id)

@@ -29,6 +29,13 @@ _QUOTED: Final = re.compile(
 )
 _NUMERALS: Final = re.compile("[零〇一二两三四五六七八九十百千万亿]{2,}")
 _WORD: Final = re.compile(r"[^\W\d_]+")
+_SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|[\u3002\uff01\uff1f\uff1b;\n]")
+_DENIAL: Final = re.compile(
+    r"\b(?:not?|never|none|nobody|nothing|nowhere|neither|nor|without|cannot|unless|except|only"
+    r"|avoid|forbidden|forbids?|prohibited|nicht|kein\w*|niemals?|nie)\b|n['\u2019]t\b"
+    r"|[不没无勿别未非莫]|禁止|避免|只|仅",
+    re.IGNORECASE,
+)
 _HANDLE: Final = re.compile(r"\s*[(\[]?\bm-[0-9a-f]{8}\b[)\]]?")
 
 _GLUE: Final = """
@@ -84,7 +91,20 @@ def is_said(fact: str, sources: Sequence[AnyMessage]) -> bool:
     if not words:
         return bool(_EXACT.search(fact))
     said = words & set().union(*(words_of(words_in(message)) for message in sources))
-    return len(said) > _SHARE * len(words)
+    return len(said) > _SHARE * len(words) and _is_denied(fact) == _is_denied(
+        _nearest(words, sources)
+    )
+
+
+def _nearest(words: set[str], sources: Sequence[AnyMessage]) -> str:
+    """The sentence that says most of some words."""
+    sentences = [s for message in sources for s in _SENTENCE_END.split(words_in(message)) if s]
+    return max(sentences, key=lambda sentence: len(words & words_of(sentence)), default="")
+
+
+def _is_denied(sentence: str) -> bool:
+    """Whether it says that something is not so, or must not be: half of a ban is a command."""
+    return _DENIAL.search(sentence) is not None
 
 
 def _exact(fact: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -10,7 +11,7 @@ from ....prompts.prompt import section
 from ....state.agent import AgentState
 from ....state.attachments import blocks_in
 from ....state.calls import UNCERTAIN
-from ....state.canonical import canonical, shortened
+from ....state.canonical import canonical, estimate_tokens, shortened
 from ....state.messages import since
 from ....state.snapshot import (
     LASTING,
@@ -22,17 +23,18 @@ from ....state.snapshot import (
     is_of_user,
 )
 from ....state.told import say
+from ....state.window import tokens_in
 
-_WORDS_ROOM: Final = 24_000
-"""Characters of what the user said; the newest words come first, and one message has at most:"""
-_LONGEST_WORDS: Final = 8_000
-_CALLS: Final = 40
+_WORDS_SHARE: Final = 0.15
+"""How much of a request's room the user's words may take, the newest first; one message at most:"""
+_LONGEST_SHARE: Final = 0.08
+_CALLS_SHARE: Final = 0.03
 _CALL_SHOWN: Final = 120
 _OPEN: Final = frozenset({"pending", "in_progress", "blocked", "failed"})
+_A_SOURCE: Final = 5
+"""Tokens of a handle."""
 FACTS_SHARE: Final = 0.12
 """How much of a request's room the facts may take."""
-_CHARACTERS: Final = 3
-"""Of a fact for each token of that room."""
 
 Facts = Mapping[str, list[KeptFact]]
 
@@ -54,9 +56,10 @@ def extended(state: AgentState, cut: Sequence[AnyMessage], facts: Facts, room: i
     ]  # fmt: skip
     return {
         **kept,
-        "facts": _merged(kept.get("facts", {}), facts, int(room * FACTS_SHARE) * _CHARACTERS),
-        "words": _newest([*kept.get("words", ()), *words]),
-        "calls": [*kept.get("calls", ()), *_calls(cut)][-_CALLS:],
+        "facts": _merged(kept.get("facts", {}), facts, int(room * FACTS_SHARE)),
+        "words": _newest([*kept.get("words", ()), *words], room),
+        "shown": _picture(cut, room) if words else kept.get("shown", ""),
+        "calls": _latest([*kept.get("calls", ()), *_calls(cut)], int(room * _CALLS_SHARE)),
         "pinned": pinned(state),
         "mask": "",
     }
@@ -69,23 +72,39 @@ def _merged(old: Facts, new: Facts, room: int) -> dict[str, list[KeptFact]]:
     for facts, names in ((new, SECTIONS), (old, [n for n in SECTIONS if n in LASTING])):
         for name in names:
             for fact in facts.get(name, ()):
-                room -= len(fact["text"]) + 12 * len(fact["sources"])
+                room -= estimate_tokens(fact["text"]) + _A_SOURCE * len(fact["sources"])
                 if room >= 0 and fact["text"] not in seen:
                     seen.add(fact["text"])
                     merged[name].append(fact)
     return {name: facts for name, facts in merged.items() if facts}
 
 
-def _newest(words: Sequence[KeptFact]) -> list[KeptFact]:
+def _newest(words: Sequence[KeptFact], room: int) -> list[KeptFact]:
     """The newest words that have room together, oldest first; the newest always."""
-    room, kept = _WORDS_ROOM, list[KeptFact]()
+    left, kept = room * _WORDS_SHARE, list[KeptFact]()
     for one in reversed(words):
-        text = shortened(one["text"], _LONGEST_WORDS)
-        room -= len(text)
-        if room < 0 and kept:
+        most = room * _LONGEST_SHARE / max(estimate_tokens(one["text"]), 1)
+        text = shortened(one["text"], int(most * len(one["text"])) + 1)
+        left -= estimate_tokens(text)
+        if left < 0 and kept:
             break
         kept.insert(0, KeptFact(text=text, sources=one["sources"]))
     return kept
+
+
+def _latest(lines: Sequence[str], room: int) -> list[str]:
+    """The last lines that have room together."""
+    sizes = accumulate(map(estimate_tokens, reversed(lines)))
+    return [*lines][len(lines) - sum(size <= room for size in sizes) :]
+
+
+def _picture(cut: Sequence[AnyMessage], room: int) -> str:
+    """The newest message of the user that was cut, if what it has attached has room; else ""."""
+    newest = next((m for m in reversed(cut) if is_of_user(m)), None)
+    blocks = blocks_in(newest) if newest is not None else []
+    if newest is None or not blocks:
+        return ""
+    return str(newest.id) if tokens_in([HumanMessage([*blocks])]) <= room * _WORDS_SHARE else ""
 
 
 def _calls(cut: Iterable[AnyMessage]) -> list[str]:
@@ -149,11 +168,9 @@ def _line(fact: KeptFact) -> str:
 
 def _attached(state: AgentState, kept: Kept) -> list[dict[str, Any]]:
     """What the newest words of the user that were cut have attached."""
-    newest = [name for one in kept.get("words", ())[-1:] for name in one["sources"]]
-    for name in newest:
-        message = since(state.messages, name)[0]
-        return blocks_in(message) if message.id == name else []
-    return []
+    name = kept.get("shown", "")
+    message = since(state.messages, name)[:1] if name else []
+    return [block for m in message if m.id == name for block in blocks_in(m)]
 
 
 def of_section(name: Section, texts: Iterable[str], source: str) -> dict[str, list[KeptFact]]:
