@@ -218,48 +218,51 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) 
     STARTUP.set(context.startup_timeout)
     outer, path = _OUTER.get(), getattr(state, "path", parts.name)
     thread, saver = str(configurable.get("thread_id", "")), configurable.get(SAVER)
-    model_turn = getattr(state, "turn_name", "")
     if outer is None:
         emit = emit_to(runtime.stream_writer)
         budget = await _budget_for(context, state, parts.journal, thread)
     else:
-        emit, budget, limits = outer.emit, outer.budget, getattr(state, "limits", None)
-        budget.recall(path, state.spend)
-        if limits:
-            budget = Budget(context, state.spend, limits=limits, parent=budget)
+        emit, budget = outer.emit, _budget_within(outer.budget, context, state, path)
         hear(state)
-    return (
-        RunScope(
-            context=context,
-            budget=budget,
-            journal=parts.journal,
-            hooks=parts.hooks,
-            prompts=parts.prompts,
-            instructions=parts.instructions,
-            emit=emit,
-            store=runtime.store,
-            thread=thread,
-            user=identity(configurable, served=parts.served),
-            of_client=parts.served or from_outside(configurable),
-            turn=state.turn_id,
-            place=_place(configurable),
-            fence=configurable.get(FENCE_KEY),
-            agent="/".join([parts.name, *getattr(state, "agents", ())]),
-            path=path,
-            stopped=lambda: wish_of(runtime.control) == "stop",
-            saved=bool(saver),
-            durable=_outlives(saver),
-            can_ask=context.interactive and bool(saver),
-            past=outer.past if outer else Past(),
-            heard=outer.heard if outer else {},
-            seen=outer.seen if outer else {},
-            session=_session_of(configurable),
-            public=_public(state, outer),
-            by_tools=getattr(state, "by_tools", frozenset()),
-        )
-        .noting()
-        .in_model_turn(model_turn)
+    scope = RunScope(
+        context=context,
+        budget=budget,
+        journal=parts.journal,
+        hooks=parts.hooks,
+        prompts=parts.prompts,
+        instructions=parts.instructions,
+        emit=emit,
+        store=runtime.store,
+        thread=thread,
+        user=identity(configurable, served=parts.served),
+        of_client=parts.served or from_outside(configurable),
+        turn=state.turn_id,
+        place=_place(configurable),
+        fence=configurable.get(FENCE_KEY),
+        agent="/".join([parts.name, *getattr(state, "agents", ())]),
+        path=path,
+        stopped=lambda: wish_of(runtime.control) == "stop",
+        saved=bool(saver),
+        durable=_outlives(saver),
+        can_ask=context.interactive and bool(saver),
+        **_from_around(outer),
+        session=_session_of(configurable),
+        public=_public(state, outer),
+        by_tools=getattr(state, "by_tools", frozenset()),
     )
+    return scope.noting().in_model_turn(getattr(state, "turn_name", ""))
+
+
+def _budget_within(outer: Budget, context: Context, state: _State, path: str) -> Budget:
+    """The part of a budget that this graph draws on, by limits of its own where it has some."""
+    outer.recall(path, state.spend)
+    limits = getattr(state, "limits", None)
+    return Budget(context, state.spend, limits=limits, parent=outer) if limits else outer
+
+
+def _from_around(outer: RunScope | None) -> dict[str, Any]:
+    """What a graph knows and tells by the node it runs in."""
+    return {"past": outer.past, "heard": outer.heard, "seen": outer.seen} if outer else {}
 
 
 def _outlives(saver: Any) -> bool:
