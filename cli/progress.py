@@ -77,6 +77,12 @@ def _plan(event: Event) -> str:
     return f"plan: {plural(len(todos), noun)}: {_listed(map(_planned, todos))}"
 
 
+def _todos(event: Event) -> str:
+    now = [todo for todo in event.get("todos") or [] if todo.get("status") == "in_progress"]
+    told = f": {now[0].get('description')}" if now else ""
+    return f"to-dos: {event.get('done')} of {event.get('total')} done{told}"
+
+
 def _planned(todo: Mapping[str, Any]) -> str:
     """A task by its words; a step also by what it waits for, which is what makes the plan."""
     named = f"{todo.get('id')} {todo.get('description') or todo.get('tool')}"
@@ -159,6 +165,7 @@ _LINES: Final = {
     "outcome": _says("outcome: {status} ({reason})"),
     "phase": _phase,
     "plan": _plan,
+    "todos": _todos,
     "prompt_flow_step_start": _step_start,
     "prompt_flow_step_item": _step_item,
     "prompt_flow_step_result": _step_result,
@@ -234,6 +241,8 @@ class Board:
     def _on_plan(self, event: Event) -> None:
         self.tasks = {}
         self._on_tasks(event)
+
+    _on_todos = _on_plan
 
     def _on_tasks(self, event: Event) -> None:
         self._put(event.get("todos") or ())

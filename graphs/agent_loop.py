@@ -1,7 +1,8 @@
 """The loop of one agent: model turn by model turn, until complete_task.
 
 agent_turn → (approve ⇄ call_tools) → (delegate) → agent_turn …, and before a turn what is due:
-check_limits → final_warning, check_loop, compress. `delegate` runs such a loop for each sub-agent.
+review_plan, check_limits → final_warning, check_loop, compress. `delegate` runs such a loop for
+each sub-agent.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from ..nodes.agent.check_limits import check_limits
 from ..nodes.agent.check_loop import check_loop
 from ..nodes.agent.final_warning import final_warning
 from ..nodes.agent.memory.compress import compress
+from ..nodes.agent.review_plan import review_todos
 from ..nodes.agent.team.delegate import RunAgent, delegate
 from ..nodes.agent.team.delegate_to_agent import Team, known_to
 from ..nodes.approve import approve
@@ -35,8 +37,12 @@ Runs = Mapping[str, RunAgent]
 """By the name of an agent: what runs it."""
 
 
-def due(state: AgentState) -> Literal["check_limits", "check_loop", "compress", "agent_turn"]:
+def due(
+    state: AgentState,
+) -> Literal["review_plan", "check_limits", "check_loop", "compress", "agent_turn"]:
     """What comes before the next model turn, the first that has something to do; else the turn."""
+    if state.planning == "review":
+        return "review_plan"
     if reached(state):
         return "check_limits"
     if sign_of(state):
@@ -50,6 +56,7 @@ def route_after_turn(
     "approve",
     "call_tools",
     "delegate",
+    "review_plan",
     "check_limits",
     "check_loop",
     "compress",
@@ -79,6 +86,7 @@ def route_after_calls(
     "approve",
     "call_tools",
     "delegate",
+    "review_plan",
     "check_limits",
     "check_loop",
     "compress",
@@ -101,7 +109,7 @@ def route_after_check(state: AgentState) -> Literal["compress", "agent_turn", "f
 
 def route_after_delegate(
     state: AgentState,
-) -> Literal["check_limits", "check_loop", "compress", "agent_turn", "finish"]:
+) -> Literal["review_plan", "check_limits", "check_loop", "compress", "agent_turn", "finish"]:
     """To the next turn, which hears what came of it, unless somebody stopped the work."""
     return "finish" if state.halt else due(state)
 
@@ -121,12 +129,14 @@ def add_loop(
         "call_tools", partial(call_tools, parts=agent.parts, role="agent", ended=ended_by_calls)
     )
     builder.add_node("delegate", partial(delegate, agent=agent, runs=runs))
+    builder.add_node("review_plan", partial(review_todos, agent=agent))
     builder.add_node("check_limits", partial(check_limits, agent=agent))
     builder.add_node("check_loop", partial(check_loop, agent=agent))
     builder.add_node("final_warning", partial(final_warning, agent=agent))
     builder.add_conditional_edges("agent_turn", route_after_turn, ways(route_after_turn))
     builder.add_conditional_edges("approve", route_after_approve)
     builder.add_conditional_edges("call_tools", route_after_calls, ways(route_after_calls))
+    builder.add_edge("review_plan", "agent_turn")
     builder.add_conditional_edges("check_loop", route_after_check, ways(route_after_check))
     builder.add_conditional_edges("delegate", route_after_delegate, ways(route_after_delegate))
     builder.add_node("compress", partial(compress, agent=agent))

@@ -13,6 +13,7 @@ from ..nodes.agent.agent import Agent
 from ..nodes.agent.finish import agent_finish
 from ..nodes.agent.intake import agent_intake
 from ..nodes.agent.team.delegate_to_agent import known_to, team_of
+from ..nodes.agent.write_todos import write_todos
 from ..nodes.parts import Parts
 from ..prompts.agents import as_agent
 from ..state.agent import TaskAgentState
@@ -29,7 +30,7 @@ TaskAgentGraph = LoopGraph[TaskAgentState, Context, LoopInput, LoopOutput]
 
 def route_after_intake(
     state: TaskAgentState,
-) -> Literal["check_limits", "check_loop", "compress", "agent_turn", "finish"]:
+) -> Literal["review_plan", "check_limits", "check_loop", "compress", "agent_turn", "finish"]:
     """Nothing is asked of a model where nothing was asked by the user."""
     return "finish" if state.halt else due(state)
 
@@ -46,10 +47,11 @@ def task_agent_builder(
 ) -> LoopBuilder[TaskAgentState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
     definition, team = definition or AgentDefinition(), team_of(agents)
-    agent = Agent.of(definition, parts, team=known_to(definition, team, all_of=True))
+    own, known = [write_todos()], known_to(definition, team, all_of=True)
+    agent = Agent.of(definition, parts, own, team=known)
     builder = outer_builder(NAME, TaskAgentState, agent.parts, LoopInput)
     builder.scratch = ("delegate",)
-    builder.borders = ("agent_turn", "approve")
+    builder.borders = ("agent_turn", "approve", "review_plan")
     builder.add_node("intake", partial(agent_intake, agent=agent))
     add_loop(builder, agent, runs_of(team, parts))
     builder.add_node("finish", partial(agent_finish, agent=agent))

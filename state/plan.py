@@ -4,12 +4,13 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from typing_extensions import TypedDict
 
 from .contracts import TaskStatus, Todo, may_change, read_status
 from .grown import Grown
+from .questions import question
 from .told import say
 
 
@@ -99,6 +100,23 @@ def _cycles(todos: Sequence[Todo]) -> list[str]:
     except CycleError as error:
         return [say("tasks_in_a_circle", circle=" → ".join(error.args[1]))]
     return []
+
+
+def progress(tasks: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """How many of the tasks or steps are completed, and how many there are."""
+    return sum(task["status"] == "completed" for task in tasks), len(tasks)
+
+
+def plan_question(tasks: Sequence[Task]) -> dict[str, Any]:
+    """The question whether a plan may run."""
+    shown = [{key: task[key] for key in _OF_TASKS if task.get(key) is not None} for task in tasks]
+    text = f"Run this plan?\n{plan_in_words(tasks)}"
+    return question("review_plan", {"todos": shown}, text)
+
+
+_OF_TASKS: Final = (
+    "id", "description", "priority", "acceptance_criteria", "inputs", "depends_on"
+)  # fmt: skip
 
 
 def plan_in_words(tasks: Sequence[Task]) -> str:

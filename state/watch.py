@@ -63,7 +63,7 @@ def sign_of(state: AgentState) -> Sign | None:
     if not watch or state.round <= watch["looked"]:
         return None
     most = 2 * watch["repeats"]
-    newest = _newest_progress(state.own_evidence, max(watch["looked"], state.round - most))
+    newest = _newest_progress(state, max(watch["looked"], state.round - most))
     if words := _chant(state, newest):
         return Sign("words", words=words)
     if state.round - newest >= most:
@@ -71,9 +71,12 @@ def sign_of(state: AgentState) -> Sign | None:
     return Sign("due") if state.round >= watch["due"] else None
 
 
-def _newest_progress(evidence: Sequence[Evidence], since: int) -> int:
+def _newest_progress(state: AgentState, since: int) -> int:
     """The newest turn after this one with a call that brought something new, else this one."""
+    evidence = state.evidence
     for place in range(len(evidence) - 1, -1, -1):
+        if evidence[place]["task"] != state.path:  # of a sub-agent
+            continue
         round_ = int(evidence[place]["id"].rsplit(".", 2)[1])
         if round_ <= since:
             break

@@ -53,6 +53,7 @@ class Facts:
         refused: Why calls were not run that somebody had to allow, if there are any.
         unmet: What was not done although it was asked for.
         tasks: The tasks or steps, in the order in which they are listed.
+        listed: What a model says of tasks it has given itself: that proves nothing.
         evidence: The calls, and the reports of tasks without calls.
         uncertain: Calls of which nobody knows whether they took effect.
         doubts: Those of them that nobody has judged.
@@ -70,6 +71,7 @@ class Facts:
     refused: Reason | None = None
     unmet: Sequence[str] = ()
     tasks: Sequence[Task] = ()
+    listed: Sequence[Task] = ()
     evidence: Sequence[Evidence] = ()
     uncertain: Sequence[dict[str, Any]] = ()
     doubts: Sequence[dict[str, Any]] = ()
@@ -294,7 +296,7 @@ def outcome_of(
         status=status,
         reason=reason,
         answer=answer or say("nothing_done", reason=reason),
-        tasks=[_listed(task) for task in facts.tasks],
+        tasks=[_listed(task) for task in [*facts.tasks, *facts.listed]],
         unmet=unmet,
         uncertain_calls=list(facts.uncertain),
         spend=_counted(spend, allowance),

@@ -1,14 +1,17 @@
 """complete_task: the one way in which an agent ends its work, with what came of it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from ...calls.own import Own
 from ...calls.results import ToolResult, failure
 from ...models.typed_result import ResultSchema
-from ...state.agent import COMPLETE_TASK, Report, Status
+from ...state.agent import COMPLETE_TASK, AgentState, Report, Status
 from ...state.empty_phrases import says_nothing
+from ...state.plan import Task
+from ...state.todo_list import WRITE_TODOS, open_in_words, written
 from ...state.told import say
 from ...tools.arguments import check_arguments
 from ...tools.catalog import CatalogTool
@@ -61,6 +64,11 @@ async def _complete(output: ResultSchema | None, args: Mapping[str, Any], own: O
     if failed:
         calls = ", ".join(f"{tool} ({name})" for tool, name in failed)
         return failure(say("not_complete_yet", calls=calls))
+    state = cast("AgentState", own.state)
+    left = [] if state.reminded else open_in_words(_todos_now(state, own))
+    if left and args.get("status", "success") == "success":
+        told = say("todos_open", left="\n".join(f"- {one}" for one in left))
+        return replace(failure(told), update={"reminded": True})
     report, problem = report_of(args, output)
     if problem:
         return failure(say("output_does_not_fit", why=problem))
@@ -68,6 +76,15 @@ async def _complete(output: ResultSchema | None, args: Mapping[str, Any], own: O
         return failure(say("says_nothing"))
     update = {"report": report, "task_completed": report["status"] == "success"}
     return ToolResult(say("completed"), update=update)
+
+
+def _todos_now(state: AgentState, own: Own) -> list[Task]:
+    """The list as the calls before this one of the same message leave it."""
+    todos = state.todos
+    for record in own.beside:
+        if record["tool"] == WRITE_TODOS and record["status"] == "success":
+            todos = written(todos, record["arguments"]["todos"])
+    return todos
 
 
 def report_of(args: Mapping[str, Any], output: ResultSchema | None) -> tuple[Report, str]:

@@ -13,6 +13,7 @@ from ...state.context import Context
 from ...state.messages import signature
 from ...state.proof import undone
 from ...state.stream.shown import next_message
+from ...state.todo_list import open_in_words
 from ...state.told import say
 from ...turn.end import Facts, answer_id, called, end_turn, made_anew, not_run, refusal
 from ...turn.scope import scope_of
@@ -62,6 +63,7 @@ def facts_of(state: TaskAgentState) -> Facts:
         answer=summary,
         results=_results(state),
         evidence=state.evidence,
+        listed=state.todos,
         result=report.get("output"),
         message=answer_id(state),
         kept="the messages are kept",
@@ -74,6 +76,8 @@ def not_done(state: AgentState) -> list[str]:
     status, unmet = report.get("status"), [*state.unmet, *report.get("unmet", [])]
     if status in ("partial", "blocked") and not unmet and state.halt is None:
         return [report.get("summary", "")]
+    if status not in ("partial", "blocked"):
+        unmet += [say("thing_not_done", what=one) for one in open_in_words(state.todos)]
     if status == "blocked" or status is None:
         return unmet
     if _in_vain(state):

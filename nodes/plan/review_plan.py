@@ -1,6 +1,6 @@
 """Review plan: shows a plan before it runs, as one question, and nothing before it."""
 
-from typing import Any, Final, assert_never
+from typing import assert_never
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, interrupt
@@ -10,17 +10,13 @@ from ...state.calls import rounds_named
 from ...state.context import Context, context_of
 from ...state.contracts import PlannerResponse
 from ...state.loop import PlanState, PlanUpdate
-from ...state.plan import Task, adopt_plan, find_problems, name_todos, plan_in_words
-from ...state.questions import Answer, question, reviewed
+from ...state.plan import adopt_plan, find_problems, name_todos, plan_in_words, plan_question
+from ...state.questions import Answer, reviewed
 from ...state.stream.shown import phase_ended
 from ...state.told import say
 from ...turn.scope import speak
 from ...turn.telling import answered
 from ..parts import Parts
-
-_OF_TASKS: Final = (
-    "id", "description", "priority", "acceptance_criteria", "inputs", "depends_on"
-)  # fmt: skip
 
 
 async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Parts) -> PlanUpdate:
@@ -28,9 +24,7 @@ async def review_plan(state: PlanState, runtime: Runtime[Context], *, parts: Par
 
     So does an edit that cannot run: the planner mends it by the user's words.
     """
-    shown = {"todos": [_given(task) for task in state.todos]}
-    text = f"Run this plan?\n{plan_in_words(state.todos)}"
-    answer = interrupt(question("review_plan", shown, text), response_schema=Answer)
+    answer = interrupt(plan_question(state.todos), response_schema=Answer)
     speak(runtime, parts)
     answered(answer.type)
     match answer.type:
@@ -58,7 +52,3 @@ def _edited(answer: Answer, state: PlanState, most: int) -> PlanUpdate:
         return PlanUpdate(planning="again", improvements=[*state.improvements, wish])
     tasks = adopt_plan(name_todos(plan.todos), state.todos, rounds_named(state.evidence))
     return PlanUpdate(planning="ready", todos=Overwrite(tasks))
-
-
-def _given(task: Task) -> dict[str, Any]:
-    return {key: value for key, value in task.items() if key in _OF_TASKS and value is not None}

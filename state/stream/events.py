@@ -95,6 +95,11 @@ EVENTS: Final[Mapping[str, Kind]] = {
         {"round": int, "todos": list, "changes?": list},
         ("plan",),
     ),
+    "todos": Kind(
+        "an agent has written its to-do list, with how much of it is done",
+        {"round": int, "todos": list, "done": int, "total": int},
+        ("todos",),
+    ),
     "flaws": Kind(
         "what keeps a plan of `prompt_flow` from running; it is sent back",
         {"round": int, "findings": list},
@@ -217,7 +222,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
 """The one table of events."""
 
 
-OF_PHASES: Final = frozenset({"phase", "draft", "plan", "question", "recovery", "verdict"})
+OF_PHASES: Final = frozenset({"phase", "draft", "plan", "todos", "question", "recovery", "verdict"})
 """What a phase says: it is shown under the message in which the phase will sum up, `message_id`,
 unless the event names another."""
 

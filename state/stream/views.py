@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from ..calls import SERVER_ASKS, UNCERTAIN
+from ..plan import progress
 from .components import (
     Action,
     Approval,
@@ -108,7 +109,7 @@ def _some(event: Event, *names: str) -> dict[str, Any]:
 
 def _progress(folded: Folded, event: Event) -> Iterator[Component]:
     """How far the plan is: its tasks, or its steps."""
-    plan = folded.get("plan")
+    plan = folded.get("plan") or folded.get("todos")
     if plan is None:
         return
     under, turn, seq = plan.get("message_id", ""), event["turn"], event["seq"]
@@ -219,11 +220,10 @@ def _asked(_: Folded, event: Event) -> Iterator[Component]:
 
 
 def _ended(folded: Folded, event: Event) -> Iterator[Component]:
-    plan = folded.get("plan")
-    parts = _parts_now(folded, plan) if plan else []
-    done = sum(one["status"] == "completed" for one in parts)
+    plan = folded.get("plan") or folded.get("todos")
+    done, total = progress(_parts_now(folded, plan) if plan else [])
     told = SummaryResponse(
-        status=event["status"], reason=event["reason"], done=done, total=len(parts),
+        status=event["status"], reason=event["reason"], done=done, total=total,
         unmet=_texts(event.get("unmet")), warnings=_texts(event.get("warnings")),
     )  # fmt: skip
     under = event.get("message_id", "")
@@ -270,6 +270,7 @@ _View = Callable[[Folded, Event], Iterator[Component]]
 _VIEWS: Final[Mapping[str, tuple[_View, ...]]] = {
     "draft": (_drafted,),
     "plan": (_planned,),
+    "todos": (_progress,),
     "task": (_progress, _worked),
     "prompt_flow_step_start": (_progress,),
     "prompt_flow_step_item": (_progress,),

@@ -50,6 +50,7 @@ TOOLS = [
     StructuredTool.from_function(put, metadata={"readOnlyHint": False}),
 ]
 LOOKS, PUTS = [call("look", n=1)], [call("put", n=2)]
+LISTED = [call("write_todos", todos=[{"description": "Do it", "status": "cancelled"}])]
 MORE = report("I look further.", taskCompleted=False, shouldContinue=True)
 TASK = plan(todo("1", "Do it"))
 # What a script lacks, the model without a key says: it is looked for in the settings.
@@ -65,7 +66,7 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "task_agent": [
         {
             "agent": [
-                Hiccup(), LOOKS, LOOKS, PUTS, *([call("look", n=n)] for n in range(40)),
+                Hiccup(), LISTED, LOOKS, LOOKS, PUTS, *([call("look", n=n)] for n in range(40)),
                 [call("complete_task", summary="It is 1.")],
             ]
         }

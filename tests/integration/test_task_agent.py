@@ -6,7 +6,7 @@ from loopwright import ScriptedModel, build_task_agent, open_durability
 from support.reacting import GOAL, THREAD, said, shelf
 from support.scripts import call
 
-OWN = ["read_result", "recall", "summarize_and_continue", "note", "complete_task"]
+OWN = ["read_result", "write_todos", "recall", "summarize_and_continue", "note", "complete_task"]
 
 
 def done(summary="Ada owns it.", **more):

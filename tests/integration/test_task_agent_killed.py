@@ -2,7 +2,7 @@
 
 import pytest
 
-from support import agent_killed, killed
+from support import agent_killed, killed, todos_killed
 from support.patience import PATIENCE
 from support.visiting import FIRST, Book, places
 
@@ -34,3 +34,22 @@ def test_a_killed_agent_goes_on_where_it_was(turns, node, nth, at, tmp_path):
     assert visits == places(FIRST)[:LIMITED]
     asked = Book(tmp_path).told("events").count("BeforeModel")
     assert asked <= LIMITED + 1 + 1, "two turns, the last one, and that again which was cut off"
+
+
+@pytest.mark.req("S4-80", "S3-16", "S3-17")
+@pytest.mark.parametrize(
+    ("node", "at", "nth"),
+    [("call_tools", "end", 1), ("review_plan", "end", 1), ("check_loop", "end", 1)],
+)
+def test_a_list_its_review_and_a_warning_survive_a_kill(node, at, nth, tmp_path):
+    process = killed.spawn(todos_killed.die, str(tmp_path), {"node": node, "at": at, "nth": nth})
+    process.join(PATIENCE)
+    assert process.exitcode == -9
+    values = todos_killed.go_on(str(tmp_path))
+    outcome = values["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("complete", "GOAL")
+    assert [task["status"] for task in outcome["tasks"]] == ["completed"] * 3
+    assert (tmp_path / "moved").read_text() == "lamp\n"
+    told = [m.additional_kwargs.get("told", "") for m in values["messages"]]
+    assert sum("approved the plan" in one for one in told) == 1
+    assert sum("not getting on" in one for one in told) == 1

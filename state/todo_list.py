@@ -1,0 +1,129 @@
+"""An agent's to-do list: what each writing of the whole list makes of the one before it. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+from .calls import Evidence
+from .contracts import STATUSES, TaskStatus, read_status
+from .plan import Task, fingerprint, free_id
+from .told import say
+
+WRITE_TODOS: Final = "write_todos"
+LARGE: Final = 3
+"""Items from which on a list is larger work: below that none is needed, and nobody reviews it."""
+
+_CLOSED: Final[frozenset[str]] = frozenset({"completed", "skipped", "cancelled"})
+_NEED_A_NOTE: Final = frozenset({"failed", "blocked"})
+
+
+def open_todos(todos: Sequence[Task]) -> list[Task]:
+    """Those that are neither done nor left out."""
+    return [todo for todo in todos if todo["status"] not in _CLOSED]
+
+
+def open_in_words(todos: Sequence[Task]) -> list[str]:
+    """The same, each with why it is not done, where that was said."""
+    return [
+        ": ".join(filter(None, [todo["description"].rstrip("."), todo.get("feedback", "")]))
+        for todo in open_todos(todos)
+    ]
+
+
+def problems_of(items: Sequence[Mapping[str, Any]], most: int) -> list[str]:
+    """Everything that makes a list unsound, a sentence each."""
+    found = [say("too_many_tasks", count=len(items), limit=most)] if len(items) > most else []
+    for place, item in enumerate(items, 1):
+        found += [say("todo_named", place=place, problem=one) for one in _problems(item)]
+    running = sum(_status(item) == "in_progress" for item in items)
+    return [*found, say("todos_in_progress", count=running)] if running > 1 else found
+
+
+def _problems(item: Mapping[str, Any]) -> Iterator[str]:
+    status = _status(item)
+    if not str(item.get("description", "")).strip():
+        yield say("todo_without_words")
+    if status not in STATUSES:
+        yield say("todo_status_unknown", status=repr(item.get("status")))
+    if status in _NEED_A_NOTE and not str(item.get("note", "")).strip():
+        yield say("todo_without_note", status=status)
+
+
+def _status(item: Mapping[str, Any]) -> object:
+    return read_status(item.get("status", "pending"))
+
+
+def written(
+    old: Sequence[Task],
+    items: Sequence[Mapping[str, Any]],
+    evidence: Sequence[Evidence] = (),
+    round_: int = 0,
+) -> list[Task]:
+    """The list that these sound items make. What they leave out stays in it.
+
+    An item is the one before with its id, with its words, or, in a list as long as before, at its
+    place. Whoever leaves out one that is open gives it up: it is cancelled.
+
+    Args:
+        old: The list before.
+        items: The list as it was written: `description`, `status`, `note`, perhaps `id`.
+        evidence: The calls so far; those made while an item was in progress are its evidence.
+        round_: The model turn that writes.
+    """
+    known = _matches(old, items)
+    taken = {todo["id"] for todo in old}
+    fresh: list[Task] = []
+    for place, item in enumerate(items):
+        before = known.get(place, Task())
+        name = before.get("id") or free_id(str(len(taken) + 1), taken)
+        taken.add(name)
+        task = Task(
+            id=name,
+            description=str(item["description"]).strip(),
+            status=cast("TaskStatus", _status(item)),
+            feedback=str(item.get("note", "")).strip(),
+        )
+        fresh.append({**before, **task, **_work(before, task, evidence, round_)})
+    kept = {todo["id"] for todo in known.values()}
+    return [*(_left_out(todo) for todo in old if todo["id"] not in kept), *fresh]
+
+
+def _work(before: Task, task: Task, evidence: Sequence[Evidence], round_: int) -> Task:
+    """When an item was begun, and at its end the calls that were made in between."""
+    was, now = before.get("status") == "in_progress", task["status"] == "in_progress"
+    if now and not was:
+        return Task(rounds=round_, attempts=before.get("attempts", 0) + 1)
+    if not was or now:
+        return Task()
+    made = []
+    for record in reversed(evidence):
+        if int(record["id"].rsplit(".", 2)[1]) < before.get("rounds", 0):
+            break
+        if record["status"] == "success":
+            made.append(record["id"])
+    return Task(evidence=list(dict.fromkeys([*before.get("evidence", []), *reversed(made)])))
+
+
+def _left_out(todo: Task) -> Task:
+    if todo["status"] in _CLOSED:
+        return todo
+    return {**todo, "status": "cancelled", "feedback": say("todo_left_out")}
+
+
+def _matches(old: Sequence[Task], items: Sequence[Mapping[str, Any]]) -> dict[int, Task]:
+    """Place in the new list to the item of the old one that stands there."""
+    left = {todo["id"]: todo for todo in old}
+    found: dict[int, Task] = {}
+
+    def take(place: int, name: str | None) -> None:
+        if place not in found and name in left:
+            found[place] = left.pop(name)
+
+    for place, item in enumerate(items):
+        take(place, str(item.get("id", "")).strip() or None)
+    for place, item in enumerate(items):
+        words = fingerprint(Task(description=str(item["description"])))
+        take(place, next((t["id"] for t in left.values() if fingerprint(t) == words), None))
+    if len(items) == len(old):
+        for place, todo in enumerate(old):
+            take(place, todo["id"])
+    return found
