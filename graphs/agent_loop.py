@@ -19,9 +19,9 @@ from ..nodes.agent.check_limits import check_limits
 from ..nodes.agent.check_loop import check_loop
 from ..nodes.agent.final_warning import final_warning
 from ..nodes.agent.memory.compress import compress
-from ..nodes.agent.review_plan import review_todos
 from ..nodes.agent.team.delegate import RunAgent, delegate
 from ..nodes.agent.team.delegate_to_agent import Team, known_to
+from ..nodes.agent.todos.review_plan import review_todos
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts

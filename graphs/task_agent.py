@@ -13,7 +13,7 @@ from ..nodes.agent.agent import Agent
 from ..nodes.agent.finish import agent_finish
 from ..nodes.agent.intake import agent_intake
 from ..nodes.agent.team.delegate_to_agent import known_to, team_of
-from ..nodes.agent.write_todos import write_todos
+from ..nodes.agent.todos.write_todos import write_todos
 from ..nodes.parts import Parts
 from ..prompts.agents import as_agent
 from ..state.agent import TaskAgentState

@@ -20,7 +20,7 @@ from ...turn.budget import limit_reason
 from .agent import Agent
 from .drafts import drafts_of
 from .requests import opening, own
-from .write_todos import held_for_review
+from .todos.write_todos import held_for_review
 
 _MOST_ASKS = 2
 
@@ -56,11 +56,8 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
         ends = agent.definition.lenient and bool(message.text.strip())
         update["messages"] = [kept(message, ends=ends)] if message.text else []
         return update | _words(state, message, ends=ends, emit=scope.emit)
-    calls = held_for_review(
-        scope, state,
-        await open_calls(scope, toolbox, message, round_=round_, complete=answer.complete),
-    )  # fmt: skip
-    if stopped := stopped_by(calls):
+    calls = await open_calls(scope, toolbox, message, round_=round_, complete=answer.complete)
+    if stopped := stopped_by(calls := held_for_review(scope, state, calls)):
         return update | AgentUpdate(halt="DENIED", unmet=[stopped])
     given = [c for c in calls if c["name"] == DELEGATE and c["action"] == "allow"]
     others = (call for call in calls if call not in given)

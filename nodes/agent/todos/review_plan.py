@@ -6,15 +6,15 @@ from typing import Any, assert_never
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, interrupt
 
-from ...state.agent import AgentState, AgentUpdate
-from ...state.context import Context
-from ...state.plan import Task, plan_in_words, plan_question
-from ...state.questions import Answer
-from ...state.todo_list import open_todos, problems_of, written
-from ...state.told import say
-from ...turn.telling import answered
-from .agent import Agent
-from .requests import behind_newest
+from ....state.agent import AgentState, AgentUpdate
+from ....state.context import Context
+from ....state.plan import Task, plan_in_words, plan_question
+from ....state.questions import Answer
+from ....state.todo_list import open_todos, problems_of, written
+from ....state.told import say
+from ....turn.telling import answered
+from ..agent import Agent
+from ..requests import behind_newest
 from .write_todos import tell_todos
 
 

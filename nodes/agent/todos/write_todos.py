@@ -5,16 +5,16 @@ from typing import Any, Final, cast
 
 from langgraph.types import Overwrite
 
-from ...calls.call_records import PendingCall, changed
-from ...calls.own import Own
-from ...calls.results import ToolResult, failure
-from ...state.agent import COMPLETE_TASK, MAIN, AgentState
-from ...state.plan import Task, plan_in_words, progress
-from ...state.stream.events import asks
-from ...state.todo_list import LARGE, WRITE_TODOS, open_todos, problems_of, written
-from ...state.told import say
-from ...tools.catalog import CatalogTool
-from ...turn.scope import RunScope
+from ....calls.call_records import PendingCall, changed
+from ....calls.own import Own
+from ....calls.results import ToolResult, failure
+from ....state.agent import COMPLETE_TASK, MAIN, AgentState
+from ....state.plan import Task, plan_in_words, progress
+from ....state.stream.events import asks
+from ....state.todo_list import LARGE, WRITE_TODOS, open_todos, problems_of, written
+from ....state.told import say
+from ....tools.catalog import CatalogTool
+from ....turn.scope import RunScope
 
 _LONGEST: Final = 500
 
