@@ -113,7 +113,7 @@ class Shelf:
     def _shortened(self) -> Iterable[str]:
         """Of each server the names that tell most, as many as its share of the room holds."""
         for server, tools in self._by_server.items():
-            share = _LISTED * len(tools) // len(self._tools)
+            share = (_LISTED - 2 * _NOTE) * len(tools) // len(self._tools)
             told: list[str] = []
             for name in _telling([tool.name for tool in tools]):
                 share -= len(name.encode()) + 2

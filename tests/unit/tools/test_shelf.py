@@ -84,6 +84,13 @@ def test_the_list_is_short_whatever_servers_and_tools_are_called(count, servers,
         tools[number % len(tools)].append({"name": name, "description": about})
     offered = {f"{about[:20]}{n}": tuple(some) for n, some in enumerate(tools)}
     listings = [Listing(ServerConfig(name=name), some, "") for name, some in offered.items()]
-    shelf = build_catalog((), listings).shelf
-    assert len(shelf.names.encode()) <= 3_200
-    assert shelf.names.strip()
+    catalog_ = build_catalog((), listings)
+    names = catalog_.shelf.names
+    assert len(names.encode()) <= 3_200
+    assert any(name in names for name in catalog_.tools)
+
+
+async def test_of_tools_of_the_program_alone_as_many_names_are_told_as_fit():
+    names = (await catalog(300)).shelf.names
+    assert "create_issue, create_pull_request" in names
+    assert 2_800 < len(names.encode()) <= 3_200
