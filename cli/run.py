@@ -76,7 +76,7 @@ def run_goal(
 def quote_goal(settings: Settings, output: Output, goal: str) -> int:
     """Say what a run of the goal may take at most; nothing is begun, no model is asked."""
     context = _context(settings, interactive=True)
-    graph = _graph(settings, settings.graph or DEFAULT_GRAPH, context, None)
+    graph, _ = _graph(settings, settings.graph or DEFAULT_GRAPH, context, None)
     told = graph.quote(read_goal(goal), context=context)
     if output.json:
         output.result({"status": "quote", **told})
