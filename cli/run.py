@@ -125,7 +125,8 @@ def opened(
     """
     durability = open_durability(settings.database_url(DEFAULT_URL))
     try:
-        name = settings.graph or graph_of(durability, thread) or DEFAULT_GRAPH
+        new = DEFINED if settings.agent else DEFAULT_GRAPH
+        name = settings.graph or graph_of(durability, thread) or new
         human = human or settings.yes or output.reads
         context = _context(settings, interactive=human)
         # Questions go to standard error where standard output is a pipe.
