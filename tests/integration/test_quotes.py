@@ -14,6 +14,7 @@ from loopwright.models.ask import ask
 from loopwright.models.choice import Models
 from loopwright.models.quote import quote
 from loopwright.state.contracts import ExecutorResponse
+from loopwright.state.definition import AgentLimits
 from loopwright.state.errors import ModelCallFailed, SettingsError
 from loopwright.turn.budget import Budget
 from support import adversary, killed
@@ -25,7 +26,7 @@ from support.scripts import call, thought
 MODELS = hypothesis.settings().max_examples * 10
 """10,000 with the profile `thorough`."""
 PARTS = 4
-HELPER = AgentDefinition(name="helper", description="Looks things up.", limits={"turns": 3})
+HELPER = AgentDefinition(name="helper", description="Looks things up.", limits=AgentLimits(turns=3))
 TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
     for name in ("look", "put")
