@@ -11,8 +11,8 @@ from report import Goal, Part
 def agents(bench: Bench) -> Part:
     """A long task with results of 2 kB, on SQLite, beside agents that shorten their history, too.
 
-    A turn is what the client is at work between two requests; of one in every few dozen the
-    history is shortened, which the median leaves out and the CPU of the whole does not.
+    A turn is the CPU from one result to the next; in one of every few dozen the history is
+    shortened, which the median leaves out and the CPU of the whole does not.
     """
     turns, ours = bench.size.turns[2], "task_agent"
     order = {
@@ -20,7 +20,7 @@ def agents(bench: Bench) -> Part:
     }  # fmt: skip
     names = (RAW, PEER, *SHORTENING, ours)
     found = per_call(bench.fleet.rounds(names, bench.size.times, order))
-    late = {name: [{"x": grown(one["between"])} for one in found[name]] for name in names}
+    late = {name: [{"x": grown(one["turns"])} for one in found[name]] for name in names}
     goals = [
         *(Goal(f"{ours}: CPU a call at {turns} turns of 2 kB, to {peer}",
                ratio(found, ours, peer, "ms"), 1.0) for peer in SHORTENING),
@@ -40,10 +40,10 @@ def agents(bench: Bench) -> Part:
     return Part("A long task", goals, rows)
 
 
-def grown(between: Sequence[float]) -> float:
+def grown(turns: Sequence[float]) -> float:
     """How much longer a turn takes in the end than after the first few."""
-    few = len(between) // 20
-    return statistics.median(between[-few:]) / statistics.median(between[few : 2 * few])
+    few = len(turns) // 20
+    return statistics.median(turns[-few:]) / statistics.median(turns[few : 2 * few])
 
 
 def alive(bench: Bench) -> Part:

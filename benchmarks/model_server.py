@@ -44,7 +44,7 @@ class Script(NamedTuple):
     """What is to be answered.
 
     kind: `look` makes so many calls, one an answer, `page` the same with longer results, though
-    the history may be cut; `block` so many in one answer; `ready` and
+    the history may be cut; `sum` sums it up; `block` so many in one answer; `ready` and
     `step` walk the diamond, all steps that are ready or one; `write` makes one call, then writes an
     answer of so many words. pause: seconds before an answer, or between two words of it. graph:
     whose prompts are to be expected.
@@ -57,13 +57,17 @@ class Script(NamedTuple):
     graph: str
 
     @classmethod
-    def of(cls, body: Body) -> "Script":
-        """Find it in a request."""
+    def of(cls, body: Body, key: str) -> "Script":
+        """Find it in a request; a history that was cut may have lost it."""
         named = (_NAMED.search(str(message.get("content"))) for message in body["messages"])
         said = next(filter(None, named), None)
-        if said is None:  # a history that is summed up has lost it
+        if not body.get("tools") and (said is None or body["model"] == "loop"):
             return cls("sum", 0, 0, False, body["model"])
-        return cls(said[1], int(said[2]), int(said[3]) / 1000, bool(said[4]), body["model"])
+        if said is None:
+            return _newest[key]
+        found = cls(said[1], int(said[2]), int(said[3]) / 1000, bool(said[4]), body["model"])
+        _newest[key] = found
+        return found
 
 
 def calls_after(script: Script, made: list[str]) -> list[tuple[str, str, Body]]:
@@ -150,8 +154,12 @@ def ordered(said: Body, body: Body) -> Body:
 def empty(body: Body) -> Body:
     """An object of the schema asked for that says nothing."""
     wanted = body["response_format"]["json_schema"]["schema"]["properties"]
-    return {name: [] if part.get("type") == "array" else "" for name, part in wanted.items()}
+    nothing: Body = {"array": [], "number": 0, "object": {}}
+    return {name: nothing.get(part.get("type"), "") for name, part in wanted.items()}
 
+
+_newest: dict[str, Script] = {}
+"""The script that each API key asked for last."""
 
 Said = tuple[str, list[tuple[str, str, Body]]]
 
@@ -304,7 +312,7 @@ async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
         send(writer, json.dumps(_logs.pop(key, [])).encode())
         return stays
     body = json.loads(given)
-    script = Script.of(body)
+    script = Script.of(body, key)
     note, said = noted(key, script, body), answer(script, body)
     if script.pause and script.kind != "write":
         await asyncio.sleep(script.pause)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from contestants import CONTESTANTS, Built, Wanted, with_transform
+from contestants import CONTESTANTS, PAGED, Built, Wanted, with_transform
 
 Found = dict[str, Any]
 _WARM = {"look": "look-2-0", "page": "page-2-0", "block": "block-1-0", "work": "ready-7-0"}
@@ -75,10 +75,12 @@ async def run(name: str, order: Found) -> Found:
     thread = uuid.uuid4().hex
     with tempfile.TemporaryDirectory() as place:
         async with ready(name, order, place) as built:
+            PAGED.clear()
             began = time.perf_counter(), time.process_time()
             await built.run(thread, order["script"])
             cpu, wall = time.process_time() - began[1], time.perf_counter() - began[0]
-            found = {"cpu": cpu, "wall": wall} | told_by(of_server())
+            paged = [after - before for before, after in pairwise(PAGED)]
+            found = {"cpu": cpu, "wall": wall, "turns": paged} | told_by(of_server())
             if order.get("read") and (read := built.read):
                 found["read"] = await cheapest(lambda: read(thread))
         return found | {"disk": size_of(place)}
