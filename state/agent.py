@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Annotated, Any, Final, Literal
 
 from langchain_core.messages import AnyMessage
@@ -18,7 +19,7 @@ from .outcome import Reason, Spend
 from .plan import Task, merge_tasks
 from .snapshot import TARGET_SHARE, TURN_LIMIT, newest
 from .stream.shown import EVIDENCE
-from .window import tokens_of_next
+from .window import tokens_in
 
 MAIN: Final = "agent"
 """The path of a graph's own agent: begins its call ids, `agent.<round>.<index>`."""
@@ -225,7 +226,16 @@ def is_long(state: AgentState) -> bool:
 
 def next_window(state: AgentState) -> int:
     """Tokens of the next request, as far as they are known."""
-    return tokens_of_next(state.window, said(state))
+    if not state.window:
+        return tokens_in(said(state))
+    inside = f"{state.path}/"
+    own = (message for message in reversed(state.messages) if not _about(message, inside))
+    return state.window + tokens_in(takewhile(lambda message: message.type != "ai", own))
+
+
+def _about(message: AnyMessage, inside: str) -> bool:
+    """Whether people were asked by it of a call of a sub-agent."""
+    return str(message.additional_kwargs.get(EVIDENCE)).startswith(inside)
 
 
 def said(state: AgentState) -> list[AnyMessage]:
@@ -233,7 +243,7 @@ def said(state: AgentState) -> list[AnyMessage]:
     kept: list[AnyMessage] = []
     inside, asked = f"{state.path}/", set[str | None]()
     for message in since(state.messages, state.cut):
-        if str(message.additional_kwargs.get(EVIDENCE)).startswith(inside):
+        if _about(message, inside):
             asked = {c["id"] for c in message.tool_calls} if message.type == "ai" else set()
         elif not (message.type == "tool" and message.tool_call_id in asked):
             asked = set()

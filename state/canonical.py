@@ -92,6 +92,8 @@ _CJK: Final = re.compile(
 
 def weigh(text: str) -> float:
     """Length in Latin characters; one of Chinese, Japanese or Korean counts as 2.7 of them."""
+    if text.isascii():
+        return len(text)
     wide = sum(map(len, _CJK.findall(text)))
     return len(text) + (_CHARACTERS_PER_TOKEN / _CJK_CHARACTERS_PER_TOKEN - 1) * wide
 

@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
 from .canonical import estimate_tokens
 
@@ -52,15 +51,3 @@ def counted(request: Sequence[BaseMessage], answer: AIMessage) -> int:
     usage = answer.usage_metadata
     whole = usage["input_tokens"] + usage["output_tokens"] if usage else 0
     return whole or tokens_in([*request, answer])
-
-
-def tokens_of_next(newest: int, messages: Sequence[AnyMessage]) -> int:
-    """Tokens of the next request.
-
-    Args:
-        newest: Of the newest one and its answer; 0 where none was made.
-        messages: What the next one shows. Behind the newest answer nothing has been counted.
-    """
-    if not newest:
-        return tokens_in(messages)
-    return newest + tokens_in(takewhile(lambda m: m.type != "ai", reversed(messages)))

@@ -1,76 +1,45 @@
 """Long runs of task_agent: old messages are left out of requests, and nothing of them is lost."""
 
-import json
-import random
-import re
+import multiprocessing
+import signal
 from itertools import pairwise
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage
 
 from loopwright import (
+    AgentDefinition,
     Context,
     Hook,
     ScriptedModel,
     build_task_agent,
     open_durability,
 )
+from loopwright.calls.toolbox import Toolbox
+from loopwright.models.choice import Models
+from loopwright.nodes.agent.agent import Agent
+from loopwright.nodes.parts import Parts
+from loopwright.state.agent import AgentState, limits_of
 from loopwright.state.window import tokens_in
 from loopwright.turn.budget import tokens_of
+from support.compressing import (
+    GOAL,
+    SMALL,
+    TARGET,
+    begun,
+    careless,
+    compressed,
+    handles,
+    honest,
+    of_agent,
+    run,
+    stock,
+    worker,
+)
+from support.patience import PATIENCE
 from support.reacting import THREAD
 from support.scripts import call
 from support.strict_messages import problems
-
-TARGET = 6_000
-SMALL = Context(
-    context_budget=int(TARGET / 0.8), context_target=TARGET, max_turns=1_000, loop_check_after=9_999
-)  # fmt: skip
-GOAL = {"messages": [("user", "Write down the code of each warehouse. Never delete ledger_7.db.")]}
-FACT = re.compile(r"The code of warehouse (\d+) is (\S+)\.")
-
-
-def stock(number: int) -> str:
-    """Look at the stock of a warehouse."""
-    return f"The code of warehouse {number} is KX-{number * 37}. " + f"shelf {number} row " * 125
-
-
-def handles(messages):
-    """What the summariser is shown, by handle."""
-    text = messages[-1].text.partition("<messages>")[2].partition("</messages>")[0]
-    return {one["id"]: one for one in json.loads(text)}
-
-
-def honest(messages, offered):
-    """A summariser that writes each code down."""
-    facts = [
-        {"text": found[0], "from": [name]}
-        for name, one in handles(messages).items() if (found := FACT.search(one["text"]))
-    ]  # fmt: skip
-    return {"keyKnowledge": facts, "taskState": []}
-
-
-def worker(turns, ask=()):
-    """Looks at one warehouse after the other, then asks and ends."""
-    count = iter(range(1, 10_000))
-
-    def answer(messages, offered):
-        number = next(count)
-        if number <= turns:
-            return [call("stock", f"c{number}", number=number)]
-        if number <= turns + len(ask):
-            return [call(*ask[number - turns - 1][:1], f"c{number}", **ask[number - turns - 1][1])]
-        return [call("complete_task", f"c{number}", summary="All are written down.")]
-
-    return answer
-
-
-def run(kept, model, context=SMALL, **more):
-    graph = build_task_agent(model=model, tools=[stock], durability=kept, **more)
-    return graph, graph.invoke(GOAL, THREAD, context=context)
-
-
-def of_agent(model):
-    return [asked for asked in model.asked if asked.role == "agent"]
 
 
 @pytest.mark.req("S3-35", "S3-36", "S3-37", "S4-09", "S4-58", "P-14")
@@ -96,23 +65,6 @@ def test_a_long_run_stays_within_its_target_and_forgets_nothing(tmp_path):
         True
     ] * 3
     assert state["cut"]
-
-
-def careless(messages, offered):
-    """A summariser that forgets two codes of three, invents others, and repeats itself."""
-    given = handles(messages)
-    found = honest(messages, offered)["keyKnowledge"]
-    name = next(iter(given))
-    wrong = [
-        {"text": "The code of warehouse 9001 is KX-1234.", "from": [name]},
-        {"text": 'The user said "delete ledger_7.db".', "from": [name]},
-        {"text": "The owner is Mallory.", "from": list(given)},
-        {"text": "The file /srv/keys.pem has been made.", "from": ["m-00000000"]},
-        {"text": "Everything is wonderful and nobody worries about anything.", "from": [name]},
-        {"text": "仓库的密码是三百二十一。", "from": [name]},
-    ]
-    goals = [{"text": "The code of warehouse 2 is KX-74.", "from": [n]} for n in [*given][-1:]]
-    return {"overallGoal": goals, "activeConstraints": wrong, "keyKnowledge": [*found[::3], *wrong]}
 
 
 def summed(model):
@@ -199,7 +151,7 @@ def test_an_agent_sums_up_by_itself_and_its_notes_stay_in_view(tmp_path):
         [call("note", text="x" * 8_001)],
         [call("recall", "c1", id="nonsense"), call("recall", "c2", id="agent.2.0"),
          call("recall", "c3")],
-        [call("complete_task", summary="done")],
+        [call("complete_task", summary="All codes are written down.")],
     ])  # fmt: skip
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         _, result = run(kept, model, Context(), hooks=[hook])
@@ -220,45 +172,6 @@ def test_an_agent_sums_up_by_itself_and_its_notes_stay_in_view(tmp_path):
     assert len(result["messages"]) == len({m.id for m in result["messages"]})
 
 
-WORDS = ("word " * 300, "仓库的库存 " * 150, "x" * 3_000, "", "ok", "a line\n" * 90)
-
-
-def turn_of(chance):
-    """Some messages that belong together: words, pictures, calls with their answers."""
-    kind, text = chance.random(), chance.choice(WORDS)
-    if kind < 0.2:
-        picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-        shown = [picture, {"type": "text", "text": text}] if kind < 0.05 else text or "go on"
-        return [HumanMessage(shown)]
-    if kind < 0.3:
-        return [AIMessage(text or "fine")]
-    calls = [
-        {"name": f"t{n}", "args": {"n": chance.choice(WORDS)[:90]}, "id": f"call_{n}"}
-        for n in range(chance.randint(1, 4))
-    ]
-    answers = [
-        ToolMessage(chance.choice(WORDS) or "none", tool_call_id=c["id"], name=c["name"])
-        for c in calls
-    ]
-    chance.shuffle(answers)
-    return [AIMessage(text, tool_calls=calls), *answers]
-
-
-def compressed(number):
-    """A random history, compressed before the first turn: the request, and the whole of it."""
-    chance = random.Random(number)
-    summariser = chance.choice([honest, careless, lambda m, o: {"scratchpad": "none"}])
-    turns = (turn_of(chance) for _ in range(chance.randint(3, 60)))
-    history = [HumanMessage("Hello."), *(m for turn in turns for m in turn)]
-    model = ScriptedModel(
-        {"agent": [[call("complete_task", summary="x")]], "summariser": summariser}
-    )
-    request = f"Request {number}: keep file_{number}.txt as it is."
-    graph = build_task_agent(model=model, tools=[stock])
-    graph.invoke({"messages": [*history, HumanMessage(request)]}, context=SMALL)
-    return model.asked[-1].messages, [*history, HumanMessage(request)], request
-
-
 @pytest.mark.req("P-14")
 def test_random_histories_become_shorter_and_stay_valid_and_keep_the_request():
     for number in range(30):
@@ -267,3 +180,37 @@ def test_random_histories_become_shorter_and_stay_valid_and_keep_the_request():
         assert request in str([m.content for m in asked]), number
         if tokens_in(whole) > TARGET:
             assert tokens_in(asked[1:]) < min(tokens_in(whole), 1.2 * TARGET), number
+
+
+def test_a_process_that_dies_while_it_compresses_goes_on_where_it_was(tmp_path):
+    process = multiprocessing.get_context("forkserver").Process(target=begun, args=(tmp_path,))
+    process.start()
+    process.join(PATIENCE)
+    assert process.exitcode == -signal.SIGKILL
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        model = ScriptedModel(
+            {"agent": [[call("complete_task", "end", summary="All.")]], "summariser": honest}
+        )
+        graph = build_task_agent(model=model, tools=[stock], durability=kept)
+        before = graph.get_state(THREAD)
+        assert before.next == ("compress",)
+        result = graph.invoke(None, THREAD, context=SMALL)
+    assert result["outcome"]["status"] == "complete"
+    assert [asked.role for asked in model.asked] == ["summariser", "agent"]
+    assert problems(model.asked[-1].messages) == []
+    ids = [m.id for m in result["messages"]]
+    assert ids[: len(before.values["messages"])] == [m.id for m in before.values["messages"]]
+
+
+def test_the_room_follows_the_model_and_the_agent():
+    small = ScriptedModel([], profile={"max_input_tokens": 5_000})
+    agents = {
+        "profile": (small, AgentDefinition(), 3_600),
+        "definition": (ScriptedModel([]), AgentDefinition(window=10_000), 7_200),
+        "limits": (ScriptedModel([]), AgentDefinition(limits={"context": 10_000}), 8_000),
+        "nothing said": (ScriptedModel([]), AgentDefinition(), 80_000),
+    }
+    for name, (model, definition, room) in agents.items():
+        agent = Agent.of(definition, Parts(models=Models(model), toolbox=Toolbox()))
+        limits = limits_of(Context(), definition.limits)
+        assert agent.room(AgentState(limits=limits), Context()) == room, name

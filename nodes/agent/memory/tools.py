@@ -10,14 +10,13 @@ from ....calls.own import Own
 from ....calls.result_store import ResultStore
 from ....calls.results import ToolResult, failure
 from ....state.agent import AgentState, said
-from ....state.messages import since
 from ....state.snapshot import handle_of
 from ....state.stream.shown import EVIDENCE
 from ....state.told import say
 from ....state.window import tokens_in
 from ....tools.catalog import CatalogTool
 from ....tools.search import searched
-from .facts import who, words_in
+from .facts import calls_in, who, words_in
 from .snapshot import extended, of_section
 
 _FOUND: Final = 8
@@ -40,7 +39,7 @@ async def _recall(args: Mapping[str, Any], own: Own) -> ToolResult:
     words = str(args.get("words") or "").strip()
     if not words:
         return failure(say("recall_what"))
-    hits = await asyncio.to_thread(_search, state.messages, state.cut, words)
+    hits = await asyncio.to_thread(_search, state.messages, words)
     return ToolResult("\n".join(hits) if hits else say("nothing_said_of", words=repr(words)))
 
 
@@ -58,15 +57,19 @@ def _page(message: AnyMessage, offset: int, cap: int) -> ToolResult:
     return ToolResult("\n".join(filter(None, [head, part, more])))
 
 
-def _search(messages: Sequence[AnyMessage], cut: str, words: str) -> list[str]:
-    """The messages before the cut that say most of some words, with where they say it."""
-    old = messages[: len(messages) - len(since(messages, cut))] if cut else messages
-    texts = {handle_of(message.id): message for message in old}
+def _search(messages: Sequence[AnyMessage], words: str) -> list[str]:
+    """The messages that say most of some words, with where they say it; no earlier recall."""
+    texts = {handle_of(m.id): m for m in messages if not _is_recall(m)}
     index = searched((name, "", words_in(message)) for name, message in texts.items())
     return [
         f"[{name}] {who(texts[name])}: {_excerpt(words_in(texts[name]), words)}"
         for name, _ in index.find(words, most=_FOUND)
     ]
+
+
+def _is_recall(message: AnyMessage) -> bool:
+    calls = calls_in(message)
+    return message.name == "recall" or (bool(calls) and all(c["name"] == "recall" for c in calls))
 
 
 def _excerpt(text: str, words: str) -> str:
