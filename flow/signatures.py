@@ -52,7 +52,7 @@ def capabilities(
         twice leaves the world as running it once).
     """
     tools = catalog.tools
-    if catalog.shelf.is_needed:
+    if more or catalog.shelf.is_needed:
         built_in = [name for name, tool in tools.items() if tool.tool is BUILT_IN and not more]
         tools = {name: tools[name] for name in [*built_in, *found] if name in tools}
     return [_described(tool) for tool in tools.values()]
