@@ -236,6 +236,16 @@ def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMess
     return message.model_copy(update=update)
 
 
+def with_ids(message: AIMessage, *, task: str, round_: int) -> AIMessage:
+    """The message with an id of its own for each call, where none of them is to run."""
+    taken: set[str] = set()
+    named = [
+        {"call_id": unique_id(call.get("id"), call_id(task, round_, index), taken)}
+        for index, (call, _) in enumerate(calls_of(message))
+    ]
+    return settle_ids(message, named)
+
+
 def spelled_calls(message: AnyMessage) -> AnyMessage:
     """The message with names of calls that providers take; mostly it is the message itself."""
     if not isinstance(message, AIMessage):

@@ -35,7 +35,8 @@ _STATUS: Final[dict[Reason, OutcomeStatus]] = {
 """Of the reasons that leave no choice; the others are the goal and the limits."""
 
 LIMITS: Final[dict[Reason | None, str]] = {
-    "MAX_TURNS": "rounds_used_up", "BUDGET": "allowance_used_up", "TIMEOUT": "time_used_up"
+    "MAX_TURNS": "rounds_used_up", "BUDGET": "allowance_used_up", "TIMEOUT": "time_used_up",
+    "ERROR_NO_COMPLETE_TASK_CALL": "not_said_how_it_ended",
 }  # fmt: skip
 """The sentence that tells it, which a model may read as well."""
 

@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 from ...calls.own import Own
 from ...calls.results import ToolResult, failure
 from ...models.typed_result import ResultSchema
-from ...state.agent import COMPLETE_TASK, AgentState, Report, Status
+from ...state.agent import COMPLETE_TASK, AgentState, Report, Status, succeeded
 from ...state.empty_phrases import says_nothing
 from ...state.plan import Task
 from ...state.todo_list import WRITE_TODOS, open_in_words, written
@@ -72,7 +72,7 @@ async def _complete(output: ResultSchema | None, args: Mapping[str, Any], own: O
     report, problem = report_of(args, output)
     if problem:
         return failure(say("output_does_not_fit", why=problem))
-    if says_nothing(report["summary"], getattr(own.state, "request", "")):
+    if _is_nothing(report["summary"], own):
         return failure(say("says_nothing"))
     update = {"report": report, "task_completed": report["status"] == "success"}
     return ToolResult(say("completed"), update=update)
@@ -85,6 +85,14 @@ def _todos_now(state: AgentState, own: Own) -> list[Task]:
         if record["tool"] == WRITE_TODOS and record["status"] == "success":
             todos = written(todos, record["arguments"]["todos"])
     return todos
+
+
+def _is_nothing(summary: str, own: Own) -> bool:
+    """Whether there are no words, or only such as `Done.` where no call has done anything."""
+    if not summary.strip():
+        return True
+    made = [*own.beside, *getattr(own.state, "evidence", ())]
+    return not succeeded(made) and says_nothing(summary, getattr(own.state, "request", ""))
 
 
 def report_of(args: Mapping[str, Any], output: ResultSchema | None) -> tuple[Report, str]:

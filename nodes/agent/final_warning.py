@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.runtime import Runtime
 
-from ...calls.gate import calls_of
+from ...calls.gate import calls_of, with_ids
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
 from ...state.agent import COMPLETE_TASK, AgentState, AgentUpdate, Report
@@ -33,13 +33,13 @@ async def final_warning(
         most_asks=1, settings=agent.settings,
     )  # fmt: skip
     update = AgentUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
-    message = answer.message
+    message = with_ids(answer.message, task=state.path, round_=state.round + 1)
     if answer.refused or not answer.complete:
         return update
     name = f"{state.turn_id}.{state.path}.{state.round + 1}"
     report = _report(message, agent)
     messages: list[BaseMessage] = [
-        own(message, name, scope.model_turn, answer.reasoning, ends=False),
+        own(message, name, scope.model_turn, answer.reasoning, ends=True),
         *_answers(message, accepted=report is not None),
     ]
     if message.text or len(messages) > 1:

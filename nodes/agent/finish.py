@@ -10,7 +10,7 @@ from ...hooks.contract import Verdict
 from ...state.agent import AgentState, AgentUpdate, TaskAgentState, TaskAgentUpdate, succeeded
 from ...state.calls import Evidence
 from ...state.context import Context
-from ...state.messages import signature
+from ...state.messages import is_words, signature
 from ...state.proof import undone
 from ...state.stream.shown import next_message
 from ...state.todo_list import open_in_words
@@ -33,10 +33,9 @@ async def agent_finish(
     facts, typed = facts_of(state), agent.parts.typed(scope, "agent", state.request)
     update: TaskAgentUpdate = await end_turn(scope, state, facts, partial(_another, state), typed)
     outcome = update.get("outcome")
-    if outcome is not None and facts.answer and outcome["answer"] == facts.answer:
-        report = state.report or {}
-        if report.get("status") != "responded":
-            update["messages"] = [*update["messages"], signed(state, facts.answer, facts.message)]
+    written = facts.message == answer_id(state)  # else the words of a turn are the answer
+    if outcome is not None and written and facts.answer and outcome["answer"] == facts.answer:
+        update["messages"] = [*update["messages"], signed(state, facts.answer, facts.message)]
     return update
 
 
@@ -53,6 +52,7 @@ def facts_of(state: TaskAgentState) -> Facts:
     report = state.report or {}
     status, summary = report.get("status"), report.get("summary", "")
     in_vain = _in_vain(state)
+    newest = state.messages[-1] if status == "responded" and is_words(state.messages[-1]) else None
     halt = state.halt or ("MISSING_INFORMATION" if status == "blocked" else None)
     return Facts(
         halt=halt,
@@ -65,7 +65,7 @@ def facts_of(state: TaskAgentState) -> Facts:
         evidence=state.evidence,
         listed=state.todos,
         result=report.get("output"),
-        message=answer_id(state),
+        message=str(newest.id) if newest else answer_id(state),
         kept="the messages are kept",
     )
 

@@ -43,11 +43,14 @@ def opening(
 def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
     """The messages as a model sees them, with a word of ours behind what did not stand."""
     history: list[BaseMessage] = []
-    for message in messages:
+    last = len(messages) - 1
+    for place, message in enumerate(messages):
         words, about = is_words(message), message.additional_kwargs
         if words and not message.content:
             continue
         cue = _cue(message)
+        if words and not cue and (place == last or messages[place + 1].type == "ai"):
+            cue = say("work_is_resumed")
         if message.type not in ("human", "ai", "tool"):  # of a client: words of the user
             message = HumanMessage(message.content, id=message.id)
         elif words and REASONING in about and isinstance(message, AIMessage):

@@ -60,7 +60,7 @@ UNPROVEN = {
     "words when nothing succeeded": ([NOTHING, "Ada."], LENIENT, "stuck"),
     "a tool that is not there": ([LOOK, [call("fax", to="Ada")], done()], None, "complete"),
     "an answer of blanks": ([LOOK, done("  "), done()], None, "complete"),
-    "an answer that says nothing": ([LOOK, done("Done."), done()], None, "complete"),
+    "an answer that says nothing": ([done("Done."), LOOK, done()], None, "complete"),
 }  # fmt: skip
 
 

@@ -1,5 +1,8 @@
 """What providers refuse in a request's messages, as a checker."""
 
+import re
+from itertools import pairwise
+
 from langchain_core.messages import AIMessage, ToolMessage
 
 
@@ -9,6 +12,10 @@ def problems(messages):
     found = ["a system message that is not the first"] if "system" in kinds[1:] else []
     if next((kind for kind in kinds if kind != "system"), "") != "human":
         found.append("the first message is not the user's")
+    if kinds[-1:] == ["ai"]:
+        found.append("the last message is the assistant's")
+    if ("ai", "ai") in pairwise(kinds):
+        found.append("the assistant's behind the assistant's")
     open_ = []
     for place, message in enumerate(messages):
         wrong, open_ = _follows(message, open_)
@@ -23,9 +30,18 @@ def _follows(message, open_):
         left = [one for one in open_ if one != message.tool_call_id]
         return ([] if fits else ["an answer without a call"]), left
     wrong = [f"calls without an answer: {open_}"] if open_ else []
-    calls = [call["id"] for call in message.tool_calls] if isinstance(message, AIMessage) else []
+    made = _made(message) if isinstance(message, AIMessage) else []
+    calls = [call["id"] for call in made]
+    if not all(calls):
+        wrong.append("a call without an id")
+    if not all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", call["name"] or "") for call in made):
+        wrong.append("a call whose name is none")
     if len(calls) != len(set(calls)):
         wrong.append("two calls with one id")
     if not message.content and not calls:
         wrong.append("an empty message")
     return wrong, calls
+
+
+def _made(message):
+    return [*message.tool_calls, *message.invalid_tool_calls]
