@@ -71,7 +71,7 @@ def told_to(messages):
     ]
 
 
-@pytest.mark.req("S4-45")
+@pytest.mark.req("S3-39", "S3-42", "S4-45")
 def test_two_side_by_side_and_what_their_parent_is_told(tmp_path):
     look = shelf()
     heard = []
