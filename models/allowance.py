@@ -18,7 +18,7 @@ from ..state.attachments import blocks_in
 from ..state.contracts import Contract
 from ..state.errors import SettingsError
 from ..state.outcome import Spend, model_spend
-from ..turn.budget import Limit, Most, tokens_of
+from ..turn.budget import Budget, Limit, Most, tokens_of
 from ..turn.scope import RunScope
 from .choice import Chosen
 from .prices import Price, price_of, unpriced
@@ -141,13 +141,22 @@ async def allowed(
             model = chosen.model if plenty and most is None else _told(chosen, output)
             allowance = Allowance(chosen, model, size, output, price)
             if budget.reserve_model_call(allowance.most):
-                await budget.noted()
+                await _noted(budget, allowance)
                 return allowance
             short = budget.exhausted or "model_calls"
         if not (short in ("tokens", "usd") and budget.under_way):
             budget.run_short(short)
             raise NoRoom(short)
         await asyncio.sleep(_PATIENCE)
+
+
+async def _noted(budget: Budget, allowance: Allowance) -> None:
+    """Have a call on record; one that then is not made holds nothing that others wait for."""
+    try:
+        await budget.noted()
+    except BaseException:
+        budget.settle(allowance.most, Spend())
+        raise
 
 
 def _output(

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
@@ -222,11 +222,8 @@ class _Caller:
             spells_out = quirks.spells_out and not tools
             messages = refusals.spelled_out(request.messages) if spells_out else request.messages
             taken = await allowed(self.scope, chosen, messages, tools, self.contract)
-            asked = refusals.prepared(
-                taken.model, quirks, tools, self.contract, may_call=self.may_call
-            )
             try:
-                message = await self._try(taken, asked, messages)
+                message = await self._try(taken, tools, messages)
             except Exception as error:
                 # A parallel call may have learnt the same in the meantime.
                 learnt = known != quirks or quirks.learn(
@@ -242,11 +239,14 @@ class _Caller:
                 return message
 
     async def _try(
-        self, taken: Allowance, asked: Runnable[Any, Any], messages: list[BaseMessage]
+        self, taken: Allowance, tools: Sequence[dict[str, Any]], messages: list[BaseMessage]
     ) -> AIMessage:
         """Ask the provider once, which counts however it ends; also an answer nobody can read."""
         chosen, heard = taken.chosen, self._listener(taken.chosen.quirks)
         try:
+            asked = refusals.prepared(
+                taken.model, chosen.quirks, tools, self.contract, may_call=self.may_call
+            )
             with spans.of_model(self.scope, self.role, chosen.model, chosen.name) as told:
                 given = await asked.ainvoke(messages, self._config(heard))
                 answer: AIMessage = given["raw"] if isinstance(given, dict) else given
