@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .models.lean import LeanChatOpenAI as LeanChatOpenAI
     from .models.reading import parse_executor, parse_planner, parse_verifier
     from .models.scripted import ScriptedModel
+    from .prompts.agents import codebase_investigator
     from .prompts.prompt import PromptManager
     from .state.context import Context
     from .state.contracts import ExecutorResponse, PlannerResponse, Todo, VerifierResponse
@@ -74,6 +75,7 @@ _HOMES: Final = {
     "build_prompt_flow": "graphs.prompt_flow",
     "build_react": "graphs.react",
     "build_task_agent": "graphs.task_agent",
+    "codebase_investigator": "prompts.agents",
     "hook": "hooks.contract",
     "open_durability": "doors.durability",
     "parse_executor": "models.reading",
@@ -118,6 +120,7 @@ __all__ = [
     "build_prompt_flow",
     "build_react",
     "build_task_agent",
+    "codebase_investigator",
     "hook",
     "open_durability",
     "parse_executor",

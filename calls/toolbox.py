@@ -89,6 +89,7 @@ class Toolbox:
         self._own: Sequence[CatalogTool] = (READER,)
         self._add(own)
         self._offers: Sequence[str] | None = None
+        self._reads_only = False
         self._whole: Toolbox | None = None
         _homes.add(self._home)
         weakref.finalize(self, self._home.abandon).atexit = False
@@ -106,18 +107,21 @@ class Toolbox:
             listings = await self._home.visit(lambda servers: servers.listings(user_id))
         return self._name(listings)
 
-    def narrowed(self, offers: Sequence[str] | None, own: Sequence[CatalogTool]) -> "Toolbox":
+    def narrowed(
+        self, offers: Sequence[str] | None, own: Sequence[CatalogTool], *, read_only: bool = False
+    ) -> "Toolbox":
         """This toolbox as one agent has it: the same servers and memory.
 
         Args:
             offers: Names or globs of the tools it may call; None means all.
             own: The tools of the package it has besides, in the order in which they are offered.
+            read_only: Of those it may call, only the ones that declare that they change nothing.
 
         Raises:
             SettingsError: A tool of the program has the name of one of these.
         """
         mine = copy.copy(self)
-        mine._named, mine._offers = {}, offers
+        mine._named, mine._offers, mine._reads_only = {}, offers, read_only
         mine._add(own)
         mine._whole = self  # its servers end with it
         return mine
@@ -209,7 +213,9 @@ class Toolbox:
         if key not in self._named:
             if len(self._named) > _KEPT:
                 self._named.clear()
-            found = build_catalog(self._python, listings, self._own).offering(self._offers)
+            found = build_catalog(self._python, listings, self._own).offering(
+                self._offers, read_only=self._reads_only
+            )
             if found.shelf.is_needed:
                 own = {READ_RESULT: READER, FIND_TOOLS: FINDER, **found.own}
                 found = replace(found, own=own)

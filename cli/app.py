@@ -129,6 +129,18 @@ def resume(
     return resume_thread(settings, output, thread, answer)
 
 
+@_command(*_RUN[:-1])
+def chat(
+    settings: Settings,
+    output: Output,
+    thread: Annotated[str | None, typer.Option("--thread", help="Go on with this one.")] = None,
+) -> int:
+    """Talk with a graph: message by message, on a terminal or one a line through a pipe."""
+    from .chat import chat_on  # noqa: PLC0415 - see the module
+
+    return chat_on(settings, output, thread)
+
+
 @_command("graph", "database", "json")
 def stop(
     settings: Settings,

@@ -1,7 +1,7 @@
 """`run` and `resume`: a graph on a thread, from its first event to its end, with the questions."""
 
 import atexit
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from ..doors.head import Head
 from ..doors.threads import GRAPH_KEY
 from ..graphs.build import default_instructions, default_mcp, default_policy
 from ..graphs.registry import builder_of
-from ..models.choice import Models
+from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
 from ..state.context import Context
 from ..state.errors import (
@@ -30,6 +30,7 @@ from ..state.errors import (
 )
 from ..state.messages import ROLE
 from ..state.roles import roles_of
+from ..state.stream.streamed import stream_event
 from .approvals import Asker, Question, given_answers
 from .progress import Event, dollars
 from .settings import (
@@ -68,14 +69,14 @@ def run_goal(
     words = read_goal(goal)
     if thread is None:
         hint(settings, output)
-    with _session(settings, output, given) as session:
+    with opened(settings, output, given) as session:
         return session.run(words, more)
 
 
 def quote_goal(settings: Settings, output: Output, goal: str) -> int:
     """Say what a run of the goal may take at most; nothing is begun, no model is asked."""
     context = _context(settings, interactive=True)
-    graph = _graph(settings, settings.graph or DEFAULT_GRAPH, context, None)
+    graph, _ = _graph(settings, settings.graph or DEFAULT_GRAPH, context, None)
     told = graph.quote(read_goal(goal), context=context)
     if output.json:
         output.result({"status": "quote", **told})
@@ -109,12 +110,12 @@ def _context(settings: Settings, *, interactive: bool) -> Context:
 def resume_thread(settings: Settings, output: Output, thread: str, answer: str | None) -> int:
     """Go on with a thread; the exit code."""
     # Whoever answered a question before the run can answer another.
-    with _session(settings, output, thread_named(thread), human=answer is not None) as session:
+    with opened(settings, output, thread_named(thread), human=answer is not None) as session:
         return session.resume(answer)
 
 
 @contextmanager
-def _session(
+def opened(
     settings: Settings, output: Output, thread: str, *, human: bool = False
 ) -> Iterator["Session"]:
     """Everything a run needs, on a database that is closed once nothing uses it any more.
@@ -124,18 +125,23 @@ def _session(
     """
     durability = open_durability(settings.database_url(DEFAULT_URL))
     try:
-        name = settings.graph or graph_of(durability, thread) or DEFAULT_GRAPH
+        new = DEFINED if settings.agent else DEFAULT_GRAPH
+        name = settings.graph or graph_of(durability, thread) or new
         human = human or settings.yes or output.reads
         context = _context(settings, interactive=human)
         # Questions go to standard error where standard output is a pipe.
         console = Console(highlight=False, stderr=not output.live)
+        graph, offline = _graph(settings, name, context, durability)
         yield Session(
-            graph=_graph(settings, name, context, durability),
+            graph=graph,
+            offline=offline,
             thread=thread,
             context=context,
             resume_command=settings.resume_command(thread, durability.url),
             output=output,
             view=LiveView(output, console) if output.live else PlainView(output),
+            console=console,
+            database=durability.url,
             asker=Asker(console) if output.reads and not output.json else None,
             yes=settings.yes,
             metadata={GRAPH_KEY: name},
@@ -148,7 +154,10 @@ def _session(
     durability.close()
 
 
-def _graph(settings: Settings, name: str, context: Context, durability: Durability | None) -> Graph:
+def _graph(
+    settings: Settings, name: str, context: Context, durability: Durability | None
+) -> tuple[Graph, bool]:
+    """A graph, and whether the built-in model stands in for one of its roles."""
     build = builder_of(name)
     if settings.model and settings.script:
         msg = "--model and --script both say which model answers: give one of them."
@@ -160,8 +169,7 @@ def _graph(settings: Settings, name: str, context: Context, durability: Durabili
         raise SettingsError(msg)
     own = {"definition": settings.agent} if settings.agent else {}
     models = Models(model, environ=settings.environ)
-    for role in roles_of(name):
-        models.choose(role, context)
+    names = {models.choose(role, context).name for role in roles_of(name)}
     graph: Graph = build(
         model=model,
         mcp=settings.mcp or default_mcp(settings.environ),
@@ -170,7 +178,7 @@ def _graph(settings: Settings, name: str, context: Context, durability: Durabili
         durability=durability,
         **own,
     )
-    return graph
+    return graph, OFFLINE in names
 
 
 def graph_of(durability: Durability, thread: str) -> str | None:
@@ -187,6 +195,10 @@ class Session:
     Attributes:
         asker: Who puts questions to the user; None where nobody can answer.
         yes: Approve every tool call that policy asks about; never one that may have run already.
+        console: Where questions are put.
+        database: Where its thread is kept.
+        offline: A role has no model but the built-in one.
+        halt: Does something else than `pause` at a signal.
     """
 
     graph: Graph
@@ -198,17 +210,23 @@ class Session:
     asker: Asker | None = None
     yes: bool = False
     metadata: dict[str, Any] = field(default_factory=dict)
+    console: Console = field(default_factory=Console)
+    database: str = ""
+    offline: bool = False
+    halt: Callable[[int, RunControl], None] | None = None
     _warned: set[str] = field(default_factory=set)
 
     @property
-    def _config(self) -> RunnableConfig:
+    def config(self) -> RunnableConfig:
+        """Names the thread."""
         return {"configurable": {"thread_id": self.thread}, "metadata": self.metadata}
 
-    def _state(self) -> Any:
-        return self.graph.get_state(self._config)
+    def state(self) -> Any:
+        """Where the thread stands."""
+        return self.graph.get_state(self.config)
 
     def _pending(self) -> list[Question]:
-        return [Question.of(interrupt) for interrupt in self._state().interrupts]
+        return [Question.of(interrupt) for interrupt in self.state().interrupts]
 
     def run(self, goal: str, more: Mapping[str, Any] = MappingProxyType({})) -> int:
         """Send a message, and what is handed in with it, and run to the end; the exit code."""
@@ -218,7 +236,7 @@ class Session:
 
     def resume(self, answer: str | None) -> int:
         """Go on with the thread, with an answer to what it asks; the exit code."""
-        state = self._state()
+        state = self.state()
         if state.created_at is None:
             msg = f"No thread {self.thread!r} is saved here; see `loopwright threads`."
             raise ThreadNotFound(msg)
@@ -239,16 +257,11 @@ class Session:
 
     def _leg(self, given: Any) -> None:
         """Run until the graph rests; KeyboardInterrupt if the user stops it, all is saved then."""
-        control = RunControl()
-
-        def stop(*_: object) -> None:
-            """Pause at the first signal, which may only set flags; stop at once at the second."""
-            if control.drain_requested:
-                interrupted()
-            control.request_drain("signal")
-            self.view.stopping()
-
-        with signals_to(stop), self.view.running(self._state().values):
+        control, halt = RunControl(), self.halt or self.pause
+        with (
+            signals_to(lambda number, _: halt(number, control)),
+            self.view.running(self.state().values),
+        ):
             self._tell({"type": "tasks", "todos": self._done_before()})
             try:
                 self._stream(given, control)
@@ -256,22 +269,37 @@ class Session:
                 # The one way to say "stopped by the user", whichever signal it was.
                 ignore_signals()
                 raise KeyboardInterrupt from None
-        if control.drain_requested and self._state().next:
+        if control.drain_requested and self.state().next:
             raise KeyboardInterrupt
+
+    def pause(self, _: int, control: RunControl) -> None:
+        """Pause at the first signal, which may only set flags; stop at once at the second."""
+        if control.drain_requested:
+            interrupted()
+        control.request_drain("signal")
+        self.view.stopping()
 
     def _done_before(self) -> list[Any]:
         """Tasks that ended in a phase which was cut off: recorded, but not in the state yet."""
         saver: Any = self.graph.checkpointer
-        saved = saver.get_tuple(self._config)
+        saved = saver.get_tuple(self.config)
         return Head(saved).ended_parts() if saved else []
 
     def _stream(self, given: Any, control: RunControl) -> None:
-        modes: Any = ["custom", "updates"]
+        modes: Any = list(self.view.modes)
         for mode, chunk in self.graph.stream(
-            given, self._config, context=self.context, stream_mode=modes, control=control
+            given, self.config, context=self.context, stream_mode=modes, control=control
         ):
+            if mode == "messages":
+                self._show(chunk)
+                continue
             for event in [chunk] if mode == "custom" else _events_of(chunk):
                 self._tell(event)
+
+    def _show(self, chunk: Any) -> None:
+        for name, told in stream_event("messages", chunk):
+            if name == "content":
+                self.view.wrote(told["id"], told["text"], again=told.get("again", False))
 
     def _tell(self, event: Any) -> None:
         """Tell each warning once: nodes keep in state what they may have told before."""
@@ -291,7 +319,7 @@ class Session:
             self._leg(Command(resume=answers))
             if quits and (pending := self._pending()):
                 return self._tell_waiting(pending)
-        return self._tell_end()
+        return self.tell_end()
 
     def _answers(self, pending: Sequence[Question]) -> tuple[dict[str, Any], bool]:
         """Answers by question id, and whether the user left the rest open."""
@@ -318,8 +346,9 @@ class Session:
         self.output.line(f"Answer with: {self.output.resume} ANSWER  ({pending[0].how})")
         return Code.WAITING
 
-    def _tell_end(self) -> int:
-        values = self._state().values
+    def tell_end(self) -> int:
+        """Tell how the thread's last turn ended; the exit code."""
+        values = self.state().values
         if not (outcome := values.get("outcome")):
             msg = (
                 f"The thread {self.thread!r} rests without an outcome, as another graph has left "

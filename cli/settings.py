@@ -101,10 +101,11 @@ class Settings:
         given = variable(self.environ, "LOOPWRIGHT_EXPIRY")
         return default if given is None else age_of(given, "LOOPWRIGHT_EXPIRY")
 
-    def resume_command(self, thread: str, database: str) -> str:
+    def resume_command(self, thread: str, database: str, *command: str) -> str:
         """The command that goes on with a thread, with the options that were given.
 
-        Consent is not carried over: `--yes` must be given anew. `database` is without a password.
+        Consent is not carried over: `--yes` must be given anew. `database` is without a password;
+        `command` is `resume`, or what else goes before the thread.
         """
         given = {
             "--mcp": self.mcp,
@@ -119,7 +120,7 @@ class Settings:
         options = [part for name, value in given.items() if value for part in (name, str(value))]
         options += [part for one in self.instructions or () for part in ("--instructions", one)]
         options += ["--review"] if self.review else []
-        return quoted(["loopwright", "resume", thread, *options])
+        return quoted(["loopwright", *(command or ("resume",)), thread, *options])
 
 
 def read_goal(goal: str) -> str:

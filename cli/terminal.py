@@ -227,13 +227,18 @@ def ignore_signals() -> None:
 
 
 @contextmanager
-def without_echo() -> Iterator[None]:
-    """Echo nothing, as a `^C` would shift the view, and drop it: it must not answer a question."""
+def without_echo(*, by_key: bool = False) -> Iterator[None]:
+    """Echo nothing, as a `^C` would shift the view, and drop it: it must not answer a question.
+
+    Args:
+        by_key: What is typed can be read key by key.
+    """
     if sys.platform == "win32" or not sys.stdin.isatty():
         yield
         return
     before = termios.tcgetattr(sys.stdin)
-    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    off = termios.ECHO | (termios.ICANON if by_key else 0)
+    quiet = [*before[:3], before[3] & ~off, *before[4:]]
     try:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, quiet)
         yield
@@ -266,11 +271,17 @@ def guarded(output: Output, action: Callable[[], int]) -> int:
     atexit.register(ignore_signals)
     try:
         with signals_to(interrupted):
-            return action()
+            return attempted(output, action)
     except KeyboardInterrupt:
         # What is cleaned up at the end of the process may take seconds; one more ends it at once.
         atexit.register(signal.signal, signal.SIGINT, lambda *_: os._exit(Code.PAUSED))
         return _ended(output, Code.PAUSED)
+
+
+def attempted(output: Output, action: Callable[[], int]) -> int:
+    """Do it; an error becomes a sentence and an exit code."""
+    try:
+        return action()
     except (SettingsError, ThreadError, AnswerRejected) as error:
         if isinstance(error, DatabaseError) and output.thread:  # it failed in mid-run
             return _ended(output, Code.FAILED, str(error))

@@ -15,6 +15,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from .keyboard import Keyboard
 from .progress import FINISHED, UNFINISHED, Board, Event, Step, items_text, line_of, spend_text
 from .settings import NO_MODEL
 from .terminal import Output, call_text, clean, plural, short, without_echo
@@ -36,7 +37,9 @@ _ICONS: Final = {
     "awaiting_approval": ("?", "yellow"),
 }
 _OTHER_ROWS: Final = 14
-"""Screen rows kept for everything but the tasks."""
+"""Screen rows kept for everything but the tasks and what is written."""
+_WRITTEN_ROWS: Final = 6
+_STEERS: Final = "words typed here are handed to the running turn; Ctrl-C stops it"
 _SHOWN_CALLS: Final = 4
 _SHOWN_WARNINGS: Final = 3
 
@@ -45,11 +48,17 @@ Records = Sequence[Mapping[str, Any]]
 
 
 class PlainView:
-    """One line an event, or with `--json` one object at the end."""
+    """One line an event, or with `--json` one object at the end.
 
-    def __init__(self, output: Output) -> None:
-        """Write where `output` has it."""
-        self._output = output
+    Attributes:
+        modes: What it wants to see of a run's stream.
+    """
+
+    modes: tuple[str, ...] = ("custom", "updates")
+
+    def __init__(self, output: Output, *, brief: bool = False) -> None:
+        """Write where `output` has it; `brief`: of the end only what the next message needs."""
+        self._output, self._brief = output, brief
 
     def running(self, values: Mapping[str, Any]) -> AbstractContextManager[None]:  # noqa: ARG002 - the live view's
         """Show a leg of the run; `values` is the thread's saved state before it."""
@@ -60,6 +69,9 @@ class PlainView:
         line = line_of(event)
         if line is not None:
             self._output.line(line)
+
+    def wrote(self, name: str, text: str, *, again: bool = False) -> None:
+        """Show a piece of the message with this id; `again`: it begins anew."""
 
     def stopping(self) -> None:
         """Show that a stop was asked for, past the buffers: this runs in a signal handler."""
@@ -72,7 +84,10 @@ class PlainView:
             self._output.result({**outcome, "thread": self._output.thread})
             return
         self._answer(clean(outcome["answer"]))
-        for line in closing_lines(self._output, outcome, evidence):
+        lines = (
+            brief_lines(outcome) if self._brief else closing_lines(self._output, outcome, evidence)
+        )
+        for line in lines:
             self._output.line(line)
 
     def _answer(self, text: str) -> None:
@@ -80,12 +95,25 @@ class PlainView:
 
 
 class LiveView(PlainView):
-    """The task list with icons, the running calls, the spend and the warnings, redrawn in place."""
+    """The task list with icons, the running calls, the spend and the warnings, redrawn in place.
 
-    def __init__(self, output: Output, console: Console) -> None:
+    Below them the latest message while it is written, and what is typed meanwhile.
+    """
+
+    modes = ("custom", "updates", "messages")
+
+    def __init__(
+        self,
+        output: Output,
+        console: Console,
+        keyboard: Keyboard | None = None,
+        *,
+        brief: bool = False,
+    ) -> None:
         """Draw on this console."""
-        super().__init__(output)
-        self._console = console
+        super().__init__(output, brief=brief)
+        self._console, self._keyboard = console, keyboard
+        self._written = ("", "")
         self._board = Board()
         self._lock = threading.Lock()
         self._began = time.monotonic()
@@ -101,8 +129,9 @@ class LiveView(PlainView):
         live = Live(
             get_renderable=self._drawn, console=self._console, refresh_per_second=8, transient=True
         )
+        quiet = self._keyboard.listening() if self._keyboard else without_echo()
         try:
-            with without_echo(), live:
+            with quiet, live:
                 yield
         finally:
             warnings = [Text(f"! {text}", style="yellow") for text in self._board.warnings]
@@ -113,6 +142,11 @@ class LiveView(PlainView):
         with self._lock:
             self._board.apply(event)
 
+    def wrote(self, name: str, text: str, *, again: bool = False) -> None:
+        """The next redraw shows it."""
+        before, written = self._written
+        self._written = name, text if again or name != before else written + text
+
     def stopping(self) -> None:
         """The next redraw shows it."""
         self._board.stopping = True
@@ -122,9 +156,23 @@ class LiveView(PlainView):
         self._console.print("", Markdown(text, hyperlinks=False), "")
 
     def _drawn(self) -> RenderableType:
+        below = [*self._message(), *self._typed()]
         with self._lock:
-            rows = max(3, self._console.height - _OTHER_ROWS)
-            return draw(self._board, time.monotonic() - self._began, self._spinner, rows)
+            rows = max(3, self._console.height - _OTHER_ROWS - len(below))
+            drawn = draw(self._board, time.monotonic() - self._began, self._spinner, rows)
+        return Group(drawn, *below)
+
+    def _message(self) -> list[Text]:
+        """The last rows of what is being written."""
+        tail = clean(self._written[1][-_WRITTEN_ROWS * self._console.width :]).strip()
+        rows = Text(tail).wrap(self._console, self._console.width - 2)[-_WRITTEN_ROWS:]
+        return [Text("  ").append_text(row) for row in rows] if tail else []
+
+    def _typed(self) -> list[Text]:
+        if self._keyboard is None:
+            return []
+        text = clean(self._keyboard.text[-3 * self._console.width :])
+        return [Text(f"> {text}▏") if text else _row(f"> {_STEERS}", "dim")]
 
 
 def draw(board: Board, seconds: float, spinner: RenderableType, rows: int = 1_000) -> Group:
@@ -218,18 +266,30 @@ def _how_far(board: Board, task: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, (attempts, f"{task.get('seconds', 0):.1f} s" if ended else "")))
 
 
-def closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[str]:
-    """Everything after the answer, line by line."""
+def brief_lines(outcome: Outcome) -> list[str]:
+    """What a conversation tells after an answer: the outcome in a line, and what is left open."""
+    how = f"{outcome['status']} ({outcome['reason']}) · {spend_text(outcome['spend'])}"
+    return [how, *_left(outcome)]
+
+
+def _left(outcome: Outcome) -> list[str]:
     # A partial answer lists what is missing in its own words: not twice.
     unmet = [text for text in outcome["unmet"] if f"- {text}" not in outcome["answer"]]
+    return [
+        *_section("Unmet", [f"- {short(text, 300)}" for text in unmet]),
+        *_section("Uncertain", [_uncertain(call) for call in outcome["uncertain_calls"]]),
+    ]
+
+
+def closing_lines(output: Output, outcome: Outcome, evidence: Records) -> list[str]:
+    """Everything after the answer, line by line."""
     roles: dict[str, list[str]] = {}
     for role, model in outcome["models"].items():
         roles.setdefault(model, []).append(role)
     models = "; ".join(f"{model} ({', '.join(roles[model])})" for model in roles)
     lines = [
         f"Outcome: {outcome['status']} ({outcome['reason']})",
-        *_section("Unmet", [f"- {short(text, 300)}" for text in unmet]),
-        *_section("Uncertain", [_uncertain(call) for call in outcome["uncertain_calls"]]),
+        *_left(outcome),
         *_section("Evidence", _proof(outcome, evidence)),
         f"Models: {models or 'none'}",
         f"Spend: {spend_text(outcome['spend'])}",

@@ -66,7 +66,7 @@ def route_after_turn(
 ]:
     """To the calls; without any to the next turn, unless the work has ended."""
     if state.halt:
-        return "final_warning" if state.halt in WARNED else "finish"
+        return "final_warning" if state.halt in WARNED and state.round else "finish"
     if state.report:
         return "finish"
     step = next_step(state.calls, state.decisions)

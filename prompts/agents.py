@@ -14,7 +14,7 @@ from .front_matter import read_front_matter
 
 _OWN: Final = frozenset({
     "name", "description", "display_name", "tier", "temperature", "output_name", "output", "input",
-    "lenient", "limits",
+    "lenient", "limits", "read_only",
 })  # fmt: skip
 _LISTS: Final = frozenset({"tools", "agents"})
 _LIMITS: Final[Mapping[str, tuple[str, float]]] = {
@@ -59,6 +59,14 @@ def read_agent(path: str | Path) -> AgentDefinition:
         where = ".".join(str(part) for part in first["loc"])
         msg = f"The agent file {path}: {where}: {first['msg']}."
         raise SettingsError(msg) from error
+
+
+def codebase_investigator() -> AgentDefinition:
+    """The agent that ships with the package: it reads a codebase, and reports how it works.
+
+    Of the graph's tools it has those that declare to be read-only; 15 turns, 5 minutes.
+    """
+    return read_agent(Path(__file__).parent / "shipped" / "codebase_investigator.md")
 
 
 def as_agent(given: AgentDefinition | str | Path) -> AgentDefinition:

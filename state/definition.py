@@ -36,6 +36,7 @@ class AgentDefinition(BaseModel):
         temperature: Of its model; the model's own without one.
         window: Tokens its model takes, where the model's profile does not say.
         tools: Names or globs of the tools it may call; None means all of the graph's.
+        read_only: Of those, only the ones that declare that they change nothing.
         limits: What it may use.
         output_name: What its output is called where it is told.
         output: A pydantic model or JSON schema of the output that `complete_task` must give.
@@ -55,6 +56,7 @@ class AgentDefinition(BaseModel):
     temperature: float | None = Field(default=None, ge=0, le=2)
     window: int | None = Field(default=None, ge=1_000)
     tools: tuple[str, ...] | None = None
+    read_only: bool = False
     limits: AgentLimits = AgentLimits()
     output_name: str = "output"
     output: Any = None

@@ -155,18 +155,23 @@ class Catalog:
         offered = [*self.tools.values(), *own]
         return [tool.spec() for tool in offered] if self.tools or len(own) > 1 else []
 
-    def offering(self, globs: Sequence[str] | None) -> "Catalog":
-        """The catalog with the tools that fit these names or globs alone; None means all."""
-        if globs is None:
+    def offering(self, globs: Sequence[str] | None, *, read_only: bool = False) -> "Catalog":
+        """The catalog with the tools that fit these names or globs alone; None means all.
+
+        With `read_only` only those of them that declare to be so.
+        """
+        if globs is None and not read_only:
             return self
+        wanted = ("*",) if globs is None else globs
         named = {name: {name, tool.original} for name, tool in self.tools.items()}
         fits = {
             name: tool
             for name, tool in self.tools.items()
-            if any(fnmatchcase(n, glob) for n in named[name] for glob in globs)
+            if any(fnmatchcase(n, glob) for n in named[name] for glob in wanted)
+            and (tool.read_only or not read_only)
         }
         known = set().union(*named.values(), self.own)
-        vain = [g for g in globs if not any(fnmatchcase(n, g) for n in known)]
+        vain = [g for g in globs or () if not any(fnmatchcase(n, g) for n in known)]
         told = [f"The agent may call {glob!r}, but there is no such tool." for glob in vain]
         barred = frozenset(self.tools.keys() - fits.keys())
         return replace(self, tools=fits, barred=barred, warnings=(*self.warnings, *told))

@@ -201,10 +201,12 @@ def around(scope: RunScope) -> Iterator[None]:
 
 
 def hear(state: object) -> None:
-    """Tell the node around this one which calls have ended, before anything here asks."""
+    """Tell the node around which calls have ended and what they took, before anything asks."""
     if outer := _OUTER.get():
         outer.heard.update((record["id"], record) for record in getattr(state, "evidence", ()))
-        outer.seen[getattr(state, "path", "")] = state
+        if isinstance(state, CallState):
+            outer.seen[state.path] = state
+            outer.budget.recall(state.path, state.spend)
 
 
 async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) -> RunScope:

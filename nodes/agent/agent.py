@@ -58,7 +58,7 @@ class Agent:
         output = None if wanted is None else ResultSchema.of(wanted, "output")
         complete = complete_task(output, definition.output_name)
         mine = [*own, *([delegate_to_agent(team)] if team else []), *memory(), complete]
-        toolbox = parts.toolbox.narrowed(definition.tools, mine)
+        toolbox = parts.toolbox.narrowed(definition.tools, mine, read_only=definition.read_only)
         return cls(definition, replace(parts, toolbox=toolbox), output, complete, team)
 
     async def scope(

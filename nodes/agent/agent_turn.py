@@ -12,11 +12,13 @@ from ...models.thoughts import read_words
 from ...state.agent import COMPLETE_TASK, DELEGATE, MAIN, AgentState, AgentUpdate, Report
 from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
+from ...state.outcome import Reason
 from ...state.repetition import LOOP_DETECTED
 from ...state.watch import begun
 from ...state.window import counted
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
+from ...turn.scope import RunScope
 from .agent import Agent
 from .drafts import drafts_of
 from .requests import opening, own
@@ -28,8 +30,8 @@ _MOST_ASKS = 2
 async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Agent) -> AgentUpdate:
     """Ask for the next calls and plan them; `complete_task` stands behind all others."""
     scope = await agent.scope(state, runtime, turns=1)
-    if state.agents and scope.stopped():
-        return AgentUpdate(halt="ABORTED")
+    if state.agents and (halt := _ended_around(scope)):
+        return AgentUpdate(halt=halt)
     round_, path = state.round + 1, state.path
     scope.emit({"type": "phase", "role": "agent", "action": "working", "round": round_})
     toolbox = agent.parts.toolbox
@@ -71,6 +73,14 @@ def _found(state: AgentState, catalog: Catalog) -> list[str]:
     if state.path == MAIN or not state.messages:
         return state.found
     return [*catalog.shelf.likely(str(state.messages[0].text)), *state.found]
+
+
+def _ended_around(scope: RunScope) -> Reason | None:
+    """Why a sub-agent must end, although it is within its own limits."""
+    if scope.stopped():
+        return "ABORTED"
+    spent = scope.budget.exhausted
+    return limit_reason(spent) if spent else None
 
 
 def _words(state: AgentState, message: AIMessage, *, ends: bool, emit: Any) -> AgentUpdate:

@@ -189,6 +189,7 @@ def run_example(script, environ):
     ("example", "printed"),
     [
         ("embed.py", ["complete GOAL", "12 pieces"]),
+        ("investigate.py", ["complete: ", "files speak of in_doubt"]),
         ("reviewer.py", ["It may go out."]),
         ("scripted.py", []),
     ],
@@ -208,7 +209,7 @@ def test_embedding_takes_about_ten_lines():
 
 
 def test_every_example_is_run_and_linked():
-    tested = {"embed.py", "reviewer.py", "scripted.py"}
+    tested = {"embed.py", "investigate.py", "reviewer.py", "scripted.py"}
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
     worked = {f"{path.parent.name}/run.py" for path in (ROOT / "examples").glob("*/run.py")}
     run = {command.partition("examples/")[2] for command, _ in CONSOLE if "python" in command}

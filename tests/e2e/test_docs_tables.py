@@ -122,6 +122,8 @@ def test_commands_and_options_are_those_of_the_command():
     assert set(re.findall(r"--[a-z-]+", str(table("| pruning |")))) < pruning
     options = {o for p in commands.commands["run"].params for o in p.opts if o.startswith("--")}
     assert set(re.findall(r"--[a-z-]+", rows["run"])) == options
+    chat = {o for p in commands.commands["chat"].params for o in p.opts if o.startswith("--")}
+    assert options - chat == set(re.findall(r"--[a-z-]+", rows["chat"]))
     resume = {o for p in commands.commands["resume"].params for o in p.opts if o.startswith("--")}
     assert options - resume == {"--thread", "--plan", "--set", "--quote"}
 

@@ -8,12 +8,13 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from loopwright import Context, ScriptedModel, build_react
+from loopwright import AgentDefinition, Context, ScriptedModel, build_react
 from loopwright.graphs.registry import REGISTRY
 from loopwright.models.ask import ask
 from loopwright.models.choice import Models
 from loopwright.models.quote import quote
 from loopwright.state.contracts import ExecutorResponse
+from loopwright.state.definition import AgentLimits
 from loopwright.state.errors import ModelCallFailed, SettingsError
 from loopwright.turn.budget import Budget
 from support import adversary, killed
@@ -25,6 +26,7 @@ from support.scripts import call, thought
 MODELS = hypothesis.settings().max_examples * 10
 """10,000 with the profile `thorough`."""
 PARTS = 4
+HELPER = AgentDefinition(name="helper", description="Looks things up.", limits=AgentLimits(turns=3))
 TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
     for name in ("look", "put")
@@ -79,7 +81,8 @@ async def test_no_model_takes_more_than_the_quote(part):
 @pytest.mark.parametrize("name", REGISTRY)
 def test_a_graph_keeps_its_quote_also_when_it_is_taken_up_after_failures(name):
     for seed in range(8):
-        context, model = Context(**adversary.settings(seed)), Adversary(seed=seed, lies=seed % 2)
+        context = Context(**adversary.settings(seed, times=10))
+        model = Adversary(seed=seed, lies=seed % 2)
         made = []
 
         def look(n: int) -> str:
@@ -87,7 +90,10 @@ def test_a_graph_keeps_its_quote_also_when_it_is_taken_up_after_failures(name):
             made.append(n)  # noqa: B023 - called before the next
             return f"{n} " * (n % 300)
 
-        graph = REGISTRY[name].build(model=model, tools=[look], checkpointer=InMemorySaver())
+        team = {"agents": [HELPER]} if name == "task_agent" else {}
+        graph = REGISTRY[name].build(
+            model=model, tools=[look], checkpointer=InMemorySaver(), **team
+        )
         most = graph.quote("Go.", context=context)
         given, outcome = said(), None
         for _ in range(4):

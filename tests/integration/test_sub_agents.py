@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from collections import Counter as Counts
 
 import pytest
+from langchain_core.tools import StructuredTool
 from langgraph.types import Command
 
 from loopwright import (
@@ -12,8 +14,10 @@ from loopwright import (
     Context,
     ScriptedModel,
     build_task_agent,
+    codebase_investigator,
     open_durability,
 )
+from loopwright.graphs.build import workspace_mcp
 from loopwright.models.scripted import Slow
 from loopwright.state.messages import repairs
 from loopwright.state.told import say
@@ -307,3 +311,116 @@ def test_a_new_message_while_a_sub_agent_waits_says_what_it_had_written(tmp_path
     assert 'jot({"text": "x"})' in writer_told
     assert json.loads(quick)["status"] == "success"
     assert repairs(messages, lambda _: None) == []
+
+
+FOUND = {
+    "SummaryOfFindings": "A constant.",
+    "ExplorationTrace": ["read shop.py"],
+    "RelevantLocations": [
+        {"FilePath": "shop.py", "Reasoning": "It has the price.", "KeySymbols": ["price"]}
+    ],
+}
+
+
+def looks_into_it(messages, offered):
+    """An investigator that tries to write, then reads, and forgets half of its report at first."""
+    results = [m.text for m in messages if m.type == "tool"]
+    if not results:
+        return [call("write_file", path="x.py", content="")]
+    if len(results) == 1:
+        return [call("read_file", path="shop.py")]
+    return done("Found.", output=FOUND if len(results) > 2 else {"SummaryOfFindings": "A."})
+
+
+@pytest.mark.req("S4-47", "S4-48", "S4-49", "S4-50", "S4-81")
+def test_the_investigator_reads_alone_and_reports_where_to_look(tmp_path):
+    ships, told = codebase_investigator(), []
+    (tmp_path / "shop.py").write_text("def price():\n    return 7\n")
+    assert (ships.limits.turns, ships.limits.seconds) == (15, 300)
+    for part in ("checklist", "open questions", "key findings", "irrelevant paths"):
+        assert part in ships.prompt.lower()
+    assert "no open question is left" in ships.prompt
+
+    def turn(messages, offered):
+        if "delegate_to_agent" not in offered:
+            return looks_into_it(messages, offered)
+        told.extend(told_to(messages))
+        wanted = call("delegate_to_agent", agent_name=ships.name, objective="Where is it?")
+        return done("In shop.py.") if told else [wanted]
+
+    model = ScriptedModel(turn)
+    mcp = workspace_mcp(str(tmp_path))
+    graph = build_task_agent(model=model, mcp=mcp, policy="allow", agents=[ships])
+    outcome = graph.invoke(said())["outcome"]
+    of_it = [asked for asked in model.asked if "delegate_to_agent" not in asked.tools]
+    assert {"list_files", "read_file", "search_text"} <= set(of_it[0].tools)
+    assert not {"write_file", "append_file"} & set(of_it[0].tools)
+    refused, _, half = [m.text for m in of_it[-1].messages if m.type == "tool"]
+    assert "Unauthorized" in refused
+    assert "ExplorationTrace" in half
+    assert told[0]["output"] == FOUND
+    assert (outcome["status"], told[0]["status"]) == ("complete", "success")
+    assert not (tmp_path / "x.py").exists()
+
+
+class Counted:
+    """A read that is counted, and agents that want nothing else."""
+
+    def __init__(self):
+        self.calls = []
+
+    def tool(self):
+        def count(name: str) -> str:
+            """Count."""
+            self.calls.append(name)
+            return f"counted {name}"
+
+        return StructuredTool.from_function(count, metadata={"readOnlyHint": True})
+
+    def script(self, name, *first):
+        """Delegates first, if to anybody, then counts until it may not."""
+
+        def turn(messages, offered):
+            if "count" not in offered:
+                return done("So far.")
+            if first and not told_to(messages):
+                return give(*first)
+            return [call("count", name=f"{name} {len(messages)} {i}") for i in range(2)]
+
+        return turn
+
+
+@pytest.mark.req("P-27")
+def test_limits_hold_for_the_whole_tree_across_resumes(tmp_path):
+    """Each of three branches asks first, and is answered alone; nothing is given anew."""
+    counted = Counted()
+    office = Office(
+        chief=counted.script("chief", "left", "right"),
+        left=counted.script("left", "deep"),
+        right=counted.script("right"),
+        deep=counted.script("deep"),
+    )
+    limited = {
+        "left": {"agents": ("deep",)},
+        "right": {"limits": AgentLimits(tool_calls=4)},
+        "deep": {"limits": AgentLimits(tool_calls=5)},
+    }
+    first = {"tool": "count", "arguments": {"name": r"(left|right|deep) [24] 0"}, "action": "ask"}
+    settings, resumes, asks = Context(max_tool_calls=14), 0, []
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = office.graph(kept, [counted.tool()], limited, policy=[first])
+        graph.invoke(said(), THREAD, context=settings)
+        while questions := graph.get_state(THREAD).interrupts:
+            asks.append({question.value["task"] for question in questions})
+            result = graph.invoke(Command(resume="approve"), THREAD, context=settings)
+            resumes += 1
+        evidence, outcome = graph.get_state(THREAD).values["evidence"], result["outcome"]
+    assert resumes == 3
+    assert asks[0] == {"agent/left.1.0/deep.1.0", "agent/right.1.1"}
+    made = Counts(r["task"] for r in evidence if r["tool"] == "count" and r["status"] == "success")
+    assert made["agent/right.1.1"] == 1, "the others had used up what was left"
+    assert made["agent/left.1.0/deep.1.0"] == 5
+    assert len(counted.calls) == sum(made.values()) == outcome["spend"]["tool_calls"] == 14
+    assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
+    turns = Counts(r["id"].rsplit(".", 1)[0] for r in evidence if r["status"] == "error")
+    assert len(turns) <= 4, "an agent that may call nothing any more ends its work"

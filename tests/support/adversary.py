@@ -102,10 +102,11 @@ class Adversary(BaseChatModel):
         names = [tool["function"]["name"] for tool in tools]
         kind = dice.choice(["calls", "calls", "long", "bad", "empty", "flags", "plan"])
         if kind == "calls" and names:
+            names += ["delegate_to_agent"] * 9 * ("delegate_to_agent" in names)
+            wanted = [dice.choice([*names, "none"]) for _ in range(dice.randrange(1, 6))]
             return AIMessage("", tool_calls=[
-                {"name": dice.choice([*names, "none"]), "args": {"n": dice.randrange(10**9)},
-                 "id": f"c{dice.randrange(10**9)}"}
-                for _ in range(dice.randrange(1, 6))
+                {"name": name, "args": self._args(name), "id": f"c{dice.randrange(10**9)}"}
+                for name in wanted
             ])  # fmt: skip
         if kind == "long":
             return AIMessage("".join(dice.choices("0123456789abcdef ", k=dice.choice([50, 9_000]))))
@@ -119,6 +120,11 @@ class Adversary(BaseChatModel):
             todos = [{"id": str(n), "description": f"Do {n}", "depends_on": []} for n in range(4)]
             return AIMessage(json.dumps({"summary": "x", "todos": todos, "taskCompleted": False}))
         return AIMessage("")
+
+    def _args(self, name):
+        if name == "delegate_to_agent":
+            return {"agent_name": "helper", "objective": "Look."}
+        return {"n": self._random.randrange(10**9)}
 
     def _count(self, read, wrote):
         if not self.lies:
@@ -141,17 +147,18 @@ class Adversary(BaseChatModel):
         )
 
 
-def settings(seed):
-    """Random limits, as small as they may be."""
+def settings(seed, times=1):
+    """Random limits, as small as they may be, or some times that."""
     dice = random.Random(seed)
     context = {
-        "max_model_calls": dice.choice([1, 2, 5, 12]), "max_tool_calls": dice.choice([1, 3, 9]),
-        "max_tokens": dice.choice([1_000, 4_000, 20_000, 60_000, 50_000_000]),
+        "max_model_calls": times * dice.choice([1, 2, 5, 12]),
+        "max_tool_calls": dice.choice([1, 3, 9]),
+        "max_tokens": times * dice.choice([1_000, 4_000, 20_000, 60_000, 5_000_000]),
         "model_retries": dice.randrange(3), "interactive": False,
         "max_parallel_tasks": dice.choice([1, 4]), "prices": {"worst": PRICES},
     }  # fmt: skip
     if dice.random() < 0.7:
-        context["max_cost"] = dice.choice([0.001, 0.01, 0.05, 0.3])
+        context["max_cost"] = times * dice.choice([0.001, 0.01, 0.05, 0.3])
     if dice.random() < 0.3:
         context["max_output_tokens"] = dice.choice([16, 300, 4_000])
     return context

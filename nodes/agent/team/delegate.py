@@ -107,8 +107,6 @@ class _Crew:
         return await self._end(call, told, state, path)
 
     def _cannot_begin(self) -> str:
-        if spent := self.scope.budget.exhausted:
-            return say("allowance_spent", limit=spent)
         most = self.scope.context.max_agent_depth
         deep = len(self.state.agents) >= most
         return say("agents_too_deep", most=most) if deep else ""

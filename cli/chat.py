@@ -1,0 +1,257 @@
+"""`chat`: a conversation with a graph, turn by turn, on a terminal or through a pipe."""
+
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import FrameType
+from typing import Final
+
+from langgraph.runtime import RunControl
+from rich.text import Text
+
+from ..doors.durability import DEFAULT_URL, Durability, open_durability
+from ..doors.threads import EXPIRY, ThreadSummary
+from ..graphs.registry import builder_of
+from ..state.errors import LoopwrightError
+from .approvals import Asker
+from .keyboard import Keyboard
+from .run import Session, opened
+from .settings import DEFAULT_GRAPH, NO_MODEL, Settings, new_thread_id, thread_named
+from .terminal import Code, Output, attempted, clean, interrupted, plural, signals_to, typed_line
+from .threads import in_words, to_resume
+from .view import LiveView, PlainView
+
+_COMMAND: Final = ("chat", "--thread")
+_HELP: Final = """\
+Type what you want; while a turn runs, what you type is handed to it.
+  /resume  go on with a turn that was stopped, waits, or did not reach its goal
+  /new     begin a new conversation; this one stays saved
+  /stop    end the turn that is running, as Ctrl-C does
+  /quit    leave, as Ctrl-D does; the conversation stays saved"""
+_COMMANDS: Final = frozenset({"/help", "/resume", "/new", "/stop", "/quit"})
+_CHOICES: Final = "A number goes on with that one, d and a number deletes it, Enter begins anew."
+_MOST: Final = 9
+_ENDS: Final = frozenset({Code.USAGE, Code.FAILED, Code.WAITING})
+"""After these a pipe's next message would make no sense."""
+
+if sys.platform != "win32":
+    import readline
+
+
+class Back(KeyboardInterrupt):
+    """Ctrl-C between turns: back to the prompt."""
+
+
+def _back(number: int, _: FrameType | None) -> None:
+    if number != signal.SIGINT:
+        interrupted()
+    raise Back
+
+
+def chat_on(settings: Settings, output: Output, thread: str | None) -> int:
+    """Talk until the user leaves or the input ends; the exit code."""
+    builder_of(settings.graph or DEFAULT_GRAPH)
+    named = None if thread is None else thread_named(thread)
+    chosen = _offered(settings, output) if named is None and output.live and output.reads else None
+    with opened(settings, output, named or chosen or new_thread_id()) as session:
+        talk = Talk(settings, session)
+        with signals_to(_back):
+            return talk.through(resumes=chosen is not None)
+
+
+def _offered(settings: Settings, output: Output) -> str | None:
+    """The unfinished thread that the user wants to go on with, if any."""
+    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+        while found := to_resume(durability.unfinished(settings.expiry(EXPIRY)))[:_MOST]:
+            output.line(f"{plural(len(found), 'unfinished thread')}:")
+            for place, thread in enumerate(found, 1):
+                output.line(f"  {place}  {in_words(thread)}")
+            output.line(_CHOICES)
+            choice = typed_line().lower()
+            chosen = _chosen(choice.removeprefix("d"), found)
+            if chosen is None or not choice.startswith("d"):
+                return chosen
+            _dismiss(durability, output, chosen)
+    return None
+
+
+def _chosen(typed: str, found: list[ThreadSummary]) -> str | None:
+    place = int(typed) if typed.strip().isdecimal() else 0
+    return found[place - 1].thread_id if 1 <= place <= len(found) else None
+
+
+def _dismiss(durability: Durability, output: Output, thread: str) -> None:
+    try:
+        durability.dismiss(thread)
+    except LoopwrightError as error:
+        output.error(str(error))
+    else:
+        output.line(f"{thread} is deleted.")
+
+
+class Talk:
+    """A session that is given one message after another."""
+
+    def __init__(self, settings: Settings, session: Session) -> None:
+        """Take over a session: where it shows, whom it asks, and what a signal does."""
+        self._settings, self._session, self._output = settings, session, session.output
+        self._next: deque[str] = deque()
+        self._stopping = False
+        self._keyboard: Keyboard | None = None
+        if self._output.live and self._output.reads:
+            self._keyboard = Keyboard(self._heard)
+        if session.asker is not None:
+            session.asker = Asker(session.console, self._answer)
+        session.halt = self._halt
+
+    def through(self, *, resumes: bool) -> int:
+        """Turn after turn; the exit code of the last one where nobody sits at a terminal."""
+        self._greet()
+        code: int = Code.COMPLETE
+        if resumes or (self._output.reads and self._session.state().interrupts):
+            self._next.append("/resume")
+        for line in self._lines():
+            if line == "/quit":
+                break
+            done = self._did(line)
+            code = code if done is None else done
+            if not self._output.reads and code in _ENDS:
+                break
+        if self._output.resume and code != Code.WAITING:
+            named = (self._session.thread, self._session.database)
+            self._output.line(f"Go on with: {self._settings.resume_command(*named, *_COMMAND)}")
+        return Code.COMPLETE if self._output.reads else code
+
+    def _greet(self) -> None:
+        session = self._session
+        self._output.line(f"{session.graph.name} · thread {session.thread} · /help")
+        if session.offline:
+            self._output.line(NO_MODEL)
+        state = session.state()
+        for message in state.values.get("messages", ())[-1:]:
+            self._output.line(f"\n{clean(message.text)}\n")
+        if state.next and not state.interrupts:
+            self._output.line("Its turn was cut off: /resume goes on with it.")
+
+    def _lines(self) -> Iterator[str]:
+        """Messages, and commands, until the input ends."""
+        while True:
+            if self._next:
+                yield self._next.popleft()
+            elif not self._output.reads:
+                if not (line := sys.stdin.buffer.readline()):
+                    return
+                if text := line.decode("utf-8", "replace").strip():
+                    self._output.line(f"> {text}")
+                    yield text
+            elif (typed := self._typed()) is None:
+                return
+            else:
+                yield typed
+
+    def _typed(self) -> str | None:
+        """A message typed at the prompt; None where the user leaves."""
+        left = False
+        if self._keyboard is not None:
+            text = self._keyboard.taken()
+            readline.set_pre_input_hook(lambda: _filled_in(text))
+        while True:
+            try:
+                return input("> ").strip()
+            except EOFError:
+                return None
+            except Back:
+                self._output.line("")
+                if left:
+                    return None
+                left = True
+                self._output.line("Ctrl-C again, Ctrl-D or /quit leaves.")
+
+    def _did(self, line: str) -> int | None:
+        """Do what a line says; the exit code of a turn."""
+        session = self._session
+        match line:
+            case "":
+                return None
+            case "/help":
+                self._output.line(_HELP)
+            case "/new":
+                self._renew()
+            case "/stop":
+                return self._turn(self._stopped)
+            case "/resume":
+                return self._turn(lambda: session.resume(None))
+            case _ if line.startswith("/") and line[1:].isalpha():
+                self._output.line(f"There is no {line}; /help names what there is.")
+            case _:
+                return self._turn(lambda: session.run(line))
+        return None
+
+    def _renew(self) -> None:
+        session, output = self._session, self._output
+        session.thread = new_thread_id()
+        url, new = session.database, session.thread
+        session.resume_command = self._settings.resume_command(new, url)
+        output.thread = output.resume = ""
+        output.line(f"A new conversation: thread {new}.")
+
+    def _turn(self, act: Callable[[], int]) -> int | None:
+        """One turn, whose errors do not end the conversation; None where the user came back."""
+        output, session, self._stopping = self._output, self._session, False
+        session.view = PlainView(output, brief=True)
+        if output.live:
+            session.view = LiveView(output, session.console, self._keyboard, brief=True)
+        try:
+            return attempted(output, act)
+        except Back:
+            output.line("\nThe question stays open: /resume comes back to it.")
+            return None
+
+    def _stopped(self) -> int:
+        self._session.graph.stop(self._session.config)
+        return self._session.tell_end()
+
+    def _halt(self, number: int, control: RunControl) -> None:
+        """End the turn at the first Ctrl-C, and leave at the second."""
+        if number != signal.SIGINT:
+            self._session.pause(number, control)
+        elif self._stopping:
+            interrupted()
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
+        """Have the turn ended: by another thread, as a signal's handler must not wait."""
+        self._stopping = True
+        self._session.view.stopping()
+        threading.Thread(target=self._stop_turn, daemon=True).start()
+
+    def _stop_turn(self) -> None:
+        with suppress(LoopwrightError):
+            self._session.graph.stop(self._session.config)
+
+    def _heard(self, line: str) -> None:
+        """Hand what was typed during a turn to it, or keep it for the prompt."""
+        steered = False
+        if line in {"/stop", "/quit"}:
+            self._stop()
+        elif line not in _COMMANDS:
+            with suppress(LoopwrightError):
+                steered = self._session.graph.steer(self._session.config, line)
+        if not steered and line != "/stop":
+            self._next.append(line)
+        self._session.console.print(Text(clean(f"> {line}")))
+
+    def _answer(self) -> str:
+        """A line typed at a question, not what was being typed when it came."""
+        if self._keyboard is not None:
+            self._keyboard.settle()
+        return typed_line()
+
+
+def _filled_in(text: str) -> None:
+    readline.insert_text(text)
+    readline.redisplay()

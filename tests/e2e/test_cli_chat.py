@@ -1,0 +1,201 @@
+"""`loopwright chat` through a pipe; and on a terminal, where words and signals reach the turn."""
+
+import json
+import os
+import re
+import threading
+from pathlib import Path
+
+import pytest
+
+from loopwright import open_durability
+from loopwright.cli.settings import NO_MODEL
+from loopwright.graphs.registry import REGISTRY
+from support.fake_openai import Reply, fake_openai
+from support.forked import Command, server
+from support.patience import PATIENCE
+from support.screen import Terminal
+
+CTRL_C, CTRL_U = "\x03", "\x15"
+
+
+def thought(text, *, more=False):
+    meta = json.dumps({"shouldContinue": more, "reason": "so"})
+    return f"{text}<agent_meta>{meta}</agent_meta>"
+
+
+def chat(*args, stdin):
+    with Command(server(), ("chat", *args), stdin=stdin, env=dict(os.environ)) as command:
+        return command.wait(PATIENCE), *command.said()
+
+
+def messages(thread):
+    with open_durability("sqlite:///.loopwright/threads.db") as kept:
+        saved = {one.thread_id: one for one in kept.threads()}
+        return saved[thread].request, len(saved)
+
+
+@pytest.mark.req("S3-21")
+@pytest.mark.parametrize("graph", REGISTRY)
+def test_every_graph_talks_one_message_a_line(graph, tmp_path):
+    (tmp_path / "notes.md").write_text("The meeting is on Monday.")
+    (tmp_path / "more.md").write_text("Bring coffee.")
+    lines = "Read notes.md\n\n/help\n/nothing\nRead more.md\n"
+    code, told, _ = chat("--graph", graph, "--thread", "t", stdin=lines)
+    assert code == 0, told
+    first, second = told.split("> Read more.md")
+    assert told.startswith(f"{graph} · thread t · /help\n{NO_MODEL}\n> Read notes.md")
+    assert "Monday" in first
+    assert "Bring coffee." in second
+    assert told.count("\ncomplete (GOAL) · ") == 2
+    assert "Evidence:" not in told
+    assert "/resume  go on" in first
+    assert "There is no /nothing; /help names what there is." in first
+    assert told.endswith("Go on with: loopwright chat --thread t\n")
+    assert messages("t") == ("Read notes.md", 1)
+    if graph == "react":
+        code, told, _ = chat("--thread", "t", stdin="/resume\n")
+        assert (code, told.startswith("react · thread t")) == (0, True)
+        assert told.count("Bring coffee.") == 2, "the last words, and the end told again"
+
+
+def test_what_goes_wrong_ends_a_pipe_with_the_code_of_its_turn(tmp_path):
+    (tmp_path / "none.json").write_text('{"mcpServers": {}}')
+    script = {"thought": [{"error": "down"}, *[thought("Yes.")] * 2]}
+    (tmp_path / "s.json").write_text(json.dumps(script))
+    options = ("--graph", "react", "--mcp", "none.json")
+    code, told, errors = chat(*options, "--script", "s.json", stdin="One\nTwo\n")
+    assert (code, "> Two" in told) == (4, False)
+    assert "loopwright: " in errors
+    (tmp_path / "s.json").write_text(json.dumps({"thought": [thought("Yes.")] * 2}))
+    code, told, _ = chat(*options, "--script", "s.json", stdin="One\n/new\nTwo\n/quit\nThree\n")
+    assert (code, told.count("\ncomplete (GOAL)"), "Three" in told) == (0, 2, False)
+    assert "A new conversation: thread " in told
+    assert messages(re.findall(r"A new conversation: thread (\S+)\.", told)[0])[0] == "Two"
+    assert chat("--graph", "nope", stdin="x")[0] == 2
+    assert chat("--thread", "", stdin="x")[0] == 2
+    code, _, errors = chat(stdin="/stop\n")
+    assert (code, "loopwright: " in errors) == (2, True)
+
+
+def test_a_question_ends_a_pipe_that_nobody_answers(tmp_path):
+    wanted = "Write the text 'hello' to out.txt"
+    assert chat(stdin=wanted)[0] == 3, "denied: nobody can be asked"
+    code, told, _ = chat("--review", "--yes", "--thread", "t", stdin=f"{wanted}\nTwo\n")
+    assert (code, "> Two" in told) == (5, False)
+    assert "loopwright resume t --review ANSWER" in told
+    assert not (tmp_path / "out.txt").exists()
+    code, told, _ = chat("--thread", "t", stdin="/stop\n")
+    assert (code, "cancelled (ABORTED)" in told) == (3, True)
+    assert chat("--yes", stdin=wanted)[0] == 0
+    assert (tmp_path / "out.txt").read_text() == "hello"
+
+
+class Provider:
+    """Lets each thought wait until it is let go; tells what it was asked."""
+
+    def __init__(self):
+        self.begun, self.go_on = threading.Semaphore(0), threading.Semaphore(0)
+        self.half = threading.Event()
+
+    def __call__(self, request):
+        self.begun.release()
+        assert self.go_on.acquire(timeout=PATIENCE)
+        asked = json.dumps(request["messages"])
+        if "and coffee" not in asked:
+            return Reply(thought("I look.", more=True))
+        return Reply(thought("# Found\n\nCoffee on **Monday**, and more of it."), half=self.half)
+
+
+@pytest.fixture
+def provider(tmp_path, monkeypatch):
+    """A provider, and the settings of a conversation with it in the environment."""
+    (tmp_path / "none.json").write_text('{"mcpServers": {}}')
+    provider = Provider()
+    with fake_openai(provider) as model:
+        for name, value in {
+            "LOOPWRIGHT_MODEL": "openai:m", "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "k",
+            "LOOPWRIGHT_MCP": "none.json",
+        }.items():  # fmt: skip
+            monkeypatch.setenv(name, value)
+        provider.asked = lambda: json.dumps(model.requests[-1]["messages"])
+        yield provider
+
+
+def asks(talk, provider, words):
+    """Begin a turn, which waits at its first thought."""
+    talk.wait_for("> ")
+    talk.type(words)
+    assert provider.begun.acquire(timeout=PATIENCE), talk.seen
+
+
+def test_words_reach_the_turn_its_answer_is_shown_while_it_is_written_ctrl_c_twice_leaves(provider):
+    talk = Terminal("chat", "--graph", "react")
+    asks(talk, provider, "When is it?")
+    talk.press("what is half typed")
+    talk.wait_for("half typed")
+    talk.press(f"{CTRL_U}and coffeee\x7f\n")  # the first thought still waits
+    talk.wait_for("words typed here")
+    talk.wait_for("> and coffee")
+    provider.go_on.release(3)  # and its action, and the next thought, with the new words
+    assert all(provider.begun.acquire(timeout=PATIENCE) for _ in range(2))
+    talk.wait_for("Coffee on")  # while the rest of the answer is still to come
+    talk.press("next ")
+    talk.wait_for("> next")
+    provider.half.set()
+    talk.wait_for("complete (GOAL)")
+    talk.type("time")  # what was half typed stands at the prompt
+    assert provider.begun.acquire(timeout=PATIENCE)
+    assert "next time" in provider.asked()
+    talk.press(CTRL_C)
+    talk.wait_for("Stopping after what is running")
+    talk.press(CTRL_C)
+    assert talk.end() == 130
+    assert "go on with: loopwright resume" in talk.seen
+    provider.go_on.release()
+
+
+@pytest.mark.req("S3-19", "S3-20", "S3-22")
+def test_ctrl_c_stops_the_turn_and_its_thread_is_offered_until_it_is_dismissed(provider):
+    talk = Terminal("chat", "--graph", "react")
+    asks(talk, provider, "When is it?")
+    talk.press(CTRL_C)
+    talk.wait_for("Stopping after what is running")
+    provider.go_on.release()
+    talk.wait_for("cancelled (ABORTED)")
+    talk.wait_for("> ")
+    talk.type("/quit")
+    assert talk.end() == 0
+    again = Terminal("chat", "--graph", "react")
+    again.wait_for("1 unfinished thread")
+    again.wait_for("When is it?")
+    again.type("d1")
+    again.wait_for("is deleted.")
+    again.wait_for("/help")
+    again.type("/quit")
+    assert again.end() == 0
+
+
+@pytest.mark.req("S3-20", "S3-21")
+def test_a_question_of_a_conversation_stays_open_and_is_answered_later():
+    talk = Terminal("chat")
+    talk.wait_for("the built-in offline model stands in")
+    talk.type("Write the text 'hello' to out.txt")
+    talk.wait_for("[q]uit")
+    talk.press(CTRL_C)
+    talk.wait_for("/resume comes back to it")
+    talk.press(CTRL_C)
+    talk.wait_for("Ctrl-C again")
+    talk.press(CTRL_C)
+    assert talk.end() == 0
+    assert "Go on with: loopwright chat --thread" in talk.seen
+    again = Terminal("chat")
+    again.wait_for("1 unfinished thread")
+    again.type("1")
+    again.wait_for("[q]uit")
+    assert not Path("out.txt").exists()
+    again.type("a")
+    again.wait_for("complete (GOAL)")
+    assert Path("out.txt").read_text() == "hello"
+    again.type("/quit")
+    assert again.end() == 0
