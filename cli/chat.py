@@ -19,7 +19,7 @@ from ..state.errors import LoopwrightError
 from .approvals import Asker
 from .keyboard import Keyboard
 from .run import Session, opened
-from .settings import DEFAULT_GRAPH, NO_MODEL, Settings, new_thread_id, thread_named
+from .settings import NO_MODEL, Settings, new_thread_id, thread_named
 from .terminal import Code, Output, attempted, clean, interrupted, plural, signals_to, typed_line
 from .threads import in_words, to_resume
 from .view import LiveView, PlainView
@@ -53,7 +53,7 @@ def _back(number: int, _: FrameType | None) -> None:
 
 def chat_on(settings: Settings, output: Output, thread: str | None) -> int:
     """Talk until the user leaves or the input ends; the exit code."""
-    builder_of(settings.graph or DEFAULT_GRAPH)
+    builder_of(settings.graph_of_new)
     named = None if thread is None else thread_named(thread)
     chosen = _offered(settings, output) if named is None and output.live and output.reads else None
     with opened(settings, output, named or chosen or new_thread_id()) as session:

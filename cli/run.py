@@ -34,7 +34,6 @@ from ..state.stream.streamed import stream_event
 from .approvals import Asker, Question, given_answers
 from .progress import Event, dollars
 from .settings import (
-    DEFAULT_GRAPH,
     DEFINED,
     PLANNED,
     Settings,
@@ -62,9 +61,7 @@ def run_goal(
         if settings.graph != PLANNED:
             msg = f"--plan and --set are for {PLANNED}, not {settings.graph}: leave --graph out."
             raise SettingsError(msg)
-    if settings.agent:
-        settings = replace(settings, graph=settings.graph or DEFINED)
-    builder_of(settings.graph or DEFAULT_GRAPH)
+    builder_of(settings.graph_of_new)
     given = thread_named(thread) if thread is not None else new_thread_id()
     words = read_goal(goal)
     if thread is None:
@@ -76,7 +73,7 @@ def run_goal(
 def quote_goal(settings: Settings, output: Output, goal: str) -> int:
     """Say what a run of the goal may take at most; nothing is begun, no model is asked."""
     context = _context(settings, interactive=True)
-    graph, _ = _graph(settings, settings.graph or DEFAULT_GRAPH, context, None)
+    graph, _ = _graph(settings, settings.graph_of_new, context, None)
     told = graph.quote(read_goal(goal), context=context)
     if output.json:
         output.result({"status": "quote", **told})
@@ -125,8 +122,7 @@ def opened(
     """
     durability = open_durability(settings.database_url(DEFAULT_URL))
     try:
-        new = DEFINED if settings.agent else DEFAULT_GRAPH
-        name = settings.graph or graph_of(durability, thread) or new
+        name = settings.graph or graph_of(durability, thread) or settings.graph_of_new
         human = human or settings.yes or output.reads
         context = _context(settings, interactive=human)
         # Questions go to standard error where standard output is a pipe.

@@ -92,6 +92,11 @@ class Settings:
         for folder in self.instructions or ():
             stated(folder, "--instructions")
 
+    @property
+    def graph_of_new(self) -> str:
+        """The graph of a thread that is begun."""
+        return self.graph or (DEFINED if self.agent else DEFAULT_GRAPH)
+
     def database_url(self, default: str) -> str:
         """The database to open."""
         return self.database or variable(self.environ, "LOOPWRIGHT_DATABASE_URL") or default

@@ -15,6 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import StateGraph
 
+from ..state.agent import TaskAgentState
 from ..state.flow import FlowState
 from ..state.loop import LoopState, PlanState
 from ..state.react import ReactState
@@ -114,7 +115,7 @@ def told_by_writes(
 @cache
 def known_channels() -> Mapping[str, DeltaChannel[Any]]:
     """The channels of this package's graphs that are saved as writes."""
-    states: tuple[type[LoopState], ...] = (PlanState, FlowState, ReactState)
+    states: tuple[type[LoopState], ...] = (PlanState, FlowState, ReactState, TaskAgentState)
     found = [pair for state in states for pair in StateGraph(state).channels.items()]
     return {name: channel for name, channel in found if isinstance(channel, DeltaChannel)}
 
