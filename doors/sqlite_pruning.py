@@ -188,7 +188,7 @@ class SqlitePruning:
         ended = [
             (seq,)
             for seq, kind, name, body in rows
-            if (name if kind == "turn" else json.loads(body)["turn"]) not in turns
+            if (name.split(" ")[0] if kind == "turn" else json.loads(body)["turn"]) not in turns
         ]
         self._connection.executemany(f"DELETE FROM {_JOURNAL} WHERE seq = ?", ended)
         return len(ended)
