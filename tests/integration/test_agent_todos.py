@@ -215,3 +215,20 @@ def test_a_plan_that_nobody_can_review_does_not_run():
     outcome = result["outcome"]
     assert (outcome["status"], outcome["reason"], moved) == ("blocked", "NOT_INTERACTIVE", [])
     assert "nobody can be asked" in str(outcome["unmet"])
+
+
+@pytest.mark.req("S4-39", "S4-43", "S4-51")
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_agent_is_told_five_phases_and_the_rules_of_its_list(language):
+    _, _, model = run(DONE, context=Context(language=language))
+    prompt = model.asked[0].messages[0].text
+    told = {
+        "en": ["Understand", "Plan", "Implement", "Verify", "Finalize", "marked before you begin",
+               "not several at once", "add what turns up", "cancel what is not needed", "two steps",
+               "tests, linter, type check, build"],
+        "zh": ["理解", "规划", "实施", "核对", "收尾", "开始之前先标记", "不要攒在一起",
+               "新发现的加进来", "不需要的取消", "两步", "测试、代码检查、类型检查、构建"],
+    }[language]  # fmt: skip
+    assert [words for words in told if words not in prompt] == []
+    places = [prompt.index(phase) for phase in told[:5]]
+    assert places == sorted(places)

@@ -9,7 +9,7 @@ from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from loopwright import Context, ScriptedModel
+from loopwright import AgentDefinition, Context, ScriptedModel
 from loopwright.graphs.registry import REGISTRY
 from loopwright.state.form import GROUPS, READ_BY
 from loopwright.state.roles import TIERS, roles_of
@@ -45,12 +45,14 @@ def put(n: int) -> str:
     return f"put {n}"
 
 
+SCOUT = AgentDefinition(name="scout", description="Looks things up.")
 TOOLS = [
     StructuredTool.from_function(look, metadata={"readOnlyHint": True}),
     StructuredTool.from_function(put, metadata={"readOnlyHint": False}),
 ]
 LOOKS, PUTS = [call("look", n=1)], [call("put", n=2)]
 LISTED = [call("write_todos", todos=[{"description": "Do it", "status": "cancelled"}])]
+DELEGATED = [call("delegate_to_agent", agent_name="scout", objective="Look.")]
 MORE = report("I look further.", taskCompleted=False, shouldContinue=True)
 TASK = plan(todo("1", "Do it"))
 # What a script lacks, the model without a key says: it is looked for in the settings.
@@ -66,7 +68,8 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
     "task_agent": [
         {
             "agent": [
-                Hiccup(), LISTED, LOOKS, LOOKS, PUTS, *([call("look", n=n)] for n in range(40)),
+                Hiccup(), LISTED, DELEGATED, [call("complete_task", summary="Found.")], LOOKS,
+                LOOKS, PUTS, *([call("look", n=n)] for n in range(40)),
                 [call("complete_task", summary="It is 1.")],
             ]
         }
@@ -101,9 +104,10 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
 
 def run(name: str, script: dict[str, Any]) -> dict[str, Any]:
     """The outcome of a run whose questions are all approved."""
+    more: dict[str, Any] = {"agents": [SCOUT]} if name == "task_agent" else {}
     graph = REGISTRY[name].build(
         model=dict.fromkeys(script, ScriptedModel(script)), tools=TOOLS,
-        checkpointer=InMemorySaver(), policy=[{"tool": "put", "action": "ask"}],
+        checkpointer=InMemorySaver(), policy=[{"tool": "put", "action": "ask"}], **more,
     )  # fmt: skip
     context = Watched(review_plan=True, task_id="T")
     given: Any = {"messages": [{"role": "user", "content": "What is it?"}]}
