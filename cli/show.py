@@ -12,11 +12,12 @@ from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
 from ..graphs.build import default_instructions, default_mcp, default_policy
 from ..graphs.registry import drawn_graph
-from ..models.choice import OFFLINE, Chosen, Models
+from ..models.choice import OFFLINE, Chosen, Models, window_of
 from ..prompts.instructions import FILE, read_instructions
 from ..state.context import Context
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS, roles_of
+from ..state.snapshot import UNKNOWN_WINDOW
 from ..tools.catalog import CatalogTool
 from ..tools.mcp.config import read_servers
 from .settings import NO_MODEL, Settings
@@ -87,6 +88,13 @@ def _to_the_end(findings: Iterator[Finding]) -> Iterator[Finding]:
         yield _BROKEN, str(error)
 
 
+_AGENT: Final = "task_agent"
+_NO_WINDOW: Final = (
+    "{} does not say how many tokens it takes: task_agent assumes {:,}. If it takes fewer, set "
+    "context_budget, or window in the agent's definition."
+)
+
+
 def _models(settings: Settings) -> Iterator[Finding]:
     models = Models(settings.model, environ=settings.environ)
     found: dict[str, tuple[Chosen, dict[str, list[str]]]] = {}
@@ -97,6 +105,9 @@ def _models(settings: Settings) -> Iterator[Finding]:
             asks.setdefault(graph, []).append(role)
     for chosen, asks in found.values():
         yield _asked(chosen, "; ".join(f"{graph}: {', '.join(asks[graph])}" for graph in asks))
+    for chosen, asks in found.values():
+        if chosen.name != OFFLINE and _AGENT in asks and not window_of(chosen.model):
+            yield _WARNING, _NO_WINDOW.format(chosen.name, UNKNOWN_WINDOW)
     ways = {getattr(chosen.model, "lean", None) for chosen, _ in found.values()}
     yield from (_WAYS[way] for way in (True, False) if way in ways)
     if OFFLINE in found:

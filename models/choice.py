@@ -217,6 +217,11 @@ class Models:
         return LeanChatOpenAI(model=name, max_retries=0, stream_usage=True, **options)
 
 
+def window_of(model: BaseChatModel) -> int | None:
+    """How many tokens a model takes; None where its profile does not say."""
+    return (model.profile or {}).get("max_input_tokens")
+
+
 def name_of(model: BaseChatModel) -> str:
     """The name a model is reported under: its model's name, else its kind."""
     named = getattr(model, "model_name", None) or getattr(model, "model", None)

@@ -7,6 +7,7 @@ from typing import Final
 
 from langgraph.runtime import Runtime
 
+from ...models.choice import window_of
 from ...models.typed_result import ResultSchema
 from ...state.agent import AgentState, turn_name
 from ...state.context import Context
@@ -75,8 +76,8 @@ class Agent:
     def room(self, state: AgentState, context: Context) -> int:
         """Tokens a request may have before its history is compressed."""
         chosen = self.parts.models.at_hand("agent", context)
-        profile = (chosen and chosen.model.profile) or {}
-        window = profile.get("max_input_tokens") or self.definition.window or UNKNOWN_WINDOW
+        known = window_of(chosen.model) if chosen else None
+        window = known or self.definition.window or UNKNOWN_WINDOW
         budget = min(state.limits.get("context", context.context_budget), int(window * _USED))
         return min(context.context_target, int(budget * TARGET_SHARE))
 
