@@ -9,11 +9,15 @@ from langchain_core.tools import InjectedToolCallId, StructuredTool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
+from pydantic import BaseModel
 
 from loopwright import AgentDefinition, Context, ScriptedModel, build_task_agent
+from loopwright.nodes.agent.agent import Agent
+from loopwright.nodes.parts import Parts
 from loopwright.prompts.prompt import CORE_TEMPLATES
 from loopwright.state.roles import TIERS
 from support.fake_openai import Reply, call as tool_call, fake_openai
+from support.openai_rules import problems
 from support.reacting import THREAD, said, shelf
 from support.scripts import call
 
@@ -159,3 +163,25 @@ def test_the_manual_says_what_takes_the_place_of_complete_task_and_which_event_i
     ):  # fmt: skip
         assert event in page
     assert "about 20 turns" in page
+
+
+class Place(BaseModel):
+    street: str
+    number: int | None = None
+
+
+class Owner(BaseModel):
+    name: str
+    places: list[Place]
+
+
+@pytest.mark.req("S4-18", "P-31")
+def test_the_tools_of_an_agent_are_spelled_as_every_provider_takes_them():
+    for output in (None, Owner, {"type": "object", "properties": {"a": {"type": "integer"}}}):
+        model = ScriptedModel([done(output={"name": "Ada", "places": [], "a": 1})])
+        outcome, _, _ = run(model, [shelf()], definition=AgentDefinition(output=output))
+        assert outcome["status"] == "complete"
+        agent = Agent.of(AgentDefinition(output=output), Parts())
+        specs = [tool.spec() for tool in agent.parts.toolbox._name(()).own.values()]
+        assert agent.complete.spec() in specs
+        assert {spec["function"]["name"]: problems(spec) for spec in specs if problems(spec)} == {}
