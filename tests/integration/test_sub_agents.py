@@ -13,6 +13,7 @@ from loopwright import (
     AgentLimits,
     Context,
     ScriptedModel,
+    SettingsError,
     build_task_agent,
     codebase_investigator,
     open_durability,
@@ -424,3 +425,23 @@ def test_limits_hold_for_the_whole_tree_across_resumes(tmp_path):
     assert (outcome["status"], outcome["reason"]) == ("partial", "BUDGET")
     turns = Counts(r["id"].rsplit(".", 1)[0] for r in evidence if r["status"] == "error")
     assert len(turns) <= 4, "an agent that may call nothing any more ends its work"
+
+
+@pytest.mark.req("S4-45")
+def test_an_agent_that_delegates_to_itself_ends_at_the_depth_that_is_allowed():
+    told = []
+
+    def again(messages, offered):
+        told.extend(results := told_to(messages))
+        return done("Enough.") if results else give("echo")
+
+    office = Office(chief=again, echo=again)
+    graph = office.graph(agents={"echo": {"agents": ("echo",)}})
+    outcome = graph.invoke(said(), context=Context(max_agent_depth=2))["outcome"]
+    assert [one["status"] for one in told] == ["failed", "partial", "success"]
+    assert "2 times" in told[0]["unmet"][0]
+    assert (outcome["status"], outcome["spend"]["model_calls"]) == ("complete", 6)
+    with pytest.raises(SettingsError, match="no such agent"):
+        office.graph(agents={"echo": {"agents": ("nobody",)}})
+    with pytest.raises(SettingsError, match="Two agents"):
+        build_task_agent(model=office.model, agents=[*office.agents(), *office.agents()])
