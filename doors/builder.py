@@ -7,6 +7,7 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Self
 
+from langgraph.channels.last_value import LastValue
 from langgraph.graph import StateGraph
 from langgraph.types import Command
 from langgraph.typing import ContextT, InputT, OutputT, StateT
@@ -14,7 +15,7 @@ from langgraph.typing import ContextT, InputT, OutputT, StateT
 from ..state.context import Context, OpenSession
 from ..state.errors import StateKeyError
 from ..state.journal import Fence
-from ..state.loop import changes
+from ..state.loop import FOLDED, changes
 from ..state.outcome import Quote
 from .control import heeding
 from .locks import LockedBy
@@ -86,7 +87,7 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
 
 
 def _spelled_right(
-    node: str, action: Callable[..., Any], channels: Collection[str]
+    node: str, action: Callable[..., Any], channels: Mapping[str, Any]
 ) -> Callable[..., Any]:
     """A node that begins in its turn; StateKeyError where it returns a key its state lacks.
 
@@ -101,9 +102,11 @@ def _spelled_right(
         for key in changed if isinstance(changed, Mapping) else ():
             if key not in channels:
                 raise StateKeyError(_unknown(node, key, list(channels)))
-        return (
-            changes(state, update) if isinstance(update, dict) and is_dataclass(state) else update
-        )
+        if not (isinstance(update, dict) and is_dataclass(state)):
+            return update
+        # A channel of another kind may fold what is written into what is there, or forget it.
+        other = {k: v for k, v in update.items() if type(channels[k]) is not LastValue}
+        return changes(state, update) | {k: v for k, v in other.items() if k not in FOLDED}
 
     return checked
 
