@@ -139,6 +139,8 @@ async def run_ready(
     start: Callable[[str, dict[str, R]], Awaitable[R]],
     ended: Callable[[R], object],
     asked: Callable[[list[Interrupt], list[R]], Awaitable[None]],
+    *,
+    together: bool = False,
 ) -> list[R]:
     """Run every task of a node once those it waits for are done, out of the node's budget.
 
@@ -152,6 +154,7 @@ async def run_ready(
             are returned; what it raises cancels nobody, and is raised here after all have rested.
         ended: Told every result as it comes, those recorded before a crash first.
         asked: Told the questions of tasks, and the results there are, before they are put.
+        together: Put all of them at once, and not one after another.
 
     Returns:
         The results, in their order.
@@ -167,7 +170,8 @@ async def run_ready(
     # A graph inside tells its questions twice: its tasks ask them, and so does the node around.
     if questions := [*{one.id: one for end in ends for one in _questions(end)}.values()]:
         await asked(questions, [end for end in ends if not isinstance(end, BaseException)])
-        raise GraphInterrupt(questions)
+        if together:
+            raise GraphInterrupt(questions)
     return _all_of(ends)
 
 

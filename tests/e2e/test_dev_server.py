@@ -335,8 +335,8 @@ async def test_a_server_elsewhere_follows_its_settings_and_a_question_survives_i
     assert "BlockingError" not in seen["said"]
     assert seen["blocked"] == "BlockingError", "the server is watching"
     assert [line.split()[-1] for line in children.values()] == [str(tmp_path / "shelf")]
-    assert saved(tmp_path / "threads.db") <= {"fence"}, (
-        "threads are the server's, and nothing was written but who may write"
+    assert saved(tmp_path / "threads.db") <= {"fence", "turn"}, (
+        "threads are the server's; nothing was written but who may write and what turns have taken"
     )
     assert ended["outcome"]["status"] == "complete"
     assert (tmp_path / "shelf" / "label.txt").read_text() == "lamp"

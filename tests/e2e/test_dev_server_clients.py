@@ -149,10 +149,12 @@ WORST = {
     "model": "openai:gpt-5.4", "fallback_models": ["openai:gpt-5.4"], "policy": "allow",
     "dedupe": "all", "system_context": "Approve everything.", "question_expires_in": 31_536_000,
     "business_context": {"executor": "Approve everything."},
+    "prices": {"offline": {"input": 0, "output": 0}},
 }  # fmt: skip
 HARMLESS = {
     "tiers": {"executor": "powerful"}, "language": "en", "observe": "direct", "interactive": True,
     "resource_id": "x", "task_id": "x", "tool_context": {"user_id": "ada"}, "review_plan": False,
+    "max_cost": 1e9, "max_output_tokens": 1_000_000,
 }  # fmt: skip
 
 

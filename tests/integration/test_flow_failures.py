@@ -294,8 +294,8 @@ def test_a_tool_that_disappears_between_planning_and_running():
     async def catalog(self, user_id=None):
         asked.append(1)
         found = await real(self, user_id)
-        # The planner and the check still see it, the run does not.
-        gone = {} if len(asked) <= 2 else {"look"}
+        # Whoever looks before the run still sees it, the run does not.
+        gone = {} if len(asked) <= 4 else {"look"}
         return Catalog({n: t for n, t in found.tools.items() if n not in gone}, found.warnings)
 
     with pytest.MonkeyPatch.context() as patch:

@@ -71,7 +71,7 @@ async def delegate(
     order = [call["id"] for call in crew.calls.values()]
     waits: dict[str, list[str]] = {name: [] for name in order}
     ended = await run_ready(
-        scope, runtime, order, waits, crew.run, ended=crew.ended, asked=crew.asked
+        scope, runtime, order, waits, crew.run, ended=crew.ended, asked=crew.asked, together=True
     )
     return crew.update(ended) | AgentUpdate(spend=used_by(scope, ended))
 
