@@ -37,9 +37,12 @@ Runs = Mapping[str, RunAgent]
 """By the name of an agent: what runs it."""
 
 
-def due(
-    state: AgentState,
-) -> Literal["review_plan", "check_limits", "check_loop", "compress", "agent_turn"]:
+Due = Literal["review_plan", "check_limits", "check_loop", "compress", "agent_turn"]
+"""What can come before a model turn, and the turn."""
+AnyPhase = Literal["approve", "call_tools", "delegate", Due, "final_warning", "finish"]
+
+
+def due(state: AgentState) -> Due:
     """What comes before the next model turn, the first that has something to do; else the turn."""
     if state.planning == "review":
         return "review_plan"
@@ -50,20 +53,7 @@ def due(
     return "compress" if is_long(state) else "agent_turn"
 
 
-def route_after_turn(
-    state: AgentState,
-) -> Literal[
-    "approve",
-    "call_tools",
-    "delegate",
-    "review_plan",
-    "check_limits",
-    "check_loop",
-    "compress",
-    "agent_turn",
-    "final_warning",
-    "finish",
-]:
+def route_after_turn(state: AgentState) -> AnyPhase:
     """To the calls; without any to the next turn, unless the work has ended."""
     if state.halt:
         return "final_warning" if state.halt in WARNED and state.round else "finish"
@@ -80,20 +70,7 @@ def route_after_approve(state: AgentState) -> Literal["approve", "call_tools"]:
     return "approve" if next_step(state.calls, state.decisions) == "approve" else "call_tools"
 
 
-def route_after_calls(
-    state: AgentState,
-) -> Literal[
-    "approve",
-    "call_tools",
-    "delegate",
-    "review_plan",
-    "check_limits",
-    "check_loop",
-    "compress",
-    "agent_turn",
-    "final_warning",
-    "finish",
-]:
+def route_after_calls(state: AgentState) -> AnyPhase:
     """On with the calls that are left, then to the next turn, unless one ended the work."""
     if not state.should_continue and next_step(state.calls, state.decisions) == "done":
         return "finish"
@@ -107,9 +84,7 @@ def route_after_check(state: AgentState) -> Literal["compress", "agent_turn", "f
     return "compress" if is_long(state) else "agent_turn"
 
 
-def route_after_delegate(
-    state: AgentState,
-) -> Literal["review_plan", "check_limits", "check_loop", "compress", "agent_turn", "finish"]:
+def route_after_delegate(state: AgentState) -> Literal[Due, "finish"]:
     """To the next turn, which hears what came of it, unless somebody stopped the work."""
     return "finish" if state.halt else due(state)
 

@@ -20,7 +20,7 @@ from ..state.agent import TaskAgentState
 from ..state.context import Context
 from ..state.definition import AgentDefinition
 from ..state.loop import LoopInput, LoopOutput
-from .agent_loop import add_loop, due, runs_of
+from .agent_loop import Due, add_loop, due, runs_of
 from .build import BuildOptions, build, documented, outer_builder, served_parts
 
 NAME = "task_agent"
@@ -28,9 +28,7 @@ NAME = "task_agent"
 TaskAgentGraph = LoopGraph[TaskAgentState, Context, LoopInput, LoopOutput]
 
 
-def route_after_intake(
-    state: TaskAgentState,
-) -> Literal["review_plan", "check_limits", "check_loop", "compress", "agent_turn", "finish"]:
+def route_after_intake(state: TaskAgentState) -> Literal[Due, "finish"]:
     """Nothing is asked of a model where nothing was asked by the user."""
     return "finish" if state.halt else due(state)
 
