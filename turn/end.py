@@ -41,6 +41,7 @@ LIMITS: Final[dict[Reason | None, str]] = {
 """The sentence that tells it, which a model may read as well."""
 
 _SHOWN: Final = 500
+_NEWEST: Final = 5
 _NOBODY_TO_ASK: Final = frozenset({"not_interactive", "uncertain"})
 
 
@@ -342,6 +343,13 @@ def called(record: Mapping[str, Any]) -> str:
     """A call in words."""
     arguments = json.dumps(record["arguments"], ensure_ascii=False)
     return f"{record['tool']}({arguments[:_SHOWN]})"
+
+
+def newest_results(evidence: Sequence[Evidence]) -> list[str]:
+    """What the newest calls brought, to be shown where no model gave an answer."""
+    done = [record for record in evidence if record["status"] == "success"]
+    lines = [f"- {called(record)}: {record['result'][:_SHOWN]}" for record in done[-_NEWEST:]]
+    return ["\n".join([say("what_calls_brought"), *lines])] if lines else []
 
 
 def known_answer(results: Sequence[str], unmet: Sequence[str]) -> str:

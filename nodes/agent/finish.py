@@ -15,14 +15,21 @@ from ...state.proof import undone
 from ...state.stream.shown import next_message
 from ...state.todo_list import open_in_words
 from ...state.told import say
-from ...turn.end import Facts, answer_id, called, end_turn, made_anew, not_run, refusal
+from ...turn.end import (
+    Facts,
+    answer_id,
+    called,
+    end_turn,
+    made_anew,
+    newest_results,
+    not_run,
+    refusal,
+)
 from ...turn.scope import scope_of
 from .agent import Agent
 from .requests import signed
 
 _REFUSALS = frozenset({"denied", "rejected", "not_interactive", "expired", "uncertain"})
-_SHOWN = 500
-_KNOWN = 5
 
 
 async def agent_finish(
@@ -61,7 +68,7 @@ def facts_of(state: TaskAgentState) -> Facts:
         partly=status in ("success", "partial") and not in_vain,
         unmet=not_done(state),
         answer=summary,
-        results=_results(state),
+        results=newest_results(state.evidence),
         evidence=state.evidence,
         listed=state.todos,
         result=report.get("output"),
@@ -93,9 +100,3 @@ def _why_undone(record: Evidence) -> str:
     if record["status"] == "cancelled":
         return not_run(record)
     return say("call_failed", call=called(record))
-
-
-def _results(state: TaskAgentState) -> list[str]:
-    done = [record for record in state.evidence if record["status"] == "success"]
-    lines = [f"- {called(record)}: {record['result'][:_SHOWN]}" for record in done[-_KNOWN:]]
-    return ["\n".join([say("what_calls_brought"), *lines])] if lines else []

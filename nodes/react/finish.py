@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, cast
+from typing import cast
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
@@ -13,13 +13,10 @@ from ...state.context import Context
 from ...state.messages import ENDS
 from ...state.react import ReactState, ReactUpdate
 from ...state.told import say
-from ...turn.end import Facts, called, end_turn, made_anew, not_run, refusal
+from ...turn.end import Facts, called, end_turn, made_anew, newest_results, not_run, refusal
 from ...turn.scope import scope_of
 from ..parts import Parts
 from .phases import message_id
-
-_KNOWN: Final = 5
-_SHOWN: Final = 500
 
 
 async def react_finish(
@@ -45,7 +42,7 @@ def facts_of(state: ReactState) -> Facts:
         refused=refusal({str(record.get("reason")) for record in refused}),
         unmet=[*state.unmet, *(_why_not(r) for r in refused or _in_vain(state.evidence))],
         answer=answer,
-        results=_results(state.evidence),
+        results=newest_results(state.evidence),
         evidence=state.evidence,
         message=str(state.messages[-1].id) if answer else message_id(state),
         kept="the messages are kept",
@@ -81,10 +78,3 @@ def _refused(evidence: Sequence[Evidence]) -> list[Evidence]:
 
 def _iteration(record: Evidence) -> str:
     return record["id"].rpartition(".")[0]
-
-
-def _results(evidence: Sequence[Evidence]) -> list[str]:
-    """What the newest calls brought."""
-    done = [record for record in evidence if record["status"] == "success"]
-    lines = [f"- {called(record)}: {record['result'][:_SHOWN]}" for record in done[-_KNOWN:]]
-    return ["\n".join([say("what_calls_brought"), *lines])] if lines else []
