@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
@@ -17,7 +18,7 @@ from langgraph.store.memory import InMemoryStore
 
 from ..doors.control import wish_of, wished
 from ..doors.durability import ThreadedSaver
-from ..doors.langgraph_keys import SAVER
+from ..doors.langgraph_keys import SAVER, without_values
 from ..doors.outside import from_outside, identity
 from ..doors.recorder import Recorder
 from ..hooks.contract import NOTHING, HookEvent, Verdict
@@ -158,6 +159,12 @@ class RunScope:
         """The same scope with notes of its own; each warning told on it is one."""
         notes: list[str] = []
         return replace(self, notes=notes, emit=partial(_noted, self.emit, notes))
+
+    def inner_config(self, name: str) -> RunnableConfig:
+        """How to run a graph inside the node: under this name, its states unseen by clients."""
+        config = without_values(get_config()) if self.of_client else RunnableConfig()
+        config["run_name"] = name
+        return config
 
     def in_model_turn(self, name: str) -> "RunScope":
         """The same scope for a model turn, which its events name; "" where there is none."""

@@ -7,12 +7,10 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
 from typing_extensions import TypedDict
 
-from ...doors.langgraph_keys import without_values
 from ...state.calls import Evidence
 from ...state.context import Context
 from ...state.loop import PlanState, PlanUpdate
@@ -101,8 +99,6 @@ class _Tasks:
             return end_of(task, {"status": "blocked", "feedback": stopped})
         self._tell(task, "in_progress")
         began = time.monotonic()
-        config = without_values(get_config()) if self.scope.of_client else RunnableConfig()
-        config["run_name"] = f"task {task_id}"
         with around(replace(self.scope, past=self._past(waited_for.values()))):
             final = await self.run_task(
                 {
@@ -112,7 +108,7 @@ class _Tasks:
                     "task": task,
                     "results_so_far": results_for(task, known),
                 },
-                config,
+                self.scope.inner_config(f"task {task_id}"),
             )
         return end_of(task, final, time.monotonic() - began)
 

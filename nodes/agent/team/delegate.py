@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, cast
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
@@ -19,7 +18,6 @@ from ....calls import call_records
 from ....calls.call_records import Answered, CallRecord, CallStatus, PendingCall, as_evidence
 from ....calls.items import SHOWN
 from ....calls.results import ToolResult
-from ....doors.langgraph_keys import without_values
 from ....state.agent import AgentState, AgentUpdate, TaskAgentState, handle, limits_of
 from ....state.calls import Evidence
 from ....state.canonical import beginning_of
@@ -122,8 +120,7 @@ class _Crew:
             "path": path,
             "limits": limits,
         }
-        config = without_values(get_config()) if self.scope.of_client else RunnableConfig()
-        config["run_name"] = path
+        config = self.scope.inner_config(path)
         late = asyncio.timeout(self._longest(limits))
         try:
             async with late:
