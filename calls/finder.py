@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..state.told import say
-from ..tools.catalog import FIND_TOOLS, CatalogTool
+from ..tools.catalog import FIND_TOOLS, own_tool
 from ..tools.shelf import first_line
 from .results import ToolResult
 
@@ -21,18 +21,11 @@ async def _find(args: Mapping[str, Any], own: Any) -> ToolResult:
     return ToolResult(say("tools_found", tools="\n".join(lines)), update={"found": names})
 
 
-FINDER: Final = CatalogTool(
-    name=FIND_TOOLS,
-    description=say("find_tools_tool"),
-    schema={
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "minLength": 1, "description": say("find_tools_query")}
-        },
-        "required": ["query"],
-    },
-    original=FIND_TOOLS,
-    idempotent=True,
-    own=_find,
+FINDER: Final = own_tool(
+    FIND_TOOLS,
+    say("find_tools_tool"),
+    {"query": {"type": "string", "minLength": 1, "description": say("find_tools_query")}},
+    _find,
+    required=["query"],
 )
 """Offered where the tools are too many to be shown whole."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..prompts.instructions import READ_SKILL, Instructions
 from ..state.told import say
-from ..tools.catalog import CatalogTool
+from ..tools.catalog import CatalogTool, own_tool
 from .results import ToolResult, failure
 
 
@@ -27,12 +27,5 @@ def skill_reader(instructions: Instructions) -> CatalogTool:
         "name": {"type": "string", "enum": [*instructions.skills]},
         "file": {"type": "string", "description": say("read_skill_file")},
     }
-    return CatalogTool(
-        name=READ_SKILL,
-        description=say("read_skill_tool"),
-        schema={"type": "object", "properties": about, "required": ["name"]},
-        original=READ_SKILL,
-        read_only=True,
-        idempotent=True,
-        own=read,
-    )
+    told = say("read_skill_tool")
+    return own_tool(READ_SKILL, told, about, read, required=["name"], read_only=True)

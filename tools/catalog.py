@@ -94,31 +94,39 @@ class CatalogTool:
         return {"type": "function", "function": function}
 
 
+def own_tool(
+    name: str,
+    description: str,
+    properties: Mapping[str, Any],
+    answer: Callable[[Mapping[str, Any], Any], Awaitable[Any]],
+    *,
+    required: Sequence[str] = (),
+    read_only: bool = False,
+    idempotent: bool = True,
+) -> CatalogTool:
+    """A tool of the package, whose calls `answer` answers."""
+    schema = {"type": "object", "properties": dict(properties), "required": [*required]}
+    return CatalogTool(
+        name=name, description=description, schema=schema, original=name, own=answer,
+        read_only=read_only, idempotent=idempotent,
+    )  # fmt: skip
+
+
 async def _read_on(args: Mapping[str, Any], own: Any) -> Any:
     return await own.results.read(args, own.scope.context.result_cap)
 
 
-READER: Final = CatalogTool(
-    name=READ_RESULT,
-    description="Read on in a tool result that was too long to be shown whole.",
-    schema={
-        "type": "object",
-        "properties": {
-            "id": {"type": "string", "description": "The id the shortened result names."},
-            "offset": {
-                "type": "integer",
-                "minimum": 0,
-                "default": 0,
-                "description": "Character to start at.",
-            },
-        },
-        "required": ["id"],
-    },
-    original=READ_RESULT,
+_OFFSET: Final = {
+    "type": "integer", "minimum": 0, "default": 0, "description": "Character to start at."
+}  # fmt: skip
+READER: Final = own_tool(
+    READ_RESULT,
+    "Read on in a tool result that was too long to be shown whole.",
+    {"id": {"type": "string", "description": "The id the shortened result names."}}
+    | {"offset": _OFFSET},
+    _read_on,
+    required=["id"],
     read_only=True,
-    idempotent=True,
-    declared={"readOnlyHint": True, "idempotentHint": True},
-    own=_read_on,
 )
 """The built-in tool that pages through capped results; offered with any other tool."""
 

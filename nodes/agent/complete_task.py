@@ -14,7 +14,7 @@ from ...state.plan import Task
 from ...state.todo_list import WRITE_TODOS, open_in_words, written
 from ...state.told import say
 from ...tools.arguments import check_arguments
-from ...tools.catalog import CatalogTool
+from ...tools.catalog import CatalogTool, own_tool
 from ...tools.schemas import sanitised_value
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -29,14 +29,8 @@ def complete_task(output: ResultSchema | None, name: str) -> CatalogTool:
     }
     if output is not None:
         about["output"] = {**sanitised_value(output.schema), "description": name}
-    return CatalogTool(
-        name=COMPLETE_TASK,
-        description=say("complete_task_tool"),
-        schema={"type": "object", "properties": about, "required": ["summary"]},
-        original=COMPLETE_TASK,
-        idempotent=True,
-        own=partial(_complete, output),
-    )
+    answer = partial(_complete, output)
+    return own_tool(COMPLETE_TASK, say("complete_task_tool"), about, answer, required=["summary"])
 
 
 def saved(args: Mapping[str, Any], tool: CatalogTool, output: ResultSchema | None) -> Report | None:

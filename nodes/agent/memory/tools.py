@@ -14,7 +14,7 @@ from ....state.snapshot import handle_of
 from ....state.stream.shown import EVIDENCE
 from ....state.told import say
 from ....state.window import tokens_in
-from ....tools.catalog import CatalogTool
+from ....tools.catalog import CatalogTool, own_tool
 from ....tools.search import searched
 from .facts import calls_in, who, words_in
 from .snapshot import extended, of_section
@@ -98,7 +98,7 @@ async def _summarize(args: Mapping[str, Any], own: Own) -> ToolResult:
     facts |= of_section("task_state", args["nextSteps"], message)
     room = state.room or own.scope.context.context_target
     kept = extended(state, shown[:place], facts, room)
-    kept["notes"] = await own.results.text(notes_name(state.path))
+    kept["notes"] = await notes_of(own.results, state.path)
     before = state.window or tokens_in(shown)
     after = max(0, before - tokens_in(shown[:place]))
     own.scope.emit({
@@ -109,48 +109,48 @@ async def _summarize(args: Mapping[str, Any], own: Own) -> ToolResult:
     return ToolResult(told, update={"snapshot": dict(kept), "cut": message, "window": after})
 
 
-def notes_name(path: str) -> str:
+def _notes_name(path: str) -> str:
     """Under which id the store has an agent's notes."""
     return f"notes-{path}"
 
 
 async def _note(args: Mapping[str, Any], own: Own) -> ToolResult:
     """Add to the notes, or write them anew."""
-    name, results = notes_name(cast("AgentState", own.state).path), own.results
-    old = "" if args.get("replace") else await results.text(name)
+    path = cast("AgentState", own.state).path
+    old = "" if args.get("replace") else await notes_of(own.results, path)
     notes = "\n".join(filter(None, [old, str(args["text"]).strip()]))
     if len(notes) > _NOTES:
         return failure(say("notes_too_long", length=len(notes), most=_NOTES))
-    await results.write(name, notes)
+    name = _notes_name(path)
+    await own.results.write(name, notes)
     return ToolResult(say("noted", length=len(notes), most=_NOTES, id=name))
-
-
-def _own(name: str, handler: Any, required: Sequence[str], *, reads: bool = False, **about: Any
-         ) -> CatalogTool:  # fmt: skip
-    schema = {"type": "object", "properties": about, "required": [*required]}
-    return CatalogTool(
-        name=name, description=say(f"{name}_tool"), schema=schema, original=name, own=handler,
-        idempotent=True, read_only=reads,
-    )  # fmt: skip
 
 
 def memory() -> list[CatalogTool]:
     """The tools of every agent for its own memory, in the order in which they are offered."""
+    recalled = {
+        "id": {**_TEXT, "description": say("recall_id")},
+        "words": {**_TEXT, "description": say("recall_words")},
+        "offset": {"type": "integer", "minimum": 0, "default": 0},
+    }
+    summed_up = {
+        "keyPoints": {**_TEXTS, "description": say("key_points")},
+        "nextSteps": {**_TEXTS, "description": say("next_steps")},
+    }
+    noted = {
+        "text": {**_TEXT, "minLength": 1},
+        "replace": {"type": "boolean", "default": False, "description": say("note_replace")},
+    }
     return [
-        _own(
-            "recall", _recall, (), reads=True,
-            id={**_TEXT, "description": say("recall_id")},
-            words={**_TEXT, "description": say("recall_words")},
-            offset={"type": "integer", "minimum": 0, "default": 0},
+        own_tool("recall", say("recall_tool"), recalled, _recall, read_only=True),
+        own_tool(
+            "summarize_and_continue", say("summarize_and_continue_tool"), summed_up, _summarize,
+            required=[*summed_up],
         ),
-        _own("summarize_and_continue", _summarize, ("keyPoints", "nextSteps"),
-             keyPoints={**_TEXTS, "description": say("key_points")},
-             nextSteps={**_TEXTS, "description": say("next_steps")}),
-        _own("note", _note, ("text",), text={**_TEXT, "minLength": 1},
-             replace={"type": "boolean", "default": False, "description": say("note_replace")}),
+        own_tool("note", say("note_tool"), noted, _note, required=["text"]),
     ]  # fmt: skip
 
 
 async def notes_of(results: ResultStore, path: str) -> str:
     """The notes of an agent."""
-    return await results.text(notes_name(path))
+    return await results.text(_notes_name(path))

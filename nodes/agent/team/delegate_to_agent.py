@@ -12,7 +12,7 @@ from ....state.agent import DELEGATE
 from ....state.definition import AgentDefinition
 from ....state.errors import SettingsError
 from ....state.told import say
-from ....tools.catalog import CatalogTool
+from ....tools.catalog import CatalogTool, own_tool
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,10 @@ def delegate_to_agent(team: Team) -> CatalogTool:
     }
     if any(member.input is not None for member in team.values()):
         about["input"] = {"type": "object", "description": say("delegate_input")}
-    return CatalogTool(
-        name=DELEGATE,
-        description=say("delegate_tool", agents=agents),
-        schema={"type": "object", "properties": about, "required": ["agent_name", "objective"]},
-        original=DELEGATE,
-        own=_unrun,
-    )
+    return own_tool(
+        DELEGATE, say("delegate_tool", agents=agents), about, _unrun,
+        required=["agent_name", "objective"], idempotent=False,
+    )  # fmt: skip
 
 
 async def _unrun(_: Mapping[str, Any], __: Own) -> ToolResult:

@@ -13,7 +13,7 @@ from ....state.plan import Task, plan_in_words, progress
 from ....state.stream.events import asks
 from ....state.todo_list import LARGE, WRITE_TODOS, open_todos, problems_of, written
 from ....state.told import say
-from ....tools.catalog import CatalogTool
+from ....tools.catalog import CatalogTool, own_tool
 from ....turn.scope import RunScope
 
 _LONGEST: Final = 500
@@ -34,15 +34,8 @@ def todo_schema() -> dict[str, Any]:
 
 def write_todos() -> CatalogTool:
     """The tool; each call of it writes the whole list."""
-    listed = {"type": "array", "items": todo_schema()}
-    return CatalogTool(
-        name=WRITE_TODOS,
-        description=say("write_todos_tool"),
-        schema={"type": "object", "properties": {"todos": listed}, "required": ["todos"]},
-        original=WRITE_TODOS,
-        idempotent=True,
-        own=_write,
-    )
+    listed = {"todos": {"type": "array", "items": todo_schema()}}
+    return own_tool(WRITE_TODOS, say("write_todos_tool"), listed, _write, required=["todos"])
 
 
 async def _write(args: Mapping[str, Any], own: Own) -> ToolResult:
