@@ -2,11 +2,9 @@
 
 import signal
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from types import FrameType
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from langgraph.runtime import RunControl
@@ -17,10 +15,11 @@ from ..doors.threads import EXPIRY, ThreadSummary
 from ..graphs.registry import builder_of
 from ..state.errors import LoopwrightError
 from .approvals import Asker
+from .ctrl_c import Back, CtrlC
 from .keyboard import Keyboard
-from .run import Session, opened
+from .run import STOPPED, Session, opened
 from .settings import NO_MODEL, Settings, new_thread_id, thread_named
-from .terminal import Code, Output, attempted, clean, interrupted, plural, signals_to, typed_line
+from .terminal import Code, Output, attempted, clean, plural, signals_to, typed_line
 from .threads import in_words, to_resume
 from .view import LiveView, PlainView
 
@@ -34,21 +33,12 @@ Type what you want; while a turn runs, what you type is handed to it.
 _COMMANDS: Final = frozenset({"/help", "/resume", "/new", "/stop", "/quit"})
 _CHOICES: Final = "A number goes on with that one, d and a number deletes it, Enter begins anew."
 _MOST: Final = 9
+_REASONS: Final[dict[int, str]] = {signal.SIGINT: STOPPED}
 _ENDS: Final = frozenset({Code.USAGE, Code.FAILED, Code.WAITING})
 """After these a pipe's next message would make no sense."""
 
 if sys.platform != "win32":
     import readline
-
-
-class Back(KeyboardInterrupt):
-    """Ctrl-C between turns: back to the prompt."""
-
-
-def _back(number: int, _: FrameType | None) -> None:
-    if number != signal.SIGINT:
-        interrupted()
-    raise Back
 
 
 def chat_on(settings: Settings, output: Output, thread: str | None) -> int:
@@ -57,9 +47,7 @@ def chat_on(settings: Settings, output: Output, thread: str | None) -> int:
     named = None if thread is None else thread_named(thread)
     chosen = _offered(settings, output) if named is None and output.live and output.reads else None
     with opened(settings, output, named or chosen or new_thread_id()) as session:
-        talk = Talk(settings, session)
-        with signals_to(_back):
-            return talk.through(resumes=chosen is not None)
+        return Talk(settings, session).through(resumes=chosen is not None)
 
 
 def _offered(settings: Settings, output: Output) -> str | None:
@@ -99,16 +87,22 @@ class Talk:
         """Take over a session: where it shows, whom it asks, and what a signal does."""
         self._settings, self._session, self._output = settings, session, session.output
         self._next: deque[str] = deque()
-        self._stopping = False
+        self._ctrl_c, self._control = CtrlC(), RunControl()
         self._keyboard: Keyboard | None = None
         if self._output.live and self._output.reads:
             self._keyboard = Keyboard(self._heard)
         if session.asker is not None:
             session.asker = Asker(session.console, self._answer)
-        session.halt = self._halt
 
     def through(self, *, resumes: bool) -> int:
         """Turn after turn; the exit code of the last one where nobody sits at a terminal."""
+        if not self._output.reads:  # a signal ends it, as it ends a run
+            return self._turns(resumes=resumes)
+        self._session.turning = self._turning
+        with signals_to(self._ctrl_c):
+            return self._turns(resumes=resumes)
+
+    def _turns(self, *, resumes: bool) -> int:
         self._greet()
         code: int = Code.COMPLETE
         if resumes or (self._output.reads and self._session.state().interrupts):
@@ -156,11 +150,10 @@ class Talk:
         """A message typed at the prompt; None where the user leaves."""
         left = False
         if self._keyboard is not None:
-            text = self._keyboard.taken()
-            readline.set_pre_input_hook(lambda: _filled_in(text))
+            readline.set_pre_input_hook(self._fill_in)
         while True:
             try:
-                return input("> ").strip()
+                return self._ctrl_c.read(lambda: input("> ")).strip()
             except EOFError:
                 return None
             except Back:
@@ -200,38 +193,35 @@ class Talk:
 
     def _turn(self, act: Callable[[], int]) -> int | None:
         """One turn, whose errors do not end the conversation; None where the user came back."""
-        output, session, self._stopping = self._output, self._session, False
+        output, session = self._output, self._session
         session.view = PlainView(output, brief=True)
         if output.live:
             session.view = LiveView(output, session.console, self._keyboard, brief=True)
         try:
             return attempted(output, act)
         except Back:
-            output.line("\nThe question stays open: /resume comes back to it.")
+            asks = session.state().interrupts
+            stays = "The question stays open: /resume comes back to it."
+            output.line(f"\n{stays if asks else 'Nothing was begun.'}")
             return None
 
     def _stopped(self) -> int:
         self._session.graph.stop(self._session.config)
         return self._session.tell_end()
 
-    def _halt(self, number: int, control: RunControl) -> None:
-        """End the turn at the first Ctrl-C, and leave at the second."""
-        if number != signal.SIGINT:
-            self._session.pause(number, control)
-        elif self._stopping:
-            interrupted()
-        else:
-            self._stop()
+    @contextmanager
+    def _turning(self, control: RunControl) -> Iterator[None]:
+        """End the turn at the first Ctrl-C, and leave at the second; another signal pauses."""
+        self._control = control
+        with self._ctrl_c.turn(
+            lambda number: self._session.halt(control, _REASONS.get(number, "signal"))
+        ):
+            yield
 
     def _stop(self) -> None:
-        """Have the turn ended: by another thread, as a signal's handler must not wait."""
-        self._stopping = True
+        """Have the turn ended, from the thread that reads the keys."""
+        self._control.request_drain(STOPPED)
         self._session.view.stopping()
-        threading.Thread(target=self._stop_turn, daemon=True).start()
-
-    def _stop_turn(self) -> None:
-        with suppress(LoopwrightError):
-            self._session.graph.stop(self._session.config)
 
     def _heard(self, line: str) -> None:
         """Hand what was typed during a turn to it, or keep it for the prompt."""
@@ -246,12 +236,16 @@ class Talk:
         self._session.console.print(Text(clean(f"> {line}")))
 
     def _answer(self) -> str:
+        return self._ctrl_c.read(self._typed_answer)
+
+    def _typed_answer(self) -> str:
         """A line typed at a question, not what was being typed when it came."""
         if self._keyboard is not None:
             self._keyboard.settle()
         return typed_line()
 
-
-def _filled_in(text: str) -> None:
-    readline.insert_text(text)
-    readline.redisplay()
+    def _fill_in(self) -> None:
+        """Put what was being typed when the turn ended at the prompt."""
+        if self._keyboard is not None:
+            readline.insert_text(self._keyboard.taken())
+            readline.redisplay()

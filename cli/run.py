@@ -2,10 +2,10 @@
 
 import atexit
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
@@ -44,6 +44,9 @@ from .settings import (
 from .terminal import Code, Output, code_of, ignore_signals, interrupted, signals_to
 from .threads import hint, in_doubt
 from .view import LiveView, PlainView
+
+STOPPED: Final = "stopped"
+"""The reason of a halt that ends the turn as cancelled; any other pauses it."""
 
 Graph = LoopGraph[Any, Any, Any, Any]
 
@@ -194,7 +197,7 @@ class Session:
         console: Where questions are put.
         database: Where its thread is kept.
         offline: A role has no model but the built-in one.
-        halt: Does something else than `pause` at a signal.
+        turning: Hands signals on while the graph runs; else they pause it.
     """
 
     graph: Graph
@@ -209,7 +212,7 @@ class Session:
     console: Console = field(default_factory=Console)
     database: str = ""
     offline: bool = False
-    halt: Callable[[int, RunControl], None] | None = None
+    turning: Callable[[RunControl], AbstractContextManager[None]] | None = None
     _warned: set[str] = field(default_factory=set)
 
     @property
@@ -252,27 +255,33 @@ class Session:
         self.output.thread, self.output.resume = self.thread, self.resume_command
 
     def _leg(self, given: Any) -> None:
-        """Run until the graph rests; KeyboardInterrupt if the user stops it, all is saved then."""
-        control, halt = RunControl(), self.halt or self.pause
+        """Run until the graph rests; KeyboardInterrupt if the user pauses it, all is saved then."""
+        control = RunControl()
         with (
-            signals_to(lambda number, _: halt(number, control)),
+            (self.turning or self._pausing)(control),
             self.view.running(self.state().values),
         ):
             self._tell({"type": "tasks", "todos": self._done_before()})
-            try:
+            with suppress(GraphDrained):
                 self._stream(given, control)
-            except GraphDrained:
-                # The one way to say "stopped by the user", whichever signal it was.
-                ignore_signals()
-                raise KeyboardInterrupt from None
-        if control.drain_requested and self.state().next:
+            if control.drain_requested and self.state().next:
+                self._halted(control)
+
+    def _halted(self, control: RunControl) -> None:
+        if control.drain_reason == STOPPED:
+            self.graph.stop(self.config)
+        else:  # the one way to say "paused by the user", whichever signal it was
+            ignore_signals()
             raise KeyboardInterrupt
 
-    def pause(self, _: int, control: RunControl) -> None:
-        """Pause at the first signal, which may only set flags; stop at once at the second."""
+    def _pausing(self, control: RunControl) -> AbstractContextManager[None]:
+        return signals_to(lambda *_: self.halt(control, "signal"))
+
+    def halt(self, control: RunControl, reason: str) -> None:
+        """Halt at the first signal, which may only set flags; leave at once at the second."""
         if control.drain_requested:
             interrupted()
-        control.request_drain("signal")
+        control.request_drain(reason)
         self.view.stopping()
 
     def _done_before(self) -> list[Any]:
