@@ -40,8 +40,11 @@ CREATE TABLE IF NOT EXISTS loopwright_journal (
     " ON loopwright_journal (thread, kind, state)",
 )
 _FIND: Final = (
-    "SELECT body FROM loopwright_journal WHERE thread = ? AND kind = ?"
-    " AND (state <> 'closed'{named}) ORDER BY seq"
+    "SELECT seq, body FROM loopwright_journal WHERE thread = ? AND kind = ? AND state IN ({states})"
+)
+_NAMED: Final = (
+    " UNION SELECT seq, body FROM loopwright_journal WHERE thread = ? AND kind = ?"
+    " AND name IN ({names})"
 )
 _SAVE: Final = (
     "INSERT INTO loopwright_journal (thread, kind, name, state, body) VALUES (?, ?, ?, ?, ?)"
@@ -61,6 +64,12 @@ _PRUNE: Final = (
     " AND seq <= (SELECT seq FROM loopwright_journal WHERE thread = ? AND kind = 'intent'"
     " AND state = 'closed' ORDER BY seq DESC LIMIT 1 OFFSET ?)"
 )
+_SETTLED: Final = "settled"
+"""In the table the state of what has finished and stays with its step: of these a thread has many,
+and only their own calls ask for them."""
+_LIVE: Final = ("", "claimed", "finished")
+_OPEN: Final = (*_LIVE, _SETTLED)
+
 _FORGET: Final = "DELETE FROM loopwright_journal WHERE thread = ? AND kind <> 'fence'"
 
 Execute = Callable[[str, Sequence[object]], list[Any]]
@@ -107,7 +116,7 @@ class SqlJournal:
     def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
         """See Journal."""
         with self._block() as execute:
-            return _rows(execute, thread, names)
+            return _rows(execute, thread, _OPEN, names)
 
     def transact(
         self,
@@ -121,9 +130,11 @@ class SqlJournal:
         with self._block(thread) as execute:
             if fence is not None:
                 _check_fence(execute, fence)
-            result, change = work(_rows(execute, thread, names))
+            result, change = work(_rows(execute, thread, _LIVE if names else _OPEN, names))
             for row in change.save:
-                _save(execute, thread, "intent", row.name, asdict(row), state=row.state)
+                settled = row.state == "finished" and not row.spare
+                state = _SETTLED if settled else row.state
+                _save(execute, thread, "intent", row.name, asdict(row), state=state)
             for name in change.drop:
                 execute(_DROP, [storable(thread), "intent", storable(name)])
             if not self.durable:
@@ -298,15 +309,27 @@ def _create(tables: Tables) -> None:
             execute(statement.format(number=tables.number), [])
 
 
-def _find(execute: Execute, thread: str, kind: str, names: Collection[str] = ()) -> list[Any]:
-    """What is on record, oldest first; of what is closed only what is named."""
-    named = f" OR name IN ({', '.join('?' * len(names))})" if names else ""
-    found = execute(_FIND.format(named=named), [storable(thread), kind, *map(storable, names)])
-    return [json.loads(row["body"]) for row in found]
+def _find(
+    execute: Execute, thread: str, kind: str, states: Sequence[str] = _OPEN,
+    names: Collection[str] = (),
+) -> list[Any]:  # fmt: skip
+    """What is on record in these states or under these names, oldest first."""
+    about = [storable(thread), kind]
+    sql, values = _FIND.format(states=_marks(states)), [*about, *states]
+    if names:
+        sql += _NAMED.format(names=_marks(names))
+        values += [*about, *map(storable, names)]
+    return [json.loads(row["body"]) for row in execute(f"{sql} ORDER BY seq", values)]
 
 
-def _rows(execute: Execute, thread: str, names: Collection[str]) -> list[Row]:
-    return [Row(**body) for body in _find(execute, thread, "intent", names)]
+def _marks(values: Collection[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _rows(
+    execute: Execute, thread: str, states: Sequence[str], names: Collection[str]
+) -> list[Row]:
+    return [Row(**body) for body in _find(execute, thread, "intent", states, names)]
 
 
 def _save(

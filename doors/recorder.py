@@ -167,8 +167,10 @@ class Recorder:
         return await self._act(lambda journal: journal.transact(thread, work, fence=fence))
 
     async def rows(self, thread: str, names: Collection[str] = ()) -> list[Row]:
-        """Rows of a thread, oldest first; of the closed ones only those of these names."""
-        return await self._act(lambda journal: journal.rows(thread, names))
+        """The open rows of a thread, oldest first; with names those that `begin` would look at."""
+        if not names:
+            return await self._act(lambda journal: journal.rows(thread))
+        return await self._act(lambda journal: journal.transact(thread, _read, names=names))
 
     async def uncertain(self, thread: str) -> list[Row]:
         """The writes of which nobody knows whether they took effect, and no outcome has told."""
@@ -272,6 +274,10 @@ class Recorder:
                 with suppress(DatabaseError):
                     undoing.result()
             raise
+
+
+def _read(rows: Sequence[Row]) -> tuple[list[Row], Change]:
+    return [*rows], Change()
 
 
 async def _over(working: asyncio.Future[Any]) -> None:

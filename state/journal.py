@@ -171,7 +171,8 @@ class Journal(Protocol):
         Args:
             thread: The thread.
             work: Takes the rows, oldest first; gives its result and the change.
-            names: See `rows`.
+            names: Where there are some, `work` needs of the closed rows only these; and of those
+                that have finished and are not spare, too.
             fence: Of the run that asks.
 
         Raises:

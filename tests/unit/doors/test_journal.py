@@ -78,6 +78,28 @@ async def test_rows_come_oldest_first_and_closed_ones_only_by_name(journal):
     assert [row.name for row in journal.rows("t", ["b", "d"])] == ["a", "b", "c"]
 
 
+@pytest.mark.req("P-24")
+async def test_a_call_costs_no_more_after_many_others(journal):
+    """What a claim looks at are its own row, spare ones and doubts, however many have finished."""
+    recorder, seen = Recorder(journal), list[list[str]]()
+    for number in range(30):
+        _, row = await recorder.begin("t", intent(str(number), number))
+        await recorder.end("t", row, End("finished", {"text": "paid"}))
+    await recorder.release("t", turn="u", place="", keeps=lambda row: row.name != "7")
+    await recorder.begin("t", intent("doubt", 99, tool="order"))
+
+    def work(rows):
+        seen.append([row.name for row in rows])
+        return None, Change()
+
+    journal.transact("t", work, names=["3", "new"])
+    journal.transact("t", work)
+    assert seen[0] == ["3", "7", "doubt"]
+    assert len(seen[1]) == 31
+    assert (await recorder.begin("t", intent("new", 7))).say == "known", "the spare one stands"
+    assert [row.name for row in await recorder.rows("t", ["3"])] == ["3", "doubt"]
+
+
 async def test_in_memory_only_the_newest_closed_rows_are_kept(monkeypatch):
     monkeypatch.setattr("loopwright.doors.journal._KEPT", 3)
     journal, names = MemoryJournal(), [str(n) for n in range(6)]
