@@ -9,9 +9,9 @@ from typing_extensions import Unpack
 from ..calls.approval import next_step
 from ..doors.graph import LoopBuilder, LoopGraph
 from ..nodes.approve import approve
-from ..nodes.call_tools import call_tools
+from ..nodes.call_tools import call_tools, turn_ended
 from ..nodes.parts import Parts
-from ..nodes.react.action import action, ended_by_calls
+from ..nodes.react.action import action
 from ..nodes.react.finish import react_finish
 from ..nodes.react.intake import react_intake
 from ..nodes.react.observation import observation
@@ -84,7 +84,7 @@ def react_builder(
     builder.add_node("action", partial(action, parts=parts))
     builder.add_node("approve", partial(approve, parts=parts))
     builder.add_node(
-        "call_tools", partial(call_tools, parts=parts, role="action", ended=ended_by_calls)
+        "call_tools", partial(call_tools, parts=parts, role="action", ended=turn_ended)
     )
     builder.add_node("observation", partial(observation, parts=parts))
     builder.add_node("finish", partial(react_finish, parts=parts))

@@ -18,6 +18,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.contracts import Contract
 from ..state.errors import LoopwrightError, ModelCallFailed
+from ..state.messages import calls_in
 from ..state.outcome import Spend, add_spend, model_spend
 from ..state.told import say
 from ..turn import spans
@@ -307,7 +308,7 @@ class _Caller:
         A contract stands by itself.
         """
         shown_only = bool(request.tools) and not self.may_call
-        if not (shown_only and (message.tool_calls or message.invalid_tool_calls)):
+        if not (shown_only and calls_in(message)):
             return reading
         self.chosen.quirks.calls_anyway = True
         if reading.parsed is not None and self.contract:

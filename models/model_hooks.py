@@ -20,6 +20,7 @@ from ..hooks.contract import ToolConfig, Verdict
 from ..hooks.registry import Hooks
 from ..state.attachments import blocks_in
 from ..state.context import Emit
+from ..state.messages import calls_in
 from ..state.told import say
 from ..turn.budget import Limit
 from .choice import Chosen
@@ -93,7 +94,7 @@ def restrained(reading: Reading[Any], request: Request) -> Reading[Any]:
     """The reading of an answer, refused where it keeps not to what hooks said about tools."""
     message = reading.message
     names = [tool["function"]["name"] for tool in request.tools]
-    called = [str(c["name"]) for c in [*message.tool_calls, *message.invalid_tool_calls]]
+    called = [str(call["name"]) for call in calls_in(message)]
     if request.restricted and (bad := sorted(set(called) - set(names))):
         kind, left = "not_callable_now" if names else "not_callable_at_all", ", ".join(names)
         problem = say(kind, tools=", ".join(bad), left=left)

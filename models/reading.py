@@ -16,6 +16,7 @@ from langchain_core.messages import AIMessage
 from pydantic import ValidationError
 
 from ..state.contracts import Contract, ExecutorResponse, PlannerResponse, VerifierResponse
+from ..state.messages import calls_in
 from ..state.told import ENGLISH, SENTENCES, say
 
 C = TypeVar("C", bound=Contract)
@@ -73,7 +74,7 @@ def read_answer(
         The message without calls of the contract itself, and what was read of it.
     """
     name = contract.__name__.lower() if contract else None
-    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    calls = calls_in(message)
     own = [call for call in calls if str(call["name"]).lower() == name]
     rest, args = _without(message, own), own[-1]["args"] if own else None
     answer = message.text if args is None else args

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 
 from ..state.attachments import blocks_in
 from ..state.contracts import Contract
+from ..state.messages import calls_in
 from ..state.secrets import own
 from ..state.told import say
 
@@ -362,9 +363,7 @@ def spelled_out(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 def _is_traffic(message: BaseMessage) -> bool:
-    if isinstance(message, AIMessage):
-        return bool(message.tool_calls or message.invalid_tool_calls)
-    return isinstance(message, ToolMessage)
+    return isinstance(message, ToolMessage) or bool(calls_in(message))
 
 
 def _spelled(message: BaseMessage) -> BaseMessage:

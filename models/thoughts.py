@@ -13,6 +13,7 @@ from pydantic import ConfigDict, StrictBool
 
 from ..state.contracts import Contract, Text
 from ..state.empty_phrases import says_nothing
+from ..state.messages import is_words
 from ..state.told import say
 from .reading import Reading, extract, field_names, read_answer, read_object, spoken, unusable
 
@@ -95,7 +96,7 @@ def read_words(
     reading: Reading[Any] = read_answer(message, None, with_tools=with_tools)
     shown = without_tag(reading.message)
     problems = reading.problems
-    if not (shown.tool_calls or shown.invalid_tool_calls):
+    if is_words(shown):
         if not problems and not shown.text.strip():
             problems = [say("empty_answer")]
         elif must_call and not problems:

@@ -39,6 +39,15 @@ Ended = Callable[[str, str], Any]
 `denied`, and why in words; `stopped` where the turn ends before some of them began."""
 
 
+def turn_ended(reason: str, why: str) -> Any:
+    """A doubt with nobody to ask, a loop or a hook ends the turn; whoever stops it does so."""
+    if reason == STOPPED:
+        return {}
+    if reason == UNCERTAIN:  # the outcome names the call
+        return {"halt": "NOT_INTERACTIVE"}
+    return {"halt": "LOOP_DETECTED" if reason == LOOP_DETECTED else "DENIED", "unmet": [why]}
+
+
 async def call_tools(
     state: CallState, runtime: Runtime[Context], *, parts: Parts, role: str, ended: Ended
 ) -> PassUpdate:

@@ -225,9 +225,16 @@ REJECTED: Final = "rejected"
 """Key in a message's `additional_kwargs`: why a hook did not accept what was said with it."""
 
 
+def calls_in(message: BaseMessage) -> list[Any]:
+    """The calls a message makes, unreadable ones included, which stand last."""
+    if not isinstance(message, AIMessage):
+        return []
+    return [*message.tool_calls, *message.invalid_tool_calls]
+
+
 def is_words(message: AnyMessage) -> bool:
     """Whether the assistant says something and calls nothing."""
-    return isinstance(message, AIMessage) and not (message.tool_calls or message.invalid_tool_calls)
+    return isinstance(message, AIMessage) and not calls_in(message)
 
 
 def signature(role: str) -> dict[str, str]:
@@ -290,11 +297,8 @@ def _whole(
 
 
 def _calls(message: AnyMessage) -> list[str]:
-    """Ids of the calls a message makes, unreadable ones included, each once."""
-    if not isinstance(message, AIMessage):
-        return []
-    made = [*message.tool_calls, *message.invalid_tool_calls]
-    return list(dict.fromkeys(call["id"] for call in made if call["id"]))
+    """Ids of the calls a message makes, each once."""
+    return list(dict.fromkeys(call["id"] for call in calls_in(message) if call["id"]))
 
 
 def _given(behind: Iterable[AnyMessage], made_up: frozenset[str]) -> dict[str, ToolMessage]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage
 
 from .canonical import estimate_tokens
+from .messages import calls_in
 
 _IMAGE: Final = 3_000
 _DOCUMENT: Final = 25_800
@@ -23,11 +24,10 @@ def _tokens(message: BaseMessage) -> int:
     content = message.content
     blocks = [content] if isinstance(content, str) else content
     tokens = _MESSAGE + sum(map(_of_block, blocks))
-    if isinstance(message, AIMessage):
-        for call in (*message.tool_calls, *message.invalid_tool_calls):
-            args = call["args"]
-            spelled = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
-            tokens += _MESSAGE + estimate_tokens(f"{call['name']}{spelled}")
+    for call in calls_in(message):
+        args = call["args"]
+        spelled = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
+        tokens += _MESSAGE + estimate_tokens(f"{call['name']}{spelled}")
     return tokens
 
 

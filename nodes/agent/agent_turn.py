@@ -1,27 +1,40 @@
 """agent_turn: one model turn of an agent; it calls tools, or is told once that it must."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
-from ...calls.gate import open_calls, settle_ids
+from ...calls.call_records import PendingCall
+from ...calls.gate import open_calls
+from ...calls.of_message import settle_ids
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
-from ...state.agent import COMPLETE_TASK, DELEGATE, MAIN, AgentState, AgentUpdate, Report
-from ...state.calls import STOPPED, UNCERTAIN, stopped_by
+from ...state.agent import (
+    COMPLETE_TASK,
+    DELEGATE,
+    MAIN,
+    MODEL_TURN,
+    AgentState,
+    AgentUpdate,
+    Report,
+)
+from ...state.calls import STOPPED, stopped_by
 from ...state.context import Context
+from ...state.messages import ENDS, is_words
 from ...state.outcome import Reason
-from ...state.repetition import LOOP_DETECTED
 from ...state.watch import begun
 from ...state.window import counted
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope
+from ..call_tools import turn_ended
+from ..conversation import own
 from .agent import Agent
 from .drafts import drafts_of
-from .requests import opening, own
+from .requests import opening
 from .todos.write_todos import held_for_review
 
 _MOST_ASKS = 2
@@ -32,11 +45,11 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     scope = await agent.scope(state, runtime, turns=1)
     if state.agents and (halt := _ended_around(scope)):
         return AgentUpdate(halt=halt)
-    round_, path = state.round + 1, state.path
+    round_ = state.round + 1
     scope.emit({"type": "phase", "role": "agent", "action": "working", "round": round_})
     toolbox = agent.parts.toolbox
     catalog = await toolbox.catalog(scope.user)
-    name = f"{state.turn_id}.{path}.{round_}"
+    name = f"{state.turn_id}.{state.path}.{round_}"
     request = opening(scope, state, agent, catalog.shelf.listed())
     answer: Answer[Any] = await ask(
         scope, agent.parts.models, "agent", request, tools=catalog.specs(_found(state, catalog)),
@@ -51,21 +64,27 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     )  # fmt: skip
     if answer.refused:
         why = answer.problems[-1:] if answer.refused == "hook" else []
-        update |= AgentUpdate(round=state.round, halt=limit_reason(answer.refused), unmet=why)
-        return update | AgentUpdate(window=state.window)
-    kept = partial(own, name=name, turn=scope.model_turn, reasoning=answer.reasoning)
-    if not (message.tool_calls or message.invalid_tool_calls):
+        halt = limit_reason(answer.refused)
+        return update | AgentUpdate(round=state.round, window=state.window, halt=halt, unmet=why)
+    own_turn = {MODEL_TURN: scope.model_turn}
+    if is_words(message):
         ends = agent.definition.lenient and bool(message.text.strip())
-        update["messages"] = [kept(message, ends=ends)] if message.text else []
+        kept = own(message, name, "agent", answer.reasoning, {**own_turn, ENDS: ends})
+        update["messages"] = [kept] if message.text else []
         return update | _words(state, message, ends=ends, emit=scope.emit)
     calls = await open_calls(scope, toolbox, message, round_=round_, complete=answer.complete)
     if stopped := stopped_by(calls := held_for_review(scope, state, calls)):
         return update | AgentUpdate(halt="DENIED", unmet=[stopped])
+    kept = own(settle_ids(message, calls), name, "agent", answer.reasoning, own_turn)
+    return update | _shared_out(calls) | AgentUpdate(messages=[kept])
+
+
+def _shared_out(calls: Sequence[PendingCall]) -> AgentUpdate:
+    """Which calls are sub-agents' work, and the others, `complete_task` behind them."""
     given = [c for c in calls if c["name"] == DELEGATE and c["action"] == "allow"]
     others = (call for call in calls if call not in given)
     last = sorted(others, key=lambda call: call["name"] == COMPLETE_TASK)
-    settled = kept(settle_ids(message, calls), ends=False)
-    return update | AgentUpdate(calls=last, delegations=given, messages=[settled])
+    return AgentUpdate(calls=last, delegations=given)
 
 
 def _found(state: AgentState, catalog: Catalog) -> list[str]:
@@ -95,9 +114,6 @@ def _words(state: AgentState, message: AIMessage, *, ends: bool, emit: Any) -> A
 
 
 def ended_by_calls(reason: str, why: str) -> AgentUpdate:
-    """A doubt with nobody to ask, a loop or a hook ends the work; whoever stops it does so."""
-    if reason == STOPPED:
-        return AgentUpdate(halt="ABORTED")
-    if reason == UNCERTAIN:  # the outcome names the call
-        return AgentUpdate(halt="NOT_INTERACTIVE")
-    return AgentUpdate(halt="LOOP_DETECTED" if reason == LOOP_DETECTED else "DENIED", unmet=[why])
+    """What ends the turn of any loop; whoever stops an agent leaves the end to it."""
+    ended: AgentUpdate = turn_ended(reason, why)
+    return AgentUpdate(halt="ABORTED") if reason == STOPPED else ended

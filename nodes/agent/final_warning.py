@@ -6,16 +6,18 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.runtime import Runtime
 
-from ...calls.gate import calls_of, with_ids
+from ...calls.of_message import calls_of, with_ids
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
-from ...state.agent import COMPLETE_TASK, AgentState, AgentUpdate, Report
+from ...state.agent import COMPLETE_TASK, MODEL_TURN, AgentState, AgentUpdate, Report
 from ...state.context import Context
+from ...state.messages import ENDS
 from ...state.stream.shown import answer_to
 from ...state.told import say
+from ..conversation import own
 from .agent import Agent
 from .complete_task import saved
-from .requests import opening, own
+from .requests import opening
 
 
 async def final_warning(
@@ -37,9 +39,9 @@ async def final_warning(
     if answer.refused or not answer.complete:
         return update
     name = f"{state.turn_id}.{state.path}.{state.round + 1}"
-    report = _report(message, agent)
+    report, about = _report(message, agent), {MODEL_TURN: scope.model_turn, ENDS: True}
     messages: list[BaseMessage] = [
-        own(message, name, scope.model_turn, answer.reasoning, ends=True),
+        own(message, name, "agent", answer.reasoning, about),
         *_answers(message, accepted=report is not None),
     ]
     if message.text or len(messages) > 1:

@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 
-from ...calls.gate import spelled_calls
-from ...models.drafts import thinking, without_thoughts
-from ...prompts.prompt import section
-from ...state.agent import MODEL_TURN, AgentState, said
+from ...models.drafts import thinking
+from ...state.agent import AgentState, said
 from ...state.canonical import storable
 from ...state.messages import ENDS, REASONING, REJECTED, ROLE, is_words, signature
 from ...state.told import say
 from ...turn.scope import RunScope
+from ..conversation import as_shown, system_message, what_is_open
 from .agent import Agent
 from .memory.masking import shown_masked
 from .memory.snapshot import told_snapshot
@@ -26,18 +25,12 @@ def opening(
     """The request of the next model turn; `listed` are the names of tools it does not show."""
     system = scope.prompts.get_prompt("agent", **scope.contexts())
     system = "\n\n".join(filter(None, [system, agent.definition.prompt.strip()]))
-    if listed:
-        system = f"{system}\n\n{section('more_tools', listed)}"
-    if notes := scope.hook_notes(state.hook_context):
-        system = f"{system}\n\n{section('additional_context', notes)}"
-    context = scope.context
-    told = [HumanMessage(say("what_is_open", resource=context.resource_id, task=context.task_id))]
-    open_ = told if context.resource_id or context.task_id else []
+    told = what_is_open(scope.context.resource_id, scope.context.task_id)
     messages = shown_masked(said(state), state.snapshot.get("mask", ""))
     history, nudge = shown(messages), HumanMessage(say("nothing_called"))
     silent = state.nudged and bool(history) and history[-1].text != nudge.text
-    before = [SystemMessage(system), *open_, *told_snapshot(state)]
-    return [*before, *history, *([nudge] if silent else [])]
+    head = system_message(scope, system, listed, state.hook_context)
+    return [head, *told, *told_snapshot(state), *history, *([nudge] if silent else [])]
 
 
 def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
@@ -45,17 +38,13 @@ def shown(messages: Sequence[AnyMessage]) -> list[BaseMessage]:
     history: list[BaseMessage] = []
     last = len(messages) - 1
     for place, message in enumerate(messages):
-        words, about = is_words(message), message.additional_kwargs
+        words = is_words(message)
         if words and not message.content:
             continue
         cue = _cue(message)
         if words and not cue and (place == last or messages[place + 1].type == "ai"):
             cue = say("work_is_resumed")
-        if message.type not in ("human", "ai", "tool"):  # of a client: words of the user
-            message = HumanMessage(message.content, id=message.id)
-        elif words and REASONING in about and isinstance(message, AIMessage):
-            message = without_thoughts(message)
-        history += [spelled_calls(message), *([HumanMessage(cue)] if cue else [])]
+        history += [as_shown(message), *([HumanMessage(cue)] if cue else [])]
     return history
 
 
@@ -75,21 +64,6 @@ def behind_newest(state: AgentState, text: str) -> list[AnyMessage]:
     about = newest.additional_kwargs
     text = "\n\n".join(filter(None, [str(about.get(TOLD, "")), text]))
     return [newest.model_copy(update={"additional_kwargs": {**about, TOLD: text}})]
-
-
-def own(message: AIMessage, name: str, turn: str, reasoning: str = "", *, ends: bool) -> AIMessage:
-    """The message as the conversation keeps it: signed, under an id no other message has."""
-    if is_words(message):  # with calls some providers want their thoughts back as they were
-        message = without_thoughts(message)
-    content = message.content
-    about = {**thinking(reasoning), **signature("agent"), MODEL_TURN: turn}
-    marks = {ENDS: True} if ends else {}
-    update = {
-        "content": storable(content) if isinstance(content, str) else content,
-        "id": name,
-        "additional_kwargs": {**message.additional_kwargs, **about, **marks},
-    }
-    return message.model_copy(update=update)
 
 
 def signed(state: AgentState, text: str, name: str) -> AIMessage:

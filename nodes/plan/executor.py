@@ -7,7 +7,8 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
-from ...calls.gate import open_calls, settle_ids
+from ...calls.gate import open_calls
+from ...calls.of_message import settle_ids
 from ...models.ask import Answer, ask
 from ...models.partial import drafting
 from ...models.reading import extract
@@ -57,7 +58,7 @@ async def executor(state: TaskState, runtime: Runtime[Context], *, parts: Parts)
         warnings=scope.notes,
         messages=[_own(answer.message, task, number)],
     )
-    if not (answer.message.tool_calls or answer.message.invalid_tool_calls):
+    if is_words(answer.message):
         return update | _report(state, answer, scope, last=last)
     if last:
         return update | _ended("failed", answer.message.text, say("no_report"))

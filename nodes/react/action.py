@@ -5,20 +5,22 @@ from typing import Any, Final
 
 from langgraph.runtime import Runtime
 
-from ...calls.gate import open_calls, settle_ids
+from ...calls.gate import open_calls
+from ...calls.of_message import settle_ids
 from ...models.ask import Answer, ask
 from ...models.drafts import drafted
 from ...models.thoughts import read_words
-from ...state.calls import STOPPED, UNCERTAIN, stopped_by
+from ...state.calls import stopped_by
 from ...state.context import Context
-from ...state.messages import ENDS, ROLE
+from ...state.messages import ENDS, ROLE, is_words
 from ...state.react import ReactState, ReactUpdate
-from ...state.repetition import LOOP_DETECTED
+from ...state.stream.shown import next_message
 from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import scope_of
+from ..conversation import own
 from ..parts import Parts
-from .phases import MOST_ASKS, message_id, opening, own
+from .phases import MOST_ASKS, opening
 
 _SHOWN: Final = 300
 
@@ -35,28 +37,19 @@ async def action(state: ReactState, runtime: Runtime[Context], *, parts: Parts) 
         read=partial(
             read_words, with_tools=bool(tools), must_call=demanded, answers=state.request
         ),
-        draft=drafted(scope, message_id(state), "action"), most_asks=MOST_ASKS,
+        draft=drafted(scope, next_message(state), "action"), most_asks=MOST_ASKS,
     )  # fmt: skip
     message = answer.message
     update = ReactUpdate(phase="action", spend=scope.used(answer.spend), warnings=scope.notes)
-    if not (message.tool_calls or message.invalid_tool_calls):
+    if is_words(message):
         return update | _without_call(state, answer)
     calls = await open_calls(
         scope, parts.toolbox, message, round_=iteration, complete=answer.complete
     )
     if stopped := stopped_by(calls):
         return update | ReactUpdate(halt="DENIED", unmet=[stopped])
-    update |= ReactUpdate(calls=calls, messages=[own(settle_ids(message, calls), state, "action")])
-    return update
-
-
-def ended_by_calls(reason: str, why: str) -> ReactUpdate:
-    """A doubt with nobody to ask, a loop or a hook ends the turn; whoever stops it does so."""
-    if reason == STOPPED:
-        return ReactUpdate()
-    if reason == UNCERTAIN:  # the outcome names the call
-        return ReactUpdate(halt="NOT_INTERACTIVE")
-    return ReactUpdate(halt="LOOP_DETECTED" if reason == LOOP_DETECTED else "DENIED", unmet=[why])
+    kept = own(settle_ids(message, calls), next_message(state), "action")
+    return update | ReactUpdate(calls=calls, messages=[kept])
 
 
 def _without_call(state: ReactState, answer: Answer[Any]) -> ReactUpdate:
@@ -68,7 +61,7 @@ def _without_call(state: ReactState, answer: Answer[Any]) -> ReactUpdate:
     update = ReactUpdate(should_continue=False)
     if answer.message.text:
         update["messages"] = [
-            own(answer.message, state, "action", answer.reasoning, **{ENDS: True})
+            own(answer.message, next_message(state), "action", answer.reasoning, {ENDS: True})
         ]
     unmet = [say("answer_not_sound", problem=problem) for problem in answer.problems]
     if state.demanded:

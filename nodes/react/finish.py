@@ -12,11 +12,11 @@ from ...state.calls import UNCERTAIN, Evidence
 from ...state.context import Context
 from ...state.messages import ENDS
 from ...state.react import ReactState, ReactUpdate
+from ...state.stream.shown import next_message
 from ...state.told import say
 from ...turn.end import Facts, called, end_turn, made_anew, newest_results, not_run, refusal
 from ...turn.scope import scope_of
 from ..parts import Parts
-from .phases import message_id
 
 
 async def react_finish(
@@ -44,7 +44,7 @@ def facts_of(state: ReactState) -> Facts:
         answer=answer,
         results=newest_results(state.evidence),
         evidence=state.evidence,
-        message=str(state.messages[-1].id) if answer else message_id(state),
+        message=str(state.messages[-1].id) if answer else next_message(state),
         kept="the messages are kept",
     )
 

@@ -9,9 +9,11 @@ from ...models.drafts import drafted
 from ...models.thoughts import read_words
 from ...state.context import Context
 from ...state.react import ReactState, ReactUpdate
+from ...state.stream.shown import next_message
 from ...turn.scope import scope_of
+from ..conversation import own
 from ..parts import Parts
-from .phases import MOST_ASKS, message_id, opening, own
+from .phases import MOST_ASKS, opening
 
 
 async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Parts) -> ReactUpdate:
@@ -21,12 +23,13 @@ async def observation(state: ReactState, runtime: Runtime[Context], *, parts: Pa
     scope.emit({"type": "phase", **about})
     catalog = await parts.toolbox.catalog(scope.user)
     messages, tools = opening(scope, "observation", state, catalog)
+    name = next_message(state)
     answer: Answer[Any] = await ask(
         scope, parts.models, "observation", messages, tools=tools, may_call=False,
-        read=read_words, draft=drafted(scope, message_id(state), "observation"),
+        read=read_words, draft=drafted(scope, name, "observation"),
         most_asks=MOST_ASKS,
     )  # fmt: skip
     update = ReactUpdate(phase="observation", spend=scope.used(answer.spend), warnings=scope.notes)
     if answer.message.text:
-        update["messages"] = [own(answer.message, state, "observation", answer.reasoning)]
+        update["messages"] = [own(answer.message, name, "observation", answer.reasoning)]
     return update

@@ -12,28 +12,16 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Any, Final
 
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-)
+from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 
-from ...calls.gate import spelled_calls
-from ...models.drafts import thinking, without_thoughts
-from ...prompts.prompt import section
-from ...state.canonical import storable
-from ...state.messages import PACKAGE, REASONING, REJECTED, ROLE, is_words, signature
+from ...state.messages import PACKAGE, REJECTED, ROLE, is_words
 from ...state.react import Phase, ReactState
-from ...state.stream.shown import next_message
 from ...state.told import LANGUAGE, say
 from ...tools.catalog import FIND_TOOLS, Catalog
 from ...turn.scope import RunScope
+from ..conversation import as_shown, system_message, what_is_open
 
 MOST_ASKS: Final = 2
-OURS: Final = frozenset({"human", "ai", "tool"})
-"""The roles in a conversation; only the package itself gives a model a system message."""
 REPEATS: Final = "repeats"
 """Marks a message that says what was said again and again."""
 
@@ -50,23 +38,13 @@ def opening(
     resource, task = context.resource_id, context.task_id
     told = list[HumanMessage]()
     if scope.of_client:
-        told, resource, task = _words_of_client(resource, task), "", ""
+        told, resource, task = what_is_open(resource, task), "", ""
     with_tools = role == "action" or prompts.is_shared(role, context.language or "")
     summed_up = () if with_tools else catalog.summaries(state.request)
-    system = prompts.get_phase_prompt(role, resource, task, summed_up, **scope.contexts())
-    if listed := catalog.shelf.listed():
-        system = f"{system}\n\n{section('more_tools', listed)}"
-    if notes := scope.hook_notes(state.hook_context):
-        system = f"{system}\n\n{section('additional_context', notes)}"
-    request = [SystemMessage(system), *told, *shown(state.messages, role)]
+    prompt = prompts.get_phase_prompt(role, resource, task, summed_up, **scope.contexts())
+    system = system_message(scope, prompt, catalog.shelf.listed(), state.hook_context)
+    request = [system, *told, *shown(state.messages, role)]
     return request, catalog.specs(state.found) if with_tools else []
-
-
-def _words_of_client(resource: str, task: str) -> list[HumanMessage]:
-    """What a client says is open: its text is in no role but the user's."""
-    if not (resource or task):
-        return []
-    return [HumanMessage(say("what_is_open", resource=resource, task=task))]
 
 
 def shown(messages: Sequence[AnyMessage], role: Phase) -> list[BaseMessage]:
@@ -77,21 +55,13 @@ def shown(messages: Sequence[AnyMessage], role: Phase) -> list[BaseMessage]:
     history: list[BaseMessage] = []
     before: AnyMessage | None = None
     for message in messages:
-        words = is_words(message)
-        if words and not message.content:
+        if is_words(message) and not message.content:
             continue
         if message.type == "ai":
             history += _cue(before, message.additional_kwargs.get(ROLE))
-            if words and REASONING in message.additional_kwargs:
-                message = without_thoughts(message)
-        history.append(_of_user(message) if message.type not in OURS else spelled_calls(message))
+        history.append(as_shown(message))
         before = message
     return [*history, *_cue(before, role)]
-
-
-def _of_user(message: AnyMessage) -> HumanMessage:
-    """What is in no role of ours, such as a client's system message: words of the user."""
-    return HumanMessage(message.content, id=message.id)
 
 
 _CUES: Final = {"action": "take_this_step", "observation": "sum_up"}
@@ -131,34 +101,3 @@ def only_found(messages: Sequence[AnyMessage]) -> bool:
     """Whether the newest results only say which tools can be called from now on."""
     newest = list(takewhile(lambda m: m.type == "tool", reversed(messages)))
     return bool(newest) and all(message.name == FIND_TOOLS for message in newest)
-
-
-def own(
-    message: AIMessage, state: ReactState, role: Phase, reasoning: str = "", **marks: bool
-) -> AIMessage:
-    """The message as the history keeps it: signed, and under an id no other message has.
-
-    Args:
-        message: The model's.
-        state: Before the message.
-        role: The phase that asked for it.
-        reasoning: What the model thought; no later request holds it.
-        marks: `ENDS` where it is the answer of the turn, `REPEATS` where it says what was said.
-    """
-    if is_words(message):  # with calls some providers want their thoughts back as they were
-        message = without_thoughts(message)
-    content = message.content
-    update = {
-        "content": storable(content) if isinstance(content, str) else content,
-        "id": message_id(state),
-        "additional_kwargs": message.additional_kwargs
-        | thinking(reasoning)
-        | signature(role)
-        | {mark: True for mark, holds in marks.items() if holds},
-    }
-    return message.model_copy(update=update)
-
-
-def message_id(state: ReactState) -> str:
-    """The id of the next message of this turn."""
-    return next_message(state)

@@ -15,11 +15,13 @@ from ...state.messages import ENDS
 from ...state.outcome import Reason
 from ...state.react import ReactState, ReactUpdate
 from ...state.repetition import LAST_STRIKE, repeated_text
+from ...state.stream.shown import next_message
 from ...state.told import say
 from ...turn.budget import Limit, limit_reason
 from ...turn.scope import RunScope, scope_of
+from ..conversation import own
 from ..parts import Parts
-from .phases import MOST_ASKS, REPEATS, message_id, opening, own, said_since_call
+from .phases import MOST_ASKS, REPEATS, opening, said_since_call
 
 _NO_MORE_CALLS: Final = frozenset({"MAX_TURNS", "tool_calls"})
 """Limits that leave the thought free to end the loop by itself."""
@@ -37,10 +39,11 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     messages, tools = opening(scope, "thought", state, catalog)
     if halt and not by_itself:
         messages.append(HumanMessage(say("answer_now")))
+    name = next_message(state)
     reader = _Reader(must_answer=halt is not None, request=state.request)
     answer = await ask(
         scope, parts.models, "thought", messages, tools=tools, may_call=False, read=reader.read,
-        draft=drafted(scope, message_id(state), "thought"),
+        draft=drafted(scope, name, "thought"),
         most_asks=1 if halt and not by_itself else MOST_ASKS,
     )  # fmt: skip
     if by_itself and reader.all_done and not answer.problems:
@@ -52,16 +55,15 @@ async def thought(state: ReactState, runtime: Runtime[Context], *, parts: Parts)
     if answer.message.text and not (halt and more):  # a last thought asks for no further step
         ends = not update.get("should_continue", True)
         marks = {ENDS: ends, REPEATS: "strikes" in update}
-        update["messages"] = [own(answer.message, state, "thought", answer.reasoning, **marks)]
+        update["messages"] = [own(answer.message, name, "thought", answer.reasoning, marks)]
     if not (halt or answer.refused or answer.parsed):
         scope.notes.append(NO_FLAG)
-    update |= ReactUpdate(
+    return update | ReactUpdate(
         phase="thought",
         iteration=iteration,
         spend=scope.used(answer.spend),
         warnings=[*catalog.warnings, *scope.notes],
     )
-    return update
 
 
 @dataclass

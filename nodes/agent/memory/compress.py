@@ -16,13 +16,13 @@ from ....state.agent import AgentState, AgentUpdate, next_window, said
 from ....state.canonical import beginning_of, estimate_tokens
 from ....state.context import Context
 from ....state.errors import ModelCallFailed, ModelUnavailable
-from ....state.messages import since
+from ....state.messages import calls_in, since
 from ....state.outcome import Spend
 from ....state.snapshot import Kept, KeptFact, Snapshot, handle_of
 from ....state.window import tokens_in
 from ....turn.scope import RunScope
 from ..agent import Agent
-from .facts import calls_in, proven, who, words_in
+from .facts import proven, who, words_in
 from .masking import mask_of, shown_masked
 from .snapshot import extended, kept_of, told_snapshot
 from .tools import notes_of

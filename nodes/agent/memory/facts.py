@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AnyMessage
 
+from ....state.messages import calls_in
 from ....state.snapshot import OF_USER, SECTIONS, Fact, KeptFact, Snapshot, is_of_user
 from ....tools.search import words_of
 
@@ -139,13 +140,6 @@ def words_in(message: AnyMessage) -> str:
         for call in calls_in(message)
     ]
     return "\n".join(filter(None, [message.text, *calls]))
-
-
-def calls_in(message: AnyMessage) -> list[Any]:
-    """The calls a message makes, unreadable ones included."""
-    if not isinstance(message, AIMessage):
-        return []
-    return [*message.tool_calls, *message.invalid_tool_calls]
 
 
 def who(message: AnyMessage) -> str:

@@ -10,13 +10,14 @@ from ....calls.own import Own
 from ....calls.result_store import ResultStore
 from ....calls.results import ToolResult, failure
 from ....state.agent import AgentState, said
+from ....state.messages import calls_in
 from ....state.snapshot import handle_of
 from ....state.stream.shown import EVIDENCE
 from ....state.told import say
 from ....state.window import tokens_in
 from ....tools.catalog import CatalogTool, own_tool
 from ....tools.search import searched
-from .facts import calls_in, who, words_in
+from .facts import who, words_in
 from .snapshot import extended, of_section
 
 _FOUND: Final = 8

@@ -7,7 +7,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.tools import InjectedToolArg, tool
 
 from loopwright.calls.approval import question, undecided
-from loopwright.calls.gate import Gate, plan_calls, settle_ids
+from loopwright.calls.gate import Gate, plan_calls
+from loopwright.calls.of_message import settle_ids
 from loopwright.calls.policy import Policy
 from loopwright.tools.catalog import build_catalog
 from loopwright.tools.mcp.config import ServerConfig

@@ -1,0 +1,110 @@
+"""The calls of a message as they stand in it: read, named, and spelled as providers take them."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
+
+from ..state.calls import call_id
+from ..state.canonical import storable_json
+from ..state.messages import calls_in
+from ..state.told import say
+from ..tools.catalog import is_name, spelled_name
+
+_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+def calls_of(message: AIMessage) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Every call in the message, invalid ones last, with what is wrong with its form, or ""."""
+    raw = _raw_arguments(message)
+    for index, call in enumerate(message.tool_calls):
+        problem = _no_object(raw[index]) if index < len(raw) else ""
+        yield call, say("arguments_no_json", why=problem) if problem else ""
+    for invalid in message.invalid_tool_calls:
+        why = _no_object(invalid.get("args") or "") or invalid.get("error")
+        yield invalid, say("arguments_no_json", why=str(why or say("not_readable"))[:200])
+
+
+def unique_id(given: object, fallback: str, taken: set[str]) -> str:
+    """The provider's call id where it is one, else one made of the evidence id; now it is taken."""
+    made = "call_" + _FOREIGN.sub("_", fallback)
+    call_id = given if isinstance(given, str) and given and given not in taken else made
+    while call_id in taken:
+        call_id += "_"
+    taken.add(call_id)
+    return call_id
+
+
+def settle_ids(message: AIMessage, calls: Sequence[Mapping[str, Any]]) -> AIMessage:
+    """The message with the call ids of its planned calls, so that each answer finds its call.
+
+    A name that was made up, such as `multi_tool_use.parallel`, is spelled as providers take it:
+    one they refuse would fail every later request with this message.
+    """
+    ids = iter(calls)
+    update = {
+        "tool_calls": [
+            {**_spelled(call), "args": storable_json(call["args"]), "id": next(ids)["call_id"]}
+            for call in message.tool_calls
+        ],
+        "invalid_tool_calls": [
+            {**_spelled(call), "id": next(ids)["call_id"]} for call in message.invalid_tool_calls
+        ],
+    }
+    return message.model_copy(update=update)
+
+
+def with_ids(message: AIMessage, *, task: str, round_: int) -> AIMessage:
+    """The message with an id of its own for each call, where none of them is to run."""
+    taken: set[str] = set()
+    named = [
+        {"call_id": unique_id(call.get("id"), call_id(task, round_, index), taken)}
+        for index, (call, _) in enumerate(calls_of(message))
+    ]
+    return settle_ids(message, named)
+
+
+def spelled_calls(message: AnyMessage) -> AnyMessage:
+    """The message with names of calls that providers take; mostly it is the message itself."""
+    made = calls_in(message)
+    if not isinstance(message, AIMessage) or all(is_name(call["name"] or "") for call in made):
+        return message
+    names = {
+        "tool_calls": [_spelled(call) for call in message.tool_calls],
+        "invalid_tool_calls": [_spelled(call) for call in message.invalid_tool_calls],
+    }
+    return message.model_copy(update=names)
+
+
+def _spelled(call: Any) -> dict[str, Any]:
+    return {**call, "name": spelled_name(call["name"] or "unknown")}
+
+
+def _raw_arguments(message: AIMessage) -> list[str]:
+    """The arguments as the provider sent them, where the message still has them.
+
+    A streaming parser closes what was cut, so a broken call looks whole once it is parsed.
+    """
+    if isinstance(message, AIMessageChunk):
+        texts = [chunk.get("args") or "" for chunk in message.tool_call_chunks]
+    else:
+        calls = message.additional_kwargs.get("tool_calls")
+        functions = [c.get("function") or {} for c in calls or () if isinstance(c, Mapping)]
+        texts = [str(function.get("arguments") or "") for function in functions]
+    # More raw texts than calls means that some were unreadable, so the order tells nothing.
+    return texts if len(texts) == len(message.tool_calls) else []
+
+
+def _no_object(text: str) -> str:
+    """Why a text is no JSON object; no text at all stands for no arguments."""
+    if not text.strip():
+        return ""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        return str(error)
+    except RecursionError:
+        return say("nested_too_deeply")
+    return "" if isinstance(value, dict) else say("it_is_a", kind=type(value).__name__)
