@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..state.told import say
-from ..tools.catalog import FIND_TOOLS, own_tool
+from ..tools.catalog import FIND_TOOLS, CatalogTool, own_tool
 from ..tools.shelf import first_line
 from .results import ToolResult
 
@@ -21,11 +21,8 @@ async def _find(args: Mapping[str, Any], own: Any) -> ToolResult:
     return ToolResult(say("tools_found", tools="\n".join(lines)), update={"found": names})
 
 
-FINDER: Final = own_tool(
-    FIND_TOOLS,
-    say("find_tools_tool"),
-    {"query": {"type": "string", "minLength": 1, "description": say("find_tools_query")}},
-    _find,
-    required=["query"],
-)
-"""Offered where the tools are too many to be shown whole."""
+def finder() -> CatalogTool:
+    """The tool; offered where the others are too many to be shown whole."""
+    query = {"type": "string", "minLength": 1, "description": say("find_tools_query")}
+    told = say("find_tools_tool")
+    return own_tool(FIND_TOOLS, told, {"query": query}, _find, required=["query"])

@@ -17,14 +17,16 @@ from langgraph.store.memory import InMemoryStore
 from ..doors.background import hop, run_blocking
 from ..state.errors import SettingsError, SyncCallInLoop
 from ..state.secrets import Secrets
-from ..state.told import say
+from ..state.told import LANGUAGE, say
 from ..tools.catalog import (
     FIND_TOOLS,
     READ_RESULT,
-    READER,
+    RESERVED,
     Catalog,
     CatalogTool,
+    OwnTools,
     build_catalog,
+    reader,
 )
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
@@ -32,7 +34,7 @@ from ..tools.mcp.servers import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import Missing
 from ..turn.scope import RunScope
-from .finder import FINDER
+from .finder import finder
 from .policy import Policy, PolicyLike
 from .result_store import ResultStore
 from .reuse import Memory
@@ -61,7 +63,7 @@ class Toolbox:
         tools: Sequence[PythonTool] = (),
         mcp: str | Path | Mapping[str, Any] | None = None,
         policy: PolicyLike = None,
-        own: Sequence[CatalogTool] = (),
+        own: OwnTools = tuple,
     ) -> None:
         """Read tools, configuration and policy; nothing is started yet.
 
@@ -70,7 +72,7 @@ class Toolbox:
             mcp: Path or content of an `mcpServers` configuration. In a mapping, `headers` may be a
                 callable that gets the user id and returns the headers, asked for every request.
             policy: What may run: a word, rules, a `Policy`, or the path of a JSON file of rules.
-            own: Tools of the package that every agent has.
+            own: Makes the tools of the package that every agent has.
 
         Raises:
             SettingsError: a tool, the configuration or the policy cannot be used.
@@ -85,8 +87,9 @@ class Toolbox:
         self.secrets = Secrets()
         self._configs = read_servers(mcp, secrets=self.secrets)
         self._home = _Home(self._configs)
-        self._named: dict[tuple[int, ...], tuple[Sequence[Listing], Catalog]] = {}
-        self._own: Sequence[CatalogTool] = (READER,)
+        self._named: dict[tuple[object, ...], tuple[Sequence[Listing], Catalog]] = {}
+        self._own: OwnTools = lambda: [reader()]
+        self._reserved = RESERVED
         self._add(own)
         self._offers: Sequence[str] | None = None
         self._reads_only = False
@@ -108,30 +111,38 @@ class Toolbox:
         return self._name(listings)
 
     def narrowed(
-        self, offers: Sequence[str] | None, own: Sequence[CatalogTool], *, read_only: bool = False
+        self,
+        offers: Sequence[str] | None,
+        own: OwnTools,
+        *,
+        read_only: bool = False,
+        reserved: frozenset[str] = frozenset(),
     ) -> "Toolbox":
         """This toolbox as one agent has it: the same servers and memory.
 
         Args:
             offers: Names or globs of the tools it may call; None means all.
-            own: The tools of the package it has besides, in the order in which they are offered.
+            own: Makes the tools of the package it has besides, in the order of the offer.
             read_only: Of those it may call, only the ones that declare that they change nothing.
+            reserved: Names that have a meaning for it, even where there is no such tool.
 
         Raises:
             SettingsError: A tool of the program has the name of one of these.
         """
         mine = copy.copy(self)
         mine._named, mine._offers, mine._reads_only = {}, offers, read_only
-        mine._add(own)
+        mine._add(own, reserved)
         mine._whole = self  # its servers end with it
         return mine
 
-    def _add(self, own: Sequence[CatalogTool]) -> None:
+    def _add(self, own: OwnTools, reserved: frozenset[str] = frozenset()) -> None:
         """Have these tools of the package, too."""
-        if taken := sorted({t.name for t in self._python} & {t.name for t in own}):
+        names = reserved.union(tool.name for tool in own())
+        if taken := sorted(names & {t.name for t in self._python}):
             msg = f"The tool {taken[0]!r} has the name of a tool of the package: rename it."
             raise SettingsError(msg)
-        self._own = (*self._own, *own)
+        known, self._reserved = self._own, self._reserved | names
+        self._own = lambda: [*known(), *own()]
 
     async def missing(self, user_id: str | None = None) -> Missing:
         """What is to be said of configured servers before a turn begins."""
@@ -208,16 +219,16 @@ class Toolbox:
         self._home.close()
 
     def _name(self, listings: Sequence[Listing]) -> Catalog:
-        """The catalog of these listings; the same object as long as nothing changed."""
-        key = tuple(id(listing) for listing in listings)
+        """The catalog of these listings; of one language the same while nothing changed."""
+        key = (LANGUAGE.get(), *map(id, listings))
         if key not in self._named:
             if len(self._named) > _KEPT:
                 self._named.clear()
-            found = build_catalog(self._python, listings, self._own).offering(
+            found = build_catalog(self._python, listings, self._own, self._reserved).offering(
                 self._offers, read_only=self._reads_only
             )
             if found.shelf.is_needed:
-                own = {READ_RESULT: READER, FIND_TOOLS: FINDER, **found.own}
+                own = {READ_RESULT: found.own[READ_RESULT], FIND_TOOLS: finder(), **found.own}
                 found = replace(found, own=own)
             self._named[key] = (listings, found)
         return self._named[key][1]

@@ -165,7 +165,7 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
     instructions = read_instructions(options.get("instructions"))
     toolbox = Toolbox(
         options.get("tools", ()), mcp=options.get("mcp"), policy=options.get("policy"),
-        own=[skill_reader(instructions)] if instructions.skills else (),
+        own=lambda: [skill_reader(instructions)] if instructions.skills else [],
     )  # fmt: skip
     return Parts(
         models=Models(options.get("model")),

@@ -45,8 +45,8 @@ def task_agent_builder(
 ) -> LoopBuilder[TaskAgentState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
     definition, team = definition or AgentDefinition(), team_of(agents)
-    own, known = [write_todos()], known_to(definition, team, all_of=True)
-    agent = Agent.of(definition, parts, own, team=known)
+    known = known_to(definition, team, all_of=True)
+    agent = Agent.of(definition, parts, lambda: [write_todos()], team=known)
     builder = outer_builder(NAME, TaskAgentState, agent.parts, LoopInput)
     builder.scratch = ("delegate",)
     builder.borders = ("agent_turn", "approve", "review_plan")

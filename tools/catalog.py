@@ -17,6 +17,7 @@ from langchain_core.tools import BaseTool
 from ..state.canonical import canonical
 from ..state.patterns import why_wrong
 from ..state.roles import ROLES
+from ..state.told import say
 from .arguments import allowed, fit
 from .mcp.config import ServerConfig
 from .mcp.servers import Listing
@@ -116,19 +117,19 @@ async def _read_on(args: Mapping[str, Any], own: Any) -> Any:
     return await own.results.read(args, own.scope.context.result_cap)
 
 
-_OFFSET: Final = {
-    "type": "integer", "minimum": 0, "default": 0, "description": "Character to start at."
-}  # fmt: skip
-READER: Final = own_tool(
-    READ_RESULT,
-    "Read on in a tool result that was too long to be shown whole.",
-    {"id": {"type": "string", "description": "The id the shortened result names."}}
-    | {"offset": _OFFSET},
-    _read_on,
-    required=["id"],
-    read_only=True,
-)
-"""The built-in tool that pages through capped results; offered with any other tool."""
+OwnTools = Callable[[], Sequence[CatalogTool]]
+"""Makes tools of the package, which speak the language of the run that asks for them."""
+
+
+def reader() -> CatalogTool:
+    """The built-in tool that pages through capped results; offered with any other tool."""
+    from_ = {"type": "integer", "minimum": 0, "default": 0}
+    about = {
+        "id": {"type": "string", "description": say("read_result_id")},
+        "offset": {**from_, "description": say("read_result_offset")},
+    }
+    told = say("read_result_tool")
+    return own_tool(READ_RESULT, told, about, _read_on, required=["id"], read_only=True)
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Catalog:
     warnings: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     """Configured servers of which no tool is there."""
-    own: Mapping[str, CatalogTool] = field(default_factory=lambda: {READ_RESULT: READER})
+    own: Mapping[str, CatalogTool] = field(default_factory=lambda: {READ_RESULT: reader()})
     """Tools of the package, in the order in which they are offered: always the same."""
     barred: frozenset[str] = frozenset()
     """Names of tools that are there, but not for this agent."""
@@ -231,7 +232,8 @@ _NOTHING: Final = "MCP server {!r} is there, but offers no tool; look at its ent
 def build_catalog(
     python: Sequence[CatalogTool],
     listings: Sequence[Listing],
-    own: Sequence[CatalogTool] = (READER,),
+    own: OwnTools = lambda: [reader()],
+    reserved: frozenset[str] = RESERVED,
 ) -> Catalog:
     """Name all tools: those of the program keep theirs, servers with equal names get a prefix.
 
@@ -243,7 +245,8 @@ def build_catalog(
     for listing in listings:
         offered += _described(listing, warnings)
     taken = Counter(tool.name for tool in [*python, *offered])
-    reserved = RESERVED | {tool.name for tool in own}
+    mine = {tool.name: tool for tool in own()}
+    reserved = RESERVED | reserved | mine.keys()
     taken.update(reserved)
     tools = {tool.name: tool for tool in python}
     for tool in offered:
@@ -252,7 +255,7 @@ def build_catalog(
             name = _short(name, salt=f"{tool.server}/{tool.original}")
         tools[name] = replace(tool, name=name)
     missing = tuple(listing.config.name for listing in listings if not listing.tools)
-    return Catalog(tools, tuple(warnings), missing, {tool.name: tool for tool in own})
+    return Catalog(tools, tuple(warnings), missing, mine)
 
 
 def _said_of(listing: Listing) -> str:

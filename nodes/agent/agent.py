@@ -1,6 +1,5 @@
 """One agent as its nodes have it: what it is, and the live objects narrowed to it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -9,17 +8,20 @@ from langgraph.runtime import Runtime
 
 from ...models.choice import window_of
 from ...models.typed_result import ResultSchema
-from ...state.agent import AgentState, turn_name
+from ...state.agent import DELEGATE, AgentState, turn_name
 from ...state.context import Context
 from ...state.definition import AgentDefinition
 from ...state.snapshot import TARGET_SHARE, UNKNOWN_WINDOW
-from ...tools.catalog import CatalogTool
+from ...state.todo_list import WRITE_TODOS
+from ...tools.catalog import CatalogTool, OwnTools
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 from .complete_task import complete_task
 from .memory.tools import memory
 from .team.delegate_to_agent import Team, delegate_to_agent
 
+_RESERVED: Final = frozenset({DELEGATE, WRITE_TODOS})
+"""Names that mean something in the loop of every agent, also of one that has no such tool."""
 _USED: Final = 0.9
 """How much of what its model takes a request may have: the answer has to fit, too."""
 
@@ -32,14 +34,12 @@ class Agent:
         definition: What it is.
         parts: The graph's live objects, with the tools this agent may call.
         output: What its output must be; None where it has none.
-        complete: Its `complete_task`.
         team: Whom it may delegate to.
     """
 
     definition: AgentDefinition
     parts: Parts
     output: ResultSchema | None
-    complete: CatalogTool
     team: Team
 
     @classmethod
@@ -47,7 +47,7 @@ class Agent:
         cls,
         definition: AgentDefinition,
         parts: Parts,
-        own: Sequence[CatalogTool] = (),
+        own: OwnTools = tuple,
         team: Team = MappingProxyType({}),
     ) -> "Agent":
         """An agent with the tools of the package that it has beside those for its team and end.
@@ -57,10 +57,20 @@ class Agent:
         """
         wanted = definition.output
         output = None if wanted is None else ResultSchema.of(wanted, "output")
-        complete = complete_task(output, definition.output_name)
-        mine = [*own, *([delegate_to_agent(team)] if team else []), *memory(), complete]
-        toolbox = parts.toolbox.narrowed(definition.tools, mine, read_only=definition.read_only)
-        return cls(definition, replace(parts, toolbox=toolbox), output, complete, team)
+
+        def mine() -> list[CatalogTool]:
+            complete = complete_task(output, definition.output_name)
+            return [*own(), *([delegate_to_agent(team)] if team else []), *memory(), complete]
+
+        toolbox = parts.toolbox.narrowed(
+            definition.tools, mine, read_only=definition.read_only, reserved=_RESERVED
+        )
+        return cls(definition, replace(parts, toolbox=toolbox), output, team)
+
+    @property
+    def complete(self) -> CatalogTool:
+        """Its `complete_task`, in the language of the run."""
+        return complete_task(self.output, self.definition.output_name)
 
     async def scope(
         self, state: AgentState, runtime: Runtime[Context], *, turns: int = 0

@@ -17,6 +17,7 @@ from ...state.told import say
 from ..conversation import own
 from .agent import Agent
 from .complete_task import saved
+from .drafts import drafts_of
 from .requests import opening
 
 
@@ -28,17 +29,17 @@ async def final_warning(
     scope.emit({"type": "phase", "role": "agent", "action": "reporting", "round": state.round + 1})
     scope.budget.last_turn()
     listed = (await agent.parts.toolbox.catalog(scope.user)).shelf.listed()
+    name = f"{state.turn_id}.{state.path}.{state.round + 1}"
     told = HumanMessage(say("final_warning", why=str(state.halt)))
     answer: Answer[Any] = await ask(
         scope, agent.parts.models, "agent", [*opening(scope, state, agent, listed), told],
         tools=[agent.complete.spec()], read=partial(read_words, with_tools=True),
-        most_asks=1, settings=agent.settings,
+        most_asks=1, settings=agent.settings, draft=drafts_of(scope, state, name),
     )  # fmt: skip
     update = AgentUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
     message = with_ids(answer.message, task=state.path, round_=state.round + 1)
     if answer.refused or not answer.complete:
         return update
-    name = f"{state.turn_id}.{state.path}.{state.round + 1}"
     report, about = _report(message, agent), {MODEL_TURN: scope.model_turn, ENDS: True}
     messages: list[BaseMessage] = [
         own(message, name, "agent", answer.reasoning, about),

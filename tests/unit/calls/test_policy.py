@@ -6,7 +6,7 @@ import pytest
 from loopwright.calls.policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, Rule, grant
 from loopwright.state.context import Context
 from loopwright.state.errors import SettingsError
-from loopwright.tools.catalog import READER, CatalogTool, flags
+from loopwright.tools.catalog import CatalogTool, flags, reader
 
 
 def tool(name="t", server="s", *, auto=False, **hints) -> Any:
@@ -37,7 +37,7 @@ DESTROY = tool(destructiveHint=True)
         (tool(server=None, destructiveHint=True), "ask"),
         (tool(server=None, readOnlyHint=True, destructiveHint=True), "ask"),
         (tool(auto=True), "allow"),
-        (READER, "allow"),
+        (reader(), "allow"),
     ],
 )
 def test_what_a_tool_says_of_itself_decides_by_default(one, action):
@@ -200,7 +200,7 @@ def test_the_cases_of_a_tool_are_told_in_order():
     assert policy.cases(WRITE, Context())[-1].decision.expires_in == 9
     (last,) = Policy.of(None).cases(WRITE, Context(policy="deny"))
     assert last.decision == Decision("deny", "policy deny of this run")
-    assert [c.decision.action for c in policy.cases(READER, Context())] == ["allow"]
+    assert [c.decision.action for c in policy.cases(reader(), Context())] == ["allow"]
 
 
 def test_a_policy_file_that_is_no_json_is_refused(tmp_path):
