@@ -123,12 +123,9 @@ OwnTools = Callable[[], Sequence[CatalogTool]]
 
 def reader() -> CatalogTool:
     """The built-in tool that pages through capped results; offered with any other tool."""
-    from_ = {"type": "integer", "minimum": 0, "default": 0}
-    about = {
-        "id": {"type": "string", "description": say("read_result_id")},
-        "offset": {**from_, "description": say("read_result_offset")},
-    }
-    told = say("read_result_tool")
+    place, told = {"type": "integer", "minimum": 0, "default": 0}, say("read_result_tool")
+    about: dict[str, Any] = {"id": {"type": "string", "description": say("read_result_id")}}
+    about["offset"] = {**place, "description": say("read_result_offset")}
     return own_tool(READ_RESULT, told, about, _read_on, required=["id"], read_only=True)
 
 
@@ -240,7 +237,10 @@ def build_catalog(
     A prefixed name depends on the server's and the tool's name alone, so it is the same in every
     process and after every resume.
     """
-    warnings = [said for listing in listings if (said := _said_of(listing))]
+    said = (
+        one.warning or ("" if one.tools else _NOTHING.format(one.config.name)) for one in listings
+    )
+    warnings = [text for text in said if text]
     offered: list[CatalogTool] = []
     for listing in listings:
         offered += _described(listing, warnings)
@@ -256,11 +256,6 @@ def build_catalog(
         tools[name] = replace(tool, name=name)
     missing = tuple(listing.config.name for listing in listings if not listing.tools)
     return Catalog(tools, tuple(warnings), missing, mine)
-
-
-def _said_of(listing: Listing) -> str:
-    """What the user should know about a server."""
-    return listing.warning or ("" if listing.tools else _NOTHING.format(listing.config.name))
 
 
 def _described(listing: Listing, warnings: list[str]) -> Iterable[CatalogTool]:

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from loopwright import (
+    AgentDefinition,
     Context,
     PromptManager,
     ScriptedModel,
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
+    build_task_agent,
 )
 from loopwright.models.reading import read_text
 from loopwright.prompts.prompt import read_json, read_section, slots_of
@@ -329,3 +331,26 @@ def test_who_asks_for_the_word_done_gets_it() -> None:
     model = ScriptedModel({"thought": [thought("Done.")]})
     asks: Any = {"messages": [("user", 'Say "done".')]}
     assert build_react(model=model).invoke(asks)["outcome"]["status"] == "complete"
+
+
+class Shown(ScriptedModel):
+    """Takes note of the tools that a request shows."""
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        shown.append([tool["function"] for tool in tools])
+        return super().bind_tools(tools, **kwargs)
+
+
+shown: list[list[dict[str, Any]]] = []
+
+
+def test_the_packages_own_tools_speak_the_language_of_the_run() -> None:
+    model = Shown([[call("complete_task", summary="花子。")]] * 3)
+    graph = build_task_agent(model=model, agents=[AgentDefinition(name="a")])
+    for language in ("zh", "en", "zh"):
+        graph.invoke(GOAL, context=Context(language=language))
+    first, english, last = shown
+    assert first == last
+    texts = re.findall(r'"description": "([^"]+)"', json.dumps(first, ensure_ascii=False))
+    assert [text for text in texts if not re.search("[\u4e00-\u9fff]", text)] == []
+    assert not re.search("[\u4e00-\u9fff]", str(english))

@@ -1,6 +1,7 @@
 """How the work of an agent ends: by complete_task, by a limit, by words alone, by somebody."""
 
 import json
+import sys
 import time
 
 import pytest
@@ -21,10 +22,12 @@ from loopwright import (
     open_durability,
 )
 from support.reacting import THREAD, said, shelf
+from support.replay import Replay, Splitting
 from support.scripts import call
 
 LOOK = [call("look", name="owner")]
 LENIENT = AgentDefinition(lenient=True)
+HELPER = AgentDefinition(name="helper", description="Helps.")
 
 
 def done(summary="Ada owns it.", **more):
@@ -380,10 +383,54 @@ def test_requests_only_grow_also_over_turns_nudges_and_rejections():
     assert any("say it shorter" in text for _, text, _ in bare(model.asked[3]))
 
 
-def test_a_tool_of_the_program_named_like_one_of_ours_is_refused_here_alone():
-    def complete_task(summary: str) -> str:
-        """Complete."""
-        return summary
+NAMES = [
+    "complete_task", "delegate_to_agent", "write_todos", "recall", "note",
+    "summarize_and_continue", "find_tools", "read_result",
+]  # fmt: skip
 
-    with pytest.raises(SettingsError, match="'complete_task' has the name of a tool"):
-        build_task_agent(tools=[complete_task])
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("agents", [[], [HELPER]], ids=["alone", "with a team"])
+def test_a_tool_of_the_program_named_like_one_of_ours_is_refused(name, agents):
+    theirs = StructuredTool.from_function(lambda text: text, name=name, description="Theirs.")
+    with pytest.raises(SettingsError, match=f"'{name}'.* rename it"):
+        build_task_agent(tools=[theirs], agents=agents)
+
+
+def test_tools_of_a_server_named_like_ours_have_other_names(tmp_path):
+    """For an agent without a team, and for its sub-agent, which has no list of to-dos."""
+    server = tmp_path / "namesakes.py"
+    server.write_text(
+        "from mcp.server.fastmcp import FastMCP\nserver = FastMCP('theirs')\n"
+        f"for name in {NAMES}:\n"
+        "    server.add_tool(lambda text: f'theirs: {text}', name=name)\nserver.run()\n"
+    )
+    entry = {"command": sys.executable, "args": [str(server)]}
+    turns = [[call(f"theirs_{name}", f"call_{n}", text=name) for n, name in enumerate(NAMES)]]
+    for agents in ([], [HELPER]):
+        inside = [[call("delegate_to_agent", agent_name="helper", objective="Go.")]]
+        model = ScriptedModel([*(inside if agents else []), *turns, done(), done()])
+        mcp = {"mcpServers": {"theirs": entry}}
+        graph = build_task_agent(model=model, mcp=mcp, agents=agents, policy="allow")
+        outcome = graph.invoke(said())["outcome"]
+        assert outcome["status"] == "complete"
+        told = [m.text for m in model.asked[-2 if agents else -1].messages if m.type == "tool"]
+        assert told[-len(NAMES) :] == [f"theirs: {name}" for name in NAMES]
+
+
+async def test_the_last_words_stream_too():
+    definition = AgentDefinition(limits=AgentLimits(turns=1))
+    for seed in range(6):
+        model = Splitting([LOOK, done("Half of it is done: it is Ada's.")], seed=seed)
+        graph = build_task_agent(model=model, tools=[shelf()], definition=definition)
+        replay, pieces, state = Replay(), [], {}
+        async for mode, told in graph.astream(said(), stream_mode=["messages", "values"]):
+            if mode == "values":
+                state = told
+                continue
+            replay.take(told[0])
+            pieces.append((told[0].type, told[0].id))
+        replay.begin(state["messages"][:1])
+        assert replay.front_end[state["messages"][-1].id] == state["outcome"]["answer"]
+        assert ("AIMessageChunk", state["messages"][-1].id) in pieces
+        assert state["outcome"]["reason"] == "MAX_TURNS"
