@@ -345,7 +345,8 @@ shown: list[list[dict[str, Any]]] = []
 
 
 def test_the_packages_own_tools_speak_the_language_of_the_run() -> None:
-    model = Shown([[call("complete_task", summary="花子。")]] * 3)
+    made: Any = Shown
+    model = made([[call("complete_task", summary="花子。")]] * 3)
     graph = build_task_agent(model=model, agents=[AgentDefinition(name="a")])
     for language in ("zh", "en", "zh"):
         graph.invoke(GOAL, context=Context(language=language))
