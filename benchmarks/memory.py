@@ -23,8 +23,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
 from langchain_core.messages import AIMessage, BaseMessage
 
 from loopwright import Context, ScriptedModel, build_task_agent, open_durability
-from loopwright.state.window import tokens_in
-from loopwright.turn.budget import tokens_of
+from loopwright.state.window import tokens_in, tokens_of
 from support.compressing import TARGET, compressed
 from support.strict_messages import problems
 

@@ -10,7 +10,6 @@ from ..state.roles import ROLES
 from ..state.stream.views import told_of_part
 from .terminal import call_text, plural, short
 
-FINISHED: Final = frozenset({"completed", "skipped"})
 UNFINISHED: Final = frozenset({"pending", "in_progress"})
 _CALL_ENDED: Final = frozenset(status for status, after in TRANSITIONS.items() if not after)
 _CALL_SHOWN: Final = _CALL_ENDED | {"executing", "awaiting_approval"}

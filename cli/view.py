@@ -15,8 +15,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from ..state.contracts import FINISHED
+from ..state.plan import progress
 from .keyboard import Keyboard
-from .progress import FINISHED, UNFINISHED, Board, Event, Step, items_text, line_of, spend_text
+from .progress import UNFINISHED, Board, Event, Step, items_text, line_of, spend_text
 from .settings import NO_MODEL
 from .terminal import Output, call_text, clean, plural, short, without_echo
 
@@ -204,9 +206,9 @@ def _work_rows(board: Board, rows: int = 1_000) -> list[RenderableType]:
         ended = [step for step in board.steps.values() if not step.runs]
         return [*_cut(len(ended) - rows, "above"), *map(_step_row, ended[-rows:])]
     tasks = list(board.tasks.values())
-    done = sum(task["status"] in FINISHED for task in tasks)
+    done, total = progress(tasks)
     noun = "step" if any(task.get("tool") for task in tasks) else "task"
-    title = f"{100 * done // len(tasks):3d} %  {done} of {plural(len(tasks), noun)} done"
+    title = f"{100 * done // total:3d} %  {done} of {plural(total, noun)} done"
     current = next((i for i, task in enumerate(tasks) if task["status"] in UNFINISHED), len(tasks))
     first = max(0, min(current - 1, len(tasks) - rows))
     table = Table.grid(padding=(0, 1), expand=True)

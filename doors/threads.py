@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from ..state.errors import ThreadBusy
+from ..state.plan import progress
 from .head import Head
 from .locks import Locks, held_here
 from .shared_values import OURS, missing_values, told_by_writes
@@ -22,7 +23,6 @@ EXPIRY: Final = timedelta(hours=1)
 
 _LOOKED_AT: Final = 100
 """Threads among which those to offer are sought: a command must not wait for thousands."""
-_DONE: Final = frozenset({"completed", "skipped"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +123,7 @@ def _progress(saver: BaseCheckpointSaver[Any], head: Head) -> tuple[int, int]:
     outcome = head.values.get("outcome")
     tasks = outcome.get("tasks") if isinstance(outcome, Mapping) else _stored(saver, head, "todos")
     parts = [*_with_ids(tasks), *(() if outcome else _with_ids(head.ended_parts()))]
-    status = {part["id"]: part.get("status") for part in parts}
-    return sum(one in _DONE for one in status.values()), len(status)
+    return progress({part["id"]: part for part in parts}.values())
 
 
 def _with_ids(found: Any) -> Iterator[Mapping[str, Any]]:

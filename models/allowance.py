@@ -18,9 +18,10 @@ from ..state.attachments import blocks_in
 from ..state.contracts import Contract
 from ..state.errors import SettingsError
 from ..state.outcome import Spend, model_spend
-from ..turn.budget import Budget, Limit, Most, tokens_of
+from ..state.window import tokens_of
+from ..turn.budget import Budget, Limit, Most
 from ..turn.scope import RunScope
-from .choice import Chosen
+from .choice import Chosen, window_of
 from .prices import Price, price_of, unpriced
 
 MONEY_OUTPUT: Final = 16_384
@@ -195,11 +196,6 @@ def longest_output(model: BaseChatModel) -> int | None:
     return min((v for v in values if isinstance(v, int) and v > 0), default=None)
 
 
-def window(model: BaseChatModel) -> float:
-    """How much a model reads at most, as its profile says; endless where that is not known."""
-    return (getattr(model, "profile", None) or {}).get("max_input_tokens") or inf
-
-
 def _told(chosen: Chosen, output: int) -> BaseChatModel:
     """The model, told how much it may write; one that has no such setting is as it was."""
     names = [n for n in _SETTINGS if n in type(chosen.model).model_fields]
@@ -222,7 +218,7 @@ def most_input(
         size += _PER_TOOLS * chosen.quirks.bytes_per_token
     blocks = sum(len(blocks_in(message)) for message in messages)
     tokens = size // chosen.quirks.bytes_per_token + _PER_MESSAGE * (len(messages) + 1)
-    return int(min(tokens + _PER_BLOCK * blocks, window(chosen.model)))
+    return int(min(tokens + _PER_BLOCK * blocks, window_of(chosen.model) or inf))
 
 
 def _size(message: BaseMessage) -> int:

@@ -16,6 +16,7 @@ from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.constants import TAG_NOSTREAM
 from langgraph.errors import GraphBubbleUp
 
+from ..state.context import Context
 from ..state.contracts import Contract
 from ..state.errors import LoopwrightError, ModelCallFailed
 from ..state.messages import calls_in
@@ -108,11 +109,8 @@ async def ask(
         ModelUnavailable: If the model cannot be built.
         ModelCallFailed: If no model could be reached.
     """
-    chosen = models.at_hand(role, scope.context, bump=bump)
-    if chosen is None:  # clients read certificates and configuration files when they are built
-        chosen = await asyncio.to_thread(models.choose, role, scope.context, bump=bump)
-    if settings:
-        chosen = as_configured(chosen, settings)
+    chosen = await _chosen(models, role, scope.context, bump)
+    chosen = as_configured(chosen, settings) if settings else chosen
     caller = _Caller(scope, models, role, chosen, tools, may_call, contract, heard, draft)
     answer: Answer[C] = Answer(AIMessage(""))
     extra: list[BaseMessage] = caller.reminder()
@@ -134,6 +132,13 @@ async def ask(
             break
         extra = _repair(reading, contract)
     return caller.told(answer)
+
+
+async def _chosen(models: Models, role: str, context: Context, bump: int) -> Chosen:
+    if chosen := models.at_hand(role, context, bump=bump):
+        return chosen
+    # Clients read certificates and configuration files when they are built.
+    return await asyncio.to_thread(models.choose, role, context, bump=bump)
 
 
 @dataclass

@@ -13,8 +13,8 @@ from ..state.context import RATES, Context
 from ..state.errors import SettingsError
 from ..state.outcome import Quote
 from ..state.roles import ROLES, TIERS, roles_of
-from .allowance import LARGEST, MONEY_OUTPUT, longest_output, window
-from .choice import Chosen, Models
+from .allowance import LARGEST, MONEY_OUTPUT, longest_output
+from .choice import Chosen, Models, window_of
 from .prices import Price, price_of, unpriced
 
 _LAST: Final = 1
@@ -33,7 +33,7 @@ async def quote(models: Models, roles: Collection[str], context: Context) -> Quo
     prices = {one.name: await price_of(one, context) for one in asked}
     calls = context.max_model_calls + _LAST
     output = max(_most_output(one, context) for one in asked)
-    each = max(window(one.model) for one in asked) + output
+    each = max(window_of(one.model) or inf for one in asked) + output
     tokens = int(min(context.max_tokens, calls * each))
     usd = _dollars(prices.values(), context, calls, tokens, min(tokens, calls * output))
     unknown = [name for name, price in prices.items() if price is None]

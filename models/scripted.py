@@ -21,7 +21,7 @@ from pydantic import PrivateAttr
 
 from ..state.errors import SettingsError
 from ..state.roles import ROLE_METADATA, ROLES
-from ..turn.budget import tokens_of
+from ..state.window import tokens_of
 from .reading import extract
 
 _WORD: Final = re.compile(r"\s*\S+\s*")

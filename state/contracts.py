@@ -30,6 +30,8 @@ TaskStatus = Literal[
 ]
 
 STATUSES: Final[frozenset[str]] = frozenset(get_args(TaskStatus))
+FINISHED: Final[frozenset[str]] = frozenset({"completed", "skipped"})
+"""Of tasks that are done, or were found to need no doing."""
 
 _STATUS_ALIASES: Final[dict[str, str]] = {
     "executing": "in_progress",

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from typing_extensions import TypedDict
 
-from .contracts import TaskStatus, Todo, may_change, read_status
+from .contracts import FINISHED, TaskStatus, Todo, may_change, read_status
 from .grown import Grown
 from .questions import question
 from .told import say
@@ -102,9 +102,9 @@ def _cycles(todos: Sequence[Todo]) -> list[str]:
     return []
 
 
-def progress(tasks: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    """How many of the tasks or steps are completed, and how many there are."""
-    return sum(task["status"] == "completed" for task in tasks), len(tasks)
+def progress(tasks: Collection[Mapping[str, Any]]) -> tuple[int, int]:
+    """How many of the tasks or steps are completed or skipped, and how many there are."""
+    return sum(task.get("status") in FINISHED for task in tasks), len(tasks)
 
 
 def plan_question(tasks: Sequence[Task]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from .calls import Evidence
-from .contracts import STATUSES, TaskStatus, read_status
+from .contracts import FINISHED, STATUSES, TaskStatus, read_status
 from .plan import Task, fingerprint, free_id
 from .told import say
 
@@ -12,7 +12,7 @@ WRITE_TODOS: Final = "write_todos"
 LARGE: Final = 3
 """Items from which on a list is larger work: below that none is needed, and nobody reviews it."""
 
-_CLOSED: Final[frozenset[str]] = frozenset({"completed", "skipped", "cancelled"})
+_CLOSED: Final[frozenset[str]] = FINISHED | {"cancelled"}
 _NEED_A_NOTE: Final = frozenset({"failed", "blocked"})
 
 

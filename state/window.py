@@ -46,8 +46,9 @@ def _of_block(block: Any) -> int:
     return _IMAGE if any(word in kind for word in ("image", "audio", "video", "media")) else 0
 
 
-def counted(request: Sequence[BaseMessage], answer: AIMessage) -> int:
-    """Tokens of a request and its answer, as the provider counted them, else estimated."""
+def tokens_of(asked: Sequence[BaseMessage], answer: AIMessage) -> tuple[int, int]:
+    """Input and output tokens of one call: as the provider counted them, else estimated."""
     usage = answer.usage_metadata
-    whole = usage["input_tokens"] + usage["output_tokens"] if usage else 0
-    return whole or tokens_in([*request, answer])
+    if usage and (usage["input_tokens"] or usage["output_tokens"]):
+        return usage["input_tokens"], usage["output_tokens"]
+    return tokens_in(asked), tokens_in([answer])

@@ -5,13 +5,10 @@ branches cannot overrun a limit together.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, Final, Literal, NamedTuple
 
-from langchain_core.messages import AIMessage, BaseMessage
-
-from ..state.canonical import estimate_tokens
 from ..state.context import Context
 from ..state.outcome import Reason, Spend
 from ..state.tab import Tab
@@ -278,16 +275,6 @@ def _side_by_side(seconds: Mapping[str, float]) -> float:
 
 def _tokens(spend: Spend) -> int:
     return spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
-
-
-def tokens_of(asked: Sequence[BaseMessage], answer: AIMessage) -> tuple[int, int]:
-    """Input and output tokens of one call: as the provider counted them, else estimated."""
-    usage = answer.usage_metadata
-    if usage and (usage["input_tokens"] or usage["output_tokens"]):
-        return usage["input_tokens"], usage["output_tokens"]
-    words = "".join(message.text for message in asked)
-    calls = "".join(f"{call['name']}{call['args']}" for call in answer.tool_calls)
-    return estimate_tokens(words), estimate_tokens(answer.text + calls)
 
 
 def limit_reason(limit: str | None) -> Reason:

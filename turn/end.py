@@ -153,12 +153,7 @@ async def end_turn(
     )  # fmt: skip
     if verdict.blocked:
         why = say("rejected_by_a_hook", why=verdict.reason)
-        if (
-            facts.end[1] == "GOAL"
-            and facts.answer
-            and not state.stop_hook_active
-            and verdict.stop is None
-        ):
+        if _can_go_on(state, facts, verdict):
             return {**update, **_again(state, verdict, why), **another(verdict)}
         unmet, halt = [*facts.unmet, why], facts.halt or "DENIED"
         facts = replace(facts, halt=halt, done=False, answer=why, unmet=unmet)
@@ -174,6 +169,12 @@ async def end_turn(
     told_of = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
     scope.emit({"type": "outcome", **told_of, "message_id": facts.message})
     return update | LoopUpdate(outcome=outcome, should_continue=False)
+
+
+def _can_go_on(state: LoopState, facts: Facts, verdict: Verdict) -> bool:
+    """Whether another answer may be made in place of one that a hook rejects."""
+    ended_itself = facts.end[1] == "GOAL" and bool(facts.answer)
+    return ended_itself and not state.stop_hook_active and verdict.stop is None
 
 
 def _tell_unpriced(scope: RunScope, spend: Spend) -> None:

@@ -29,7 +29,7 @@ function Todos({ of }: { of: (Props.Todo & Partial<Props.Step>)[] }) {
 }
 
 const progress = (todos: Props.Todo[]) => {
-  const done = todos.filter(({ status }) => status === "completed").length;
+  const done = todos.filter(({ status }) => status === "completed" || status === "skipped").length;
   return todos.length ? `${done} of ${todos.length} done` : "";
 };
 

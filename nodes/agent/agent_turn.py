@@ -26,7 +26,7 @@ from ...state.context import Context
 from ...state.messages import ENDS, is_words
 from ...state.outcome import Reason
 from ...state.watch import begun
-from ...state.window import counted
+from ...state.window import tokens_of
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope
@@ -60,7 +60,7 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     update = AgentUpdate(
         round=round_, nudged=False, watch=state.watch or begun(scope.context),
         spend=scope.used(answer.spend), warnings=[*catalog.warnings, *scope.notes],
-        room=agent.room(state, scope.context), window=counted(request, message),
+        room=agent.room(state, scope.context), window=sum(tokens_of(request, message)),
     )  # fmt: skip
     if answer.refused:
         why = answer.problems[-1:] if answer.refused == "hook" else []

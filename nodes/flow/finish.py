@@ -9,6 +9,7 @@ from langgraph.runtime import Runtime
 from ...flow.order import in_plan_order
 from ...state.canonical import beginning_of
 from ...state.context import Context
+from ...state.contracts import FINISHED
 from ...state.flow import FlowState, FlowStep, FlowUpdate, spared
 from ...state.told import say
 from ...turn.end import Facts, answer_id, answer_of, denial, end_turn
@@ -38,8 +39,7 @@ def facts_of(state: FlowState) -> Facts:
     """The facts; what the plan or a run left out counts as not done."""
     steps = in_plan_order(state.todos)
     # A step is skipped where the plan wants it, or where it would need an optional one's result.
-    over = {"completed", "skipped"}
-    left = [s for s in steps if s["status"] not in over and not s.get("optional")]
+    left = [s for s in steps if s["status"] not in FINISHED and not s.get("optional")]
     done = [s for s in steps if s["status"] == "completed"]
     return Facts(
         halt=state.halt,

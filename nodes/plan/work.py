@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from ...state.calls import Evidence
 from ...state.context import Context
+from ...state.contracts import FINISHED
 from ...state.loop import PlanState, PlanUpdate
 from ...state.outcome import Spend
 from ...state.past import Past
@@ -208,5 +209,5 @@ def results_for(task: Task, known: Sequence[Task]) -> list[dict[str, str]]:
 
 def missing_for(task: Task, known: Sequence[Task]) -> list[str]:
     """The dependencies of a task that did not come to an end it can build on."""
-    usable = {t["id"] for t in known if t["status"] in {"completed", "skipped"}}
+    usable = {t["id"] for t in known if t["status"] in FINISHED}
     return [name for name in task.get("depends_on") or [] if name not in usable]

@@ -20,8 +20,7 @@ from loopwright.models.choice import Models
 from loopwright.nodes.agent.agent import Agent
 from loopwright.nodes.parts import Parts
 from loopwright.state.agent import AgentState, limits_of
-from loopwright.state.window import tokens_in
-from loopwright.turn.budget import tokens_of
+from loopwright.state.window import tokens_in, tokens_of
 from support.compressing import (
     GOAL,
     SMALL,

@@ -22,6 +22,7 @@ from ....state.snapshot import (
     handle_of,
     is_of_user,
 )
+from ....state.todo_list import open_todos
 from ....state.told import say
 from ....state.window import tokens_in
 
@@ -30,7 +31,6 @@ _WORDS_SHARE: Final = 0.15
 _LONGEST_SHARE: Final = 0.08
 _CALLS_SHARE: Final = 0.03
 _CALL_SHOWN: Final = 120
-_OPEN: Final = frozenset({"pending", "in_progress", "blocked", "failed"})
 _A_SOURCE: Final = 5
 """Tokens of a handle."""
 FACTS_SHARE: Final = 0.12
@@ -129,7 +129,7 @@ def pinned(state: AgentState) -> list[str]:
     ]  # fmt: skip
     todos = [
         f"{task['status']}: {task['id']} {task['description']}"
-        for task in state.todos if task["status"] in _OPEN
+        for task in open_todos(state.todos)
     ]  # fmt: skip
     return [*todos, *dict.fromkeys([*before, *doubts])]
 

@@ -2,7 +2,7 @@
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from loopwright.state.window import counted, tokens_in
+from loopwright.state.window import tokens_in, tokens_of
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 90_000}}
 PAPER = {"type": "file", "mime_type": "application/pdf", "base64": "A" * 900_000}
@@ -25,5 +25,6 @@ def test_calls_and_their_arguments_count():
 def test_what_the_provider_counted_goes_before_an_estimate():
     usage = {"input_tokens": 70, "output_tokens": 7, "total_tokens": 77}
     asked = [HumanMessage("a" * 400)]
-    assert counted(asked, AIMessage("b", usage_metadata=usage)) == 77
-    assert counted(asked, AIMessage("b" * 40)) == 118
+    assert tokens_of(asked, AIMessage("b", usage_metadata=usage)) == (70, 7)
+    assert tokens_of(asked, AIMessage("b" * 40)) == (104, 14)
+    assert tokens_of([HumanMessage([PICTURE])], AIMessage("b" * 40)) == (3_004, 14)
