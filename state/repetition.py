@@ -28,7 +28,7 @@ STUCK_AT: Final = DEFAULTS.loop_repeats
 LAST_STRIKE: Final = 2
 CHUNK: Final = 50
 CHUNK_TIMES: Final = DEFAULTS.loop_phrases
-CLOSE: Final = 5 * CHUNK
+_CLOSE: Final = 5
 _TEXT_WINDOW: Final = 5_000
 _LONGEST_WORD: Final = 7  # ordinals up to this one are words
 
@@ -199,31 +199,34 @@ def repeated_text(texts: Sequence[str], times: int = CHUNK_TIMES) -> str:
     """The words that come again and again in an assistant's texts; "" where none do.
 
     A chunk of 50 characters counts if it is there 10 times, without overlap, on average within
-    250 characters, with at most half as many different texts between. Code, tables, lists, quotes,
+    250 characters, with at most half as many different texts between; where a character is a
+    syllable or a word, half of that. Code, tables, lists, quotes,
     headings and dividers are passed over and part what stands before from what stands after them.
 
     Args:
         texts: What was said since the last call or warning, oldest first.
         times: How often, where not 10.
     """
-    if sum(map(len, texts)) < CHUNK * times:
+    if sum(map(len, texts)) < CHUNK // 2 * times:
         return ""
     for passage in _passages(texts):
+        is_wide = len(passage.encode("utf-8", "replace")) > 2 * len(passage)
+        size = CHUNK // 2 if is_wide else CHUNK
         places: dict[str, list[int]] = {}
-        for start in range(len(passage) - CHUNK + 1):
-            chunk = passage[start : start + CHUNK]
+        for start in range(len(passage) - size + 1):
+            chunk = passage[start : start + size]
             seen = places.setdefault(chunk, [])
-            if not seen or start - seen[-1] >= CHUNK:
+            if not seen or start - seen[-1] >= size:
                 seen.append(start)
-                if _chants(passage, seen, times):
+                if _chants(passage, seen, times, size):
                     return chunk.strip()
     return ""
 
 
-def _chants(passage: str, places: Sequence[int], times: int) -> bool:
+def _chants(passage: str, places: Sequence[int], times: int, size: int) -> bool:
     """Whether the last places of a chunk are close together with little that is new between."""
     last = places[-times:]
-    if len(last) < times or last[-1] - last[0] > CLOSE * (times - 1):
+    if len(last) < times or last[-1] - last[0] > _CLOSE * size * (times - 1):
         return False
     between = {passage[a:b] for a, b in pairwise(last)}
     return len(between) <= times // 2

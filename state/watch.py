@@ -6,6 +6,7 @@ The loop guard sees cycles of equal calls (`repetition`). This sees what it cann
 again and again, and turns in which nothing new comes although the arguments change.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,12 @@ LATEST: Final = 15
 
 _WINDOW: Final = 50
 _TEXT_WINDOW: Final = 5_000
+_SHORT: Final = 500
+_TIMES: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b|\b1[5-9]\d{8}(?:\d{3}|\.\d+)?\b"
+    r"|\b\d+(?:[.,]\d+)? ?(?:[µm]?s|sec|seconds?|milliseconds?)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -96,9 +103,15 @@ def _is_new(evidence: Sequence[Evidence], place: int) -> bool:
     if not record.get("read_only"):
         return True
     before = [r for r in evidence[max(place - _WINDOW, 0) : place] if r["tool"] == record["tool"]]
-    if all(one["result"] != record["result"] for one in before):
+    result = _timeless(record["result"])
+    if all(_timeless(one["result"]) != result for one in before):
         return True
     return bool(before[-1]["arguments"] == record["arguments"])
+
+
+def _timeless(result: str) -> str:
+    """A short result without clocks and durations, which differ though nothing is new."""
+    return _TIMES.sub("", result) if len(result) <= _SHORT else result
 
 
 def _chant(state: AgentState, progress: int) -> str:

@@ -1,6 +1,7 @@
 """Which runs of an agent count as going round in circles: whole runs, two strikes."""
 
 import itertools
+from datetime import UTC, datetime
 
 import pytest
 from langchain_core.messages import AIMessage
@@ -24,11 +25,20 @@ def tool(name, function, **metadata):
 def world():
     """A file that can be read and edited, a job that goes on, and a search that finds nothing."""
     passed = itertools.count()
+
+    def at():
+        return datetime.fromtimestamp(1.7e9 + next(passed), UTC).isoformat()
+
     return [
         tool("read", lambda path: f"content of {path}", **READS),
         tool("edit", lambda line: "ok"),
         tool("poll", lambda: f"{next(passed)} % done", cacheable=False, **READS),
         tool("find", lambda words: "nothing found", **READS),
+        tool(
+            "ask",
+            lambda words: f"{{'found': [], 'at': '{at()}', 'took': '{next(passed)} ms'}}",
+            **READS,
+        ),
         tool("wait", lambda: "not yet", repeatable=True, **READS),
     ]
 
@@ -65,6 +75,13 @@ def turns_of(kind, n=60):
                   for i in range(n)],
         "chant": [words("The owner must be in that file, so I look there once more. " * 11,
                         call("read", path=str(i))) for i in range(n)],
+        "chant in Chinese": [words("我再看一下那个文件，答案一定在里面。" * 30,
+                                   call("read", path=str(i))) for i in range(n)],
+        "stall by the clock": [[call("ask", words=f"owner {i}")] for i in range(n)],
+        "order": [[call("find", f"c{k}", words=w) for k, w in enumerate(("ab", "ba")[i % 2])]
+                  for i in range(n)],
+        "number": [[call("find", words=f"owner, please, try {i} of {n}")] for i in range(n)],
+        "spaces": [[call("find", words="owner" + " " * i)] for i in range(n)],
         "stall": [[call("find", words=f"owner {i}")] for i in range(n)],
     }[kind]  # fmt: skip
 
@@ -86,6 +103,11 @@ def test_what_gets_on_is_no_loop(kind, n):
         ("ABC", [0.5], [(2, "agent#13")]),
         ("words", [], [(1, "agent#6"), (2, "agent#11")]),
         ("chant", [], [(1, "agent#1"), (2, "agent#2")]),
+        ("chant in Chinese", [], [(1, "agent#1"), (2, "agent#2")]),
+        ("stall by the clock", [{}] * 8, [(1, "agent#11"), (2, "agent#21")]),
+        ("order", [], [(2, "agent#9")]),
+        ("number", [{}] * 8, [(1, "agent#11"), (2, "agent#21")]),
+        ("spaces", [{}] * 8, [(1, "agent#11"), (2, "agent#21")]),
         ("stall", [0.95, 0.9, 1, 1], [(1, "agent#11"), (2, "agent#21")]),
         ("stall", [{}] * 8, [(1, "agent#11"), (2, "agent#21")]),
     ],
