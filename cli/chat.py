@@ -2,9 +2,11 @@
 
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final
 
 from langgraph.runtime import RunControl
@@ -17,9 +19,9 @@ from ..state.errors import LoopwrightError
 from .approvals import Asker
 from .ctrl_c import Back, CtrlC
 from .keyboard import Keyboard
-from .run import STOPPED, Session, opened
+from .run import Session, opened
 from .settings import NO_MODEL, Settings, new_thread_id, thread_named
-from .terminal import Code, Output, attempted, clean, plural, signals_to, typed_line
+from .terminal import Code, Output, attempted, clean, interrupted, plural, signals_to, typed_line
 from .threads import in_words, to_resume
 from .view import LiveView, PlainView
 
@@ -33,7 +35,7 @@ Type what you want; while a turn runs, what you type is handed to it.
 _COMMANDS: Final = frozenset({"/help", "/resume", "/new", "/stop", "/quit"})
 _CHOICES: Final = "A number goes on with that one, d and a number deletes it, Enter begins anew."
 _MOST: Final = 9
-_REASONS: Final[dict[int, str]] = {signal.SIGINT: STOPPED}
+_AGAIN: Final = 0.1
 _ENDS: Final = frozenset({Code.USAGE, Code.FAILED, Code.WAITING})
 """After these a pipe's next message would make no sense."""
 
@@ -87,7 +89,9 @@ class Talk:
         """Take over a session: where it shows, whom it asks, and what a signal does."""
         self._settings, self._session, self._output = settings, session, session.output
         self._next: deque[str] = deque()
-        self._ctrl_c, self._control = CtrlC(), RunControl()
+        self._ctrl_c = CtrlC()
+        self._stopper: threading.Thread | None = None
+        self._over = threading.Event()
         self._keyboard: Keyboard | None = None
         if self._output.live and self._output.reads:
             self._keyboard = Keyboard(self._heard)
@@ -211,17 +215,36 @@ class Talk:
 
     @contextmanager
     def _turning(self, control: RunControl) -> Iterator[None]:
+        self._stopper, self._over = None, threading.Event()
+        try:
+            with self._ctrl_c.turn(partial(self._halt, control)):
+                yield
+        finally:
+            self._over.set()
+        if self._stopper is not None:  # it stops no later turn
+            self._stopper.join()
+
+    def _halt(self, control: RunControl, number: int) -> None:
         """End the turn at the first Ctrl-C, and leave at the second; another signal pauses."""
-        self._control = control
-        with self._ctrl_c.turn(
-            lambda number: self._session.halt(control, _REASONS.get(number, "signal"))
-        ):
-            yield
+        if number != signal.SIGINT:
+            self._session.pause(control)
+        elif self._stopper is not None:
+            interrupted()
+        else:
+            self._stop()
 
     def _stop(self) -> None:
-        """Have the turn ended, from the thread that reads the keys."""
-        self._control.request_drain(STOPPED)
+        """Have the turn ended: by another thread, as a signal's handler must not wait."""
+        self._stopper = threading.Thread(target=self._stop_turn, args=(self._over,), daemon=True)
         self._session.view.stopping()
+        self._stopper.start()
+
+    def _stop_turn(self, over: threading.Event) -> None:
+        """Until the run has it: one that just begins may not hold its thread yet."""
+        while not over.wait(_AGAIN):
+            with suppress(LoopwrightError):
+                if self._session.graph.stop(self._session.config) is None:
+                    return
 
     def _heard(self, line: str) -> None:
         """Hand what was typed during a turn to it, or keep it for the prompt."""

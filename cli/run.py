@@ -2,10 +2,10 @@
 
 import atexit
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphDrained
@@ -44,9 +44,6 @@ from .settings import (
 from .terminal import Code, Output, code_of, ignore_signals, interrupted, signals_to
 from .threads import hint, in_doubt
 from .view import LiveView, PlainView
-
-STOPPED: Final = "stopped"
-"""The reason of a halt that ends the turn as cancelled; any other pauses it."""
 
 Graph = LoopGraph[Any, Any, Any, Any]
 
@@ -262,26 +259,23 @@ class Session:
             self.view.running(self.state().values),
         ):
             self._tell({"type": "tasks", "todos": self._done_before()})
-            with suppress(GraphDrained):
+            try:
                 self._stream(given, control)
-            if control.drain_requested and self.state().next:
-                self._halted(control)
-
-    def _halted(self, control: RunControl) -> None:
-        if control.drain_reason == STOPPED:
-            self.graph.stop(self.config)
-        else:  # the one way to say "paused by the user", whichever signal it was
-            ignore_signals()
+            except GraphDrained:
+                # The one way to say "paused by the user", whichever signal it was.
+                ignore_signals()
+                raise KeyboardInterrupt from None
+        if control.drain_requested and self.state().next:
             raise KeyboardInterrupt
 
     def _pausing(self, control: RunControl) -> AbstractContextManager[None]:
-        return signals_to(lambda *_: self.halt(control, "signal"))
+        return signals_to(lambda *_: self.pause(control))
 
-    def halt(self, control: RunControl, reason: str) -> None:
-        """Halt at the first signal, which may only set flags; leave at once at the second."""
+    def pause(self, control: RunControl) -> None:
+        """Pause at the first signal, which may only set flags; leave at once at the second."""
         if control.drain_requested:
             interrupted()
-        control.request_drain(reason)
+        control.request_drain("signal")
         self.view.stopping()
 
     def _done_before(self) -> list[Any]:
