@@ -69,7 +69,7 @@ def with_ids(message: AIMessage, *, task: str, round_: int) -> AIMessage:
 def spelled_calls(message: AnyMessage) -> AnyMessage:
     """The message with names of calls that providers take; mostly it is the message itself."""
     made = calls_in(message)
-    if not isinstance(message, AIMessage) or all(is_name(call["name"] or "") for call in made):
+    if all(is_name(call["name"] or "") for call in made) or not isinstance(message, AIMessage):
         return message
     names = {
         "tool_calls": [_spelled(call) for call in message.tool_calls],

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Final
 
@@ -372,6 +372,7 @@ def _prefixed(tool: CatalogTool) -> str:
     return _short(_clean(f"{tool.server}_{tool.original}"))
 
 
+@lru_cache
 def is_name(name: str) -> bool:
     """Whether every provider takes it as a tool's name."""
     return _NAME.fullmatch(name) is not None
