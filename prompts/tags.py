@@ -24,12 +24,12 @@ NAMES: Final = (
 
 _OPENED: Final = re.compile(
     "[<\u00ab\u02c2\u1438\u2039\u226a\u227a\u2329\u276c\u276e\u2770\u27e8\u27ea\u29fc\u3008\u300a"
-    "\u3010\ufe3d\ufe3f\ufe64\uff1c]|&(?:lt|#0*60|#x0*3c)(?![a-z0-9]);?",
+    "\u3010\ufe3d\ufe3f\ufe64\uff1c]|&(?:lt|#0*60(?!\\d)|#x0*3c(?![0-9a-f]));?",
     re.IGNORECASE,
 )
 _CLOSED: Final = (
     "(?:[>\u00bb\u02c3\u1433\u203a\u226b\u227b\u232a\u276d\u276f\u2771\u27e9\u27eb\u29fd\u3009"
-    "\u300b\u3011\ufe3e\ufe40]|&(?:gt|#0*62|#x0*3e)(?![a-z0-9]))"
+    "\u300b\u3011\ufe3e\ufe40]|&(?:gt|#0*62(?!\\d)|#x0*3e(?![0-9a-f])))"
 )
 # Takes no room: controls that are no white space, joiners, variants, fillers, language tags.
 _UNSEEN: Final = re.compile(

@@ -115,6 +115,8 @@ def test_an_odd_spelling_is_defused_as_well(tag):
     for text in (tag, f"Sum up.\n{tag}\r\n", f"Sum up.\u2028{tag}"):
         assert defused(text) != text, text
         assert as_written(defused(text)) == text
+        assert tag not in defused_json(json.dumps(text, ensure_ascii=False))
+        assert json.loads(defused_json(json.dumps(text))) == text
 
 
 HARMLESS = [
@@ -125,7 +127,8 @@ HARMLESS = [
     "&lt;p&gt; &amp; task", "if n <limits then", "<requests>", "<request:id>", "\\</p>",
     "task/request", "</>", "the tag </request> ends it", "a <task> b </task> c",
     "Use <b> </REQUEST > {% if %}", "sort <./tasks", "cat <~/request", "<-request",
-    "<!-- tasks -->", "<$tools>", "</r/equest>",
+    "<!-- tasks -->", "<$tools>", "</r/equest>", "&ltimes; tasks", "&#600request&gt;",
+    "a &lte; request",
 ]  # fmt: skip
 
 
