@@ -77,36 +77,42 @@ class EndsItself(RunControl):
 
     __slots__ = ("around",)
 
-    def __init__(self, around: Control) -> None:
+    def __init__(self, around: RunControl) -> None:
         """Heed the control of the run around it."""
         super().__init__()
         self.around = around
 
     @property
     def drain_requested(self) -> bool:
-        """Whether it rests."""
-        return self.around.paused
+        """Whether it rests: by itself, or as the run around it."""
+        around = self.around
+        pauses = around.paused if isinstance(around, Control) else around.drain_requested
+        return self._drain_reason is not None or pauses
 
     @property
     def drain_reason(self) -> str | None:
         """Why."""
-        return self.around.drain_reason
+        return self._drain_reason or self.around.drain_reason
 
 
 def wish_of(control: RunControl | None) -> Kind | None:
     """What is wished of the run that this controls, as far as it knows."""
-    if isinstance(control, EndsItself):
-        control = control.around
+    control = _outermost(control)
     return control.wish if isinstance(control, Control) else None
 
 
 async def wished(control: RunControl | None) -> Kind | None:
     """What is wished of the run that this controls, at a border of it."""
-    if isinstance(control, EndsItself):
-        control = control.around
+    control = _outermost(control)
     if isinstance(control, Control):
         await control.look()
     return wish_of(control)
+
+
+def _outermost(control: RunControl | None) -> RunControl | None:
+    while isinstance(control, EndsItself):
+        control = control.around
+    return control
 
 
 def heeding(action: Callable[..., Any]) -> Callable[..., Any]:

@@ -31,6 +31,7 @@ from ..state.journal import FENCE_KEY
 from ..state.outcome import Outcome, Quote
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
+from .beside import beside
 from .builder import Surrounded
 from .checks import in_words
 from .compiled import Compiled
@@ -367,7 +368,7 @@ class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
                 await self._check_inner(run)
             else:
                 run = await let_in(self, run, began)
-            async with run.session(self.ours.session) as told:
+            async with run.session(self.ours.session) as opened, beside(opened) as told:
                 try:
                     yield told, held
                 except ValidationError as error:

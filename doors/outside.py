@@ -19,13 +19,19 @@ from ..state.context import SESSION_KEY, Context, Session
 from ..state.errors import SettingsError
 from ..state.journal import FENCE_KEY, Fence
 from . import langgraph_keys as keys
+from .beside import BESIDE_KEY, Beside
 from .checks import in_words
 from .locks import Holding
 from .run import HELD_KEY, Run
 
 Bounded = Callable[[object], object]
 
-_OURS: Final[Mapping[str, type]] = {HELD_KEY: Holding, FENCE_KEY: Fence, SESSION_KEY: Session}
+_OURS: Final[Mapping[str, type]] = {
+    HELD_KEY: Holding,
+    FENCE_KEY: Fence,
+    SESSION_KEY: Session,
+    BESIDE_KEY: Beside,
+}
 """What a run tells the graphs inside it, and nobody else may."""
 
 _PREFIXES: Final = (keys.PREFIX, "__loopwright_")

@@ -115,6 +115,8 @@ def controlled(run: Run, graph: Graph, held: Held | None) -> Run:
     if run.heeds and graph.inbox is not None and held is not None:
         control = Control(run.options.get("control"), _Look(graph.inbox, run.thread))
         held.entry.control = control
+    elif run.options.get("control") is not None:
+        return run
     elif graph.ends_itself and isinstance(around := run.configurable.get(keys.RUNTIME), Runtime):
         control = EndsItself(around.control) if isinstance(around.control, Control) else None
     return replace(run, options={**run.options, "control": control}) if control else run

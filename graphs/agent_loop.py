@@ -2,7 +2,7 @@
 
 agent_turn → (approve ⇄ call_tools) → (delegate) → agent_turn …, and before a turn what is due:
 review_plan, check_limits → final_warning, check_loop, compress. `delegate` runs such a loop for
-each sub-agent.
+each sub-agent; `gather` takes in what came of those in the background.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,10 +19,13 @@ from ..nodes.agent.check_limits import check_limits
 from ..nodes.agent.check_loop import check_loop
 from ..nodes.agent.final_warning import final_warning
 from ..nodes.agent.memory.compress import compress
-from ..nodes.agent.team.delegate import RunAgent, delegate
+from ..nodes.agent.team.approval import approve_delegation
+from ..nodes.agent.team.background import accompanied
+from ..nodes.agent.team.crew import RunAgent
+from ..nodes.agent.team.delegate import delegate
 from ..nodes.agent.team.delegate_to_agent import Team, known_to
+from ..nodes.agent.team.gather import gather
 from ..nodes.agent.todos.review_plan import review_todos
-from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
 from ..nodes.parts import Parts
 from ..state.agent import WARNED, AgentInput, AgentState, is_long, reached
@@ -39,11 +42,16 @@ Runs = Mapping[str, RunAgent]
 
 Due = Literal["review_plan", "check_limits", "check_loop", "compress", "agent_turn"]
 """What can come before a model turn, and the turn."""
-AnyPhase = Literal["approve", "call_tools", "delegate", Due, "final_warning", "finish"]
+AnyPhase = Literal["approve", "call_tools", "delegate", "gather", Due, "final_warning", "finish"]
 
 
-def due(state: AgentState) -> Due:
+def due(state: AgentState) -> Literal["gather", Due]:
     """What comes before the next model turn, the first that has something to do; else the turn."""
+    return "gather" if state.background else due_alone(state)
+
+
+def due_alone(state: AgentState) -> Due:
+    """The same, once those in the background have been looked after."""
     if state.planning == "review":
         return "review_plan"
     if reached(state):
@@ -55,38 +63,54 @@ def due(state: AgentState) -> Due:
 
 def route_after_turn(state: AgentState) -> AnyPhase:
     """To the calls; without any to the next turn, unless the work has ended."""
-    if state.halt:
-        return "final_warning" if state.halt in WARNED and state.round else "finish"
-    if state.report:
-        return "finish"
+    if state.halt or state.report:
+        return end_of(state)
     step = next_step(state.calls, state.decisions)
     if step != "done":
         return step
     return "delegate" if state.delegations else due(state)
 
 
-def route_after_approve(state: AgentState) -> Literal["approve", "call_tools"]:
+def route_after_approve(state: AgentState) -> Literal["approve", "call_tools", "delegate"]:
     """Run what may run by now, else ask about the next call, one question at a time."""
-    return "approve" if next_step(state.calls, state.decisions) == "approve" else "call_tools"
+    step = next_step(state.calls, state.decisions)
+    return "delegate" if step == "done" else step
 
 
 def route_after_calls(state: AgentState) -> AnyPhase:
     """On with the calls that are left, then to the next turn, unless one ended the work."""
     if not state.should_continue and next_step(state.calls, state.decisions) == "done":
-        return "finish"
+        return end_of(state)
     return route_after_turn(state)
 
 
-def route_after_check(state: AgentState) -> Literal["compress", "agent_turn", "finish"]:
+def route_after_check(
+    state: AgentState,
+) -> Literal["gather", "compress", "agent_turn", "finish"]:
     """On, unless it was the second strike."""
     if state.halt:
-        return "finish"
+        return "gather" if state.background else "finish"
     return "compress" if is_long(state) else "agent_turn"
 
 
-def route_after_delegate(state: AgentState) -> Literal[Due, "finish"]:
-    """To the next turn, which hears what came of it, unless somebody stopped the work."""
-    return "finish" if state.halt else due(state)
+def route_after_gather(state: AgentState) -> Literal[Due, "final_warning", "finish"]:
+    """On to what waited for those in the background, else to the next turn."""
+    over = state.halt or state.report or not state.should_continue
+    return _end(state) if over else due_alone(state)
+
+
+def route_after_limits(state: AgentState) -> Literal["gather", "final_warning"]:
+    """The last turn hears what came of those in the background."""
+    return "gather" if state.background else "final_warning"
+
+
+def end_of(state: AgentState) -> Literal["gather", "final_warning", "finish"]:
+    """Where work that has ended goes: nothing in the background may be lost."""
+    return "gather" if state.background else _end(state)
+
+
+def _end(state: AgentState) -> Literal["final_warning", "finish"]:
+    return "final_warning" if state.halt in WARNED and state.round else "finish"
 
 
 def add_loop(
@@ -98,12 +122,15 @@ def add_loop(
         names = get_args(get_type_hints(route)["return"])
         return {name: end if name == "finish" else name for name in names}
 
-    builder.add_node("agent_turn", partial(agent_turn, agent=agent))
-    builder.add_node("approve", partial(approve, parts=agent.parts))
-    builder.add_node(
-        "call_tools", partial(call_tools, parts=agent.parts, role="agent", ended=ended_by_calls)
-    )
+    def accompany(action: Callable[..., Any]) -> Callable[..., Any]:
+        return partial(accompanied, action=action, agent=agent, runs=runs)
+
+    call = partial(call_tools, parts=agent.parts, role="agent", ended=ended_by_calls)
+    builder.add_node("agent_turn", accompany(partial(agent_turn, agent=agent)))
+    builder.add_node("approve", partial(approve_delegation, agent=agent))
+    builder.add_node("call_tools", accompany(call))
     builder.add_node("delegate", partial(delegate, agent=agent, runs=runs))
+    builder.add_node("gather", partial(gather, agent=agent, runs=runs))
     builder.add_node("review_plan", partial(review_todos, agent=agent))
     builder.add_node("check_limits", partial(check_limits, agent=agent))
     builder.add_node("check_loop", partial(check_loop, agent=agent))
@@ -113,10 +140,11 @@ def add_loop(
     builder.add_conditional_edges("call_tools", route_after_calls, ways(route_after_calls))
     builder.add_edge("review_plan", "agent_turn")
     builder.add_conditional_edges("check_loop", route_after_check, ways(route_after_check))
-    builder.add_conditional_edges("delegate", route_after_delegate, ways(route_after_delegate))
+    builder.add_conditional_edges("delegate", due)
     builder.add_node("compress", partial(compress, agent=agent))
     builder.add_edge("compress", "agent_turn")
-    builder.add_edge("check_limits", "final_warning")
+    builder.add_conditional_edges("gather", route_after_gather, ways(route_after_gather))
+    builder.add_conditional_edges("check_limits", route_after_limits)
     builder.add_edge("final_warning", end)
 
 

@@ -20,7 +20,7 @@ from ..state.agent import TaskAgentState
 from ..state.context import Context
 from ..state.definition import AgentDefinition
 from ..state.loop import LoopInput, LoopOutput
-from .agent_loop import Due, add_loop, due, runs_of
+from .agent_loop import Due, add_loop, due_alone, runs_of
 from .build import BuildOptions, build, documented, outer_builder, served_parts
 
 NAME = "task_agent"
@@ -30,7 +30,7 @@ TaskAgentGraph = LoopGraph[TaskAgentState, Context, LoopInput, LoopOutput]
 
 def route_after_intake(state: TaskAgentState) -> Literal[Due, "finish"]:
     """Nothing is asked of a model where nothing was asked by the user."""
-    return "finish" if state.halt else due(state)
+    return "finish" if state.halt else due_alone(state)
 
 
 def route_after_finish(state: TaskAgentState) -> Literal["agent_turn", "__end__"]:

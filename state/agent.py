@@ -105,6 +105,13 @@ class AgentState(CallState, AgentInput):
     delegations: list[Any] = field(default_factory=list)
     """Planned calls of delegate_to_agent without an answer; agent_turn writes it, delegate."""
 
+    background: list[Any] = field(default_factory=list)
+    """Calls of delegate_to_agent whose sub-agents work in the background; delegate writes it,
+    gather."""
+    awaited: bool = False
+    """`complete_task` came before those in the background had ended: they are waited for; it
+    writes, gather."""
+
     by_tools = frozenset({"messages", "improvements", "task_completed", "should_continue"})
 
     @property
@@ -135,7 +142,7 @@ class TaskAgentState(AgentState, LoopState):
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "strikes", "held", "round",
         "report", "nudged", "delegations", "limits", "todos", "planning", "reminded", "watch",
-        "cut_off",
+        "cut_off", "background", "awaited",
     }  # fmt: skip
 
 
@@ -162,6 +169,8 @@ class AgentUpdate(CallsUpdate, total=False):
     room: int
     watch: dict[str, Any]
     delegations: list[Any]
+    background: list[Any]
+    awaited: bool
 
 
 class TaskAgentUpdate(AgentUpdate, LoopUpdate, total=False):  # type: ignore[misc]  # the same keys, resettable

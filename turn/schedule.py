@@ -167,8 +167,7 @@ async def run_ready(
     scope.budget.span = partial(seconds_before, known)
     with around(scope):
         ends = await _Run(known, start, ended, runtime, slots).run(order)
-    # A graph inside tells its questions twice: its tasks ask them, and so does the node around.
-    if questions := [*{one.id: one for end in ends for one in _questions(end)}.values()]:
+    if questions := questions_in(ends):
         await asked(questions, [end for end in ends if not isinstance(end, BaseException)])
         if together:
             raise GraphInterrupt(questions)
@@ -204,15 +203,17 @@ async def run_parts(
 
 def _all_of(ends: Sequence[R | BaseException]) -> list[R]:
     """What the tasks gave; what one of them raised is raised now that all rest."""
-    _raise_first([end for end in ends if isinstance(end, BaseException)])
+    raise_first([end for end in ends if isinstance(end, BaseException)])
     return [end for end in ends if not isinstance(end, BaseException)]
 
 
-def _questions(end: object) -> Sequence[Interrupt]:
-    return end.args[0] if isinstance(end, GraphInterrupt) and end.args else ()
+def questions_in(ends: Sequence[object]) -> list[Interrupt]:
+    """What is asked, each once: a graph inside tells its questions by its tasks, too."""
+    asked = [end.args[0] for end in ends if isinstance(end, GraphInterrupt) and end.args]
+    return [*{one.id: one for questions in asked for one in questions}.values()]
 
 
-def _raise_first(failures: Sequence[BaseException]) -> None:
+def raise_first(failures: Sequence[BaseException]) -> None:
     """Raise what matters most: a question, then a real failure, then the drain."""
     rests = [e for e in failures if isinstance(e, _NotStarted | GraphDrained)]
     others = [e for e in failures if e not in rests]

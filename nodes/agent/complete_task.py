@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 from ...calls.own import Own
 from ...calls.results import ToolResult, failure
 from ...models.typed_result import ResultSchema
-from ...state.agent import COMPLETE_TASK, AgentState, Report, Status, succeeded
+from ...state.agent import COMPLETE_TASK, AgentState, Report, Status, handle, succeeded
 from ...state.empty_phrases import says_nothing
 from ...state.plan import Task
 from ...state.todo_list import WRITE_TODOS, open_in_words, written
@@ -58,6 +58,9 @@ async def _complete(output: ResultSchema | None, args: Mapping[str, Any], own: O
     if failed:
         calls = ", ".join(f"{tool} ({name})" for tool, name in failed)
         return failure(say("not_complete_yet", calls=calls))
+    if running := getattr(own.state, "background", ()):
+        told = say("background_runs", handles=", ".join(handle(own.scope.path, c) for c in running))
+        return replace(failure(told), update={"awaited": True})
     state = cast("AgentState", own.state)
     left = [] if state.reminded else open_in_words(_todos_now(state, own))
     if left and args.get("status", "success") == "success":

@@ -7,6 +7,8 @@ from ...state.context import Context
 from ...turn.begin import answered, begin_turn
 from ...turn.scope import RunScope, scope_of
 from .agent import Agent
+from .requests import behind_newest
+from .team.background import cut_off_beside
 from .team.delegate import how_cut_off
 
 
@@ -18,11 +20,14 @@ async def agent_intake(
 
     async def adopted(scope: RunScope, state: TaskAgentState) -> TaskAgentUpdate:
         known = await how_cut_off(scope, state)
+        beside, evidence = await cut_off_beside(scope, state)
         messages = await answered(scope, state, [*state.calls, *state.delegations], known)
+        messages += behind_newest(state, beside) if beside else []
         limits = limits_of(scope.context, agent.definition.limits)
-        update = TaskAgentUpdate(messages=messages, limits=limits)
-        if state.stopping and state.cut_off:
-            update["evidence"] = [record for end in state.cut_off for record in end["evidence"]]
+        update = TaskAgentUpdate(messages=messages, limits=limits, background=[], awaited=False)
+        if state.stopping and (state.cut_off or evidence):
+            ended = [record for end in state.cut_off for record in end["evidence"]]
+            update["evidence"] = [*ended, *evidence]
         return update
 
     for text in agent.definition.warnings:

@@ -60,7 +60,7 @@ def _cue(message: AnyMessage) -> str:
 
 def behind_newest(state: AgentState, text: str) -> list[AnyMessage]:
     """The newest message, with this for the model behind it: every later request has it there."""
-    newest = state.messages[-1]
+    newest = said(state)[-1]
     about = newest.additional_kwargs
     text = "\n\n".join(filter(None, [str(about.get(TOLD, "")), text]))
     return [newest.model_copy(update={"additional_kwargs": {**about, TOLD: text}})]

@@ -62,7 +62,9 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "approve": agent_loop.route_after_approve,
         "call_tools": agent_loop.route_after_calls,
         "check_loop": agent_loop.route_after_check,
-        "delegate": agent_loop.route_after_delegate,
+        "check_limits": agent_loop.route_after_limits,
+        "delegate": agent_loop.due,
+        "gather": agent_loop.route_after_gather,
         "finish": task_agent.route_after_finish,
     },
     "agent_loop": {
@@ -70,7 +72,9 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "approve": agent_loop.route_after_approve,
         "call_tools": agent_loop.route_after_calls,
         "check_loop": agent_loop.route_after_check,
-        "delegate": agent_loop.route_after_delegate,
+        "check_limits": agent_loop.route_after_limits,
+        "delegate": agent_loop.due,
+        "gather": agent_loop.route_after_gather,
     },
     "task_execution": {
         "executor": task_execution.route_after_executor,

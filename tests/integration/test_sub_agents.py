@@ -9,7 +9,6 @@ from langchain_core.tools import StructuredTool
 from langgraph.types import Command
 
 from loopwright import (
-    AgentDefinition,
     AgentLimits,
     Context,
     ScriptedModel,
@@ -22,58 +21,9 @@ from loopwright.graphs.build import workspace_mcp
 from loopwright.models.scripted import Slow
 from loopwright.state.messages import repairs
 from loopwright.state.told import say
+from support.office import Office, done, give, notebook, told_to
 from support.reacting import THREAD, said, shelf
 from support.scripts import call
-
-
-def done(summary="Done.", **more):
-    return [call("complete_task", summary=summary, **more)]
-
-
-def give(*names, **more):
-    """A message that delegates to these, one after another."""
-    return [
-        call("delegate_to_agent", f"d{i}", agent_name=name, objective=f"work {i} of {name}", **more)
-        for i, name in enumerate(names)
-    ]
-
-
-class Office:
-    """Agents that are scripted by their own names; the graph's own is `chief`."""
-
-    def __init__(self, **scripts):
-        self.scripts = {
-            name: script if callable(script) else iter(script) for name, script in scripts.items()
-        }
-        self.model = ScriptedModel(self.turn)
-
-    def turn(self, messages, offered):
-        name = messages[0].text.rpartition("I am ")[2].strip(".") or "chief"
-        script = self.scripts[name]
-        return script(messages, offered) if callable(script) else next(script)
-
-    def agents(self, **more):
-        names = [name for name in self.scripts if name != "chief"]
-        return [
-            AgentDefinition(
-                **{"name": n, "description": f"Does {n}.", "prompt": f"I am {n}."} | more.get(n, {})
-            )
-            for n in names
-        ]
-
-    def graph(self, kept=None, tools=(), agents=None, **more):
-        team = self.agents(**agents or {})
-        chief = AgentDefinition(prompt="I am chief.")
-        return build_task_agent(
-            model=self.model, tools=tools, definition=chief, agents=team, durability=kept, **more
-        )
-
-
-def told_to(messages):
-    """The results of sub-agents in a request."""
-    return [
-        json.loads(m.text) for m in messages if m.type == "tool" and m.name == "delegate_to_agent"
-    ]
 
 
 @pytest.mark.req("S3-39", "S3-42", "S4-45")
@@ -112,18 +62,6 @@ def test_two_side_by_side_and_what_their_parent_is_told(tmp_path):
 
 
 SAVES = [{"tool": "save", "action": "ask"}]
-
-
-def notebook():
-    saved = []
-
-    def save(text: str) -> str:
-        """Save a text."""
-        saved.append(text)
-        return f"saved {text}"
-
-    save.saved = saved
-    return save
 
 
 def saver(name):

@@ -92,6 +92,7 @@ def delegate_to_agent(team: Team) -> CatalogTool:
         "agent_name": {"type": "string", "enum": [*team]},
         "objective": {"type": "string", "minLength": 1, "description": say("delegate_objective")},
     }
+    about["background"] = {"type": "boolean", "description": say("delegate_background")}
     if any(member.input is not None for member in team.values()):
         about["input"] = {"type": "object", "description": say("delegate_input")}
     return own_tool(

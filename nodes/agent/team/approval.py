@@ -1,0 +1,34 @@
+"""approve, for an agent: a delegation that a human has allowed is one like every other."""
+
+from dataclasses import replace
+from typing import cast
+
+from langgraph.runtime import Runtime
+
+from ....calls.approval import Decisions, Ready, decision_key, settle
+from ....calls.call_records import changed
+from ....calls.gate import Gate
+from ....state.agent import DELEGATE, AgentState, AgentUpdate
+from ....state.context import Context
+from ...approve import approve
+from ..agent import Agent
+
+
+async def approve_delegation(
+    state: AgentState, runtime: Runtime[Context], *, agent: Agent
+) -> AgentUpdate:
+    """Put the first undecided call to the human; what they let be delegated is no call any more."""
+    update = cast("AgentUpdate", await approve(state, runtime, parts=agent.parts))
+    made = cast("Decisions", update.get("decisions") or {})
+    planned = update.get("calls", state.calls)
+    call = next((c for c in planned if c["name"] == DELEGATE and decision_key(c) in made), None)
+    if call is None:
+        return update
+    scope = replace(await agent.scope(state, runtime), can_ask=True)
+    gate = await Gate.of(agent.parts.toolbox, scope)
+    step = await settle(gate, call, made[decision_key(call)])
+    if not isinstance(step, Ready):  # its answer comes with those of the other calls
+        return update
+    update["calls"] = [one for one in planned if one["id"] != call["id"]]
+    given = changed(call, args=step.args, action="allow")
+    return update | AgentUpdate(delegations=[*state.delegations, given])

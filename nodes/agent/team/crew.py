@@ -1,0 +1,257 @@
+"""How one sub-agent is run, and what whoever delegated to it is told of its end."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
+from langgraph.types import Interrupt
+from typing_extensions import TypedDict
+
+from ....calls import call_records
+from ....calls.call_records import Answered, CallRecord, CallStatus, PendingCall, as_evidence
+from ....calls.items import SHOWN
+from ....calls.results import ToolResult
+from ....doors.beside import Beside, place_beside
+from ....state.agent import AgentState, AgentUpdate, handle, limits_of
+from ....state.calls import Evidence
+from ....state.canonical import beginning_of
+from ....state.errors import DatabaseError, ThreadError
+from ....state.loop import LoopState
+from ....state.outcome import Spend
+from ....state.stream.components import Handoff, text_of
+from ....state.stream.events import call_ended, components_shown
+from ....state.stream.shown import answers_from, news
+from ....state.told import say
+from ....turn.begin import evidence_of
+from ....turn.end import LIMITS
+from ....turn.scope import RunScope
+from ....turn.telling import show_questions
+from ..agent import Agent
+from ..finish import not_done
+
+RunAgent = Callable[..., Awaitable[Any]]
+"""Runs a sub-agent: its input, the config, and LangGraph's options."""
+
+NODE: Final = "delegate"
+
+_KEPT: Final = 2_000
+"""Characters of the result of a sub-agent's call, as whoever delegated keeps it."""
+_MOST_IDS: Final = 50
+
+
+class AgentEnd(TypedDict):
+    """How one sub-agent ended, as JSON that survives a crash; `told` is its result."""
+
+    call: str
+    told: dict[str, Any]
+    text: str
+    stored: str
+    evidence: list[Evidence]
+    spend: Spend
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Sub-agents, by the calls they were `given`; with `beside` they work in the background."""
+
+    scope: RunScope
+    state: AgentState
+    agent: Agent
+    runs: Mapping[str, RunAgent]
+    given: Sequence[PendingCall]
+    beside: Beside | None = None
+    records: dict[str, CallRecord] = field(default_factory=dict)
+
+    @property
+    def calls(self) -> dict[str, PendingCall]:
+        """Those calls, by their ids."""
+        return {call["id"]: call for call in self.given}
+
+    async def run(self, name: str, _: Mapping[str, AgentEnd]) -> AgentEnd:
+        """Run one, unless it cannot begin."""
+        call = self.calls[name]
+        if self.beside is None:
+            CallStatus(call, self.scope.emit, "scheduled").run(call["args"])
+        objective, problem = self.told(call)
+        if problem:
+            return await self._end(call, {"status": "failed", "unmet": [problem]}, AgentState())
+        began, path = time.monotonic(), handle(self.state.path, call)
+        state, failed = await self._ran(call, path, objective)
+        told = _standing(state) | ({"status": "failed", "reason": "ERROR"} if failed else {})
+        told["unmet"] = list(dict.fromkeys([*filter(None, [failed]), *told.get("unmet", [])]))
+        told["seconds"] = round(time.monotonic() - began, 3)
+        return await self._end(call, told, state, path)
+
+    def told(self, call: PendingCall) -> tuple[str, str]:
+        """What one is told, and why it cannot begin."""
+        objective, problem = self.agent.team[call["args"]["agent_name"]].told(call["args"])
+        most = self.scope.context.max_agent_depth
+        deep = len(self.state.agents) >= most
+        return objective, problem or (say("agents_too_deep", most=most) if deep else "")
+
+    async def _ran(self, call: PendingCall, path: str, objective: str) -> tuple[AgentState, str]:
+        """The last known state of a sub-agent, and why it did not come to its own end."""
+        definition = self.agent.team[call["args"]["agent_name"]].definition
+        limits = limits_of(self.scope.context, definition.limits)
+        given = {
+            "messages": [HumanMessage(objective, id=f"{self.state.turn_id}.{path}")],
+            "turn_id": self.state.turn_id,
+            "hook_context": self.state.hook_context,
+            "path": path,
+            "limits": limits,
+        }
+        config, options = self._where(path)
+        late = asyncio.timeout(self._longest(limits))
+        try:
+            async with late:
+                return _read(await self.runs[definition.name](given, config, **options)), ""
+        except (GraphBubbleUp, DatabaseError, ThreadError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a sub-agent raises is data
+            why = f"{type(error).__name__}: {error}" if not late.expired() else say("agent_hung")
+            known = self.scope.seen.get(path)
+            return (known if isinstance(known, AgentState) else AgentState(path=path)), why
+
+    def _where(self, path: str) -> tuple[RunnableConfig, dict[str, Any]]:
+        """Where one is run, and what it heeds."""
+        config = self.scope.inner_config(path)
+        if self.beside is None:
+            return config, {}
+        place = place_beside(get_config(), NODE, f"{self.state.turn_id}.{path}")
+        place["configurable"].update(config.get("configurable", {}))
+        return place | RunnableConfig(run_name=path), {"control": self.beside.control}
+
+    def _longest(self, limits: Mapping[str, float]) -> float:
+        """Seconds after which one is given up that never comes to look at its limits."""
+        context = self.scope.context
+        return limits["seconds"] + context.tool_deadline + 2 * context.model_deadline
+
+    async def _end(
+        self, call: PendingCall, told: dict[str, Any], state: AgentState, path: str = ""
+    ) -> AgentEnd:
+        evidence = [*state.evidence, *(await self._unheard(state, path) if path else ())]
+        used = state.spend
+        mine = [record["id"] for record in evidence if record["status"] == "success"]
+        told = {
+            "agent": call["args"]["agent_name"],
+            **{key: value for key, value in told.items() if value not in ("", [], None)},
+            "evidence": mine[-_MOST_IDS:],
+            "spent": {
+                "turns": state.round,
+                "tool_calls": used.get("tool_calls", 0),
+                "tokens": used.get("input_tokens", 0) + used.get("output_tokens", 0),
+            },
+        }
+        text = json.dumps(told, ensure_ascii=False, indent=1)
+        results, cap = self.agent.parts.toolbox.results(self.scope), self.scope.context.result_cap
+        shown, stored = await results.shorten(ToolResult(text), cap)
+        return AgentEnd(
+            call=call["id"], told=told | {"path": path}, text=shown.text, stored=stored,
+            evidence=[_kept(record) for record in evidence], spend=used, warnings=state.warnings,
+        )  # fmt: skip
+
+    async def _unheard(self, state: AgentState, path: str) -> list[Evidence]:
+        """Writes that only the journal knows of, of one that did not come to its own end."""
+        if state.report or state.halt:
+            return []
+        rows = await self.scope.journal.rows(self.scope.journaled)
+        known = {record["id"] for record in state.evidence}
+        mine = [row for row in rows if row.turn == self.scope.turn and is_of(row.task, path)]
+        return [evidence_of(row) for row in mine if row.call not in known]
+
+    def ended(self, end: AgentEnd) -> None:
+        """Count and tell how one ended, in this process or before a crash."""
+        call, told = self.calls[end["call"]], end["told"]
+        for event in (event for record in end["evidence"] for event in call_ended(record)):
+            self.scope.emit(event)
+        if self.beside is None:
+            self.scope.budget.recall(told["path"] or call["id"], end["spend"])
+        else:  # its call has been answered
+            for event in components_shown(call["id"], [self._shown(call, told)]):
+                self.scope.emit(event)
+            return
+        seconds, stored = told.get("seconds", 0.0), end["stored"]
+        self.answer(call, told, end["text"], stored=stored, seconds=seconds)
+
+    def answer(self, call: PendingCall, told: Mapping[str, Any], text: str, **how: Any) -> None:
+        """Write down the answer to a call."""
+        result = ToolResult(text, dict(told), artifact={SHOWN: [self._shown(call, told)]})
+        status = CallStatus(call, self.scope.emit, "executing")
+        answer = Answered(result, end_of(told), **how)
+        self.records[call["id"]] = call_records.ended(call, call["args"], answer, status)
+
+    def _shown(self, call: PendingCall, told: Mapping[str, Any]) -> dict[str, Any]:
+        """The component of one."""
+        shown = Handoff(
+            target=told["agent"], source=self.state.path, reason=call["args"]["objective"],
+            summary=told.get("summary", ""), reference=told["path"], status=told["status"],
+        ).model_dump(mode="json")  # fmt: skip
+        return {"name": "handoff", "props": shown, "text": text_of("handoff", shown)}
+
+    def update(self, ends: Sequence[AgentEnd]) -> AgentUpdate:
+        """What they change in the agent that delegated."""
+        records = [self.records[name] for name in self.calls if name in self.records]
+        evidence = [record for end in ends for record in end["evidence"]]
+        # What was changed is among the calls inside.
+        evidence += [as_evidence(record) | Evidence(read_only=True) for record in records]
+        messages = [*self.answers(ends), *(record["message"] for record in records)]
+        return AgentUpdate(
+            messages=messages,
+            evidence=evidence,
+            warnings=[text for end in ends for text in end["warnings"]],
+        )  # fmt: skip
+
+    def answers(self, ends: Sequence[AgentEnd]) -> list[AnyMessage]:
+        """Answers to the calls inside that people were asked about."""
+        if not isinstance(self.state, LoopState):
+            return []
+        ended = [record for end in ends for record in end["evidence"]]
+        return news(self.state, answers_from(self.state, [*self.scope.heard.values(), *ended]))
+
+    async def asked(self, questions: Sequence[Interrupt], ends: Sequence[AgentEnd]) -> None:
+        """Show what is asked where people look: in the conversation of the graph's own agent."""
+        if not isinstance(self.state, LoopState):
+            return
+        await show_questions(self.state, "agent", questions, self.answers(ends))
+
+
+def end_of(told: Mapping[str, Any]) -> Literal["success", "error"]:
+    """How the call of one ended."""
+    return "error" if told["status"] == "failed" else "success"
+
+
+def _standing(state: AgentState) -> dict[str, Any]:
+    """What a sub-agent came to, by its report, its limits, and what its calls brought."""
+    report, halt, unmet = state.report or {}, state.halt, not_done(state)
+    status = report.get("status", "failed")
+    if (status == "responded" and halt) or (status == "success" and unmet):
+        status = "partial"
+    if halt in LIMITS:
+        unmet = [*unmet, say(LIMITS[halt])]
+    elif status == "failed":
+        unmet = [*unmet, say("agent_said_nothing", why=halt or "-")]
+    told = {"status": status, "reason": halt, "summary": report.get("summary"), "unmet": unmet}
+    return told | {"output": report.get("output")}
+
+
+def _read(final: object) -> AgentState:
+    known = AgentState.__dataclass_fields__
+    given = cast("Mapping[str, Any]", final)
+    return AgentState(**{key: value for key, value in given.items() if key in known})
+
+
+def is_of(task: str, path: str) -> bool:
+    """Whether a task is a sub-agent, or one below it."""
+    return task == path or task.startswith(f"{path}/")
+
+
+def _kept(record: Evidence) -> Evidence:
+    return record | Evidence(result=beginning_of(record["result"], _KEPT))

@@ -1,0 +1,92 @@
+"""A process that kills itself while a sub-agent works in the background, and one that goes on."""
+
+from pathlib import Path
+from typing import Any
+
+from langgraph.types import Command
+
+from loopwright import open_durability
+from support import killed
+from support.office import Office, done, give
+from support.reacting import said
+from support.scripts import call
+
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+
+
+def written(folder: str) -> list[str]:
+    """What was written, by whomever."""
+    path = Path(folder, "written")
+    return path.read_text().split() if path.exists() else []
+
+
+def heard(messages: list[Any]) -> str:
+    """What an agent was told of those in the background."""
+    texts = [m.text for m in messages if m.type == "human"]
+    return "\n".join(text for text in texts if "in the background" in text)
+
+
+def office() -> Office:
+    """Two in the background, one with another one below it; each writes, and their parent, too."""
+
+    def chief(messages: list[Any], _: list[str]) -> Any:
+        turns = [
+            give("first", "second", background=True),
+            [call("write", word="chief1")],
+            [call("write", word="chief2")],
+            done("?"),
+        ]
+        made = sum(message.type == "ai" for message in messages)
+        told = heard(messages)
+        known = all(f"{name} is done." in told for name in ("first", "second"))
+        return done("All.", unmet=[]) if known and made >= len(turns) - 1 else turns[min(made, 3)]
+
+    def first(messages: list[Any], _: list[str]) -> Any:
+        turns = [
+            [call("write", word="first1")],
+            give("deep", background=True),
+            [call("write", word="first2")],
+            done("?"),
+        ]
+        made = sum(message.type == "ai" for message in messages)
+        knows = "deep is done." in heard(messages)
+        return done("first is done.") if knows and made >= 3 else turns[min(made, 3)]
+
+    def writer(name: str) -> Any:
+        def turn(messages: list[Any], _: list[str]) -> Any:
+            made = sum(message.type == "ai" for message in messages)
+            return [call("write", word=f"{name}{made}")] if made < 3 else done(f"{name} is done.")
+
+        return turn
+
+    return Office(chief=chief, first=first, second=writer("second"), deep=writer("deep"))
+
+
+def go_on(folder: str, place: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Begin the thread, or go on with it, to its outcome; at the place the process dies."""
+
+    def write(word: str) -> str:
+        """Write a word."""
+        with Path(folder, "written").open("a") as book:
+            book.write(f"{word}\n")
+        return f"{word} is written"
+
+    config: Any = {**THREAD, "callbacks": [killed.Killed(**place)]} if place else THREAD
+    with open_durability(f"sqlite:///{folder}/threads.db") as durability:
+        team = {"first": {"agents": ("deep",)}}
+        graph = office().graph(durability, [write], team, policy="allow")
+        given: Any = None if graph.get_state(THREAD).created_at else said()
+        while True:
+            if asked := graph.get_state(THREAD).interrupts:
+                ran = asked[0].value["action_requests"][0]["args"]["word"] in written(folder)
+                word = "respond: it ran" if ran else "approve"
+                given = Command(resume={asked[0].id: word})
+            values: dict[str, Any] = graph.invoke(given, config)
+            if not graph.get_state(THREAD).interrupts:
+                return values
+            given = None
+
+
+def die(folder: str, place: dict[str, Any]) -> None:
+    """Until the process dies."""
+    go_on(folder, place)
