@@ -18,7 +18,7 @@ from langgraph.errors import GraphBubbleUp
 
 from ..state.context import Context
 from ..state.contracts import Contract
-from ..state.errors import LoopwrightError, ModelCallFailed
+from ..state.errors import LoopwrightError, ModelCallFailed, RequestTooLong
 from ..state.messages import calls_in
 from ..state.outcome import Spend, add_spend, model_spend
 from ..state.told import say
@@ -107,7 +107,7 @@ async def ask(
 
     Raises:
         ModelUnavailable: If the model cannot be built.
-        ModelCallFailed: If no model could be reached.
+        ModelCallFailed: If no model could be reached, or the last one takes no request so long.
     """
     chosen = await _chosen(models, role, scope.context, bump)
     chosen = as_configured(chosen, settings) if settings else chosen
@@ -198,7 +198,8 @@ class _Caller:
                     self._fall_back(chosen, spare[0], error)
                     chosen, attempt, delay = spare.pop(0), 1, 0.0
                 else:
-                    raise ModelCallFailed(
+                    failed = RequestTooLong if refusals.is_too_long(error) else ModelCallFailed
+                    raise failed(
                         refusals.sentence(self.role, chosen.name, error, request.messages)
                     ) from error
             else:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, get_args
 
-from langchain_core.exceptions import ModelError, OutputParserException
+from langchain_core.exceptions import ContextOverflowError, ModelError, OutputParserException
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
@@ -95,6 +95,22 @@ def is_stale(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and _OTHER_LOOP.search(str(error)) is not None
 
 
+_FULL: Final = re.compile(
+    r"context[_ ](?:length|window)|(?:prompt|input|request|conversation) (?:is|was) too (?:long|"
+    r"large)|too many (?:input |prompt )?tokens|input token count|maximum (?:prompt|input) length"
+    r"|range of input length|exceed_context_size",
+    re.IGNORECASE,
+)
+
+
+def is_too_long(error: BaseException) -> bool:
+    """Whether a request was refused because it is longer than the model takes."""
+    if isinstance(error, ContextOverflowError):
+        return True
+    text = f"{getattr(error, 'code', None) or ''} {error}"
+    return status_of(error) in (400, 413, 422) and _FULL.search(text) is not None
+
+
 def describe(error: BaseException) -> str:
     """An error in one short line, with its type."""
     text = own().in_words(" ".join(str(error).split()))[:300]
@@ -111,6 +127,11 @@ def sentence(role: str, model: str, error: Exception, messages: Sequence[BaseMes
     advice = "resume the thread when it is reachable again"
     if status_of(error) in (400, 401, 403, 404, 413, 422):
         advice = "mend that, then resume the thread"
+    if is_too_long(error):
+        advice = (
+            "the request is longer than it takes: lower context_budget, name a model that takes "
+            "more, or send less at once, then resume the thread"
+        )
     kinds = sorted({str(block.get("type")) for m in messages for block in blocks_in(m)})
     if kinds and (status_of(error) in _CANNOT_READ or isinstance(error, _NOT_SENT)):
         advice = (

@@ -95,6 +95,9 @@ class AgentState(CallState, AgentInput):
     """Tokens of the newest request and its answer; agent_turn writes it, compress estimates."""
     room: int = 0
     """Tokens a request may have before its history is compressed; agent_turn writes it."""
+    squeezed: int = 0
+    """The turn before which the history was compressed because its request was refused as too long;
+    agent_turn writes it."""
     planning: Literal["", "review", "again", "ready"] = ""
     """Whether the list waits for the user's word, or must be written anew, or has it; write_todos
     writes it, and review_plan."""
@@ -142,7 +145,7 @@ class TaskAgentState(AgentState, LoopState):
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "strikes", "held", "round",
         "report", "nudged", "delegations", "limits", "todos", "planning", "reminded", "watch",
-        "cut_off", "background", "awaited",
+        "cut_off", "background", "awaited", "squeezed",
     }  # fmt: skip
 
 
@@ -167,6 +170,7 @@ class AgentUpdate(CallsUpdate, total=False):
     planning: Literal["", "review", "again", "ready"]
     reminded: bool
     room: int
+    squeezed: int
     watch: dict[str, Any]
     delegations: list[Any]
     background: list[Any]

@@ -13,6 +13,7 @@ LoopwrightError
 ├── StateKeyError            a node returned a key that its graph's state does not have
 ├── SyncCallInLoop           a sync method was called on the package's own event loop
 └── ModelCallFailed          a model stayed unreachable through every retry and fallback
+    └── RequestTooLong       it takes less than it was sent
 
 Each message is one sentence or two: what is wrong, where, what to do. Each error is also one of
 Python's own kinds: LangGraph's server shows the message of those and hides all others.
@@ -69,3 +70,7 @@ class SyncCallInLoop(LoopwrightError, RuntimeError):
 
 class ModelCallFailed(LoopwrightError, RuntimeError):
     """A model stayed unreachable through every retry and fallback; the thread can be resumed."""
+
+
+class RequestTooLong(ModelCallFailed):
+    """A model was sent more than it takes; an agent compresses its history and asks once more."""

@@ -23,10 +23,12 @@ from ...state.agent import (
 )
 from ...state.calls import STOPPED, stopped_by
 from ...state.context import Context
+from ...state.errors import RequestTooLong
 from ...state.messages import ENDS, is_words
 from ...state.outcome import Reason
+from ...state.snapshot import TARGET_SHARE
 from ...state.watch import begun
-from ...state.window import tokens_of
+from ...state.window import tokens_in, tokens_of
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope
@@ -51,11 +53,15 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
     catalog = await toolbox.catalog(scope.user)
     name = f"{state.turn_id}.{state.path}.{round_}"
     request = opening(scope, state, agent, catalog.shelf.listed())
-    answer: Answer[Any] = await ask(
-        scope, agent.parts.models, "agent", request, tools=catalog.specs(_found(state, catalog)),
-        read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
-        draft=drafts_of(scope, state, name), settings=agent.settings,
-    )  # fmt: skip
+    try:
+        answer: Answer[Any] = await ask(
+            scope, agent.parts.models, "agent", request,
+            tools=catalog.specs(_found(state, catalog)),
+            read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
+            draft=drafts_of(scope, state, name), settings=agent.settings,
+        )  # fmt: skip
+    except RequestTooLong as error:
+        return _squeezed(state, tokens_in(request), error) | AgentUpdate(warnings=scope.notes)
     message = answer.message
     update = AgentUpdate(
         round=round_, nudged=False, watch=state.watch or begun(scope.context),
@@ -77,6 +83,21 @@ async def agent_turn(state: AgentState, runtime: Runtime[Context], *, agent: Age
         return update | AgentUpdate(halt="DENIED", unmet=[stopped])
     kept = own(settle_ids(message, calls), name, "agent", answer.reasoning, own_turn)
     return update | _shared_out(calls) | AgentUpdate(messages=[kept])
+
+
+def _squeezed(state: AgentState, size: int, error: RequestTooLong) -> AgentUpdate:
+    """The history is to be compressed and the model asked again, once; the next time it ends here.
+
+    Of what the model takes nothing is known but that it is less than this.
+    """
+    round_, room = state.round + 1, size // 2
+    if state.squeezed == round_:
+        return AgentUpdate(halt="ERROR", unmet=[str(error)])
+    most = int(room / TARGET_SHARE)
+    return AgentUpdate(
+        squeezed=round_, room=room, window=size, limits={**state.limits, "context": most},
+        snapshot={**state.snapshot, "above": 0},
+    )  # fmt: skip
 
 
 def _shared_out(calls: Sequence[PendingCall]) -> AgentUpdate:

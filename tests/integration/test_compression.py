@@ -138,6 +138,56 @@ def test_without_a_summary_of_use_the_history_is_cut_all_the_same(tmp_path, name
     assert "KX-185." in next(m.text for m in result["messages"] if m.name == "recall")
 
 
+class Refused(Exception):
+    """As a provider's client raises it."""
+
+    def __init__(self, text, status=400):
+        super().__init__(text)
+        self.status_code = status
+
+
+FULL = [
+    "This model's maximum context length is 8192 tokens (code: context_length_exceeded)",
+    "prompt is too long: 213462 tokens > 200000 maximum",
+    "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576).",
+    "Input is too long for requested model.",
+]
+
+
+@pytest.mark.req("S4-09", "P-14")
+@pytest.mark.parametrize("text", FULL)
+def test_what_a_provider_refuses_as_too_long_is_compressed_and_asked_once_more(tmp_path, text):
+    """The model takes far less than anybody knows."""
+    work, takes = worker(12), 5_000
+
+    def agent(messages, offered):
+        too_long = tokens_of(messages, AIMessage(""))[0] > takes
+        return Refused(text) if too_long else work(messages, offered)
+
+    model = ScriptedModel({"agent": agent, "summariser": honest})
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        _, result = run(kept, model, Context(loop_check_after=9_999))
+    assert result["outcome"]["status"] == "complete"
+    sizes = [tokens_of(asked.messages, AIMessage(""))[0] for asked in of_agent(model)]
+    assert 1 <= len([size for size in sizes if size > takes]) <= 2
+    assert [problems(asked.messages) for asked in of_agent(model)] == [[]] * len(sizes)
+    assert len([m for m in result["messages"] if m.name == "stock"]) == 12
+
+
+def test_what_is_too_long_even_then_ends_honestly(tmp_path):
+    model = ScriptedModel({"agent": lambda m, o: Refused(FULL[0]), "summariser": honest})
+    long = {"messages": [("user", "Sum this up: " + "word " * 200_000)]}
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_task_agent(model=model, tools=[stock], durability=kept)
+        outcome = graph.invoke(long, THREAD)["outcome"]
+        again = graph.invoke({"messages": [("user", "Go on.")]}, THREAD)["outcome"]
+    assert (outcome["status"], outcome["reason"]) == ("failed", "ERROR")
+    assert "lower context_budget, name a model that takes more" in outcome["unmet"][0]
+    assert outcome["resume"]
+    assert again["status"] == "failed"
+    assert [asked.role for asked in model.asked].count("agent") == 4, "twice in each turn"
+
+
 @pytest.mark.req("S3-33", "S3-34", "S3-38")
 def test_an_agent_sums_up_by_itself_and_its_notes_stay_in_view(tmp_path):
     seen = []
