@@ -243,7 +243,7 @@ def graph(
     return show_graph(output, name, ascii_=ascii_)
 
 
-@_command("mcp", "policy", "instructions", "model", "database")
+@_command("agent", "mcp", "policy", "instructions", "model", "database")
 def doctor(settings: Settings, output: Output) -> int:
     """Say whether a run would work here: model, MCP servers, database, langgraph dev."""
     from .show import examine  # noqa: PLC0415 - see the module

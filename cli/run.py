@@ -31,10 +31,10 @@ from ..state.errors import (
 from ..state.messages import ROLE
 from ..state.roles import roles_of
 from ..state.stream.streamed import stream_event
+from .agents import AGENT_KEY, NamedAgent, agent_of, saved_with
 from .approvals import Asker, Question, given_answers
 from .progress import Event, dollars
 from .settings import (
-    DEFINED,
     PLANNED,
     Settings,
     new_thread_id,
@@ -73,7 +73,9 @@ def run_goal(
 def quote_goal(settings: Settings, output: Output, goal: str) -> int:
     """Say what a run of the goal may take at most; nothing is begun, no model is asked."""
     context = _context(settings, interactive=True)
-    graph, _ = _graph(settings, settings.graph_of_new, context, None)
+    graph_name = settings.graph_of_new
+    agent = agent_of(settings, output, graph_name)
+    graph, _ = _graph(settings, graph_name, context, None, agent)
     told = graph.quote(read_goal(goal), context=context)
     if output.json:
         output.result({"status": "quote", **told})
@@ -122,12 +124,14 @@ def opened(
     """
     durability = open_durability(settings.database_url(DEFAULT_URL))
     try:
-        name = settings.graph or graph_of(durability, thread) or settings.graph_of_new
+        kept = saved_with(durability, thread)
+        name = settings.graph or kept.get(GRAPH_KEY) or settings.graph_of_new
+        agent = agent_of(settings, output, name, thread, kept)
         human = human or settings.yes or output.reads
         context = _context(settings, interactive=human)
         # Questions go to standard error where standard output is a pipe.
         console = Console(highlight=False, stderr=not output.live)
-        graph, offline = _graph(settings, name, context, durability)
+        graph, offline = _graph(settings, name, context, durability, agent)
         yield Session(
             graph=graph,
             offline=offline,
@@ -140,7 +144,7 @@ def opened(
             database=durability.url,
             asker=Asker(console) if output.reads and not output.json else None,
             yes=settings.yes,
-            metadata={GRAPH_KEY: name},
+            metadata={GRAPH_KEY: name} | ({AGENT_KEY: agent.mark} if agent else {}),
         )
     except BaseException:
         if output.resume:
@@ -151,7 +155,11 @@ def opened(
 
 
 def _graph(
-    settings: Settings, name: str, context: Context, durability: Durability | None
+    settings: Settings,
+    name: str,
+    context: Context,
+    durability: Durability | None,
+    agent: NamedAgent | None,
 ) -> tuple[Graph, bool]:
     """A graph, and whether the built-in model stands in for one of its roles."""
     build = builder_of(name)
@@ -160,10 +168,7 @@ def _graph(
         raise SettingsError(msg)
     model = read_script(settings.script) if settings.script else settings.model
     # Asked here, so that a wrong model is told before a thread is begun.
-    if settings.agent and name != DEFINED:
-        msg = f"--agent is for {DEFINED}, not {name}: leave --graph out."
-        raise SettingsError(msg)
-    own = {"definition": settings.agent} if settings.agent else {}
+    own = {"definition": agent.definition} if agent else {}
     models = Models(model, environ=settings.environ)
     names = {models.choose(role, context).name for role in roles_of(name)}
     graph: Graph = build(
@@ -175,13 +180,6 @@ def _graph(
         **own,
     )
     return graph, OFFLINE in names
-
-
-def graph_of(durability: Durability, thread: str) -> str | None:
-    """The graph that saved a thread, if it was this command."""
-    saved = durability.checkpointer.get_tuple({"configurable": {"thread_id": thread}})
-    found = saved.metadata.get(GRAPH_KEY) if saved else None
-    return str(found) if found else None
 
 
 @dataclass(kw_only=True)

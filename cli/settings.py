@@ -64,7 +64,11 @@ class Settings:
         ),
     ] = None
     agent: Annotated[
-        str | None, Option(help="Markdown file that says what the agent of task_agent is.")
+        str | None,
+        Option(
+            help="The agent of task_agent: its Markdown file, or the name of one that ships or that"
+            " a folder of LOOPWRIGHT_AGENTS has. Else the thread's."
+        ),
     ] = None
     yes: Annotated[
         bool, Option("--yes", help="Approve what the policy asks; never what it denies.")

@@ -18,8 +18,9 @@ from ..state.context import Context
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
-from ..tools.catalog import CatalogTool
+from ..tools.catalog import Catalog, CatalogTool
 from ..tools.mcp.config import read_servers
+from .agents import named_agent
 from .settings import NO_MODEL, Settings
 from .terminal import Code, Output, plural, short
 
@@ -68,6 +69,7 @@ def examine(settings: Settings, output: Output) -> int:
     for title, findings in (
         ("Model", _models(settings)),
         ("MCP servers", _servers(settings, output)),
+        *([("Agent", _agent(settings, settings.agent))] if settings.agent else []),
         ("Instructions", _instructions(settings)),
         ("Database", _database(settings)),
         ("langgraph dev", _dev_server()),
@@ -131,19 +133,14 @@ def _asked(chosen: Chosen, roles: str) -> Finding:
 
 
 def _servers(settings: Settings, output: Output) -> Iterator[Finding]:
-    source = settings.mcp or default_mcp(settings.environ)
-    names = [config.name for config in read_servers(source, environ=settings.environ)]
-    toolbox = Toolbox(mcp=source, policy=settings.policy or default_policy(settings.environ))
-    try:
-        catalog = run_blocking(toolbox.catalog())
-    finally:
-        toolbox.close()
+    names = [config.name for config in read_servers(_source(settings), environ=settings.environ)]
+    catalog, policy = _reached(settings)
     tools = [tool for tool in catalog.tools.values() if tool.server in names]
     for name in names:
         if mine := [tool for tool in tools if tool.server == name]:
             yield _WORKS, f"{name}: {plural(len(mine), 'tool')}"
         for tool in mine:
-            yield from ((" ", f"  {line}") for line in outlook(tool, toolbox.policy, Context()))
+            yield from ((" ", f"  {line}") for line in outlook(tool, policy, Context()))
     if catalog.shelf.is_needed:
         yield _WORKS, f"{plural(len(tools), 'tool')}: models are told the names and find the rest."
     yield from ((_WARNING, short(warning, 400)) for warning in catalog.warnings)
@@ -153,6 +150,35 @@ def _servers(settings: Settings, output: Output) -> Iterator[Finding]:
         yield _BROKEN, "None of the servers offers a tool: start one, or mend the file."
     if not output.reads:
         yield _WARNING, _NOBODY_TO_ASK
+
+
+def _source(settings: Settings) -> Any:
+    return settings.mcp or default_mcp(settings.environ)
+
+
+def _reached(settings: Settings) -> tuple[Catalog, Policy]:
+    """The tools of the servers, which run for that, and the policy for them."""
+    policy = settings.policy or default_policy(settings.environ)
+    toolbox = Toolbox(mcp=_source(settings), policy=policy)
+    try:
+        return run_blocking(toolbox.catalog()), toolbox.policy
+    finally:
+        toolbox.close()
+
+
+def _agent(settings: Settings, named: str) -> Iterator[Finding]:
+    """What an agent is, as far as it was understood, and which tools it has here."""
+    found = named_agent(named, settings.environ)
+    one, (catalog, _) = found.definition, _reached(settings)
+    limits = one.limits.model_dump(exclude_none=True)
+    told = ", ".join(f"{name} {value:g}" for name, value in limits.items())
+    yield _WORKS, f"{one.title}, of {found.named}; tier {one.tier or 'balanced'}"
+    yield _WORKS, f"limits: {told or 'those of the run'}"
+    offered = catalog.offering(one.tools, read_only=one.read_only)
+    names = sorted(offered.tools.keys() - offered.own)
+    yield (_WORKS if names else _WARNING), f"tools: {', '.join(names) or 'none'}"
+    for warning in (*one.warnings, *offered.warnings[len(catalog.warnings) :]):
+        yield _WARNING, warning
 
 
 def outlook(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[str]:

@@ -9,7 +9,8 @@ from ..doors.durability import DEFAULT_URL, open_durability
 from ..doors.threads import GRAPH_KEY
 from ..graphs.registry import builder_of
 from ..state.errors import SettingsError
-from .run import Graph, graph_of
+from .agents import saved_with
+from .run import Graph
 from .settings import DEFAULT_GRAPH, Settings, read_goal, thread_named
 from .terminal import Code, Output, quoted
 
@@ -57,8 +58,11 @@ def _thread(settings: Settings, thread: str) -> Iterator[tuple[Graph, RunnableCo
     """The graph of a thread, its config, and the command that goes on with it."""
     given = thread_named(thread)
     with open_durability(settings.database_url(DEFAULT_URL)) as durability:
-        name = settings.graph or graph_of(durability, given) or DEFAULT_GRAPH
+        kept = saved_with(durability, given)
+        name = settings.graph or kept.get(GRAPH_KEY) or DEFAULT_GRAPH
         # To end a turn no model is asked and no tool is called.
         graph: Graph = builder_of(name)(model="offline", durability=durability)
-        config = RunnableConfig(configurable={"thread_id": given}, metadata={GRAPH_KEY: name})
+        config = RunnableConfig(
+            configurable={"thread_id": given}, metadata={**kept, GRAPH_KEY: name}
+        )
         yield graph, config, settings.resume_command(given, durability.url)

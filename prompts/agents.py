@@ -22,6 +22,8 @@ _LIMITS: Final[Mapping[str, tuple[str, float]]] = {
 }  # fmt: skip
 """Key of other systems to the limit it is, and how many of its units are one."""
 _TIERS: Final = {"haiku": "fast", "flash": "fast", "sonnet": "balanced", "opus": "powerful"}
+SHIPPED: Final = Path(__file__).parent / "shipped"
+"""The agents that ship with the package, each in the file of its name."""
 _NOT_KEPT: Final = frozenset({"disallowed_tools"})
 """What would only seem to be forbidden."""
 
@@ -66,7 +68,7 @@ def codebase_investigator() -> AgentDefinition:
 
     Of the graph's tools it has those that declare to be read-only; 15 turns, 5 minutes.
     """
-    return read_agent(Path(__file__).parent / "shipped" / "codebase_investigator.md")
+    return read_agent(SHIPPED / "codebase_investigator.md")
 
 
 def as_agent(given: AgentDefinition | str | Path) -> AgentDefinition:

@@ -199,3 +199,29 @@ def test_a_question_of_a_conversation_stays_open_and_is_answered_later():
     assert Path("out.txt").read_text() == "hello"
     again.type("/quit")
     assert again.end() == 0
+
+
+@pytest.mark.req("S3-24", "S3-43", "S4-46")
+def test_a_conversation_remembers_its_agent_and_says_what_became_of_it(tmp_path, monkeypatch):
+    team = tmp_path / "team"
+    team.mkdir()
+    (team / "c.md").write_text("---\nname: clerk\ncolor: red\n---\nBe brief.\n")
+    monkeypatch.setenv("LOOPWRIGHT_AGENTS", str(team))
+    code, told, errors = chat("--agent", "clerk", "--thread", "t", stdin="List the files in .\n")
+    assert (code, "color is not known" in told) == (0, True), told + errors
+    monkeypatch.delenv("LOOPWRIGHT_AGENTS")
+    code, told, _ = chat("--thread", "t", stdin="List the files in .\n")
+    assert (code, told.startswith("task_agent")) == (0, True)
+    assert "color is not known" in told, "the agent's own file was read"
+    code, told, _ = chat("--thread", "t", stdin="/stop\n")
+    (team / "c.md").write_text("---\nname: clerk\n---\nBe briefer.\n")
+    code, told, _ = chat("--thread", "t", stdin="/help\n")
+    assert f"Its agent {team / 'c.md'} has changed since the last turn" in told
+    code, told, _ = chat("--agent", "codebase_investigator", "--thread", "t", stdin="/help\n")
+    assert f"Its agent was {team / 'c.md'}; from now on it is codebase_investigator." in told
+    (team / "c.md").unlink()
+    code, _, errors = chat("--thread", "t", stdin="Hello\n")
+    assert (code, f"The thread 't' needs its agent {team / 'c.md'}. " in errors) == (2, True)
+    code, _, errors = chat("--agent", "nobody", stdin="Hello\n")
+    known = "give the path of its file, or one of codebase_investigator."
+    assert (code, known in errors) == (2, True), errors

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from loopwright.cli.run import graph_of, resume_thread, run_goal
+from loopwright.cli.agents import saved_with
+from loopwright.cli.run import resume_thread, run_goal
 from loopwright.cli.settings import (
     DEFAULT_GRAPH,
     Settings,
@@ -17,6 +18,7 @@ from loopwright.cli.settings import (
 )
 from loopwright.cli.terminal import Code, Output
 from loopwright.doors.durability import open_durability
+from loopwright.doors.threads import GRAPH_KEY
 from loopwright.state.errors import SettingsError, ThreadNotFound
 
 
@@ -66,8 +68,8 @@ def test_a_thread_remembers_its_graph(tmp_path, capsys):
     run_goal(Settings(mcp="mcp.json"), Output(json=True), "Think", "t")
     assert json.loads(capsys.readouterr().out)["thread"] == "t"
     with open_durability() as durability:
-        assert graph_of(durability, "t") == DEFAULT_GRAPH
-        assert graph_of(durability, "other") is None
+        assert saved_with(durability, "t") == {GRAPH_KEY: DEFAULT_GRAPH}
+        assert saved_with(durability, "other") == {}
 
 
 def test_thread_ids_are_short_readable_and_different():

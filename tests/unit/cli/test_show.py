@@ -67,6 +67,22 @@ def test_instructions_are_shown_and_those_of_this_folder_are_not_followed_unname
     assert any("✗ 'nowhere' is no folder" in line for line in told)
 
 
+@pytest.mark.req("S4-46")
+def test_what_was_read_of_an_agent_is_shown(lines, tmp_path):
+    text = "---\nname: clerk\ntools: list_*, save\nmax_turns: 3\ncolor: red\n---\nBe brief."
+    (tmp_path / "clerk.md").write_text(text)
+    code, told = lines(agent="clerk.md")
+    assert code == Code.COMPLETE
+    assert f"  ✓ clerk, of {tmp_path / 'clerk.md'}; tier balanced" in told
+    assert "  ✓ limits: turns 3" in told
+    assert any(line.startswith("  ✓ tools: list_") for line in told), told
+    assert "  ! The agent may call 'save', but there is no such tool." in told
+    assert any("color is not known" in line for line in told)
+    code, told = lines(agent="nobody")
+    assert code == Code.USAGE
+    assert any("✗ There is no agent 'nobody'" in line for line in told)
+
+
 def test_a_tool_no_rule_speaks_of_has_one_line():
     assert told(None, tool("look", readOnlyHint=True)) == ["allow look: read-only"]
     (line,) = told(None, tool("save"), question_expires_in=90)
