@@ -61,7 +61,7 @@ TEXTS = st.lists(
 def test_a_tag_in_any_spelling_at_any_place_is_defused(tag, before, end):
     text = f"{before}{tag}{end}"
     told = defused(text)
-    bracket = re.search(r"&\w+;?|&#\w+;|[^\w\s]", tag)[0]
+    bracket = re.search(r"(?i)&lt;?|&#\w+;|[^\w\s]", tag)[0]
     assert f"{bracket}\\" in told
     assert as_written(told) == text
     shown = section("request", text)
