@@ -18,6 +18,7 @@ from loopwright.state.ceiling import ENDLESS, tightened
 from loopwright.state.context import DEFAULTS
 from loopwright.state.errors import SettingsError
 from loopwright.state.told import FILES
+from support.budget import MANY
 from support.docs_text import names, section, table
 from support.in_a_row import SETTINGS, in_a_row
 
@@ -65,11 +66,11 @@ def coded(cell):
 @pytest.mark.req("W-20")
 @pytest.mark.parametrize(
     ("graph", "count"),
-    # 400 calls of react: tests/integration/test_react.py.
-    [*((graph, 50) for graph in BUILDS), ("plan_execute_verify", 400), ("prompt_flow", 400)],
+    # Many calls of react: tests/integration/test_react.py.
+    [*((graph, 50) for graph in BUILDS), ("plan_execute_verify", MANY), ("prompt_flow", MANY)],
 )
 def test_calls_in_a_row_work_as_the_manual_says(graph, count):
-    """With results of some 150 tokens each; 400 take the one setting that the manual names."""
+    """With results of some 150 tokens each; many take the one setting that the manual names."""
     model, look = in_a_row(graph, count)
     settings = {} if count == 50 else {SETTINGS[graph]: count}
     built = BUILDS[graph](model=model, tools=[look])

@@ -27,6 +27,7 @@ from loopwright import (
 from loopwright.prompts.prompt import read_json, read_section
 from loopwright.state.attachments import MOST_BEFORE
 from loopwright.state.errors import ModelCallFailed
+from support.budget import alongside
 from support.flows import flow, step
 from support.scripts import call, passed, plan, report, thought, todo
 
@@ -113,8 +114,10 @@ def standard(blocks):
 
 @pytest.mark.req("W-09")
 @every_graph
-@pytest.mark.parametrize("words", ["What is on it?", ""], ids=["words", "alone"])
-@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
+@pytest.mark.parametrize(
+    ("block", "words"),
+    alongside([(block,) for block in BLOCKS.values()], [("What is on it?",), ("",)]),
+)
 def test_what_is_attached_reaches_every_role_that_sees_the_request(build, scripted, block, words):
     model = scripted()
     graph = build(model=model, tools=[look], checkpointer=InMemorySaver())

@@ -70,7 +70,7 @@ def replayed(told: list[tuple[Any, str, Any]], place: Any = ()) -> tuple[Replay,
 @pytest.mark.parametrize("name", BUILD)
 async def test_a_replayed_stream_has_the_messages_of_the_state_whenever_it_is_told(name):
     drafts = replaced = 0
-    for seed in range(40):
+    for seed in range(12):
         rng = random.Random(seed)
         thinks = rng.choice(["", "tags", "blocks", "kwargs"])
         graph = BUILD[name](rng, seed=seed, thinks=thinks)
@@ -80,8 +80,8 @@ async def test_a_replayed_stream_has_the_messages_of_the_state_whenever_it_is_to
         texts = [data[0] for ns, mode, data in told if mode == "messages" and not ns]
         drafts += any(m.type == "AIMessageChunk" and not m.chunk_position for m in texts)
         replaced += any(m.type == "remove" for m in texts)
-    assert drafts > 30
-    assert replaced > 3
+    assert drafts > 8
+    assert replaced
 
 
 @pytest.mark.req("S0-81")

@@ -23,7 +23,7 @@ from support.reacting import DONE, THREAD, said, shelf
 from support.scope import scope_with
 from support.scripts import call, thought
 
-MODELS = hypothesis.settings().max_examples * 10
+MODELS = hypothesis.settings().max_examples * 4
 """10,000 with the profile `thorough`."""
 PARTS = 4
 HELPER = AgentDefinition(name="helper", description="Looks things up.", limits=AgentLimits(turns=3))

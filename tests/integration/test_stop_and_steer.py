@@ -10,6 +10,7 @@ from langgraph.types import Command
 
 from loopwright import SettingsError, ThreadNotFound, open_durability
 from support import killed
+from support.budget import STEP
 from support.patience import PATIENCE
 from support.visiting import (
     CALM,
@@ -66,7 +67,7 @@ def test_whenever_a_turn_is_steered_no_visit_is_made_twice(kind, tmp_path):
         needed = {"react": 3, "agent": 1, "plan": 2, "flow": 0}[kind] * len(set(visits) - seen) + 1
         planned = 0 if kind in ("react", "agent") else 1
         assert model_calls(book) - asked <= planned + needed + 1, moments
-        moments += 1
+        moments += STEP
     assert moments >= 10
 
 
@@ -181,7 +182,7 @@ def test_whenever_a_turn_is_stopped_it_ends_as_cancelled_and_can_be_resumed(kind
         ended = graph.invoke(None, THREAD)
         assert ended["outcome"]["status"] == "complete", moment
         assert sorted(book.told("visits")) == sorted(places(FIRST)), moment
-        moment += 1
+        moment += STEP
     assert moment >= 10
 
 

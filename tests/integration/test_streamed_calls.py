@@ -6,6 +6,7 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from loopwright import build_react
+from support.budget import alongside
 from support.fake_openai import Reply, call, fake_openai
 
 MORE = Reply('I save. <agent_meta>{"shouldContinue": true, "reason": "x"}</agent_meta>')
@@ -39,23 +40,27 @@ def ran(arguments: list[str], *, mode: Any, streaming: bool) -> list[Any]:
     return saved
 
 
+CALLS = [
+    ([WHOLE], 1),
+    (['{"items": ["a"'], 0),
+    (['{"items": ["a", "b"]'], 0),
+    (['{"items": ["a", "b'], 0),
+    ([WHOLE + WHOLE], 0),
+    ([WHOLE, '{"items": ["a"'], 1),
+    (['{"items": ["a"', WHOLE], 1),
+    (["[1", '{"items": ["a"'], 0),
+    (['[{"items": ["a", "b"]}]'], 0),
+    ([WHOLE + " and more"], 0),
+]
+ASKED: list[Any] = [
+    (mode, streaming) for mode in ("values", ["custom", "messages"]) for streaming in (False, True)
+]
+
+
 @pytest.mark.req("W-04")
-@pytest.mark.parametrize("streaming", [False, True])
-@pytest.mark.parametrize("mode", ["values", ["custom", "messages"]], ids=str)
 @pytest.mark.parametrize(
-    ("arguments", "saved"),
-    [
-        ([WHOLE], 1),
-        (['{"items": ["a"'], 0),
-        (['{"items": ["a", "b"]'], 0),
-        (['{"items": ["a", "b'], 0),
-        ([WHOLE + WHOLE], 0),
-        ([WHOLE, '{"items": ["a"'], 1),
-        (['{"items": ["a"', WHOLE], 1),
-        (["[1", '{"items": ["a"'], 0),
-        (['[{"items": ["a", "b"]}]'], 0),
-        ([WHOLE + " and more"], 0),
-    ],
+    ("arguments", "saved", "mode", "streaming"),
+    alongside(CALLS, ASKED),
     ids=lambda value: str(value)[:40],
 )
 def test_only_whole_arguments_run(arguments, saved, mode, streaming):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_openai import ChatOpenAI
 
 from loopwright import build_plan_execute_verify, build_prompt_flow, build_react
+from support.budget import alongside
 from support.fake_openai import Reply, bad_request, call, fake_openai
 from support.flows import flow, step
 from support.reacting import phase_of
@@ -60,8 +62,11 @@ def role_of(request: dict[str, Any]) -> str:
 
 
 @pytest.mark.req("W-04")
-@pytest.mark.parametrize(("mode", "streaming"), STREAMED, ids=str)
-@pytest.mark.parametrize("arguments", [WHOLE, *CUT])
+@pytest.mark.parametrize(
+    ("arguments", "mode", "streaming"),
+    alongside([(text,) for text in (WHOLE, *CUT)], STREAMED),
+    ids=str,
+)
 def test_a_task_runs_whole_calls_alone(arguments, mode, streaming):
     saved: list[Any] = []
 
@@ -91,9 +96,11 @@ PLACES = [PLAN.index('"a"') + 3, PLAN.index('"b"') + 2, PLAN.index('"b"') + 4, l
 
 
 @pytest.mark.req("W-04")
-@pytest.mark.parametrize(("mode", "streaming"), STREAMED, ids=str)
-@pytest.mark.parametrize("by_tool", [False, True], ids=["content", "tool"])
-@pytest.mark.parametrize("place", [*PLACES, None])
+@pytest.mark.parametrize(
+    ("by_tool", "place", "mode", "streaming"),
+    alongside([*product([False, True], [*PLACES, None])], STREAMED),
+    ids=str,
+)
 def test_a_plan_that_was_cut_runs_no_step(place, by_tool, mode, streaming):
     """Said as content or, to servers that know no `response_format`, as the call of a tool."""
     saved: list[Any] = []
@@ -195,9 +202,13 @@ def at_once(text: str) -> list[dict[str, Any]]:
 
 @pytest.mark.req("W-04")
 @pytest.mark.parametrize("name", ["react", "plan_execute_verify"])
-@pytest.mark.parametrize("mode", [mode for mode, _ in STREAMED], ids=str)
-@pytest.mark.parametrize("deltas", [pieces, extras, unnumbered, at_once])
-@pytest.mark.parametrize("arguments", [WHOLE, *CUT[:3]])
+@pytest.mark.parametrize(
+    ("arguments", "deltas", "mode"),
+    alongside(
+        [*product([WHOLE, *CUT[:3]], [pieces, extras, unnumbered, at_once])],
+        [(mode,) for mode, _ in [*STREAMED, STREAMED[0]]],
+    ),
+)
 def test_a_client_of_another_make_runs_whole_calls_alone(arguments, deltas, mode, name):
     saved: list[Any] = []
 
