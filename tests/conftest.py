@@ -50,5 +50,9 @@ def pytest_xdist_auto_num_workers(config):
 
 def pytest_collection_finish():
     """What was imported and collected stays to the end: to look for garbage in it takes long."""
+    if "langgraph.graph" in sys.modules:
+        from support.remembered import remember  # noqa: PLC0415 - xdist's controller needs no graph
+
+        remember()
     gc.collect()
     gc.freeze()
