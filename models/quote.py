@@ -12,7 +12,7 @@ from typing import Final
 from ..state.context import RATES, Context
 from ..state.errors import SettingsError
 from ..state.outcome import Quote
-from ..state.roles import ROLES, TIERS, roles_of
+from ..state.roles import TIERS
 from .allowance import LARGEST, MONEY_OUTPUT, longest_output
 from .choice import Chosen, Models, window_of
 from .prices import Price, price_of, unpriced
@@ -51,19 +51,6 @@ async def quote(models: Models, roles: Collection[str], context: Context) -> Quo
         models={name: _shown(price) for name, price in prices.items()},
         notes=notes,
     )
-
-
-async def check_prices(models: Models, role: str, context: Context) -> None:
-    """See before a first model is asked that a limit in dollars can be kept.
-
-    Raises:
-        SettingsError: The price of a model that may be asked is not known.
-    """
-    graph = ROLES[role].graph if role in ROLES else ""
-    roles = {role, *roles_of(graph)} if graph else {role}
-    found = possible(models, roles, context)
-    if unknown := [one.name for one in found if await price_of(one, context) is None]:
-        raise SettingsError(unpriced(unknown))
 
 
 def possible(models: Models, roles: Collection[str], context: Context) -> list[Chosen]:

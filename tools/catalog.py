@@ -221,8 +221,6 @@ class Catalog:
         return found[:5] or offered[:20]
 
 
-NO_TOOLS: Final = Catalog({})
-
 _NOTHING: Final = "MCP server {!r} is there, but offers no tool; look at its entry and its version."
 
 
