@@ -264,6 +264,12 @@ def said(state: AgentState) -> list[AnyMessage]:
     return kept
 
 
+def asked_for(state: AgentState) -> str:
+    """What an agent was asked for: the request of the turn, of a sub-agent its first message."""
+    first = next((message.text for message in state.messages if message.type == "human"), "")
+    return str(getattr(state, "request", "") or first)
+
+
 def succeeded(evidence: list[Evidence]) -> bool:
     """Whether a call brought something."""
     return any(record["status"] == "success" for record in evidence)

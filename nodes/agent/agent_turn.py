@@ -20,6 +20,7 @@ from ...state.agent import (
     AgentState,
     AgentUpdate,
     Report,
+    asked_for,
 )
 from ...state.calls import STOPPED, stopped_by
 from ...state.context import Context
@@ -109,10 +110,10 @@ def _shared_out(calls: Sequence[PendingCall]) -> AgentUpdate:
 
 
 def _found(state: AgentState, catalog: Catalog) -> list[str]:
-    """Of many tools those to be shown; a sub-agent's own request is its first message."""
-    if state.path == MAIN or not state.messages:
+    """Of many tools those to be shown; for the graph's own agent intake has looked."""
+    if state.path == MAIN:
         return state.found
-    return [*catalog.shelf.likely(str(state.messages[0].text)), *state.found]
+    return [*catalog.shelf.likely(asked_for(state)), *state.found]
 
 
 def _ended_around(scope: RunScope) -> Reason | None:

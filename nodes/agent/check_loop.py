@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from ...models.ask import ask
-from ...state.agent import MODEL_TURN, AgentState, AgentUpdate
+from ...state.agent import MODEL_TURN, AgentState, AgentUpdate, asked_for
 from ...state.canonical import shortened
 from ...state.context import Context
 from ...state.contracts import LoopVerdict
@@ -67,7 +67,7 @@ async def _judged(
     """What a model says, and where it is sure also a stronger one; None where none can be asked."""
     told = {"role": _ROLE, "action": "checking", "round": state.round}
     scope.emit({"type": "phase", **told})
-    data = {"request": _request(state), "conversation": [*_history(state.messages[-_SEEN:])]}
+    data = {"request": asked_for(state), "conversation": [*_history(state.messages[-_SEEN:])]}
     messages = scope.opening(_ROLE, data)
     verdict, spend = None, Spend()
     for bump in (0, 1):
@@ -83,12 +83,6 @@ async def _judged(
         if answer.parsed is None or answer.parsed.confidence < state.watch["sure"]:
             break
     return verdict, spend
-
-
-def _request(state: AgentState) -> str:
-    """What the agent was asked for."""
-    first = next((m.text for m in state.messages if isinstance(m, HumanMessage)), "")
-    return str(getattr(state, "request", "") or first)
 
 
 def _history(messages: Sequence[AnyMessage]) -> Iterator[dict[str, Any]]:

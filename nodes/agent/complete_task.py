@@ -53,15 +53,15 @@ def saved(args: Mapping[str, Any], tool: CatalogTool, output: ResultSchema | Non
 
 async def _complete(output: ResultSchema | None, args: Mapping[str, Any], own: Own) -> ToolResult:
     """Take the report, unless something of the same message speaks against it."""
+    state = cast("AgentState", own.state)
     failed = [(r["tool"], r["id"]) for r in own.beside if r["status"] != "success"]
-    failed += [(call["name"], call["id"]) for call in getattr(own.state, "delegations", ())]
+    failed += [(call["name"], call["id"]) for call in state.delegations]
     if failed:
         calls = ", ".join(f"{tool} ({name})" for tool, name in failed)
         return failure(say("not_complete_yet", calls=calls))
-    if running := getattr(own.state, "background", ()):
+    if running := state.background:
         told = say("background_runs", handles=", ".join(handle(own.scope.path, c) for c in running))
         return replace(failure(told), update={"awaited": True})
-    state = cast("AgentState", own.state)
     left = [] if state.reminded else open_in_words(_todos_now(state, own))
     if left and args.get("status", "success") == "success":
         told = say("todos_open", left="\n".join(f"- {one}" for one in left))
@@ -69,7 +69,7 @@ async def _complete(output: ResultSchema | None, args: Mapping[str, Any], own: O
     report, problem = report_of(args, output)
     if problem:
         return failure(say("output_does_not_fit", why=problem))
-    if _is_nothing(report["summary"], own):
+    if _is_nothing(report["summary"], state, own):
         return failure(say("says_nothing"))
     update = {"report": report, "task_completed": report["status"] == "success"}
     return ToolResult(say("completed"), update=update)
@@ -84,12 +84,12 @@ def _todos_now(state: AgentState, own: Own) -> list[Task]:
     return todos
 
 
-def _is_nothing(summary: str, own: Own) -> bool:
+def _is_nothing(summary: str, state: AgentState, own: Own) -> bool:
     """Whether there are no words, or only such as `Done.` where no call has done anything."""
     if not summary.strip():
         return True
-    made = [*own.beside, *getattr(own.state, "evidence", ())]
-    return not succeeded(made) and says_nothing(summary, getattr(own.state, "request", ""))
+    made = [*own.beside, *state.evidence]
+    return not succeeded(made) and says_nothing(summary, getattr(state, "request", ""))
 
 
 def report_of(args: Mapping[str, Any], output: ResultSchema | None) -> tuple[Report, str]:
