@@ -55,7 +55,8 @@ class PendingCall(TypedDict):
     `tail_of` names the tool whose call a hook made this one follow. A plan may allow a call fewer
     seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
     it repeats. One that is `alone` asks a question of its tool's own: no other shares its pass.
-    One that is the package's `own` changes state alone, so it is no evidence.
+    One that is the package's `own` changes state alone, so it is no evidence. A sub-agent in the
+    background is saved under the name `place` beside the graph that delegated.
     """
 
     id: str
@@ -82,6 +83,7 @@ class PendingCall(TypedDict):
     tries: NotRequired[int]
     alone: NotRequired[bool]
     own: NotRequired[bool]
+    place: NotRequired[str]
 
 
 def changed(call: PendingCall, **changes: object) -> PendingCall:

@@ -104,12 +104,12 @@ async def beside(run: Any) -> AsyncIterator[Any]:
     await all_of_it.rest()
 
 
-def place_beside(config: RunnableConfig, node: str, name: str) -> RunnableConfig:
+def place_beside(config: RunnableConfig, place: str) -> RunnableConfig:
     """What to run a graph beside a node with: it goes on where it is saved under this name."""
     configurable = config["configurable"]
     around = str(configurable.get("checkpoint_ns", "")).split("|")[:-1]
     own = {
-        "checkpoint_ns": "|".join([*around, f"{node}:{name}"]),
+        "checkpoint_ns": "|".join([*around, place]),
         keys.RESUMING: True,  # where nothing is saved, LangGraph begins
         # Several graphs of one step would be told apart by their order.
         keys.SCRATCHPAD: replace(configurable[keys.SCRATCHPAD], subgraph_counter=lambda: 0),

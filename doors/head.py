@@ -20,6 +20,9 @@ from . import langgraph_keys as keys
 CUT_OFF: Final = "cut_off"
 """The channel of a graph that wants to know what a turn had finished when it was cut off."""
 
+BESIDE: Final = "background"
+"""The channel of a graph in which stands what works beside it, each with its `place`."""
+
 _CONTROL: Final = frozenset({ERROR, INTERRUPT, RESUME, keys.ERROR_SOURCE})
 
 
@@ -179,32 +182,43 @@ def _sent_to(packets: Iterable[object]) -> set[str]:
     return {packet.node for packet in packets if isinstance(packet, Send)}
 
 
-def inner_places(head: Head) -> dict[str, set[str]]:
-    """Question id to the namespaces in which a graph inside a task may have asked it."""
+def inner_places(head: Head, around: str = "") -> dict[str, set[str]]:
+    """Question id to the namespaces in which a graph inside this one may have asked it.
+
+    Args:
+        head: Where this graph stands.
+        around: Its own namespace.
+    """
     asked = list(head.asked())
     tasks = {task for task, _ in asked}
+    before = f"{around}|" if around else ""
+    beside = {f"{before}{one['place']}" for one in head.values.get(BESIDE) or ()}
     places: dict[str, set[str]] = {}
     for task, question in asked:
-        places.setdefault(question.id, set()).update(
-            keys.place_of_task(node, outer, task)
+        inside = {
+            before + keys.place_of_task(node, outer, task)
             for node in head.waiting()
             for outer in tasks - {task}
-        )
+        }
+        places.setdefault(question.id, set(beside)).update(inside)
     return places
 
 
-def open_questions(head: Head, inner: Mapping[str, Head]) -> list[Interrupt]:
+def open_questions(
+    head: Head, inner: Mapping[str, Container[str]], around: str = ""
+) -> list[Interrupt]:
     """The questions that wait, without those whose answer an inner graph has taken.
 
-    `inner` has the heads of those namespaces of `inner_places` in which something is saved.
+    `inner` has the ids of those that are open in the namespaces of `inner_places` in which
+    something is saved.
     """
-    waiting = []
-    for question in head.interrupts():
-        heads = [inner[place] for place in inner_places(head)[question.id] if place in inner]
-        still = {asked.id for place in heads for asked in place.interrupts()}
-        if not heads or question.id in still:
-            waiting.append(question)
-    return waiting
+    places = inner_places(head, around)
+
+    def waits(question: Interrupt) -> bool:
+        saved = [inner[place] for place in places[question.id] if place in inner]
+        return not saved or any(question.id in ids for ids in saved)
+
+    return [question for question in head.interrupts() if waits(question)]
 
 
 def without_answered(state: StateSnapshot, waiting: list[Interrupt]) -> StateSnapshot:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -133,8 +133,13 @@ class Run:
         """The questions that are open; at an older checkpoint those that were."""
         if self.saver is None or self.addressed:
             return head.interrupts()
-        inner: dict[str, Head] = {}
-        for place in set[str]().union(*inner_places(head).values()):
-            if saved := await self.saver.aget_tuple(self.where(place)):
-                inner[place] = Head(saved)
-        return open_questions(head, inner)
+        return await self._open(head)
+
+    async def _open(self, head: Head, around: str = "") -> list[Interrupt]:
+        """Those that are open in a graph, which has this namespace."""
+        inner: dict[str, set[str]] = {}
+        saver = cast("BaseCheckpointSaver[Any]", self.saver)
+        for place in set[str]().union(*inner_places(head, around).values()):
+            if saved := await saver.aget_tuple(self.where(place)):
+                inner[place] = {one.id for one in await self._open(Head(saved), place)}
+        return open_questions(head, inner, around)

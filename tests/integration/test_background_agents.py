@@ -238,3 +238,17 @@ def test_kill_minus_9_doubles_and_loses_nothing_in_the_background(node, nth, tmp
     assert (outcome["status"], outcome["answer"]) == ("complete", "All."), outcome
     assert sorted(background_killed.written(str(tmp_path))) == ALL
     assert outcome["spend"]["tool_calls"] == len(ALL)
+
+
+@pytest.mark.req("S3-43", "P-35")
+@pytest.mark.parametrize("background", [True, False])
+def test_an_answer_that_the_lowest_of_three_levels_took_before_a_crash_is_not_wanted_again(
+    background, tmp_path
+):
+    process = killed.spawn(background_killed.die_answered, str(tmp_path), background)
+    process.join(PATIENCE)
+    assert process.exitcode == -9
+    assert "deep0" in background_killed.written(str(tmp_path))
+    outcome = background_killed.go_on(str(tmp_path), background=background, asks=True)["outcome"]
+    assert (outcome["status"], outcome["answer"]) == ("complete", "All."), outcome
+    assert sorted(background_killed.written(str(tmp_path))) == ALL

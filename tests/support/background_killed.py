@@ -1,5 +1,7 @@
 """A process that kills itself while a sub-agent works in the background, and one that goes on."""
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +23,19 @@ def written(folder: str) -> list[str]:
 
 
 def heard(messages: list[Any]) -> str:
-    """What an agent was told of those in the background."""
-    texts = [m.text for m in messages if m.type == "human"]
-    return "\n".join(text for text in texts if "in the background" in text)
+    """What an agent was told."""
+    return "\n".join(message.text for message in messages if message.type != "ai")
 
 
-def office() -> Office:
+ASKS = [{"tool": "write", "arguments": {"word": "deep0"}, "action": "ask"}]
+
+
+def office(*, background: bool, dies: bool) -> Office:
     """Two in the background, one with another one below it; each writes, and their parent, too."""
 
     def chief(messages: list[Any], _: list[str]) -> Any:
         turns = [
-            give("first", "second", background=True),
+            give("first", "second", background=background),
             [call("write", word="chief1")],
             [call("write", word="chief2")],
             done("?"),
@@ -44,7 +48,7 @@ def office() -> Office:
     def first(messages: list[Any], _: list[str]) -> Any:
         turns = [
             [call("write", word="first1")],
-            give("deep", background=True),
+            give("deep", background=background),
             [call("write", word="first2")],
             done("?"),
         ]
@@ -55,6 +59,8 @@ def office() -> Office:
     def writer(name: str) -> Any:
         def turn(messages: list[Any], _: list[str]) -> Any:
             made = sum(message.type == "ai" for message in messages)
+            if dies and name == "deep" and made == 1:  # the answer has been taken, and saved
+                os.kill(os.getpid(), signal.SIGKILL)
             return [call("write", word=f"{name}{made}")] if made < 3 else done(f"{name} is done.")
 
         return turn
@@ -62,7 +68,14 @@ def office() -> Office:
     return Office(chief=chief, first=first, second=writer("second"), deep=writer("deep"))
 
 
-def go_on(folder: str, place: dict[str, Any] | None = None) -> dict[str, Any]:
+def go_on(
+    folder: str,
+    place: dict[str, Any] | None = None,
+    *,
+    background: bool = True,
+    asks: bool = False,
+    dies: bool = False,
+) -> dict[str, Any]:
     """Begin the thread, or go on with it, to its outcome; at the place the process dies."""
 
     def write(word: str) -> str:
@@ -74,10 +87,14 @@ def go_on(folder: str, place: dict[str, Any] | None = None) -> dict[str, Any]:
     config: Any = {**THREAD, "callbacks": [killed.Killed(**place)]} if place else THREAD
     with open_durability(f"sqlite:///{folder}/threads.db") as durability:
         team = {"first": {"agents": ("deep",)}}
-        graph = office().graph(durability, [write], team, policy="allow")
+        policy: Any = ASKS if asks else "allow"
+        graph = office(background=background, dies=dies).graph(
+            durability, [write], team, policy=policy
+        )
         given: Any = None if graph.get_state(THREAD).created_at else said()
         while True:
             if asked := graph.get_state(THREAD).interrupts:
+                assert dies or not asks, "the answer was taken"
                 ran = asked[0].value["action_requests"][0]["args"]["word"] in written(folder)
                 word = "respond: it ran" if ran else "approve"
                 given = Command(resume={asked[0].id: word})
@@ -90,3 +107,8 @@ def go_on(folder: str, place: dict[str, Any] | None = None) -> dict[str, Any]:
 def die(folder: str, place: dict[str, Any]) -> None:
     """Until the process dies."""
     go_on(folder, place)
+
+
+def die_answered(folder: str, background: bool) -> None:
+    """Until the process dies, when the lowest agent has heard what it had asked for."""
+    go_on(folder, background=background, asks=True, dies=True)

@@ -39,8 +39,6 @@ from ..finish import not_done
 RunAgent = Callable[..., Awaitable[Any]]
 """Runs a sub-agent: its input, the config, and LangGraph's options."""
 
-NODE: Final = "delegate"
-
 _KEPT: Final = 2_000
 """Characters of the result of a sub-agent's call, as whoever delegated keeps it."""
 _MOST_IDS: Final = 50
@@ -108,7 +106,7 @@ class Crew:
             "path": path,
             "limits": limits,
         }
-        config, options = self._where(path)
+        config, options = self._where(call, path)
         late = asyncio.timeout(self._longest(limits))
         try:
             async with late:
@@ -120,12 +118,12 @@ class Crew:
             known = self.scope.seen.get(path)
             return (known if isinstance(known, AgentState) else AgentState(path=path)), why
 
-    def _where(self, path: str) -> tuple[RunnableConfig, dict[str, Any]]:
+    def _where(self, call: PendingCall, path: str) -> tuple[RunnableConfig, dict[str, Any]]:
         """Where one is run, and what it heeds."""
         config = self.scope.inner_config(path)
         if self.beside is None:
             return config, {}
-        place = place_beside(get_config(), NODE, f"{self.state.turn_id}.{path}")
+        place = place_beside(get_config(), call["place"])
         place["configurable"].update(config.get("configurable", {}))
         return place | RunnableConfig(run_name=path), {"control": self.beside.control}
 

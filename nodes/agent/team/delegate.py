@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from langgraph.runtime import Runtime
 
-from ....calls.call_records import PendingCall
+from ....calls.call_records import PendingCall, changed
 from ....state.agent import AgentState, AgentUpdate, TaskAgentState, handle
 from ....state.context import Context
 from ....state.told import say
@@ -30,8 +30,12 @@ async def delegate(
     """
     scope = await agent.scope(state, runtime)
     crew = Crew(scope, state, agent, runs, state.delegations)
-    later = [c for c in state.delegations if c["args"].get("background") and not crew.told(c)[1]]
-    order = [call["id"] for call in crew.calls.values() if call not in later]
+    later = [
+        changed(call, place=f"delegate:{state.turn_id}.{handle(state.path, call)}")
+        for call in state.delegations
+        if call["args"].get("background") and not crew.told(call)[1]
+    ]
+    order = [name for name in crew.calls if name not in {call["id"] for call in later}]
     waits: dict[str, list[str]] = {name: [] for name in order}
     background = [*state.background, *later]
     with accompanied_by(scope, state, agent, runs, background):
