@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
@@ -264,7 +265,7 @@ class Policy:
                 a question, never lift a denial.
         """
         cases = self.cases(tool, context)
-        decision = next(case.decision for case in cases if case.fits(args, agent))
+        decision = _strictest(cases, args, agent)
         if decision.action != "ask":
             return decision
         if any(is_granted(one, tool, args) for one in grants):
@@ -315,6 +316,13 @@ class Policy:
         if self.default in _STRICTNESS:
             return Decision(self.default, say("policy_of_the_program", word=self.default))
         return _by_nature(tool)
+
+
+def _strictest(cases: Sequence[Case], args: Mapping[str, Any], agent: str) -> Decision:
+    """What is decided for an agent or for one around it: who is delegated to may never do more."""
+    line = reversed([*accumulate(agent.split("/"), "{}/{}".format)])
+    found = [next(case.decision for case in cases if case.fits(args, one)) for one in line]
+    return max(found, key=lambda decision: _STRICTNESS.index(decision.action))
 
 
 def _ruled(rule: Rule, context: Context) -> Decision:

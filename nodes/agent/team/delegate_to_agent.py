@@ -34,7 +34,9 @@ class Member:
 
     def told(self, args: Mapping[str, Any]) -> tuple[str, str]:
         """What it is told by these arguments, and what is wrong with them."""
-        objective, given = str(args["objective"]), args.get("input")
+        objective, given = str(args["objective"]), args.get("input") or {}
+        if not objective.strip():
+            return "", say("objective_missing", agent=self.definition.name)
         if self.input is None:
             return objective, ""
         read, problem = self.input.read(given)
