@@ -172,11 +172,15 @@ class Recorder:
             return await self._act(lambda journal: journal.rows(thread))
         return await self._act(lambda journal: journal.transact(thread, _read, names=names))
 
-    async def uncertain(self, thread: str) -> list[Row]:
-        """The writes of which nobody knows whether they took effect, and no outcome has told."""
+    async def uncertain(self, thread: str, *, told: bool = False) -> list[Row]:
+        """The writes of which nobody knows whether they took effect, and no outcome has told.
+
+        `told`: those as well of which one has.
+        """
         busy = {name for at, _, name in tuple(_under_way) if at == thread}
         rows = await self.rows(thread)
-        return [row for row in rows if row.in_doubt and not row.told and row.name not in busy]
+        doubts = [row for row in rows if row.in_doubt and row.name not in busy]
+        return [row for row in doubts if told or not row.told]
 
     async def fenced(self, name: str) -> Fence | None:
         """Keep out the runs before; None where no other process could have locked the name."""

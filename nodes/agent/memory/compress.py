@@ -54,7 +54,9 @@ async def compress(state: AgentState, runtime: Runtime[Context], *, agent: Agent
     if not found.facts and (not work.border or left < _ENOUGH * room):
         how, kept, cut = "masked", Kept(**{**kept_of(state), "mask": mask}), state.cut
     else:
-        kept, cut = extended(state, work.old, found.facts, room), str(work.new[0].id)
+        doubted = await scope.journal.uncertain(scope.journaled, told=True)
+        kept = extended(state, work.old, found.facts, room, doubted)
+        cut = str(work.new[0].id)
         kept["mask"] = mask_of(work.new, room)
         kept["notes"] = await notes_of(agent.parts.toolbox.results(scope), state.path)
     kept["failed"], kept["rest"] = found.failed, found.rest

@@ -8,7 +8,7 @@ whose words do not.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from langchain_core.messages import AnyMessage
@@ -91,7 +91,7 @@ def is_said(fact: str, sources: Sequence[AnyMessage]) -> bool:
     words = {word for word in words_of(fact) - _glue() if len(word) > 1}
     if not words:
         return bool(_EXACT.search(fact))
-    said = words & set().union(*(words_of(words_in(message)) for message in sources))
+    said = words & set().union(*(_words(words_in(message)) for message in sources))
     return len(said) > _SHARE * len(words) and _is_denied(fact) == _is_denied(
         _nearest(words, sources)
     )
@@ -100,7 +100,11 @@ def is_said(fact: str, sources: Sequence[AnyMessage]) -> bool:
 def _nearest(words: set[str], sources: Sequence[AnyMessage]) -> str:
     """The sentence that says most of some words."""
     sentences = [s for message in sources for s in _SENTENCE_END.split(words_in(message)) if s]
-    return max(sentences, key=lambda sentence: len(words & words_of(sentence)), default="")
+    return max(sentences, key=lambda sentence: len(words & _words(sentence)), default="")
+
+
+_words: Final = lru_cache(maxsize=4_000)(words_of)
+"""Many facts are compared with the same messages."""
 
 
 def _is_denied(sentence: str) -> bool:

@@ -12,6 +12,7 @@ from ....state.agent import AgentState
 from ....state.attachments import blocks_in
 from ....state.calls import UNCERTAIN
 from ....state.canonical import canonical, estimate_tokens, shortened
+from ....state.journal import Row
 from ....state.messages import since
 from ....state.snapshot import (
     LASTING,
@@ -44,10 +45,13 @@ def kept_of(state: AgentState) -> Kept:
     return cast("Kept", state.snapshot)
 
 
-def extended(state: AgentState, cut: Sequence[AnyMessage], facts: Facts, room: int) -> Kept:
+def extended(
+    state: AgentState, cut: Sequence[AnyMessage], facts: Facts, room: int, doubted: Iterable[Row]
+) -> Kept:
     """The snapshot with more messages cut: with the new facts, and all that code knows.
 
     Facts that last stay though a summary forgets them, as far as they have room behind the new.
+    `doubted` are the writes of which the journal does not know whether they took effect.
     """
     kept = kept_of(state)
     words = [
@@ -60,7 +64,7 @@ def extended(state: AgentState, cut: Sequence[AnyMessage], facts: Facts, room: i
         "words": _newest([*kept.get("words", ()), *words], room),
         "shown": _picture(cut, room) if words else kept.get("shown", ""),
         "calls": _latest([*kept.get("calls", ()), *_calls(cut)], int(room * _CALLS_SHARE)),
-        "pinned": pinned(state),
+        "pinned": pinned(state, doubted),
         "mask": "",
     }
 
@@ -72,8 +76,9 @@ def _merged(old: Facts, new: Facts, room: int) -> dict[str, list[KeptFact]]:
     for facts, names in ((new, SECTIONS), (old, [n for n in SECTIONS if n in LASTING])):
         for name in names:
             for fact in facts.get(name, ()):
-                room -= estimate_tokens(fact["text"]) + _A_SOURCE * len(fact["sources"])
-                if room >= 0 and fact["text"] not in seen:
+                size = estimate_tokens(fact["text"]) + _A_SOURCE * len(fact["sources"])
+                if size <= room and fact["text"] not in seen:
+                    room -= size
                     seen.add(fact["text"])
                     merged[name].append(fact)
     return {name: facts for name, facts in merged.items() if facts}
@@ -120,21 +125,32 @@ def _calls(cut: Iterable[AnyMessage]) -> list[str]:
     return lines
 
 
-def pinned(state: AgentState) -> list[str]:
-    """What is open by the state: tasks, calls in doubt."""
+def pinned(state: AgentState, doubted: Iterable[Row]) -> list[str]:
+    """What is open: tasks by the state, calls in doubt by the journal and the evidence."""
     before = [line for line in kept_of(state).get("pinned", ()) if line.startswith(_DOUBT)]
-    doubts = [
-        f"{_DOUBT} {record['id']} {record['tool']}({canonical(record.get('arguments', {}))})"
-        for record in state.evidence if record.get("reason") == UNCERTAIN
-    ]  # fmt: skip
+    rows = [*doubted]
+    known = {row.call for row in rows if row.turn == state.turn_id}
+    doubts = [(row.call, row.tool, row.arguments) for row in rows] + [
+        (record["id"], record["tool"], record.get("arguments", {}))
+        for record in state.evidence
+        if record.get("reason") == UNCERTAIN and record["id"] not in known
+    ]
+    told = [f"{_DOUBT} {call} {tool}({canonical(arguments)})" for call, tool, arguments in doubts]
     todos = [
-        f"{task['status']}: {task['id']} {task['description']}"
-        for task in open_todos(state.todos)
-    ]  # fmt: skip
-    return [*todos, *dict.fromkeys([*before, *doubts])]
+        f"{task['status']}: {task['id']} {task['description']}" for task in open_todos(state.todos)
+    ]
+    lines = dict.fromkeys(_in_line(line) for line in [*todos, *before, *told])
+    return [*lines]
+
+
+def _in_line(text: str) -> str:
+    """One line, however long and in how many lines somebody has put it."""
+    return shortened(" ".join(text.split()), _PINNED)
 
 
 _DOUBT: Final = "may have taken effect:"
+_PINNED: Final = 600
+"""Characters of a line of what is open."""
 
 
 def told_snapshot(state: AgentState) -> list[HumanMessage]:

@@ -10,6 +10,7 @@ from ....calls.own import Own
 from ....calls.result_store import ResultStore
 from ....calls.results import ToolResult, failure
 from ....state.agent import AgentState, said
+from ....state.canonical import shortened
 from ....state.messages import calls_in
 from ....state.snapshot import handle_of
 from ....state.stream.shown import EVIDENCE
@@ -22,6 +23,8 @@ from .snapshot import extended, of_section
 
 _FOUND: Final = 8
 _EXCERPT: Final = 300
+_WORDS: Final = 30
+"""Words of a search that an excerpt is chosen by."""
 _NOTES: Final = 8_000
 """Characters that the notes may have."""
 
@@ -35,18 +38,21 @@ async def _recall(args: Mapping[str, Any], own: Own) -> ToolResult:
     if name:
         found = next((m for m in reversed(state.messages) if name in _names(m)), None)
         if found is None:
-            return failure(say("nothing_to_recall", id=repr(name)))
+            return failure(say("nothing_to_recall", id=repr(shortened(name))))
         return _page(found, int(args.get("offset") or 0), own.scope.context.result_cap)
     words = str(args.get("words") or "").strip()
     if not words:
         return failure(say("recall_what"))
     hits = await asyncio.to_thread(_search, state.messages, words)
-    return ToolResult("\n".join(hits) if hits else say("nothing_said_of", words=repr(words)))
+    return ToolResult(
+        "\n".join(hits) if hits else say("nothing_said_of", words=repr(shortened(words)))
+    )
 
 
 def _names(message: AnyMessage) -> set[str]:
     """By what a message can be asked for: its handle or id, the id of the call it answers."""
-    return {handle_of(message.id), str(message.id), str(message.additional_kwargs.get(EVIDENCE))}
+    names = (message.id, message.additional_kwargs.get(EVIDENCE))
+    return {handle_of(message.id), *(str(name) for name in names if name)}
 
 
 def _page(message: AnyMessage, offset: int, cap: int) -> ToolResult:
@@ -76,7 +82,7 @@ def _is_recall(message: AnyMessage) -> bool:
 def _excerpt(text: str, words: str) -> str:
     """The part of a text that begins where most of the words are near."""
     lowered, step = text.casefold(), _EXCERPT // 2
-    asked = [word.casefold() for word in words.split()]
+    asked = [word.casefold() for word in words.split()[:_WORDS]]
 
     def hits(start: int) -> int:
         return sum(word in lowered[start : start + _EXCERPT] for word in asked)
@@ -98,7 +104,8 @@ async def _summarize(args: Mapping[str, Any], own: Own) -> ToolResult:
     facts = of_section("key_knowledge", args["keyPoints"], message)
     facts |= of_section("task_state", args["nextSteps"], message)
     room = state.room or own.scope.context.context_target
-    kept = extended(state, shown[:place], facts, room)
+    doubted = await own.scope.journal.uncertain(own.scope.journaled, told=True)
+    kept = extended(state, shown[:place], facts, room, doubted)
     kept["notes"] = await notes_of(own.results, state.path)
     before = state.window or tokens_in(shown)
     after = max(0, before - tokens_in(shown[:place]))
