@@ -1,25 +1,26 @@
 """How a run enters a saved thread: what is checked, brought up to date and taken up with it."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from ..state.errors import SettingsError, ThreadNotFound
 from ..state.loop import STOPPING
-from ..state.messages import STEERS
+from ..state.messages import STEERS, read_messages
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
 from .builder import Surrounded
 from .checks import address_answer, check_input
 from .continuing import Continues, check_nodes, check_values, keep_order
 from .head import CUT_OFF, Head, add
-from .outside import withdraws
+from .outside import unmarked, withdraws
 from .run import Run
 from .wishes import Heeded, heeded
 
@@ -38,13 +39,15 @@ class Entered(Continues, Protocol):
         """Write into the thread's state."""
 
 
-async def let_in(graph: Entered, run: Run, began: float) -> Run:
+async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run:
     """Check and complete a run of the whole graph, whose caller called at `began`.
 
     One read of the thread's head; a second one only where old state is migrated, an ended thread is
-    resumed or somebody steers.
+    resumed, somebody steers, or a client names messages.
     """
     check_input(run)
+    if client and isinstance(run.input, Mapping) and run.input.get("messages"):
+        run = await _heard(graph, run)
     if run.saver is None:
         return run
     run = replace(run, options=_durable(graph, run.options))
@@ -68,6 +71,24 @@ async def let_in(graph: Entered, run: Run, began: float) -> Run:
         await inbox.taken(run.thread, waiting.settled)
     await _forget_scratch(graph, run, head)
     return run if stops else replace(run, input=await _input(graph, run, head))
+
+
+async def _heard(graph: Entered, run: Run) -> Run:
+    """The run with what its client says, of which nothing passes for words of the run."""
+    given = run.input["messages"]
+    said = read_messages(given if isinstance(given, list) else [given])
+    known: Sequence[AnyMessage] = ()
+    if run.saver and run.thread and any(one.id and not _is_users(one) for one in said):
+        known = (await graph.aget_state(run.where())).values.get("messages") or ()
+    return replace(run, input={**run.input, "messages": unmarked(said, known)})
+
+
+def _is_users(message: AnyMessage) -> bool:
+    """Whether it is a user's by its looks: front ends name them so, and no run does."""
+    return message.type == "human" and _UUID.fullmatch(str(message.id)) is not None
+
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 async def _with_wishes(

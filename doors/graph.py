@@ -361,13 +361,13 @@ class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
                 run = run.telling(HELD_KEY, held.entry)
                 if self.ours.fenced is not None and self.ours.writes():
                     run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
-            if self._is_client(run.configurable):
+            if client := self._is_client(run.configurable):
                 run = client_run(run, self.ours.bounded)
             run = controlled(run, self.ours, held)
             if run.nested:
                 await self._check_inner(run)
             else:
-                run = await let_in(self, run, began)
+                run = await let_in(self, run, began, client=client)
             async with run.session(self.ours.session) as opened, beside(opened) as told:
                 try:
                     yield told, held

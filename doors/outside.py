@@ -4,10 +4,11 @@ In a program that embeds a graph that program is the operator. Under a server wh
 client: what it says of itself proves nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from langchain_core.messages import AnyMessage
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END
@@ -15,9 +16,12 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import ValidationError
 
+from ..state.agent import MODEL_TURN
 from ..state.context import SESSION_KEY, Context, Session
 from ..state.errors import SettingsError
 from ..state.journal import FENCE_KEY, Fence
+from ..state.messages import ANSWER, ENDS, REJECTED, REPEATS, ROLE, STEERS, TOLD
+from ..state.stream.shown import EVIDENCE
 from . import langgraph_keys as keys
 from .beside import BESIDE_KEY, Beside
 from .checks import in_words
@@ -177,6 +181,25 @@ def client_run(run: Run, bounded: Bounded | None) -> Run:
         return replace(run, options={**run.options, "context": bounded(given)})
     except ValidationError as error:
         raise in_words(error, thread=run.thread) or error from error
+
+
+_MARKS: Final = {ROLE, STEERS, ENDS, REJECTED, MODEL_TURN, TOLD, REPEATS, EVIDENCE}
+
+
+def unmarked(said: Sequence[AnyMessage], known: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """What a client says, so that nothing of it passes for words of the run.
+
+    What the run has said stays as it is; no new message has our marks, or the id that an answer of
+    the run will have.
+    """
+    ours = {message.id for message in known if message.type != "human"}
+    return [_unmarked(one) for one in said if one.id not in ours]
+
+
+def _unmarked(message: AnyMessage) -> AnyMessage:
+    about = {k: v for k, v in message.additional_kwargs.items() if k not in _MARKS}
+    name = None if str(message.id).startswith(ANSWER) else message.id
+    return message.model_copy(update={"additional_kwargs": about, "id": name})
 
 
 def check_update(updates: object) -> None:

@@ -31,8 +31,8 @@ def merge_messages(state: list[AnyMessage], writes: Sequence[Any]) -> list[AnyMe
     its place and content: replaying the same writes must give the same ids, in whatever batches.
     It does not repair tool calls without results: that is the entry node's work.
     """
-    news = [m for w in writes for m in _messages(w if isinstance(w, list) else [w])]
-    whole = Grown.of(state if isinstance(state, Grown) else _messages(state), _id)
+    news = [m for w in writes for m in read_messages(w if isinstance(w, list) else [w])]
+    whole = Grown.of(state if isinstance(state, Grown) else read_messages(state), _id)
     if any(isinstance(message, RemoveMessage) for message in news):
         merged = {str(message.id): message for message in whole}
         for message in news:
@@ -48,7 +48,8 @@ def _id(message: BaseMessage) -> str:
     return str(message.id)
 
 
-def _messages(items: Sequence[Any]) -> list[AnyMessage]:
+def read_messages(items: Sequence[Any]) -> list[AnyMessage]:
+    """The messages that these mean, in any spelling LangChain reads."""
     if all(isinstance(item, BaseMessage) for item in items):
         return list(items)
     return cast("list[AnyMessage]", convert_to_messages(items))
@@ -65,7 +66,7 @@ def unreadable(given: Any) -> str:
         return "" if fine else "an Overwrite holds something else than a list of messages"
     for place, one in enumerate(given if isinstance(given, list) else [given], start=1):
         try:
-            _messages([one])
+            read_messages([one])
         except KeyError as error:
             return f"message {place} has no {error.args[0]!r}"
         except (AttributeError, RuntimeError, TypeError, ValueError) as error:
@@ -223,6 +224,10 @@ ENDS: Final = "ends"
 
 REJECTED: Final = "rejected"
 """Key in a message's `additional_kwargs`: why a hook did not accept what was said with it."""
+TOLD: Final = "told"
+"""Key in a message's `additional_kwargs`: what the model is told behind it."""
+REPEATS: Final = "repeats"
+"""Key in a message's `additional_kwargs`: it says what was said before."""
 
 
 def calls_in(message: BaseMessage) -> list[Any]:

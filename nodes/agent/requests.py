@@ -7,16 +7,13 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from ...models.drafts import thinking
 from ...state.agent import AgentState, said
 from ...state.canonical import storable
-from ...state.messages import ENDS, REASONING, REJECTED, ROLE, is_words, signature
+from ...state.messages import ENDS, REASONING, REJECTED, ROLE, TOLD, is_words, signature
 from ...state.told import say
 from ...turn.scope import RunScope
 from ..conversation import as_shown, system_message, what_is_open
 from .agent import Agent
 from .memory.masking import shown_masked
 from .memory.snapshot import told_snapshot
-
-TOLD = "told"
-"""Key in a message's `additional_kwargs`: what the model is told behind it."""
 
 
 def opening(

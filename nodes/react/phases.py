@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 
-from ...state.messages import PACKAGE, REJECTED, ROLE, is_words
+from ...state.messages import PACKAGE, REJECTED, REPEATS, ROLE, is_words
 from ...state.react import Phase, ReactState
 from ...state.told import LANGUAGE, say
 from ...tools.catalog import FIND_TOOLS, Catalog
@@ -22,8 +22,6 @@ from ...turn.scope import RunScope
 from ..conversation import as_shown, system_message, what_is_open
 
 MOST_ASKS: Final = 2
-REPEATS: Final = "repeats"
-"""Marks a message that says what was said again and again."""
 
 
 def opening(

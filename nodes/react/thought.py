@@ -11,7 +11,7 @@ from ...models.drafts import drafted
 from ...models.reading import Reading
 from ...models.thoughts import AgentMeta, read_thought
 from ...state.context import Context
-from ...state.messages import ENDS
+from ...state.messages import ENDS, REPEATS
 from ...state.outcome import Reason
 from ...state.react import ReactState, ReactUpdate
 from ...state.repetition import LAST_STRIKE, repeated_text
@@ -21,7 +21,7 @@ from ...turn.budget import Limit, limit_reason
 from ...turn.scope import RunScope, scope_of
 from ..conversation import own
 from ..parts import Parts
-from .phases import MOST_ASKS, REPEATS, opening, said_since_call
+from .phases import MOST_ASKS, opening, said_since_call
 
 _NO_MORE_CALLS: Final = frozenset({"MAX_TURNS", "tool_calls"})
 """Limits that leave the thought free to end the loop by itself."""
