@@ -306,14 +306,30 @@ def outcome_of(
         models=spend.get("models", {}),
         warnings=list(warnings),
         result=facts.result,
-        resume=None if status == "complete" else resume,
+        resume=None if status == "complete" else _advised(resume, reason),
     )
+
+
+_ADVICE: Final[dict[Reason, str]] = {
+    "MAX_TURNS": "max_turns (max_iterations in react) gives it more turns.",
+    "TIMEOUT": "max_seconds gives it more time.",
+    "BUDGET": "max_model_calls, max_tool_calls, max_tokens or max_cost give it more.",
+    "MISSING_INFORMATION": "Or send a message that says what is missing.",
+    "NOT_INTERACTIVE": "Resume it where somebody can answer, or allow the call in the policy.",
+    "LOOP_DETECTED": "Or send a message that says what to do differently.",
+}
+
+
+def _advised(resume: dict[str, Any] | None, reason: Reason) -> dict[str, Any] | None:
+    """How to go on, with what helps against the reason."""
+    return resume and {**resume, "how": f"{resume['how']} {_ADVICE.get(reason, '')}".strip()}
 
 
 def _spent(spend: Spend) -> str:
     """What a turn has used, in words."""
     tokens = spend.get("input_tokens", 0) + spend.get("output_tokens", 0)
-    told = say("was_spent", calls=spend.get("model_calls", 0), tokens=f"{tokens:,}")
+    calls = {"calls": spend.get("model_calls", 0), "made": spend.get("tool_calls", 0)}
+    told = say("was_spent", **calls, tokens=f"{tokens:,}")
     if (usd := spend.get("usd")) is None:
         return told
     dollars = say("dollars_spent", usd=f"{usd:.4f}")
@@ -348,9 +364,10 @@ def called(record: Mapping[str, Any]) -> str:
 
 def newest_results(evidence: Sequence[Evidence]) -> list[str]:
     """What the newest calls brought, to be shown where no model gave an answer."""
-    done = [record for record in evidence if record["status"] == "success"]
-    lines = [f"- {called(record)}: {record['result'][:_SHOWN]}" for record in done[-_NEWEST:]]
-    return ["\n".join([say("what_calls_brought"), *lines])] if lines else []
+    done = [r for r in evidence if r["status"] == "success" and not r.get("same_as")]
+    brought = dict.fromkeys(f"- {called(r)}: {r['result'][:_SHOWN]}" for r in done)
+    lines = [say("what_calls_brought"), *[*brought][-_NEWEST:]]
+    return ["\n".join(lines)] if brought else []
 
 
 def known_answer(results: Sequence[str], unmet: Sequence[str]) -> str:

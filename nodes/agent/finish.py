@@ -82,14 +82,20 @@ def not_done(state: AgentState) -> list[str]:
     report = state.report or {}
     status, unmet = report.get("status"), [*state.unmet, *report.get("unmet", [])]
     if status in ("partial", "blocked") and not unmet and state.halt is None:
-        return [report.get("summary", "")]
+        unmet = [report.get("summary", "")]
     if status not in ("partial", "blocked"):
         unmet += [say("thing_not_done", what=one) for one in open_in_words(state.todos)]
     if status == "blocked" or status is None:
-        return unmet
+        return [*unmet, *_refused(state)]
     if _in_vain(state):
-        return [*unmet, say("no_call_succeeded", call=called(state.evidence[-1]))]
+        last = say("no_call_succeeded", call=called(state.evidence[-1]))
+        return [*unmet, *(_refused(state) or [last])]
     return unmet if state.halt else [*unmet, *map(_why_undone, undone(state.evidence))]
+
+
+def _refused(state: AgentState) -> list[str]:
+    """The calls that somebody had to allow, and did not."""
+    return [not_run(record) for record in state.evidence if record.get("reason") in _REFUSALS]
 
 
 def _in_vain(state: AgentState) -> bool:
