@@ -93,7 +93,7 @@ def test_an_outcome_always_says_something_and_a_limit_is_named():
     none = outcome_of(Facts(halt="TIMEOUT"), spend={}, allowance=1, resume={"how": "so"})
     assert none["answer"].startswith("Not done:\n- The time allowed was used up")
     assert none["unmet"] == ["The time allowed was used up before the request was done."]
-    assert none["resume"] == {"how": "so"}
+    assert none["resume"] == {"how": "so max_seconds gives it more time."}
     empty = outcome_of(Facts(halt="ERROR"), spend={"tool_calls": 2}, allowance=1, resume=None)
     assert empty["answer"] == "Nothing could be done (ERROR)."
     assert (empty["spend"]["tool_calls"], empty["spend"]["model_calls"]) == (2, 0)
