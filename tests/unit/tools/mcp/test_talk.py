@@ -14,6 +14,7 @@ from langgraph.types import Command
 
 from loopwright import Context, build_prompt_flow, build_react, open_durability
 from loopwright.state.secrets import MASK
+from support.budget import alongside
 from support.flows import flow, planning, step
 from support.mcp_servers import serving, soon, stdio
 from support.patience import PATIENCE
@@ -68,20 +69,24 @@ async def test_progress_and_log_messages_are_events_of_the_run(entry):
     assert len(logs) == 3
 
 
+ANSWERS: list[tuple[Any, str]] = [
+    ("respond: Ada", "signed by Ada"),
+    ("Ada", "signed by Ada"),
+    (["Ada"], "signed by Ada"),
+    ({"name": "Ada"}, "signed by Ada"),
+    ('{"name": "Ada"}', "signed by Ada"),
+    ("No", "signed by No"),
+    ({"type": "edit", "args": {"name": "Ada", "answer": ""}}, "signed by Ada"),
+    ({"type": "respond", "message": '{"name": "Ada"}'}, "signed by Ada"),
+    ("reject: not me", "not signed: decline"),
+]
+
+
 @pytest.mark.req("W-25")
 @pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        ("respond: Ada", "signed by Ada"),
-        ("Ada", "signed by Ada"),
-        (["Ada"], "signed by Ada"),
-        ({"name": "Ada"}, "signed by Ada"),
-        ('{"name": "Ada"}', "signed by Ada"),
-        ("No", "signed by No"),
-        ({"type": "edit", "args": {"name": "Ada", "answer": ""}}, "signed by Ada"),
-        ({"type": "respond", "message": '{"name": "Ada"}'}, "signed by Ada"),
-        ("reject: not me", "not signed: decline"),
-    ],
+    ("answer", "told", "entry"),
+    alongside(ANSWERS, [("stdio",), ("http",)]),
+    indirect=["entry"],
 )
 async def test_a_human_answers_and_the_same_call_goes_on(tmp_path, entry, answer, told):
     path = tmp_path / "signed"
