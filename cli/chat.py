@@ -107,10 +107,9 @@ class Talk:
             return self._turns(resumes=resumes)
 
     def _turns(self, *, resumes: bool) -> int:
-        self._greet()
-        code: int = Code.COMPLETE
-        if resumes or (self._output.reads and self._session.state().interrupts):
+        if self._greet(resumes=resumes):
             self._next.append("/resume")
+        code: int = Code.COMPLETE
         for line in self._lines():
             if line == "/quit":
                 break
@@ -123,16 +122,20 @@ class Talk:
             self._output.line(f"Go on with: {self._settings.resume_command(*named, *_COMMAND)}")
         return Code.COMPLETE if self._output.reads else code
 
-    def _greet(self) -> None:
+    def _greet(self, *, resumes: bool) -> bool:
+        """Say where the conversation stands; whether its turn is to go on at once."""
         session = self._session
         self._output.line(f"{session.graph.name} · thread {session.thread} · /help")
         if session.offline:
             self._output.line(NO_MODEL)
         state = session.state()
-        for message in state.values.get("messages", ())[-1:]:
-            self._output.line(f"\n{clean(message.text)}\n")
-        if state.next and not state.interrupts:
+        told = [text for one in state.values.get("messages", ())[-1:] if (text := one.text.strip())]
+        for text in told:
+            self._output.line(f"\n{clean(text)}\n")
+        resumes = resumes or bool(self._output.reads and state.interrupts)
+        if state.next and not (state.interrupts or resumes):
             self._output.line("Its turn was cut off: /resume goes on with it.")
+        return resumes
 
     def _lines(self) -> Iterator[str]:
         """Messages, and commands, until the input ends."""

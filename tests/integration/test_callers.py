@@ -187,6 +187,7 @@ def test_a_call_that_did_not_run_is_not_counted():
     assert outcome["spend"]["tool_calls"] == 1
 
 
+@pytest.mark.req("S3-27")
 def test_a_task_that_failed_runs_on_the_next_tier_the_others_do_not():
     def weak(messages, offered):
         task = read_json(messages[1].text, "task")["id"]

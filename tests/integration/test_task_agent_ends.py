@@ -136,7 +136,7 @@ def test_a_limit_leaves_one_turn_in_which_only_complete_task_can_be_called(name)
     )
 
 
-@pytest.mark.req("S4-46", "P-24")
+@pytest.mark.req("S3-29", "S4-46", "P-24")
 def test_tokens_are_never_overrun_so_that_none_may_be_left_for_the_last_turn():
     definition, context = (
         AgentDefinition(limits=AgentLimits(tokens=4_000)),

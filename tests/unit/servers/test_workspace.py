@@ -208,6 +208,7 @@ def test_search_plain_and_regex(client: Client) -> None:
     ]
 
 
+@pytest.mark.req("S3-32")
 @pytest.mark.parametrize("regex", [False, True])
 def test_search_is_capped_and_cuts_long_lines(client: Client, regex: bool) -> None:
     (client.root / "many.txt").write_text("needle\n" * 60)
