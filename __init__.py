@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from .calls.policy import Policy, Rule
     from .doors.durability import Durability, open_durability
+    from .graphs.customer_service import build_customer_service
     from .graphs.plan_execute_verify import build_plan_execute_verify
     from .graphs.prompt_flow import build_prompt_flow
     from .graphs.react import build_react
@@ -75,6 +76,7 @@ _HOMES: Final = {
     "build_prompt_flow": "graphs.prompt_flow",
     "build_react": "graphs.react",
     "build_task_agent": "graphs.task_agent",
+    "build_customer_service": "graphs.customer_service",
     "codebase_investigator": "prompts.agents",
     "hook": "hooks.contract",
     "open_durability": "doors.durability",
@@ -116,6 +118,7 @@ __all__ = [
     "Todo",
     "ToolServerError",
     "VerifierResponse",
+    "build_customer_service",
     "build_plan_execute_verify",
     "build_prompt_flow",
     "build_react",

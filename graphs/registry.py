@@ -10,7 +10,15 @@ from typing import Any, Final
 
 from ..doors.graph import LoopGraph
 from ..state.errors import SettingsError
-from . import agent_loop, plan_execute_verify, prompt_flow, react, task_agent, task_execution
+from . import (
+    agent_loop,
+    customer_service,
+    plan_execute_verify,
+    prompt_flow,
+    react,
+    task_agent,
+    task_execution,
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,12 @@ REGISTRY: Final[dict[str, Entry]] = {
             task_agent.build_task_agent,
             task_agent.graph,
             "Works with tools, turn by turn, until it says how the work ended.",
+        ),
+        Entry(
+            customer_service.NAME,
+            customer_service.build_customer_service,
+            customer_service.graph,
+            "Talks with customers: grounded in articles, by policy, with a human behind it.",
         ),
     )
 }

@@ -39,7 +39,7 @@ class Role:
 
 
 _PLAN, _REACT, _FLOW = "plan_execute_verify", "react", "prompt_flow"
-_AGENT = "task_agent"
+_AGENT, _DESK = "task_agent", "customer_service"
 
 ROLES: Final[Mapping[str, Role]] = {
     role.name: role
@@ -57,6 +57,8 @@ ROLES: Final[Mapping[str, Role]] = {
         Role("agent", _AGENT, "balanced", "working", shares=_AGENT),
         Role("loop_judge", _AGENT, "fast", "looking for loops", "LoopVerdict"),
         Role("summariser", _AGENT, "fast", "summing up", "Snapshot"),
+        Role("understand", _DESK, "fast", "listening", "Understanding"),
+        Role("support", _DESK, "balanced", "working"),
         Role("reviewer", "", "powerful", "reviewing"),
     )
 }

@@ -1,0 +1,141 @@
+"""customer_service: understand → strategy → act ⇄ call_tools → check, then an end or a human."""
+
+from functools import partial
+from typing import Literal
+
+from langgraph.graph import START
+from typing_extensions import Unpack
+
+from ..calls.approval import next_step
+from ..doors.graph import LoopBuilder, LoopGraph
+from ..nodes.approve import approve
+from ..nodes.call_tools import call_tools
+from ..nodes.desk.act import act, ended_by_calls
+from ..nodes.desk.check import check
+from ..nodes.desk.close import close
+from ..nodes.desk.desk import Desk
+from ..nodes.desk.finish import desk_finish
+from ..nodes.desk.hand_off import hand_off, with_human
+from ..nodes.desk.intake import desk_intake
+from ..nodes.desk.strategy import strategy
+from ..nodes.desk.understand import understand
+from ..nodes.parts import Parts
+from ..state.company import Company
+from ..state.context import Context
+from ..state.desk import DeskState
+from ..state.loop import LoopInput, LoopOutput
+from .build import BuildOptions, build, documented, outer_builder, served_parts
+
+NAME = "customer_service"
+
+CustomerServiceGraph = LoopGraph[DeskState, Context, LoopInput, LoopOutput]
+
+
+def route_after_intake(state: DeskState) -> Literal["understand", "with_human", "finish"]:
+    """While a human owns the thread no model is asked."""
+    if state.halt:
+        return "finish"
+    return "with_human" if state.owner == "human" else "understand"
+
+
+def route_after_understand(state: DeskState) -> Literal["strategy", "finish"]:
+    """On, unless a limit is reached."""
+    return "finish" if state.halt else "strategy"
+
+
+def route_after_strategy(state: DeskState) -> Literal["act", "close", "hand_off", "finish"]:
+    """As the strategy says; a question back is the answer of the turn."""
+    if state.strategy == "clarify":
+        return "finish"
+    if state.strategy == "close" or state.strategy == "hand_off":
+        return state.strategy
+    return "act"
+
+
+def route_after_act(state: DeskState) -> Literal["approve", "call_tools", "check", "finish"]:
+    """To the calls; words are checked."""
+    if state.halt:
+        return "finish"
+    step = next_step(state.calls, state.decisions)
+    return "check" if step == "done" else step
+
+
+def route_after_approve(state: DeskState) -> Literal["approve", "call_tools"]:
+    """Run what may run by now, else ask about the next call, one question at a time."""
+    return "approve" if next_step(state.calls, state.decisions) == "approve" else "call_tools"
+
+
+def route_after_calls(
+    state: DeskState,
+) -> Literal["approve", "call_tools", "act", "check", "finish"]:
+    """On with the calls that are left; a change that waits for a yes ends the turn."""
+    if state.halt or not state.should_continue:
+        return "finish"
+    step = next_step(state.calls, state.decisions)
+    if step != "done":
+        return step
+    return "check" if state.proposal is not None else "act"
+
+
+def route_after_check(state: DeskState) -> Literal["act", "hand_off", "finish"]:
+    """An answer that holds ends the turn; another try, then a human."""
+    if state.strategy == "hand_off":
+        return "hand_off"
+    return "finish" if state.task_completed else "act"
+
+
+def route_after_human(state: DeskState) -> Literal["with_human", "finish"]:
+    """Until the human gives the thread back it is theirs."""
+    return "with_human" if state.owner == "human" else "finish"
+
+
+def route_after_finish(state: DeskState) -> Literal["act", "__end__"]:
+    """End with the outcome; where there is none a hook rejected the answer."""
+    return "act" if state.outcome is None else "__end__"
+
+
+def customer_service_builder(
+    parts: Parts, company: Company | None = None
+) -> LoopBuilder[DeskState, Context, LoopInput, LoopOutput]:
+    """Draw the graph."""
+    desk = Desk(parts, company or Company())
+    builder = outer_builder(NAME, DeskState, parts, LoopInput)
+    builder.borders = ("understand", "act", "approve", "with_human")
+    for name, node in {
+        "intake": desk_intake, "understand": understand, "strategy": strategy, "act": act,
+        "check": check, "close": close, "hand_off": hand_off, "with_human": with_human,
+        "finish": desk_finish,
+    }.items():  # fmt: skip
+        builder.add_node(name, partial(node, desk=desk))
+    builder.add_node("approve", partial(approve, parts=parts))
+    builder.add_node(
+        "call_tools", partial(call_tools, parts=parts, role="support", ended=ended_by_calls)
+    )
+    builder.add_edge(START, "intake")
+    builder.add_conditional_edges("intake", route_after_intake)
+    builder.add_conditional_edges("understand", route_after_understand)
+    builder.add_conditional_edges("strategy", route_after_strategy)
+    builder.add_conditional_edges("act", route_after_act)
+    builder.add_conditional_edges("approve", route_after_approve)
+    builder.add_conditional_edges("call_tools", route_after_calls)
+    builder.add_conditional_edges("check", route_after_check)
+    builder.add_edge("close", "finish")
+    builder.add_edge("hand_off", "with_human")
+    builder.add_conditional_edges("with_human", route_after_human)
+    builder.add_conditional_edges("finish", route_after_finish)
+    return builder
+
+
+@documented
+def build_customer_service(
+    *, company: Company | None = None, **options: Unpack[BuildOptions]
+) -> CustomerServiceGraph:
+    """Build the graph, ready to be invoked, streamed or embedded, sync or async.
+
+    `company` says whose desk it is: its words, its policies, what is sensitive.
+    """
+    return build(NAME, partial(customer_service_builder, company=company), options)
+
+
+builder = customer_service_builder(served_parts(NAME))
+graph = builder.compile(name=NAME)

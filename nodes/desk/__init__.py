@@ -1,0 +1,1 @@
+"""Phases of a conversation with a customer."""

@@ -1,0 +1,105 @@
+"""act: one model turn of the desk; it calls tools, or writes what the customer is told."""
+
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langgraph.runtime import Runtime
+
+from ...calls.call_records import PendingCall
+from ...calls.gate import open_calls, settle_ids
+from ...models.ask import Answer, ask
+from ...models.thoughts import read_words
+from ...prompts.prompt import section
+from ...state.calls import STOPPED, UNCERTAIN, stopped_by
+from ...state.context import Context
+from ...state.desk import DeskState, DeskUpdate
+from ...state.messages import signature
+from ...state.repetition import LOOP_DETECTED
+from ...state.told import say
+from ...turn.budget import limit_reason
+from ...turn.scope import RunScope, scope_of
+from .desk import Desk
+from .learnt import learnt
+from .proposals import agreed, held_for_consent
+
+_MOST_ASKS = 2
+
+
+async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
+    """Take the next step: the change that was agreed to, calls of the model, or its words."""
+    scope = await scope_of(state, runtime, desk.parts)
+    round_ = state.round + 1
+    scope.emit({"type": "phase", "role": "support", "action": "working", "round": round_})
+    if state.strategy == "carry_out" and state.proposal is not None:
+        update = DeskUpdate(proposal=None, strategy="answer", round=round_)
+        return update | await _calls(scope, state, desk, agreed(state.proposal), round_)
+    news = learnt(state, desk.company)
+    catalog = await desk.parts.toolbox.catalog(scope.user)
+    request = _request(scope, state, desk, catalog.shelf.listed())
+    answer: Answer[Any] = await ask(
+        scope, desk.parts.models, "support", request, tools=catalog.specs(state.found),
+        read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
+    )  # fmt: skip
+    update = news | DeskUpdate(
+        round=round_, spend=scope.used(answer.spend), warnings=[*catalog.warnings, *scope.notes]
+    )
+    if answer.refused:
+        return update | DeskUpdate(halt=limit_reason(answer.refused), unmet=answer.problems[-1:])
+    message = answer.message
+    if not (message.tool_calls or message.invalid_tool_calls):
+        return update | DeskUpdate(answer=message.text, calls=[], improvements=[])
+    called = await _calls(scope, state, desk, message, round_, complete=answer.complete)
+    return update | called
+
+
+async def _calls(
+    scope: RunScope, state: DeskState, desk: Desk, message: AIMessage, round_: int,
+    *, complete: bool = True,
+) -> DeskUpdate:  # fmt: skip
+    """Plan the calls of a message; a change that nobody has agreed to is put to the customer."""
+    calls = await open_calls(scope, desk.parts.toolbox, message, round_=round_, complete=complete)
+    if stopped := stopped_by(calls):
+        return DeskUpdate(halt="DENIED", unmet=[stopped])
+    calls, proposed = held_for_consent(state, calls)
+    update = DeskUpdate(calls=calls, messages=[_kept(scope, state, message, calls, round_)])
+    return update | (DeskUpdate(proposal=proposed) if proposed else {})
+
+
+def _kept(
+    scope: RunScope, state: DeskState, message: AIMessage, calls: list[PendingCall], round_: int
+) -> AIMessage:
+    name = f"{state.turn_id}.{scope.path}.{round_}"
+    about = {**message.additional_kwargs, **signature("support")}
+    settled = settle_ids(message, calls)
+    return settled.model_copy(update={"id": name, "additional_kwargs": about})
+
+
+def _request(scope: RunScope, state: DeskState, desk: Desk, listed: str) -> list[BaseMessage]:
+    """The conversation, and behind it what is known by now: so requests begin like the last."""
+    system = scope.prompts.get_prompt("support", **scope.contexts())
+    if desk.company.about:
+        system = f"{system}\n\n{section('company', desk.company.about)}"
+    if listed:
+        system = f"{system}\n\n{section('more_tools', listed)}"
+    if notes := scope.hook_notes(state.hook_context):
+        system = f"{system}\n\n{section('additional_context', notes)}"
+    situation = {
+        "intent": state.intent,
+        "guidance": say(f"desk_guide_{state.intent}"),
+        "mood": state.mood[-1]["mood"] if state.mood else "calm",
+        "known": state.slots,
+        "identity": state.identity,
+        "articles": state.sources,
+        "mend": state.improvements,
+    }
+    return [SystemMessage(system), *state.messages, HumanMessage(section("situation", situation))]
+
+
+def ended_by_calls(reason: str, why: str) -> DeskUpdate:
+    """A doubt with nobody to ask, a loop or a hook ends the turn; whoever stops it does so."""
+    if reason == STOPPED:
+        return DeskUpdate(halt="ABORTED")
+    if reason == UNCERTAIN:  # the outcome names the call
+        return DeskUpdate(halt="NOT_INTERACTIVE")
+    return DeskUpdate(halt="LOOP_DETECTED" if reason == LOOP_DETECTED else "DENIED", unmet=[why])

@@ -1,0 +1,45 @@
+"""Finish: ends a turn of the desk with its honest outcome."""
+
+from functools import partial
+from typing import cast
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from ...hooks.contract import Verdict
+from ...state.context import Context
+from ...state.desk import DeskState, DeskUpdate
+from ...state.messages import ENDS, signature
+from ...turn.end import Facts, answer_id, end_turn, made_anew
+from ...turn.scope import scope_of
+from .desk import Desk
+
+
+async def desk_finish(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
+    """End the turn, or go on where a hook rejects the answer."""
+    scope = await scope_of(state, runtime, desk.parts)
+    typed = desk.parts.typed(scope, "support", state.request)
+    update: DeskUpdate = await end_turn(
+        scope, state, facts_of(state), partial(_another, state), typed
+    )
+    outcome = update.get("outcome")
+    if outcome is not None and state.answer and outcome["answer"] == state.answer:
+        update["messages"] = [*update["messages"], _said(state)]
+    return update
+
+
+def _said(state: DeskState) -> AIMessage:
+    about = {**signature("support"), ENDS: True}
+    return AIMessage(state.answer, id=answer_id(state), additional_kwargs=about)
+
+
+def _another(state: DeskState, verdict: Verdict) -> DeskUpdate:
+    return cast("DeskUpdate", {"unmet": [], **made_anew(state, verdict, _said(state))})
+
+
+def facts_of(state: DeskState) -> Facts:
+    """The facts; a turn ends well with words that were checked."""
+    return Facts(
+        halt=state.halt, done=state.task_completed, unmet=state.unmet, answer=state.answer,
+        evidence=state.evidence, message=answer_id(state), kept="the messages are kept",
+    )  # fmt: skip

@@ -1,0 +1,140 @@
+"""State of a conversation with a customer: what is known of it, who has it, and what was agreed."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from typing_extensions import TypedDict
+
+from .calls import CallState, CallsUpdate
+from .loop import LoopState, LoopUpdate
+
+PATH: Final = "desk"
+"""Begins the id of every call of this graph: `desk.<round>.<index>`."""
+
+MOST_CLARIFICATIONS: Final = 2
+"""Questions back on one issue; after those the customer gets options, or a human."""
+
+Owner = Literal["bot", "human", "returning"]
+Mood = Literal["pleased", "calm", "worried", "upset", "angry"]
+Strategy = Literal["", "answer", "clarify", "carry_out", "close", "hand_off"]
+Consent = Literal["", "yes", "no", "changed"]
+
+
+class Feeling(TypedDict):
+    """How the customer sounded in one turn; `score` from -1 to 1."""
+
+    turn: int
+    mood: Mood
+    score: float
+
+
+class Source(TypedDict):
+    """An article that a search gave, by its id; only such may be cited."""
+
+    title: str
+    url: str
+    score: float
+    turn: int
+
+
+class Proposal(TypedDict):
+    """A change that was put to the customer and waits for their yes to exactly this."""
+
+    name: str
+    server: str | None
+    args: dict[str, Any]
+    digest: str
+    words: str
+    turn: int
+
+
+@dataclass(kw_only=True)
+class DeskState(CallState, LoopState):
+    """State of customer_service. What is known of the customer lasts as long as the thread."""
+
+    round: int = 0
+    """Model turns of this user turn; act counts."""
+    language: str = ""
+    """Of the customer's last message, as `en` or `zh`; understand writes it."""
+    intent: str = ""
+    """What the customer wants by their last message, one of `INTENTS`; understand writes it."""
+    issue: str = ""
+    """Fingerprint of what the conversation is about now: one ticket each; understand writes it."""
+    mood: list[Feeling] = field(default_factory=list)
+    """How the customer sounded, turn by turn; understand adds to it."""
+    slots: dict[str, str] = field(default_factory=dict)
+    """What the customer has said of themselves and their case; never asked again."""
+    identity: dict[str, Any] = field(default_factory=dict)
+    """Who the customer is, once a tool has verified it: `customer_id`, `turn`, `call`."""
+    clarifications: int = 0
+    """Questions back on the issue; strategy counts."""
+    strategy: Strategy = ""
+    """How this turn is dealt with; strategy writes it, act, check and confirm change it."""
+    why: str = ""
+    """Why the thread goes to a human, in words; whoever decides it writes it."""
+    consent: Consent = ""
+    """The customer's word on the open proposal; understand writes it."""
+    proposal: Proposal | None = None
+    """The change that waits for a yes; act writes it, and takes it back."""
+    written: list[str] = field(default_factory=list)
+    """Evidence ids of changes made in this turn; one at most."""
+    sources: dict[str, Source] = field(default_factory=dict)
+    """What searches gave, by id; act writes it."""
+    answer: str = ""
+    """What the customer is to be told, until it is checked; act writes it, close, hand_off."""
+    answered: dict[str, str] = field(default_factory=dict)
+    """Issue to the last answer given to it, so that none is given twice; check writes it."""
+    tickets: dict[str, str] = field(default_factory=dict)
+    """Issue to the id of its ticket; act writes it."""
+    promises: list[str] = field(default_factory=list)
+    """What the customer was promised and is still open; act writes it."""
+    owner: Owner = "bot"
+    """Who answers; while it is a human no model is called. hand_off writes it, with_human."""
+    packet: dict[str, Any] = field(default_factory=dict)
+    """What a human who takes over is given; hand_off writes it."""
+    asked_satisfied: bool = False
+    """The customer was asked how satisfied they are, which happens once; close writes it."""
+    satisfaction: int | None = None
+    """1 to 5, as the customer said; understand writes it."""
+    closed: bool = False
+    """The customer has said that nothing is left; close writes it, understand takes it back."""
+
+    per_turn = LoopState.per_turn | {
+        "calls", "decisions", "objections", "evidence", "denied", "strikes", "held", "round",
+        "strategy", "why", "consent", "written", "answer",
+    }  # fmt: skip
+
+    by_tools = frozenset({"messages", "improvements", "task_completed", "should_continue"})
+
+    @property
+    def path(self) -> str:
+        """The loop has no tasks: its own name."""
+        return PATH
+
+
+class DeskUpdate(LoopUpdate, CallsUpdate, total=False):
+    """What a node of the graph may change."""
+
+    round: int
+    language: str
+    intent: str
+    issue: str
+    mood: list[Feeling]
+    slots: dict[str, str]
+    identity: dict[str, Any]
+    clarifications: int
+    strategy: Strategy
+    why: str
+    consent: Consent
+    proposal: Proposal | None
+    written: list[str]
+    sources: dict[str, Source]
+    answer: str
+    answered: dict[str, str]
+    tickets: dict[str, str]
+    promises: list[str]
+    owner: Owner
+    packet: dict[str, Any]
+    asked_satisfied: bool
+    satisfaction: int | None
+    closed: bool
