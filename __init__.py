@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .graphs.plan_execute_verify import build_plan_execute_verify
     from .graphs.prompt_flow import build_prompt_flow
     from .graphs.react import build_react
+    from .graphs.router import build_router
     from .graphs.task_agent import build_task_agent
     from .hooks.contract import Hook, hook
     from .models.lean import LeanChatOpenAI as LeanChatOpenAI
@@ -76,6 +77,7 @@ _HOMES: Final = {
     "build_prompt_flow": "graphs.prompt_flow",
     "build_react": "graphs.react",
     "build_task_agent": "graphs.task_agent",
+    "build_router": "graphs.router",
     "build_customer_service": "graphs.customer_service",
     "codebase_investigator": "prompts.agents",
     "hook": "hooks.contract",
@@ -122,6 +124,7 @@ __all__ = [
     "build_plan_execute_verify",
     "build_prompt_flow",
     "build_react",
+    "build_router",
     "build_task_agent",
     "codebase_investigator",
     "hook",

@@ -16,6 +16,7 @@ from . import (
     plan_execute_verify,
     prompt_flow,
     react,
+    router,
     task_agent,
     task_execution,
 )
@@ -71,6 +72,13 @@ REGISTRY: Final[dict[str, Entry]] = {
             customer_service.build_customer_service,
             customer_service.graph,
             "Talks with customers: grounded in articles, by policy, with a human behind it.",
+        ),
+        Entry(
+            router.NAME,
+            router.build_router,
+            router.graph,
+            "Gives each request to the cheapest graph that can do it, and to a stronger one where"
+            " it fails.",
         ),
     )
 }

@@ -39,7 +39,7 @@ class Role:
 
 
 _PLAN, _REACT, _FLOW = "plan_execute_verify", "react", "prompt_flow"
-_AGENT, _DESK = "task_agent", "customer_service"
+_AGENT, _DESK, _ROUTER = "task_agent", "customer_service", "router"
 
 ROLES: Final[Mapping[str, Role]] = {
     role.name: role
@@ -59,6 +59,8 @@ ROLES: Final[Mapping[str, Role]] = {
         Role("summariser", _AGENT, "fast", "summing up", "Snapshot"),
         Role("understand", _DESK, "fast", "listening", "Understanding"),
         Role("support", _DESK, "balanced", "working"),
+        Role("route", _ROUTER, "fast", "choosing a graph", "RouteChoice"),
+        Role("direct", _ROUTER, "balanced", "answering"),
         Role("reviewer", "", "powerful", "reviewing"),
     )
 }

@@ -1,0 +1,92 @@
+"""router: the cheapest graph that can do a request does it; where it fails, a stronger one."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Literal
+
+from langgraph.graph import START
+from typing_extensions import Unpack
+
+from ..doors.graph import LoopBuilder, LoopGraph
+from ..nodes.parts import Parts
+from ..nodes.route.choose import choose
+from ..nodes.route.direct import direct
+from ..nodes.route.finish import route_finish
+from ..nodes.route.inside import inside
+from ..nodes.route.intake import route_intake
+from ..nodes.route.judge import judge
+from ..state.context import Context
+from ..state.loop import LoopInput, LoopOutput
+from ..state.route import RouterState, Way
+from .build import BuildOptions, build, documented, outer_builder, served_parts
+from .plan_execute_verify import plan_builder
+from .prompt_flow import flow_builder
+from .react import react_builder
+from .task_agent import task_agent_builder
+
+NAME = "router"
+
+RouterGraph = LoopGraph[RouterState, Context, LoopInput, LoopOutput]
+
+_INSIDE: Final[dict[str, Callable[[Parts], LoopBuilder[Any, Any, Any, Any]]]] = {
+    "react": react_builder,
+    "prompt_flow": flow_builder,
+    "task_agent": task_agent_builder,
+    "plan_execute_verify": plan_builder,
+}
+
+
+def route_after_intake(state: RouterState) -> Literal["choose", "finish"]:
+    """Nothing is asked of a model where nothing was asked by the user."""
+    return "finish" if state.halt else "choose"
+
+
+def route_to_graph(state: RouterState) -> Way | Literal["finish"]:
+    """To the graph that was chosen."""
+    return "finish" if state.halt or state.way == "" else state.way
+
+
+def route_after_judge(state: RouterState) -> Way | Literal["finish"]:
+    """To a stronger graph, if there is one that may help."""
+    return "finish" if state.inner is not None else route_to_graph(state)
+
+
+def route_after_finish(state: RouterState) -> Literal["choose", "__end__"]:
+    """End with the outcome; where there is none a hook rejected the answer."""
+    return "choose" if state.outcome is None else "__end__"
+
+
+def router_builder(parts: Parts) -> LoopBuilder[RouterState, Context, LoopInput, LoopOutput]:
+    """Draw the graph."""
+    builder = outer_builder(NAME, RouterState, parts, LoopInput)
+    builder.scratch = tuple(_INSIDE)
+    builder.borders = ("choose",)
+    builder.add_node("intake", partial(route_intake, parts=parts))
+    builder.add_node("choose", partial(choose, parts=parts))
+    builder.add_node("direct", partial(direct, parts=parts))
+    for name, draw in _INSIDE.items():
+        run = draw(parts).compile(name=name).ainvoke
+        builder.add_node(name, partial(inside, parts=parts, run=run))
+        builder.add_edge(name, "judge")
+    builder.add_node("judge", partial(judge, parts=parts))
+    builder.add_node("finish", partial(route_finish, parts=parts))
+    builder.add_edge(START, "intake")
+    builder.add_conditional_edges("intake", route_after_intake)
+    builder.add_conditional_edges("choose", route_to_graph)
+    builder.add_edge("direct", "judge")
+    builder.add_conditional_edges("judge", route_after_judge)
+    builder.add_conditional_edges("finish", route_after_finish)
+    return builder
+
+
+@documented
+def build_router(**options: Unpack[BuildOptions]) -> RouterGraph:
+    """Build the graph, ready to be invoked, streamed or embedded, sync or async.
+
+    The outcome's warnings and the `route` events say which graph had the request, and why.
+    """
+    return build(NAME, router_builder, options)
+
+
+builder = router_builder(served_parts(NAME))
+graph = builder.compile(name=NAME)

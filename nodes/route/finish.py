@@ -1,0 +1,50 @@
+"""Finish: ends a turn of the router as the graph ended that had the request last."""
+
+from functools import partial
+from typing import cast
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from ...hooks.contract import Verdict
+from ...state.context import Context
+from ...state.route import RouterState, RouterUpdate
+from ...turn.end import Facts, answer_id, end_turn, made_anew
+from ...turn.scope import scope_of
+from ..parts import Parts
+
+
+async def route_finish(
+    state: RouterState, runtime: Runtime[Context], *, parts: Parts
+) -> RouterUpdate:
+    """End the turn, or try once more where a hook rejects the answer."""
+    scope = await scope_of(state, runtime, parts)
+    another = partial(_another, state)
+    update: RouterUpdate = await end_turn(scope, state, facts_of(state), another)
+    outcome, ended = update.get("outcome"), state.inner
+    if outcome is not None and ended is not None:
+        update["outcome"] = {**outcome, "tasks": ended["tasks"], "result": ended["result"]}
+    return update
+
+
+def _another(state: RouterState, verdict: Verdict) -> RouterUpdate:
+    said = next((m for m in reversed(state.messages) if m.type == "ai"), AIMessage(""))
+    return cast("RouterUpdate", {"unmet": [], **made_anew(state, verdict, said)})
+
+
+def facts_of(state: RouterState) -> Facts:
+    """The facts, as the graph told them that had the request last."""
+    ended = state.inner
+    if ended is None:
+        return Facts(halt=state.halt, unmet=state.unmet, message=answer_id(state))
+    newest = next((m for m in reversed(state.messages) if m.type == "ai"), None)
+    said = newest is not None and newest.text == ended["answer"]
+    return Facts(
+        halt=None if ended["reason"] == "GOAL" else ended["reason"],
+        done=ended["status"] == "complete",
+        partly=ended["status"] == "partial",
+        unmet=[*state.unmet, *ended["unmet"]],
+        answer=ended["answer"],
+        message=str(newest.id) if newest is not None and said else answer_id(state),
+        kept="the messages are kept",
+    )
