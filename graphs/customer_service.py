@@ -15,7 +15,8 @@ from ..nodes.desk.check import check
 from ..nodes.desk.close import close
 from ..nodes.desk.desk import Desk
 from ..nodes.desk.finish import desk_finish
-from ..nodes.desk.hand_off import hand_off, with_human
+from ..nodes.desk.human.hand_off import hand_off
+from ..nodes.desk.human.with_human import with_human
 from ..nodes.desk.intake import desk_intake
 from ..nodes.desk.strategy import strategy
 from ..nodes.desk.understand import understand
@@ -103,10 +104,11 @@ def customer_service_builder(
     builder.borders = ("understand", "act", "approve", "with_human")
     for name, node in {
         "intake": desk_intake, "understand": understand, "strategy": strategy, "act": act,
-        "check": check, "close": close, "hand_off": hand_off, "with_human": with_human,
+        "check": check, "close": close, "hand_off": hand_off,
         "finish": desk_finish,
     }.items():  # fmt: skip
         builder.add_node(name, partial(node, desk=desk))
+    builder.add_node("with_human", with_human)
     builder.add_node("approve", partial(approve, parts=parts))
     builder.add_node(
         "call_tools", partial(call_tools, parts=parts, role="support", ended=ended_by_calls)

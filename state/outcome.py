@@ -42,7 +42,8 @@ def spent_by(outcome: "Outcome") -> Spend:
     """What a run used by its outcome, as whatever runs around it counts it."""
     counted: Any = {key: value for key, value in outcome["spend"].items() if value is not None}
     del counted["allowance"]
-    return Spend(**counted, models=outcome["models"])
+    whole: Spend = counted | {"models": outcome["models"]}
+    return whole
 
 
 def _add(left: Any, right: Any) -> Any:

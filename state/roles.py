@@ -57,10 +57,10 @@ ROLES: Final[Mapping[str, Role]] = {
         Role("agent", _AGENT, "balanced", "working", shares=_AGENT),
         Role("loop_judge", _AGENT, "fast", "looking for loops", "LoopVerdict"),
         Role("summariser", _AGENT, "fast", "summing up", "Snapshot"),
-        Role("understand", _DESK, "fast", "listening", "Understanding"),
+        Role("listener", _DESK, "fast", "listening", "Understanding"),
         Role("support", _DESK, "balanced", "working"),
-        Role("route", _ROUTER, "fast", "choosing a graph", "RouteChoice"),
-        Role("direct", _ROUTER, "balanced", "answering"),
+        Role("dispatcher", _ROUTER, "fast", "choosing a graph", "RouteChoice"),
+        Role("responder", _ROUTER, "balanced", "answering"),
         Role("reviewer", "", "powerful", "reviewing"),
     )
 }

@@ -136,6 +136,9 @@ def _flow(asked: _Asked) -> dict[str, Any]:
 _ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage | str | dict[str, Any]]]] = {
     "executor": _executed,
     "agent": _worked,
+    # It cannot judge how hard a request is: the loop that calls tools one by one.
+    "dispatcher": lambda _: {"graph": "react", "why": tasks.NO_MODEL},
+    "responder": lambda _: tasks.NO_MODEL,
     "thought": lambda a: think(
         a.messages, read_tools(read_json(a.system, "tools") or ()) or a.tools
     ),

@@ -17,7 +17,7 @@ from .desk import Desk
 async def understand(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
     """Note what the last message says; where words alone tell it, no model is asked."""
     scope = await scope_of(state, runtime, desk.parts)
-    scope.emit({"type": "phase", "role": "understand", "action": "listening", "round": 0})
+    scope.emit({"type": "phase", "role": "listener", "action": "listening", "round": 0})
     text = state.request
     update = DeskUpdate(language=language_of(text) or state.language, closed=False)
     if intent := _by_words(state, desk):
@@ -38,8 +38,8 @@ def _by_words(state: DeskState, desk: Desk) -> str:
 
 async def _by_model(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
     known = {"request": state.request, "conversation": state.conversation, "situation": state.slots}
-    request = scope.opening("understand", known, state.attachments)
-    answer = await ask(scope, desk.parts.models, "understand", request, contract=Understanding)
+    request = scope.opening("listener", known, state.attachments)
+    answer = await ask(scope, desk.parts.models, "listener", request, contract=Understanding)
     told = answer.parsed
     update = DeskUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
     if told is None:  # act may still be able to help

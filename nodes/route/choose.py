@@ -26,8 +26,8 @@ async def _by_model(scope: RunScope, state: RouterState, parts: Parts) -> Router
     catalog = await parts.toolbox.catalog(scope.user)
     known = {"request": state.request, "conversation": state.conversation}
     known["tools"] = catalog.summaries(state.request)
-    request = scope.opening("route", known, state.attachments)
-    answer = await ask(scope, parts.models, "route", request, contract=RouteChoice)
+    request = scope.opening("dispatcher", known, state.attachments)
+    answer = await ask(scope, parts.models, "dispatcher", request, contract=RouteChoice)
     chosen = answer.parsed or RouteChoice(graph="react", why=say("route_not_said"))
     spent = RouterUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
     return spent | RouterUpdate(way=chosen.graph, why=chosen.why)

@@ -36,7 +36,7 @@ def test_a_change_is_made_once_after_a_yes_to_exactly_this(tmp_path):
     tools, refunds = shop()
     model = ScriptedModel(
         {
-            "understand": [understood(), understood("refund")],
+            "listener": [understood(), understood("refund")],
             "support": [
                 [call("search_knowledge_base", query="returns")],
                 "You can return it within 14 days [kb-1].",
@@ -61,11 +61,11 @@ def test_a_change_is_made_once_after_a_yes_to_exactly_this(tmp_path):
 
 def test_while_a_human_owns_the_thread_no_model_is_asked(tmp_path):
     tools, _ = shop()
-    model = ScriptedModel({"understand": [understood("chat")], "support": ["Hello again!"]})
+    model = ScriptedModel({"listener": [understood("chat")], "support": ["Hello again!"]})
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_customer_service(model=model, tools=tools, durability=kept)
         result = graph.invoke(said("I want a human"), THREAD)
-        assert result["__interrupt__"][0].value["type"] == "hand_off"
+        assert result["__interrupt__"][0].value["action_request"]["action"] == "take_over"
         again = graph.invoke(said("Are you there?"), THREAD)
         assert again["__interrupt__"]
         assert model.asked == []

@@ -9,10 +9,10 @@ from support.scripts import call, thought
 
 @pytest.mark.req("P-41")
 def test_a_greeting_asks_one_model_and_plans_nothing():
-    model = ScriptedModel({"direct": ["Hello! What can I do?"]})
+    model = ScriptedModel({"responder": ["Hello! What can I do?"]})
     result = build_router(model=model, tools=[shelf()]).invoke(said("Hello!"))
     assert result["outcome"]["status"] == "complete", result["outcome"]
-    assert [asked.role for asked in model.asked] == ["direct"]
+    assert [asked.role for asked in model.asked] == ["responder"]
     assert [m.type for m in result["messages"]] == ["human", "ai"]
 
 
@@ -22,7 +22,7 @@ def test_a_stronger_graph_takes_over_what_a_cheaper_one_could_not_do(tmp_path):
     again = thought("I look it up.", more=True, reason="unknown")
     model = ScriptedModel(
         {
-            "route": [{"graph": "react", "why": "one look-up"}],
+            "dispatcher": [{"graph": "react", "why": "one look-up"}],
             "thought": [again] * 20,
             "action": [[call("look", name="nothing")]] * 20,
             "observation": ["Nothing there."] * 20,

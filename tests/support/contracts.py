@@ -1,10 +1,11 @@
 """The contracts by role, as the table of roles names them."""
 
-from loopwright.state import contracts, execution_plan, snapshot
+from loopwright.state import contracts, execution_plan, route, snapshot, understanding
 from loopwright.state.contracts import Contract
 from loopwright.state.roles import ROLES
 
-_KNOWN = {**vars(contracts), **vars(execution_plan), **vars(snapshot)}
+_MODULES = (contracts, execution_plan, route, snapshot, understanding)
+_KNOWN = {name: one for module in _MODULES for name, one in vars(module).items()}
 CONTRACTS: dict[str, type[Contract]] = {
     name: _KNOWN[role.contract] for name, role in ROLES.items() if role.contract
 }

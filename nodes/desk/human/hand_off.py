@@ -1,17 +1,16 @@
-"""hand_off: gives the thread to a human, with all they need; with_human: waits for their word."""
+"""hand_off: gives the thread to a human, with all they need."""
 
 from typing import Any
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
-from langgraph.types import interrupt
 
-from ...state.context import Context
-from ...state.desk import DeskState, DeskUpdate
-from ...state.messages import signature
-from ...state.told import say
-from ...turn.scope import hear, scope_of
-from .desk import Desk
+from ....state.context import Context
+from ....state.desk import DeskState, DeskUpdate
+from ....state.messages import signature
+from ....state.told import say
+from ....turn.scope import scope_of
+from ..desk import Desk
 
 
 async def hand_off(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
@@ -36,17 +35,3 @@ def packet_of(state: DeskState) -> dict[str, Any]:
         "identity": state.identity, "tried": tried, "promises": state.promises,
         "tickets": state.tickets, "proposal": state.proposal,
     }  # fmt: skip
-
-
-async def with_human(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
-    """Wait until the human answers or gives the thread back; a message of the customer waits too.
-
-    One interrupt, nothing done before it.
-    """
-    hear(state)
-    said = interrupt({"type": "hand_off", "packet": state.packet})
-    words, returns = str(said.get("text", "")), said.get("type") == "return"
-    await scope_of(state, runtime, desk.parts)
-    told = AIMessage(words, additional_kwargs=signature("operator")) if words else None
-    update = DeskUpdate(messages=[told] if told else [])
-    return update | (DeskUpdate(owner="bot", packet={}, answer=words) if returns else {})

@@ -1,0 +1,1 @@
+"""A human takes the thread over, and gives it back."""
