@@ -41,12 +41,12 @@ def route_after_intake(state: RouterState) -> Literal["choose", "finish"]:
     return "finish" if state.halt else "choose"
 
 
-def route_to_graph(state: RouterState) -> Way | Literal["finish"]:
+def route_to_graph(state: RouterState) -> Literal[Way, "finish"]:
     """To the graph that was chosen."""
     return "finish" if state.halt or state.way == "" else state.way
 
 
-def route_after_judge(state: RouterState) -> Way | Literal["finish"]:
+def route_after_judge(state: RouterState) -> Literal[Way, "finish"]:
     """To a stronger graph, if there is one that may help."""
     return "finish" if state.inner is not None else route_to_graph(state)
 

@@ -7,7 +7,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langgraph.runtime import Runtime
 
 from ...calls.call_records import PendingCall
-from ...calls.gate import open_calls, settle_ids
+from ...calls.gate import open_calls
+from ...calls.of_message import settle_ids
 from ...models.ask import Answer, ask
 from ...models.thoughts import read_words
 from ...prompts.prompt import section

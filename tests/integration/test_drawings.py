@@ -9,9 +9,11 @@ import pytest
 
 from loopwright.graphs import (
     agent_loop,
+    customer_service,
     plan_execute_verify,
     prompt_flow,
     react,
+    router,
     task_agent,
     task_execution,
 )
@@ -23,6 +25,7 @@ from support.docs_parts import graphs
 
 GRAPHS = (
     "plan_execute_verify", "task_execution", "react", "prompt_flow", "task_agent", "agent_loop",
+    "customer_service", "router",
 )  # fmt: skip
 FROZEN = (
     "These names are stored in users' databases. A renamed or removed one orphans saved threads: "
@@ -76,6 +79,23 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "delegate": agent_loop.due,
         "gather": agent_loop.route_after_gather,
     },
+    "customer_service": {
+        "intake": customer_service.route_after_intake,
+        "understand": customer_service.route_after_understand,
+        "strategy": customer_service.route_after_strategy,
+        "act": customer_service.route_after_act,
+        "approve": customer_service.route_after_approve,
+        "call_tools": customer_service.route_after_calls,
+        "check": customer_service.route_after_check,
+        "with_human": customer_service.route_after_human,
+        "finish": customer_service.route_after_finish,
+    },
+    "router": {
+        "intake": router.route_after_intake,
+        "choose": router.route_to_graph,
+        "judge": router.route_after_judge,
+        "finish": router.route_after_finish,
+    },
     "task_execution": {
         "executor": task_execution.route_after_executor,
         "approve": task_execution.route_after_approve,
@@ -94,8 +114,8 @@ def test_every_way_a_router_may_go_is_drawn(name):
     drawn = graphs()[name]
     text = drawn.draw_mermaid()
     assert set(ROUTERS[name]) == {edge.source for edge in drawn.edges if edge.conditional}
-    for node, router in ROUTERS[name].items():
-        ways = set(get_args(get_type_hints(router)["return"]))
+    for node, route in ROUTERS[name].items():
+        ways = set(get_args(get_type_hints(route)["return"]))
         if "finish" not in drawn.nodes and "finish" in ways:  # a sub-agent's loop just ends
             ways = ways - {"finish"} | {"__end__"}
         edges = {edge.target for edge in drawn.edges if edge.source == node and edge.conditional}

@@ -8,9 +8,11 @@ from typing import Any
 from loopwright import (
     AgentDefinition,
     Context,
+    build_customer_service,
     build_plan_execute_verify,
     build_prompt_flow,
     build_react,
+    build_router,
     build_task_agent,
 )
 from loopwright.flow.order import steps_of
@@ -35,6 +37,8 @@ def graphs() -> dict[str, Any]:
         "prompt_flow": build_prompt_flow().get_graph(),
         "react": build_react().get_graph(),
         "task_agent": build_task_agent().get_graph(),
+        "customer_service": build_customer_service().get_graph(),
+        "router": build_router().get_graph(),
         "task_execution": task_builder(Parts()).compile().get_graph(),
     }
 
