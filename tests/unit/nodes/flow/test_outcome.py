@@ -58,7 +58,8 @@ def test_the_status_follows_from_what_halted_the_turn_and_what_was_done(
     outcome = outcome_of_turn(FlowState(todos=steps, halt=halt), resume)
     assert set(outcome) == KEYS
     assert (outcome["status"], outcome["reason"]) == (status, reason)
-    assert outcome["resume"] == (None if status == "complete" else resume)
+    assert (outcome["resume"] is None) == (status == "complete")
+    assert (outcome["resume"] or resume)["how"].startswith("so")
     assert bool(outcome["unmet"]) == any(s["status"] != "completed" for s in steps)
     assert outcome["answer"]
 
