@@ -13,6 +13,7 @@ from ..doors.durability import DEFAULT_URL, open_durability
 from ..graphs.build import default_instructions, default_mcp, default_policy
 from ..graphs.registry import drawn_graph
 from ..models.choice import OFFLINE, Chosen, Models, window_of
+from ..models.prices import price_of, unpriced
 from ..prompts.instructions import FILE, read_instructions
 from ..state.context import Context
 from ..state.errors import SettingsError
@@ -110,10 +111,21 @@ def _models(settings: Settings) -> Iterator[Finding]:
     for chosen, asks in found.values():
         if chosen.name != OFFLINE and _AGENT in asks and not window_of(chosen.model):
             yield _WARNING, _NO_WINDOW.format(chosen.name, UNKNOWN_WINDOW)
+    yield from (_priced(chosen) for chosen, _ in found.values() if chosen.name != OFFLINE)
     ways = {getattr(chosen.model, "lean", None) for chosen, _ in found.values()}
     yield from (_WAYS[way] for way in (True, False) if way in ways)
     if OFFLINE in found:
         yield _WARNING, NO_MODEL
+
+
+def _priced(chosen: Chosen) -> Finding:
+    """What the model costs at most, as a limit in dollars and a quote will count it."""
+    price = run_blocking(price_of(chosen, Context()))
+    if price is None:
+        return _WARNING, unpriced([chosen.name])
+    read, wrote = (price.dearest.dearest_input * 1e6, price.dearest.output * 1e6)
+    told = f"${read:g} of input and ${wrote:g} of output per million tokens"
+    return _WORKS, f"{chosen.name} costs at most {told}."
 
 
 def _asked(chosen: Chosen, roles: str) -> Finding:

@@ -765,6 +765,7 @@ def test_the_doctor_asks_the_model():
         assert "✓ Requests are sent without the openai package's walk" in done.stdout
         assert len(fake.requests) == 1
         assert "does not say how many tokens it takes: task_agent assumes 128,000" in done.stdout
+        assert "the price of openai:test-model is not known" in done.stdout
 
 
 def test_arguments_win_over_the_environment(tmp_path, notes):
