@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Literal, NamedTuple
 
+from .plain import Refused, shown
+
 Kind = Literal["file", "folder", "link", "special"]
 Written = Literal["created", "replaced", "unchanged"]
 Parts = tuple[str, ...]
@@ -31,7 +33,6 @@ DELICATE = r"(?i)(^|/)\.(git|env[^/]*)(/|$)"
 DEEPEST = 64
 """How many names a path has at most; each walk from the root opens them all."""
 
-_SHOWN_CHARACTERS = 120
 _REASONS = {
     errno.EEXIST: "was just made by another program; read it before writing",
     errno.ELOOP: "is or passes through a link, and links are not followed",
@@ -39,10 +40,6 @@ _REASONS = {
     errno.ENOTDIR: "does not exist, because a part of it is not a folder",
 }
 """What the system says no with, where its own words would not help."""
-
-
-class Refused(Exception):
-    """A request that is not carried out; the text is one sentence for whoever asked."""
 
 
 class Entry(NamedTuple):
@@ -58,12 +55,6 @@ class Content(NamedTuple):
 
     data: bytes
     size: int
-
-
-def shown(path: str) -> str:
-    """Give a path as one short printable line, whatever bytes its name has."""
-    text = path if path.isprintable() else ascii(path)[1:-1]
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
 
 
 def is_delicate(name: str) -> bool:

@@ -10,7 +10,7 @@ from itertools import islice
 
 import regex  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from .confined import Refused
+from .plain import Refused
 
 SECONDS = 5.0
 """How long one search may take."""

@@ -4,28 +4,24 @@ It speaks MCP over stdio and ends when stdin closes. Results are plain text for 
 alike; a request that fails is an error result of one sentence.
 """
 
-import argparse
 import codecs
-import functools
 import os
 import signal
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import islice
 from types import FrameType
-from typing import Annotated, Any, NoReturn, ParamSpec
+from typing import Annotated, NoReturn
 
-import anyio.to_thread
 from mcp.server.fastmcp import FastMCP
-from mcp.server.fastmcp.exceptions import ToolError
-from mcp.types import ContentBlock, Tool, ToolAnnotations
-from pydantic import Field, ValidationError
+from pydantic import Field
 from regex import escape  # type: ignore[import-untyped]  # its stubs are a package of their own
 
-from .confined import DELICATE, Entry, Parts, Refused, Root, is_delicate, shown
+from .confined import DELICATE, Entry, Parts, Root, is_delicate
 from .matching import find
+from .plain import ADDS, READS, Arguments, PlainServer, Refused, in_thread, serve, shown
 
 PREVIEW_LINES = 100
 PREVIEW_BYTES = 8_192
@@ -40,16 +36,10 @@ SEARCHED_BYTES = 16_777_216
 MOST_MATCHES = 500
 _QUERY_CHARACTERS = 1_000
 
-_ADDS = ToolAnnotations(
-    readOnlyHint=False, destructiveHint=False, idempotentHint=False, openWorldHint=False
-)
-_READS = _ADDS.model_copy(update={"readOnlyHint": True, "idempotentHint": True})
-_REPLACES = _ADDS.model_copy(update={"destructiveHint": True, "idempotentHint": True})
+_REPLACES = ADDS.model_copy(update={"destructiveHint": True, "idempotentHint": True})
 
 _Path = Annotated[str, Field(description="Path relative to the workspace")]
 _Glob = Annotated[str, Field(description="Only names like this, e.g. *.md or src/**/*.py")]
-_P = ParamSpec("_P")
-_Result = Sequence[ContentBlock] | dict[str, Any]
 
 
 class Workspace:
@@ -147,34 +137,6 @@ class Workspace:
         data = content.encode()
         size = self._root.append(self._root.parts(path), data)
         return f"{len(data)} bytes added to {shown(path)}, now {size} bytes."
-
-
-class _WorkspaceServer(FastMCP[None]):
-    """FastMCP that answers a failed call with one sentence and refuses unknown arguments."""
-
-    async def list_tools(self) -> list[Tool]:
-        tools = await super().list_tools()
-        for tool in tools:
-            # Generated titles repeat the names; schemas are paid for with every model call.
-            tool.inputSchema.pop("title", None)
-            for argument in tool.inputSchema["properties"].values():
-                argument.pop("title", None)
-        return tools
-
-    async def call_tool(self, name: str, arguments: dict[str, Any]) -> _Result:
-        await self._check_names(name, arguments)
-        try:
-            return await super().call_tool(name, arguments)
-        except ToolError as error:
-            raise ToolError(_sentence(error)) from error
-
-    async def _check_names(self, name: str, arguments: dict[str, Any]) -> None:
-        # Unknown ones would be dropped silently, and the call would do something else than asked.
-        known = {tool.name: tool.inputSchema["properties"] for tool in await self.list_tools()}
-        if unknown := sorted(arguments.keys() - known.get(name, arguments).keys()):
-            given = shown(", ".join(unknown))
-            message = f"{name} has no argument {given}; it takes {', '.join(known[name])}."
-            raise ToolError(message)
 
 
 @dataclass
@@ -301,47 +263,24 @@ def _paging_note(offset: int, count: int, total: int) -> str:
     return f"[entries {offset + 1}-{more} of {total}{how}]"
 
 
-def _sentence(error: ToolError) -> str:
-    cause = error.__cause__
-    if isinstance(cause, Refused):
-        return str(cause)
-    if isinstance(cause, ValidationError):
-        problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in cause.errors()]
-        return f"The arguments do not fit: {'; '.join(problems)}."
-    return str(error)
-
-
-def _in_thread(tool: Callable[_P, str]) -> Callable[_P, Awaitable[str]]:
-    @functools.wraps(tool)
-    async def run(*args: _P.args, **kwargs: _P.kwargs) -> str:
-        return await anyio.to_thread.run_sync(functools.partial(tool, *args, **kwargs))
-
-    return run
-
-
 def build_server(root: Root) -> FastMCP[None]:
     """Make the server for the files below a root; the caller runs it."""
-    server = _WorkspaceServer("workspace", log_level="ERROR")
+    server = PlainServer("workspace", log_level="ERROR")
     tools = Workspace(root)
     # What asks a human although it only reads; writes are asked about anyway.
     asks = {"loopwright/asks": {"path": DELICATE}}
     for tool, annotations in (
-        (tools.list_files, _READS),
-        (tools.read_file, _READS),
-        (tools.search_text, _READS),
+        (tools.list_files, READS),
+        (tools.read_file, READS),
+        (tools.search_text, READS),
         (tools.write_file, _REPLACES),
-        (tools.append_file, _ADDS),
+        (tools.append_file, ADDS),
     ):
         # Text only: typed returns would send every result twice.
         server.add_tool(
-            _in_thread(tool), annotations=annotations, structured_output=False, meta=asks
+            in_thread(tool), annotations=annotations, structured_output=False, meta=asks
         )
     return server
-
-
-class _Arguments(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"workspace: {message}\n")
 
 
 def _leave_on_signal(root: Root) -> None:
@@ -356,7 +295,7 @@ def _leave_on_signal(root: Root) -> None:
 
 def main() -> None:
     """Serve until stdin closes; a root that cannot be used ends with exit code 2."""
-    parser = _Arguments(prog="workspace", description="MCP server for the files of one folder.")
+    parser = Arguments(prog="workspace", description="MCP server for the files of one folder.")
     parser.add_argument("--root", required=True, metavar="DIR", help="the folder to serve")
     folder = parser.parse_args().root
     if os.name != "posix":
@@ -366,10 +305,7 @@ def main() -> None:
     except Refused:
         parser.error(f"--root {shown(folder)} is not a folder that can be opened.")
     _leave_on_signal(root)
-    try:
-        build_server(root).run()
-    except* BrokenPipeError:
-        os._exit(0)  # the client is gone; an ordinary exit would try to flush stdout to it
+    serve(build_server(root))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from loopwright.servers.confined import Refused, Root, shown
+from loopwright.servers.confined import Root
+from loopwright.servers.plain import Refused, shown
 
 SECRET = b"the-secret-outside"
 
