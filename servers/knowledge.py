@@ -36,12 +36,14 @@ _WEIGHTS: Final = "3.0, 1.0, 2.0"
 """How much a word counts in title, text and the words an article is also found by."""
 _BEST: Final = 2.2
 """What bm25 gives at most for a word, as a multiple of its rarity."""
+_UNKNOWN: Final = 1.6
+"""How much more a word counts that no article has: the question may be about just that."""
 _ACROSS: Final = 0.4
 """How much a pair of characters counts that no article has: often no word but where two meet."""
 
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _RUNS: Final = re.compile(rf"([{_UNSPACED}\U00020000-\U0003ffff]+)|[^\W_]+")
-_ENDINGS: Final = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ed|es|s|e|y)$")
+_ENDINGS: Final = re.compile(r"(?<=[a-z]{3})(?:ies|ing|able|ed|es|s|e|y)$")
 _DOUBLED: Final = re.compile(r"(?<=[a-z]{2})([b-df-hj-np-tv-z])\1$")
 
 _SIMPLE: Final = str.maketrans(
@@ -86,7 +88,7 @@ _SAYS_NOTHING: Final = frozenset(_STOPPED.split())
 _ZH_SAYS_NOTHING: Final = re.compile(
     "请问一下|请问|怎么样|怎么办|怎么|怎样|什么时候|为什么|什么|如何|是否|能否|可不可以|可以|能不能|哪里"
     "|哪些|哪个|多少|我想要|我想|我要|想要|想问|我的|你们的|你们|我们|他们|一个|这个|那个|这些|那些|一下"
-    "|需要|有没有|没有|您好|你好|谢谢|的话|如果|还是|但是|因为|所以|是不是|应该|[的了吗呢吧啊呀么我你您它会]"
+    "|需要|有没有|没有|您好|你好|谢谢|的话|如果|还是|但是|因为|所以|是不是|应该|东西|就是|已经|[的了吗呢吧啊呀么我你您它会]"
 )
 
 
@@ -214,4 +216,5 @@ def _rarities(database: sqlite3.Connection, question: str) -> Mapping[str, _Rari
 def _rarity(word: str, count: int, total: int) -> _Rarity:
     rare = max(math.log((total - count + 0.5) / (count + 0.5)), 1e-6)
     across = not count and re.match(f"[{_UNSPACED}]", word)
-    return _Rarity(rare * _ACROSS if across else rare, known=count > 0)
+    unknown = 1.0 if count else _ACROSS if across else _UNKNOWN
+    return _Rarity(rare * unknown, known=count > 0)
