@@ -1,5 +1,6 @@
 """What a desk changes in a shop: refunds, tickets, transfers, and who has proven who they are."""
 
+import math
 import sqlite3
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
@@ -67,7 +68,7 @@ def verified(shop: Shop, given: str, postcode: str, phone_last4: str) -> Identit
         if failed and failed["locked_until"]:
             left = failed["locked_until"] - shop.clock()
             if left > 0:
-                reason = f"Too many wrong answers: locked for {int(left // 60) + 1} more minutes."
+                reason = f"Too many wrong answers: locked for {math.ceil(left / 60)} more minutes."
                 return Identity(verified=False, customer_id=None, reason=reason, tries_left=0)
             count = 0
         if known and _proves(known, postcode, phone_last4):
@@ -117,7 +118,8 @@ def refunded(shop: Shop, key: str, order_id: str, amount: float, reason: str) ->
             )
             raise Refused(message) from error
         left = (order["paid"] - _back(database, order_id)) / 100
-        return Refund(refund_id=f"R-{number}", order_id=order_id, amount=cents / 100, left=left)
+        name = order["order_id"]
+        return Refund(refund_id=f"R-{number}", order_id=name, amount=cents / 100, left=left)
 
     return shop.once(key and f"refund {key}", work)
 

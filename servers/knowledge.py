@@ -32,6 +32,8 @@ ENOUGH_FOR_FAQ: Final = 0.4
 
 _MOST_WORDS: Final = 48
 """Of a long question: those that are rarest among the articles."""
+_RANKED: Final = 20
+"""How many are looked at for a title that is the question itself."""
 _WEIGHTS: Final = "3.0, 1.0, 2.0"
 """How much a word counts in title, text and the words an article is also found by."""
 _BEST: Final = 2.2
@@ -186,10 +188,17 @@ def search(
         " FROM article_words JOIN articles AS a ON a.number = article_words.rowid"
         " WHERE article_words MATCH ? AND base IN (SELECT value FROM json_each(?))"
         " ORDER BY fits DESC, a.number LIMIT ?",
-        (match, json.dumps(named), most),
+        (match, json.dumps(named), max(most, _RANKED)),
     )
-    hits = [Hit(Article(*row[:6]), round(min(row[6] / whole, 1.0), 3)) for row in found]
-    return [hit for hit in hits if hit.score >= enough]
+    asked = list(words(question))
+    hits = [_hit(asked, Article(*row[:6]), min(row[6] / whole, 1.0)) for row in found]
+    best = sorted(hits, key=lambda hit: -hit.score)[:most]
+    return [hit for hit in best if hit.score >= enough]
+
+
+def _hit(asked: list[str], article: Article, score: float) -> Hit:
+    """A hit; "Where is my order?" is the title of one article, though its words are everywhere."""
+    return Hit(article, 1.0 if list(words(article.title)) == asked else round(score, 3))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,195 @@
+"""The knowledge base finds what is meant, in English and Chinese, and nothing where it has nothing.
+
+The questions are in tests/fixtures/questions.yaml.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from unit.servers.desk_client import SHOPS, Desk, opened
+
+from loopwright.servers import knowledge
+from loopwright.servers.seed import counted, sown
+from loopwright.servers.shop import Shop
+from support.patience import PATIENCE
+
+QUESTIONS = yaml.safe_load(
+    (Path(__file__).parents[2] / "fixtures" / "questions.yaml").read_text(encoding="utf-8")
+)
+SEEDED = [sys.executable, "-m", "loopwright.servers.support_desk", "--seed"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "shop.db"
+    sown(SHOPS / "lumen", path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def desk(made: Path) -> Iterator[Desk]:
+    with opened(Shop(made)) as opened_desk:
+        yield opened_desk
+
+
+def found(desk: Desk, query: str, **more: Any) -> list[str]:
+    articles = desk.ok("search_knowledge_base", query=query, **more)["articles"]
+    scores = [one["score"] for one in articles]
+    assert scores == sorted(scores, reverse=True)
+    assert all(knowledge.ENOUGH <= score <= 1 for score in scores)
+    return [one["id"] for one in articles]
+
+
+@pytest.mark.req("S4-66", "S4-63")
+def test_what_is_meant_is_among_the_first_three(desk: Desk) -> None:
+    for question, article in QUESTIONS["hits"].items():
+        first = [id_.removeprefix("kb-").rpartition("-")[0] for id_ in found(desk, question)[:3]]
+        assert article in first, question
+
+
+@pytest.mark.req("S4-66")
+def test_where_the_articles_say_nothing_nothing_is_found(desk: Desk) -> None:
+    assert len(QUESTIONS["misses"]) >= 20
+    for question in QUESTIONS["misses"]:
+        assert found(desk, question) == [], question
+        assert not desk.ok("match_faq", question=question)["matched"], question
+
+
+@pytest.mark.req("S4-66")
+def test_each_frequent_question_matches_itself(desk: Desk) -> None:
+    rows = desk.shop.rows("SELECT * FROM articles WHERE base = 'faq'")
+    assert len(rows) >= 60
+    for row in rows:
+        answer = desk.ok("match_faq", question=row["title"])
+        assert answer["matched"], row["title"]
+        [article] = answer["articles"]
+        assert (article["id"], article["excerpt"]) == (row["id"], row["text"])
+
+
+@pytest.mark.req("S4-63")
+def test_several_bases_are_ranked_as_one(desk: Desk) -> None:
+    everywhere = desk.ok("search_knowledge_base", query="return a sofa in fabric", limit=20)
+    bases = {one["base"] for one in everywhere["articles"]}
+    assert len(bases) > 1
+    apart = [
+        (one["score"], one["id"])
+        for base in ("faq", "policies", "products")
+        for one in desk.ok(
+            "search_knowledge_base", query="return a sofa in fabric", bases=[base], limit=20
+        )["articles"]
+    ]
+    together = [(one["score"], one["id"]) for one in everywhere["articles"]]
+    assert sorted(apart, reverse=True)[:20] == sorted(together, reverse=True), "scores compare"
+    article = everywhere["articles"][0]
+    assert article["url"].startswith("https://help.lumen.example/en/")
+    assert article["id"].startswith("kb-")
+    why = desk.refused("search_knowledge_base", query="sofa", bases=["faq", "secrets"])
+    assert why == "There is no base secrets; there are faq, policies, products."
+
+
+@pytest.mark.parametrize(
+    ("query", "same"),
+    [
+        ("退款", "「退款」！"), ("發票", "发票"), ("退貨", "退货"), ("faktura", "FAKTURA"),
+        ("bouclé covers", "BOUCLE covers"), ("Juno bulb", "ＪＵＮＯ　ｂｕｌｂ"),
+        ("refund", '"refund"'), ("refund", "refund*"), ("refund", "-refund"), ("refund", "^refund"),
+        ("refund", "(refund"), ("refund", 'refund" OR "'),
+        ("refund money", "refund AND money"), ("refund money", "NEAR(refund money)"),
+        ("shipping costs", "shipped cost"),
+    ],
+)  # fmt: skip
+def test_ways_to_write_the_same(desk: Desk, query: str, same: str) -> None:
+    ids = found(desk, query)
+    if "NEAR" in same or "AND" in same or "OR" in same:
+        assert set(ids[:1]) <= set(found(desk, same, limit=20))  # a word more that says nothing
+    else:
+        assert found(desk, same) == ids
+
+
+def test_odd_queries_are_answered(desk: Desk) -> None:
+    assert "at least 1 character" in desk.refused("search_knowledge_base", query="")
+    for nothing in (" ", "?!", "the", "的", "怎么", "​", "💡", '""', "*", "NOT", "title:", "\ufffd"):
+        assert found(desk, nothing) == []
+    long = "Where can I send the broken lamp back and when is my money there? " * 160
+    assert len(long) > 10_000
+    assert found(desk, long)
+    assert found(desk, "退款什么时候到账" * 1300)
+    assert "at most 20000" in desk.refused("search_knowledge_base", query="x" * 20_001)
+    assert len(found(desk, "lamp", limit=20)) == 20
+    assert "limit" in desk.refused("search_knowledge_base", query="lamp", limit=21)
+
+
+@pytest.mark.req("S4-66")
+def test_a_shop_is_large_varied_and_the_same_every_time(made: Path, tmp_path: Path) -> None:
+    shop = sown(SHOPS / "lumen", tmp_path / "again.db")
+    dumps = [
+        [Shop(path).rows(f"SELECT * FROM {table} ORDER BY 1") for path in (made, shop._path)]
+        for table in ("articles", "customers", "orders", "about")
+    ]
+    assert all(one == other for one, other in dumps)
+    (articles, _), (customers, _), (orders, _), _ = dumps
+    assert len(articles) >= 300
+    assert (len(customers), len(orders)) == (1000, 5000)
+    assert {one["base"] for one in articles} == {"faq", "policies", "products"}
+    assert {one["language"] for one in articles} == {"en", "zh"}
+    assert len({one["text"] for one in articles}) == len(articles)
+    begin = {one["text"][:12] for one in articles}
+    assert len(begin) > 100, "not one sentence many times"
+    assert not any("{" in one["text"] + one["title"] for one in articles)
+    assert {one["status"] for one in orders} == {
+        "processing", "shipped", "delivered", "returned", "cancelled",
+    }  # fmt: skip
+    for one in orders:
+        arrived = one["status"] in ("delivered", "returned")
+        assert (one["delivered_on"] is not None) == arrived
+        assert not arrived or one["ordered_on"] < one["delivered_on"] <= "2026-11-20"
+
+
+def test_a_second_company_is_files_only(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*SEEDED, str(SHOPS / "yunling"), "--shop", str(tmp_path / "tea.db")],
+        capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    shop = Shop(tmp_path / "tea.db")
+    assert counted(shop) in done.stdout
+    with opened(shop) as desk:
+        assert found(desk, "龙井用多少度的水")[0] == "kb-brew-green-longjing-zh"
+        assert found(desk, "開封了可以退嗎")[0] == "kb-opened-zh"
+        assert desk.ok("get_order", order_id="A-1001")["currency"] == "CNY"
+
+
+WRONG = {
+    "catalogue.yaml": ("seed: [", "cannot be read"),
+    "knowledge/faq.yaml": ("- {id: a, title: {en: T}, text: {en: x}, each: lamp}\n- 5", "article '?'"),
+    "knowledge/products.yaml": (
+        "- {id: a, each: lamp, title: {en: T}, text: {en: '{colour}'}}", "article 'a': KeyError",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_file_makes_no_shop_and_is_named(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "company"
+    (folder / "knowledge").mkdir(parents=True)
+    for path in (SHOPS / "lumen").rglob("*.yaml"):
+        (folder / path.relative_to(SHOPS / "lumen")).write_bytes(path.read_bytes())
+    text, why = WRONG[name]
+    (folder / name).write_text(text)
+    done = subprocess.run(
+        [*SEEDED, str(folder), "--shop", str(tmp_path / "s.db")],
+        capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("support_desk: ")
+    assert done.stderr.count("\n") == 1
+    assert name.rpartition("/")[2] in done.stderr
+    assert why in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["company"]
