@@ -17,7 +17,12 @@ from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
 from ..doors.head import Head
 from ..doors.threads import GRAPH_KEY
-from ..graphs.build import default_instructions, default_mcp, default_policy
+from ..graphs.build import (
+    default_company,
+    default_instructions,
+    default_mcp,
+    default_policy,
+)  # fmt: skip
 from ..graphs.registry import builder_of
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
@@ -35,6 +40,7 @@ from .agents import AGENT_KEY, NamedAgent, agent_of, saved_with
 from .approvals import Asker, Question, given_answers
 from .progress import Event, dollars
 from .settings import (
+    DESK,
     PLANNED,
     Settings,
     new_thread_id,
@@ -168,7 +174,9 @@ def _graph(
         raise SettingsError(msg)
     model = read_script(settings.script) if settings.script else settings.model
     # Asked here, so that a wrong model is told before a thread is begun.
-    own = {"definition": agent.definition} if agent else {}
+    own: dict[str, Any] = {"definition": agent.definition} if agent else {}
+    if name == DESK:
+        own["company"] = default_company(settings.environ)
     models = Models(model, environ=settings.environ)
     names = {models.choose(role, context).name for role in roles_of(name)}
     graph: Graph = build(

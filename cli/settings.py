@@ -23,6 +23,8 @@ PLANNED: Final = "prompt_flow"
 """The graph that can be handed a plan."""
 DEFINED: Final = "task_agent"
 """The graph whose agent a file can define."""
+DESK: Final = "customer_service"
+"""The graph that works for a company."""
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 NO_MODEL: Final = (
     "No language model is configured: the built-in offline model stands in, which only matches"

@@ -223,7 +223,7 @@ def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
             name=name,
         )
     except SettingsError as error:
-        parts = Parts(toolbox=_UnusableToolbox(error), name=name)
+        parts = unusable(Parts(name=name), error)
     parts = replace(parts, served=True)
     url = os.environ.get("LOOPWRIGHT_DATABASE_URL")
     if url is None:
@@ -233,6 +233,11 @@ def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
         journal=Recorder(late=lambda: _database(url).journal),
         locked_by=lambda: _database(url).locks,
     )
+
+
+def unusable(parts: Parts, error: SettingsError) -> Parts:
+    """Parts with which each run fails by this error: what surrounds them could not be read."""
+    return replace(parts, toolbox=_UnusableToolbox(error))
 
 
 def _database(url: str) -> Durability:
@@ -246,7 +251,7 @@ _opening = threading.Lock()
 
 
 class _UnusableToolbox(Toolbox):
-    """Stands in where the environment's MCP configuration or policy cannot be read."""
+    """Stands in where what the environment names cannot be read."""
 
     def __init__(self, error: SettingsError) -> None:
         super().__init__()
@@ -270,6 +275,11 @@ def default_instructions(environ: Mapping[str, str]) -> list[str]:
     """The folders of instructions where none is given: those of LOOPWRIGHT_INSTRUCTIONS."""
     named = variable(environ, "LOOPWRIGHT_INSTRUCTIONS")
     return named.split(os.pathsep) if named else []
+
+
+def default_company(environ: Mapping[str, str]) -> str | None:
+    """The folder of the company where none is given: LOOPWRIGHT_COMPANY, or none."""
+    return variable(environ, "LOOPWRIGHT_COMPANY")
 
 
 def workspace_mcp(root: str) -> dict[str, Any]:

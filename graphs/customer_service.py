@@ -1,6 +1,8 @@
 """customer_service: understand → strategy → act ⇄ call_tools → check, then an end or a human."""
 
+import os
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from langgraph.graph import START
@@ -21,11 +23,21 @@ from ..nodes.desk.intake import desk_intake
 from ..nodes.desk.strategy import strategy
 from ..nodes.desk.understand import understand
 from ..nodes.parts import Parts
+from ..prompts.company import read_company
 from ..state.company import Company
 from ..state.context import Context
 from ..state.desk import DeskState
+from ..state.errors import SettingsError
 from ..state.loop import LoopInput, LoopOutput
-from .build import BuildOptions, build, documented, outer_builder, served_parts
+from .build import (
+    BuildOptions,
+    build,
+    default_company,
+    documented,
+    outer_builder,
+    served_parts,
+    unusable,
+)  # fmt: skip
 
 NAME = "customer_service"
 
@@ -130,14 +142,26 @@ def customer_service_builder(
 
 @documented
 def build_customer_service(
-    *, company: Company | None = None, **options: Unpack[BuildOptions]
+    *, company: Company | str | Path | None = None, **options: Unpack[BuildOptions]
 ) -> CustomerServiceGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
-    `company` says whose desk it is: its words, its policies, what is sensitive.
+    `company` says whose desk it is, as a folder or as what was read from it: its words, its
+    policies, what is sensitive.
     """
-    return build(NAME, partial(customer_service_builder, company=company), options)
+    whose = read_company(company) if isinstance(company, str | Path) else company
+    return build(NAME, partial(customer_service_builder, company=whose), options)
 
 
-builder = customer_service_builder(served_parts(NAME))
+def _served() -> tuple[Parts, Company | None]:
+    """What a server loads: the company is that of LOOPWRIGHT_COMPANY."""
+    parts = served_parts(NAME)
+    try:
+        folder = default_company(os.environ)
+        return parts, None if folder is None else read_company(folder)
+    except SettingsError as error:
+        return unusable(parts, error), None
+
+
+builder = customer_service_builder(*_served())
 graph = builder.compile(name=NAME)

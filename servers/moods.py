@@ -14,8 +14,8 @@ _WORDS: Final = {
     -0.6: "disappointed annoyed annoying angry terrible awful horrible broken frustrated upset"
     " frustrating unhappy bad poor damaged wrong rude complaint complain sick hate unreliable"
     " dissatisfied shoddy shame",
-    -0.3: "worried afraid unsure confused concerned waiting late delayed lost missing urgent anxious"
-    " problem trouble stuck",
+    -0.3: "worried afraid unsure confused concerned waiting late delayed lost missing urgent"
+    " anxious problem trouble stuck",
     0.7: "great thanks thank perfect wonderful love happy excellent lovely fantastic helpful"
     " pleased good nice appreciate satisfied brilliant delighted",
 }

@@ -123,7 +123,8 @@ class SupportDesk:
         with self._shop.reading() as database:
             known = knowledge.bases(database)
             if unknown := sorted(set(bases) - set(known)):
-                message = f"There is no base {shown(', '.join(unknown))}; there are {', '.join(known) or 'none'}."
+                given = shown(", ".join(unknown))
+                message = f"There is no base {given}; there are {', '.join(known) or 'none'}."
                 raise Refused(message)
             hits = knowledge.search(database, query, bases or known, most=limit)
         return Articles(articles=[_article(hit) for hit in hits])

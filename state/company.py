@@ -1,6 +1,16 @@
 """Whose desk it is: what a company says of itself, and by what it decides. Read from files."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+COMPANY_FILE: Final = "company.yaml"
+
+_Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=2)]
+"""A shorter one stands in every message."""
+_Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+_Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")]
 
 
 class Company(BaseModel):
@@ -8,16 +18,42 @@ class Company(BaseModel):
 
     Attributes:
         name: As customers know it.
-        about: Business, products and tone, for the prompts.
+        about: Business and products, for the prompts.
+        tone: How it speaks to customers, for the prompts.
+        languages: That it speaks; the first where a customer's is not known.
         sensitive: Words and phrases of topics that go to a human at once.
-        verified_by: The tool that verifies who a customer is.
+        greeting: What a customer is met with, by language.
+        goodbye: The last words to a customer, by language.
+        bases: Knowledge bases that are searched; all where none is named.
         enough: The least score of an article that may carry an answer.
+        verified_by: The tool that verifies who a customer is.
+        tickets_by: The tool that makes a ticket.
+        handed_over_by: The tool that puts a case into the queue of the humans.
+        folder: Where it was read from; its policy.yaml stands there.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = ""
     about: str = ""
-    sensitive: tuple[str, ...] = ()
-    verified_by: str = "verify_identity"
+    tone: str = ""
+    languages: tuple[_Language, ...] = Field(default=("en", "zh"), min_length=1)
+    sensitive: tuple[_Phrase, ...] = ()
+    greeting: Mapping[_Language, _Name] = Field(default_factory=dict)
+    goodbye: Mapping[_Language, _Name] = Field(default_factory=dict)
+    bases: tuple[_Name, ...] = ()
     enough: float = Field(default=0.0, ge=0)
+    verified_by: _Name = "verify_identity"
+    tickets_by: _Name = "create_ticket"
+    handed_over_by: _Name = "transfer_to_human"
+    folder: str = ""
+
+    def told(self) -> dict[str, Any]:
+        """What models are told of it."""
+        said = self.model_dump(include={"name", "about", "tone", "languages", "bases"}, mode="json")
+        return {key: value for key, value in said.items() if value} if self.name else {}
+
+    def words(self, which: Literal["greeting", "goodbye"], language: str) -> str:
+        """What it says in a language, else in its own; nothing where it says nothing."""
+        said: Mapping[str, str] = self.greeting if which == "greeting" else self.goodbye
+        return said.get(language) or said.get(self.languages[0], "")

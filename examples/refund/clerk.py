@@ -24,26 +24,32 @@ Message: {{global.message}}"""
 _REPLY: Final = """\
 Write a reply to a customer. Begin with an apology that fits the tone, then say what was checked, \
 what is done and when; close professionally. Use these facts only.
-Customer: {{order.customer}}
+Customer: {{customer.name}}
 Item: {{order.item}}
 Order: {{order.order_id}}
 Tone: {{sentiment.tone}}
-Rule: {{policy.rule}}
+Rule: {{policy.articles[0].excerpt}}
 Refund: {{refund.refund_id}}
 Amount: {{refund.amount}}
-Working days: {{policy.working_days}}"""
+Time: {{time.articles[0].excerpt}}"""
 
 PLAN: Final[dict[str, Any]] = {
     "goal": "A refund by the policy, and a reply to the customer",
     "globalVariables": {"order_id": "A-1042", "message": MESSAGE},
-    "metadata": {"createdBy": "clerk", "estimatedSteps": 6, "complexity": "low"},
+    "metadata": {"createdBy": "clerk", "estimatedSteps": 9, "complexity": "low"},
     "steps": [
         {
             "id": "order",
             "description": "What was bought",
-            "tool": "find_order",
+            "tool": "get_order",
             "params": {"order_id": "{{global.order_id}}"},
             "expect": "status == 'delivered'",
+        },
+        {
+            "id": "customer",
+            "description": "Who bought it",
+            "tool": "get_customer",
+            "params": {"customer_id": "{{order.customer_id}}"},
         },
         {
             "id": "sentiment",
@@ -59,18 +65,36 @@ PLAN: Final[dict[str, Any]] = {
         {
             "id": "policy",
             "description": "What the policy says",
-            "tool": "refund_policy",
-            "params": {"topic": "damaged"},
-            "expect": "refundable == true",
+            "tool": "match_faq",
+            "params": {"question": "My item arrived damaged"},
+            "expect": "matched == true",
+        },
+        {
+            "id": "time",
+            "description": "When the money arrives",
+            "tool": "match_faq",
+            "params": {"question": "When do I get my money back?"},
+            "expect": "matched == true",
+        },
+        {
+            "id": "ticket",
+            "description": "The case on file",
+            "tool": "create_ticket",
+            "params": {
+                "subject": "{{order.item}} arrived broken",
+                "body": "{{global.message}}",
+                "issue": "damaged {{order.order_id}}",
+                "customer_id": "{{order.customer_id}}",
+            },
         },
         {
             "id": "refund",
             "description": "The refund",
-            "tool": "issue_refund",
+            "tool": "request_refund",
             "params": {
                 "order_id": "{{order.order_id}}",
-                "amount": "{{order.paid}}",
-                "reason": "{{policy.rule}}",
+                "amount": "{{order.refundable}}",
+                "reason": "arrived damaged, by {{policy.articles[0].id}}",
             },
         },
         {
@@ -84,8 +108,12 @@ PLAN: Final[dict[str, Any]] = {
         {
             "id": "send",
             "description": "The reply goes out",
-            "tool": "send_reply",
-            "params": {"order_id": "{{global.order_id}}", "text": "{{reply}}"},
+            "tool": "update_ticket",
+            "params": {
+                "ticket_id": "{{ticket.ticket_id}}",
+                "message": "{{reply}}",
+                "status": "solved",
+            },
         },
     ],
 }
@@ -116,19 +144,20 @@ def _written(messages: list[BaseMessage], _: list[str]) -> str:
 
 def _letter(facts: dict[str, str]) -> str:
     understood = " I understand how annoying that is." if facts["Tone"] == "upset" else ""
+    rule = facts["Rule"].partition(": ")[2]
     return (
         f"Dear {facts['Customer']},\n\n"
         f"I am sorry about your {facts['Item']}.{understood}\n\n"
-        f"I have checked order {facts['Order']} against our policy: {facts['Rule']}. "
-        f"Your refund {facts['Refund']} of {float(facts['Amount']):.2f} EUR is made and will be "
-        f"with you within {facts['Working days']} working days.\n\n"
+        f'I have checked order {facts["Order"]} against our policy: "{rule}" '
+        f"Your refund {facts['Refund']} of {float(facts['Amount']):.2f} EUR is made: it arrives "
+        f"{facts['Time'].partition(',')[0].lower()}.\n\n"
         "Kind regards\nCustomer care"
     )
 
 
 def _answered(messages: list[BaseMessage], _: list[str]) -> str:
     """What was done, by the ids that the steps gave, with the steps they are taken from."""
-    refund, reply = (re.findall(rf"\b{kind}-\d+", messages[-1].text) for kind in "RM")
+    refund, ticket = (re.findall(rf"\b{kind}-\d+", messages[-1].text) for kind in "RT")
     done = [f"Refund {refund[-1]} is made. [refund]"] if refund else []
-    done += [f"Reply {reply[-1]} is sent. [send]"] if reply else []
+    done += [f"The reply is sent by ticket {ticket[-1]}. [send]"] if ticket else []
     return " ".join(done) or "Nothing was done. [order]"

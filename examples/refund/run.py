@@ -16,19 +16,20 @@ from typing import Any
 
 from clerk import GOAL, clerk
 from langgraph.types import Command, Interrupt
-from shop import Shop
 
 from loopwright import LoopwrightError, build_prompt_flow, open_durability
+from loopwright.servers.seed import sown
 
-HERE = Path(__file__).parent
+COMPANY = Path(__file__).parent.parent / "shops" / "lumen"
 CASE: Any = {"configurable": {"thread_id": "A-1042"}}
 WAITING = 5
 
 
 def servers(out: Path) -> dict[str, Any]:
-    """The MCP server of the shop; replies may go out, refunds ask, as all writes do by default."""
-    arguments = [str(HERE / "server.py"), "--shop", str(out / "shop.db")]
-    return {"shop": {"command": sys.executable, "args": arguments, "autoApprove": ["send_reply"]}}
+    """The support desk of the shop; tickets may be written, refunds ask, as all writes do."""
+    arguments = ["-P", "-m", "loopwright.servers.support_desk", "--shop", str(out / "shop.db")]
+    free = ["create_ticket", "update_ticket"]
+    return {"shop": {"command": sys.executable, "args": arguments, "autoApprove": free}}
 
 
 def work(out: Path, model: Any, *, ask: bool) -> dict[str, Any] | None:
@@ -90,7 +91,7 @@ def main() -> int:
     chosen = parser.parse_args()
     out = chosen.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    shop = Shop(out / "shop.db")
+    shop = sown(COMPANY, out / "shop.db")
     try:
         outcome = work(out, chosen.model or clerk(), ask=chosen.ask)
     except LoopwrightError as error:
@@ -100,7 +101,7 @@ def main() -> int:
         return WAITING
     say(f"\n{outcome['answer']}\n\n{outcome['status']} ({outcome['reason']})")
     for refund in shop.rows("SELECT * FROM refunds"):
-        say(f"  R-{refund['number']}: {refund['amount']:.2f} EUR for {refund['order_id']}")
+        say(f"  R-{refund['number']}: {refund['cents'] / 100:.2f} EUR for {refund['order_id']}")
     return 0 if outcome["status"] == "complete" else 3
 
 

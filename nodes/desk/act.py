@@ -79,8 +79,8 @@ def _kept(
 def _request(scope: RunScope, state: DeskState, desk: Desk, listed: str) -> list[BaseMessage]:
     """The conversation, and behind it what is known by now: so requests begin like the last."""
     system = scope.prompts.get_prompt("support", **scope.contexts())
-    if desk.company.about:
-        system = f"{system}\n\n{section('company', desk.company.about)}"
+    if told := desk.company.told():
+        system = f"{system}\n\n{section('company', told)}"
     if listed:
         system = f"{system}\n\n{section('more_tools', listed)}"
     if notes := scope.hook_notes(state.hook_context):

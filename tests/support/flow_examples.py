@@ -11,6 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from loopwright.servers.seed import sown
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -30,11 +32,18 @@ def command(example: str, *args: str) -> list[str]:
     return [sys.executable, "-W", "error", str(EXAMPLES / example / "run.py"), *args]
 
 
-def server(example: str, **options: Path) -> dict[str, Any]:
-    """The MCP configuration of an example's server; every write asks."""
-    script = str(EXAMPLES / example / "server.py")
+def server(**options: Path) -> dict[str, Any]:
+    """The MCP configuration of the sales example; every write asks."""
+    script = str(EXAMPLES / "sales" / "server.py")
     args = [part for name, path in options.items() for part in (f"--{name}", str(path))]
-    return {example: {"command": sys.executable, "args": [script, *args]}}
+    return {"sales": {"command": sys.executable, "args": [script, *args]}}
+
+
+def shop(folder: Path) -> dict[str, Any]:
+    """The MCP configuration of a support desk on a new shop; every write asks."""
+    sown(EXAMPLES / "shops" / "lumen", folder / "shop.db")
+    args = ["-P", "-m", "loopwright.servers.support_desk", "--shop", str(folder / "shop.db")]
+    return {"shop": {"command": sys.executable, "args": args}}
 
 
 def left_running(folder: Path) -> list[str]:

@@ -26,12 +26,12 @@ class Desk:
     session: ClientSession
     shop: Shop
 
-    def ok(self, tool: str, told: dict[str, str] | None = None, **arguments: Any) -> Any:
+    def ok(self, tool: str, told: Any = None, **arguments: Any) -> Any:
         failed, answer, data = self._called(tool, told, arguments)
         assert not failed, answer
         return data
 
-    def refused(self, tool: str, told: dict[str, str] | None = None, **arguments: Any) -> str:
+    def refused(self, tool: str, told: Any = None, **arguments: Any) -> str:
         failed, answer, _ = self._called(tool, told, arguments)
         assert failed, answer
         assert answer.endswith(".")
@@ -40,7 +40,7 @@ class Desk:
         return answer
 
     def _called(
-        self, tool: str, told: dict[str, str] | None, arguments: dict[str, Any]
+        self, tool: str, told: Any, arguments: dict[str, Any]
     ) -> tuple[bool, str, Any]:
         meta = {f"loopwright/{name}": value for name, value in (told or {}).items()}
 

@@ -3,16 +3,14 @@
 The questions are in tests/fixtures/questions.yaml.
 """
 
-import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 from unit.servers.desk_client import SHOPS, Desk, opened
 
 from loopwright.servers import knowledge
@@ -168,7 +166,7 @@ def test_a_second_company_is_files_only(tmp_path: Path) -> None:
 
 WRONG = {
     "catalogue.yaml": ("seed: [", "cannot be read"),
-    "knowledge/faq.yaml": ("- {id: a, title: {en: T}, text: {en: x}, each: lamp}\n- 5", "article '?'"),
+    "knowledge/faq.yaml": ("- {id: a, title: {en: T}, text: {en: x}}\n- 5", "article '?'"),
     "knowledge/products.yaml": (
         "- {id: a, each: lamp, title: {en: T}, text: {en: '{colour}'}}", "article 'a': KeyError",
     ),

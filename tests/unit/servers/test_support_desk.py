@@ -140,8 +140,8 @@ def test_no_more_goes_back_than_was_paid(desk: Desk) -> None:
     assert desk.ok("get_order", order_id="A-1042")["refunded"] == 149.0
     for amount in (0.01, 149, 1e6):
         desk.refused("request_refund", amount=amount, **about)
-    for amount in (0, -5, 0.001, 1.005, "nan", "inf", 1e300, "much"):
-        desk.refused("request_refund", amount=amount, **about)
+    for wrong in (0, -5, 0.001, 1.005, "nan", "inf", 1e300, "much"):
+        desk.refused("request_refund", amount=wrong, **about)
     assert "no order" in desk.refused("request_refund", order_id="A-0", amount=1, reason="x")
     assert desk.count("refunds") == 2
 
@@ -165,7 +165,7 @@ def test_the_file_itself_refuses_what_must_never_be(desk: Desk, tmp_path: Path) 
 @pytest.mark.req("S4-62")
 def test_an_issue_has_one_ticket_and_a_time_to_follow_up(desk: Desk) -> None:
     before = datetime.now(UTC)
-    about = {**TICKET, "follow_up_hours": 48, "priority": "high"}
+    about: Any = {**TICKET, "follow_up_hours": 48, "priority": "high"}
     stranger = desk.ok("create_ticket", {"thread": "t1"}, **about)
     assert stranger["created"]
     assert stranger["status"] == "open"

@@ -1,0 +1,57 @@
+"""A company's folder: what `company.yaml` says of it; its policy and its articles stand beside."""
+
+import difflib
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from ..state.company import COMPANY_FILE, Company
+from ..state.errors import SettingsError
+
+_KEYS: Final = tuple(name for name in Company.model_fields if name != "folder")
+_SHOWN: Final = 200
+
+
+def read_company(folder: str | Path) -> Company:
+    """Read the company of a folder.
+
+    Raises:
+        SettingsError: There is none, or its file is wrong; says which, where and what to do.
+    """
+    file = Path(folder).expanduser() / COMPANY_FILE
+    said = _read(file)
+    if unknown := next((key for key in said if key not in _KEYS), ""):
+        near = difflib.get_close_matches(unknown, _KEYS, n=1)
+        meant = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(_KEYS)}."
+        raise _wrong(file, f"has no key {unknown!r}: {meant}")
+    try:
+        return Company(**said, folder=str(file.parent))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _wrong(file, f"{_place(first['loc'])}: {first['msg']}.") from error
+
+
+def _read(file: Path) -> dict[str, Any]:
+    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - only a desk pays for it
+
+    try:
+        said = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        why = "is no folder with a company.yaml, as examples/shops/lumen is one"
+        raise _wrong(file.parent, f"{why} ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise _wrong(file, "is no UTF-8 text: save it as UTF-8.") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise _wrong(file, f"is no YAML ({' '.join(str(error).split())[:_SHOWN]}).") from error
+    if not isinstance(said, dict) or not said.get("name"):
+        raise _wrong(file, "has no name: write lines such as `name: Lumen`.")
+    return {str(key): value for key, value in said.items()}
+
+
+def _place(where: tuple[int | str, ...]) -> str:
+    return ".".join(map(str, where)) or "it"
+
+
+def _wrong(path: Path, what: str) -> SettingsError:
+    return SettingsError(f"The company {str(path)!r} {what}")

@@ -1,0 +1,86 @@
+"""A company is files: two of them are shipped as examples, and a wrong one is named."""
+
+from pathlib import Path
+
+import pytest
+
+from loopwright import build_customer_service
+from loopwright.graphs.customer_service import _served
+from loopwright.prompts.company import read_company
+from loopwright.state.company import Company
+from loopwright.state.errors import SettingsError
+
+SHOPS = Path(__file__).parents[3] / "examples" / "shops"
+
+
+@pytest.mark.req("S4-54")
+def test_two_companies_differ_by_their_files_only():
+    lumen, tea = (read_company(SHOPS / name) for name in ("lumen", "yunling"))
+    assert (lumen.languages[0], tea.languages[0]) == ("en", "zh")
+    assert lumen.words("greeting", "zh") != tea.words("greeting", "zh")
+    assert tea.words("goodbye", "fr") == tea.words("goodbye", "zh"), "its own language"
+    assert not set(lumen.sensitive) & set(tea.sensitive)
+    assert lumen.told().keys() >= {"name", "about", "tone"}
+    assert "sensitive" not in str(lumen.told())
+    for company in (lumen, tea):
+        assert company.words("greeting", "en")
+        assert {path.stem for path in Path(company.folder).glob("knowledge/*")} == set(
+            company.bases
+        )
+    assert Company().told() == {}
+    assert Company().words("greeting", "en") == ""
+
+
+WRONG = {
+    "": "has no name",
+    "- a": "has no name",
+    "name: [": "is no YAML",
+    "name: A\nsensitiv: [fire]": "has no key 'sensitiv': did you mean 'sensitive'?",
+    "name: A\ncolour: red": "has no key 'colour': there are: name,",
+    "name: A\nsensitive: ['']": "sensitive.0: String should have at least 2 characters",
+    "name: A\nsensitive: [no]": "sensitive.0: Input should be a valid string",
+    "name: A\nsensitive: fire": "sensitive: Input should be a valid tuple",
+    "name: A\nlanguages: []": "languages:",
+    "name: A\nlanguages: [English]": "languages.0:",
+    "name: A\nenough: much": "enough: Input should be a valid number",
+    "name: A\nenough: -1": "enough:",
+    "name: A\ngreeting: Hello": "greeting: Input should be a valid dictionary",
+    "name: 5": "name: Input should be a valid string",
+    "name: A\nverified_by: ''": "verified_by:",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_company_is_told_in_one_sentence(text, tmp_path):
+    (tmp_path / "company.yaml").write_text(text)
+    with pytest.raises(SettingsError) as wrong:
+        build_customer_service(company=tmp_path)
+    said = str(wrong.value)
+    assert str(tmp_path / "company.yaml") in said
+    assert WRONG[text] in said
+    assert "\n" not in said
+
+
+def test_what_is_no_folder_of_a_company_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    for folder in (tmp_path, tmp_path / "nowhere", str(tmp_path / "file"), ""):
+        with pytest.raises(SettingsError, match="is no folder with a company"):
+            build_customer_service(company=folder)
+    (tmp_path / "company.yaml").write_bytes(b"name: \xff")
+    with pytest.raises(SettingsError, match="is no UTF-8 text"):
+        read_company(tmp_path)
+
+
+async def test_a_server_reads_the_variable_and_a_wrong_one_fails_the_run(monkeypatch, tmp_path):
+    assert _served()[1] is None
+    monkeypatch.setenv("LOOPWRIGHT_COMPANY", str(SHOPS / "yunling"))
+    parts, company = _served()
+    assert company is not None
+    assert company.name == "云岭茶舍"
+    assert parts.served
+    for wrong, why in ((str(tmp_path), "is no folder with a company"), ("", "is empty")):
+        monkeypatch.setenv("LOOPWRIGHT_COMPANY", wrong)
+        parts, company = _served()
+        assert company is None
+        with pytest.raises(SettingsError, match=why):
+            await parts.toolbox.catalog()
