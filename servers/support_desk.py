@@ -8,6 +8,7 @@ the graph in front of it.
 
 import os
 import signal
+import socket
 from datetime import date
 from pathlib import Path
 from types import FrameType
@@ -23,6 +24,7 @@ from .plain import ADDS, READS, Arguments, PlainServer, Refused, in_thread, serv
 from .seed import counted, sown
 from .shop import Row, Shop
 
+_HERE = "127.0.0.1"
 _FAQ = "faq"
 _ADDS_ONCE = ADDS.model_copy(update={"idempotentHint": True})
 _CHANGES = ADDS.model_copy(update={"destructiveHint": True})
@@ -290,7 +292,7 @@ def _told(ctx: _Calling, name: str) -> str:
 
 def build_server(shop: Shop, port: int = 0) -> FastMCP[None]:
     """Make the server of a shop; the caller runs it."""
-    server = PlainServer("support_desk", log_level="ERROR", host="127.0.0.1", port=port)
+    server = PlainServer("support_desk", log_level="ERROR", host=_HERE, port=port)
     desk = SupportDesk(shop)
     tools: list[tuple[Any, ToolAnnotations]] = [
         (desk.search_knowledge_base, READS),
@@ -325,6 +327,11 @@ def _port(text: str) -> int:
     return port
 
 
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((_HERE, port)) == 0
+
+
 def main() -> None:
     """Serve until stdin closes, or over HTTP; or make a shop. A wrong wish ends with code 2."""
     parser = Arguments(prog="support_desk", description="MCP server of a support desk.")
@@ -342,12 +349,13 @@ def main() -> None:
         shop = Shop(asked.shop)
     except Refused as error:
         parser.error(str(error))
-    server = build_server(shop, asked.http or 0)
     if asked.http is not None:
-        server.run("streamable-http")
+        if _taken(asked.http):
+            parser.error(f"Port {asked.http} is in use: choose another one.")
+        build_server(shop, asked.http).run("streamable-http")
         return
     _leave_on_signal()
-    serve(server)
+    serve(build_server(shop))
 
 
 if __name__ == "__main__":

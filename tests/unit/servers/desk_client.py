@@ -39,9 +39,7 @@ class Desk:
         assert "Error executing" not in answer
         return answer
 
-    def _called(
-        self, tool: str, told: Any, arguments: dict[str, Any]
-    ) -> tuple[bool, str, Any]:
+    def _called(self, tool: str, told: Any, arguments: dict[str, Any]) -> tuple[bool, str, Any]:
         meta = {f"loopwright/{name}": value for name, value in (told or {}).items()}
 
         async def call() -> Any:

@@ -14,6 +14,7 @@ import yaml  # type: ignore[import-untyped]  # its stubs are a package of their 
 from unit.servers.desk_client import SHOPS, Desk, opened
 
 from loopwright.servers import knowledge
+from loopwright.servers.plain import Refused
 from loopwright.servers.seed import counted, sown
 from loopwright.servers.shop import Shop
 from support.patience import PATIENCE
@@ -181,13 +182,9 @@ def test_a_wrong_file_makes_no_shop_and_is_named(name: str, tmp_path: Path) -> N
         (folder / path.relative_to(SHOPS / "lumen")).write_bytes(path.read_bytes())
     text, why = WRONG[name]
     (folder / name).write_text(text)
-    done = subprocess.run(
-        [*SEEDED, str(folder), "--shop", str(tmp_path / "s.db")],
-        capture_output=True, text=True, timeout=PATIENCE,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr.startswith("support_desk: ")
-    assert done.stderr.count("\n") == 1
-    assert name.rpartition("/")[2] in done.stderr
-    assert why in done.stderr
+    with pytest.raises(Refused) as wrong:
+        sown(folder, tmp_path / "s.db")
+    assert name.rpartition("/")[2] in str(wrong.value)
+    assert why in str(wrong.value)
+    assert "\n" not in str(wrong.value)
     assert [path.name for path in tmp_path.iterdir()] == ["company"]

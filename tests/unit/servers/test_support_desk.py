@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]  # its stubs are a package of their own
 from unit.servers.desk_client import SHOPS, Desk, copied, opened
 
 from loopwright.servers.cases import LOCKED_SECONDS, MOST_FAILURES
+from loopwright.servers.knowledge import ENOUGH, ENOUGH_FOR_FAQ
 from loopwright.servers.seed import sown
 from loopwright.servers.shop import Shop
+from loopwright.state.company import Company
+from support.docs_text import ROOT, table
 from support.patience import PATIENCE
 
 READS = {
@@ -318,3 +322,32 @@ def test_moods_are_told_by_a_list_of_words_in_both_languages(reader: Desk) -> No
         assert (told["mood"], told["method"]) == (mood, "lexicon"), (text, told)
         assert -1 <= told["score"] <= 1
         assert told == reader.ok("analyse_sentiment", text=text)
+
+
+DESIGN = {
+    "KnowledgeBaseSearch", "UserInfoQuery", "TicketCreate", "TransferToHuman", "SentimentAnalysis",
+    "FAQMatch", "OrderQuery",
+}  # fmt: skip
+
+
+@pytest.mark.req("S4-66")
+def test_each_tool_of_the_design_is_there_under_the_name_the_manual_says(reader: Desk) -> None:
+    rows = table("| in the design |")
+    tools = {tool.name for tool in reader.portal.call(reader.session.list_tools).tools}
+    assert {row[1].strip("`") for row in rows} == tools
+    assert {row[0] for row in rows} == DESIGN | {"(none)"}
+
+
+def test_keys_of_a_company_and_numbers_of_the_search_are_those_of_the_manual() -> None:
+    rows = {row[0].strip("`"): row[2] for row in table("| in company.yaml |")}
+    assert rows.keys() == Company.model_fields.keys() - {"folder"}
+    for name in ("verified_by", "tickets_by", "handed_over_by"):
+        assert rows[name] == f"`{Company.model_fields[name].default}`"
+    page = (ROOT / "docs" / "support-desk.md").read_text(encoding="utf-8")
+    questions = yaml.safe_load((ROOT / "tests/fixtures/questions.yaml").read_text("utf-8"))
+    assert f"of {len(questions['hits'])} questions" in page
+    assert f"of {len(questions['misses'])} that none" in page
+    assert f"Below {ENOUGH} an article" in page
+    assert f"FAQ needs {ENOUGH_FOR_FAQ}" in page
+    assert MOST_FAILURES == 5
+    assert "five failures lock an account for 15 minutes" in page

@@ -1,0 +1,63 @@
+"""customer_service at the real support desk: what models call goes through its tools and files."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from loopwright import ScriptedModel, build_customer_service, open_durability
+from loopwright.servers.seed import sown
+from support.reacting import THREAD, said
+from support.scripts import call
+
+SHOPS = Path(__file__).parents[2] / "examples" / "shops"
+
+
+def desk(path):
+    args = ["-P", "-m", "loopwright.servers.support_desk", "--shop", str(path)]
+    return {"desk": {"command": sys.executable, "args": args}}
+
+
+def understood(intent="question"):
+    return {"intent": intent, "mood": "calm", "score": 0}
+
+
+@pytest.mark.req("S4-72", "S4-66")
+def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
+    shop = sown(SHOPS / "lumen", tmp_path / "shop.db")
+    ticket = {"subject": "Lamp", "body": "It flickers.", "issue": "flicker", "follow_up_hours": 48}
+    model = ScriptedModel(
+        {
+            "understand": [understood(), understood("technical")],
+            "support": [
+                [
+                    call("search_knowledge_base", query="Juno flickers"),
+                    call("match_faq", question="Who won the world cup?"),
+                ],
+                "Try another plug first [kb-flicker-juno-en].",
+                [call("create_ticket", **ticket)],
+                "A colleague looks into it.",
+            ],
+        }
+    )
+    told = []
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_customer_service(
+            model=model, mcp=desk(tmp_path / "shop.db"), policy="allow", durability=kept,
+            company=SHOPS / "lumen",
+        )  # fmt: skip
+        for words in ("My Juno flickers", "That did not help", "yes"):
+            for event in graph.stream(said(words), THREAD, stream_mode="custom"):
+                if event["type"] == "tool_call":
+                    told.append((event["tool"], event["status"]))
+        state = graph.get_state(THREAD).values
+    for tool in ("search_knowledge_base", "match_faq"):
+        states = [status for name, status in told if name == tool]
+        assert states == ["validating", "scheduled", "executing", "success"]
+    tickets = [status for name, status in told if name == "create_ticket"]
+    assert tickets[-4:] == ["validating", "scheduled", "executing", "success"]
+    assert state["sources"]["kb-flicker-juno-en"]["url"].startswith("https://help.lumen.example/")
+    assert "Lumen" in str(model.asked)
+    [row] = shop.rows("SELECT * FROM tickets")
+    assert (row["issue"], row["subject"], row["status"]) == ("flicker", "Lamp", "open")
+    assert row["thread"] == THREAD["configurable"]["thread_id"]
