@@ -28,7 +28,7 @@ def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
     ticket = {"subject": "Lamp", "body": "It flickers.", "issue": "flicker", "follow_up_hours": 48}
     model = ScriptedModel(
         {
-            "understand": [understood(), understood("technical")],
+            "listener": [understood(), understood("technical")],
             "support": [
                 [
                     call("search_knowledge_base", query="Juno flickers"),
