@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
 from langgraph.types import Command
 
 from loopwright import Context, open_durability
@@ -252,3 +254,29 @@ def test_an_answer_that_the_lowest_of_three_levels_took_before_a_crash_is_not_wa
     outcome = background_killed.go_on(str(tmp_path), background=background, asks=True)["outcome"]
     assert (outcome["status"], outcome["answer"]) == ("complete", "All."), outcome
     assert sorted(background_killed.written(str(tmp_path))) == ALL
+
+
+def test_a_pause_rests_those_in_the_background_and_a_resume_goes_on(tmp_path):
+    save, signs, control = notebook(), Signs(), RunControl()
+
+    async def pause() -> str:
+        """Pause the run."""
+        control.request_drain("pause")
+        return "paused"
+
+    def chief(messages, _):
+        turns = [later("busy"), [call("wait_for", sign="saved"), call("pause")]]
+        made = sum(m.type == "ai" for m in messages)
+        return turns[made] if made < len(turns) else done("Done.")
+
+    busy = [
+        [call("save", text="x")], [call("show", sign="saved")],
+        [call("save", text="y")], done("Busy."),
+    ]  # fmt: skip
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = Office(chief=chief, busy=busy).graph(kept, [save, pause, *signs.tools()])
+        with pytest.raises(GraphDrained):
+            graph.invoke(said(), THREAD, control=control)
+        outcome = graph.invoke(None, THREAD)["outcome"]
+    assert (outcome["status"], outcome["answer"]) == ("complete", "Done.")
+    assert save.saved == ["x", "y"]
