@@ -23,6 +23,9 @@ CUT_OFF: Final = "cut_off"
 BESIDE: Final = "background"
 """The channel of a graph in which stands what works beside it, each with its `place`."""
 
+ASKS_BESIDE: Final = "gather"
+"""The node that puts the questions of what works beside its graph, and no others."""
+
 _CONTROL: Final = frozenset({ERROR, INTERRUPT, RESUME, keys.ERROR_SOURCE})
 
 
@@ -192,7 +195,8 @@ def inner_places(head: Head, around: str = "") -> dict[str, set[str]]:
     asked = list(head.asked())
     tasks = {task for task, _ in asked}
     before = f"{around}|" if around else ""
-    beside = {f"{before}{one['place']}" for one in head.values.get(BESIDE) or ()}
+    works = head.values.get(BESIDE) or () if ASKS_BESIDE in head.waiting() else ()
+    beside = {f"{before}{one['place']}" for one in works}
     places: dict[str, set[str]] = {}
     for task, question in asked:
         inside = {

@@ -280,3 +280,23 @@ def test_a_pause_rests_those_in_the_background_and_a_resume_goes_on(tmp_path):
         outcome = graph.invoke(None, THREAD)["outcome"]
     assert (outcome["status"], outcome["answer"]) == ("complete", "Done.")
     assert save.saved == ["x", "y"]
+
+
+@pytest.mark.req("P-35")
+def test_a_question_of_the_parent_is_open_while_one_works_in_the_background(tmp_path):
+    save, asked = notebook(), []
+
+    def chief(messages, _):
+        asked.append(messages)
+        turns = [later("scout"), [call("save", text="mine")], done("?")]
+        return turns[len(asked) - 1] if len(asked) <= len(turns) else done("Done.")
+
+    scout = [[call("save", text="scout's")], done("Scouted.")]
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = Office(chief=chief, scout=scout).graph(kept, [save], policy=SAVES)
+        graph.invoke(said(), THREAD)
+        for wanted in ("agent.2.0", "agent/scout.1.0.1.0"):
+            (question,) = graph.get_state(THREAD).interrupts
+            assert question.value["id"] == wanted
+            result = graph.invoke(Command(resume="approve"), THREAD)
+    assert (result["outcome"]["status"], save.saved) == ("complete", ["mine", "scout's"])
