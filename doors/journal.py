@@ -5,6 +5,7 @@ import sqlite3
 import threading
 import time
 import weakref
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
@@ -64,6 +65,8 @@ _PRUNE: Final = (
     " AND seq <= (SELECT seq FROM loopwright_journal WHERE thread = ? AND kind = 'intent'"
     " AND state = 'closed' ORDER BY seq DESC LIMIT 1 OFFSET ?)"
 )
+_LONG: Final = 1_500
+"""Characters of a body that are worth packing: mostly it is what a tool has brought."""
 _SETTLED: Final = "settled"
 """In the table the state of what has finished and stays with its step: of these a thread has many,
 and only their own calls ask for them."""
@@ -82,11 +85,13 @@ class Tables(Protocol):
         name: The database, for error messages.
         number: The type of a column that counts its rows.
         errors: What its driver raises.
+        packs: Whether long texts take less room in it packed; others pack by themselves.
     """
 
     name: str
     number: str
     errors: tuple[type[Exception], ...]
+    packs: bool
 
     def block(self, thread: str | None = None) -> AbstractContextManager[Execute]:
         """A block whose statements count all or not at all, alone with the rows of a thread.
@@ -127,6 +132,7 @@ class SqlJournal:
         fence: Fence | None = None,
     ) -> T:
         """See Journal."""
+        packs = self.open().packs
         with self._block(thread) as execute:
             if fence is not None:
                 _check_fence(execute, fence)
@@ -134,7 +140,7 @@ class SqlJournal:
             for row in change.save:
                 settled = row.state == "finished" and not row.spare
                 state = _SETTLED if settled else row.state
-                _save(execute, thread, "intent", row.name, asdict(row), state=state)
+                _save(execute, thread, "intent", row.name, asdict(row), state=state, packs=packs)
             for name in change.drop:
                 execute(_DROP, [storable(thread), "intent", storable(name)])
             if not self.durable:
@@ -242,6 +248,7 @@ class SqliteTables:
 
     number = "INTEGER PRIMARY KEY"
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    packs = True
 
     def __init__(
         self,
@@ -319,7 +326,12 @@ def _find(
     if names:
         sql += _NAMED.format(names=_marks(names))
         values += [*about, *map(storable, names)]
-    return [json.loads(row["body"]) for row in execute(f"{sql} ORDER BY seq", values)]
+    return [json.loads(text_of(row["body"])) for row in execute(f"{sql} ORDER BY seq", values)]
+
+
+def text_of(body: str | bytes) -> str:
+    """A body as it stands in the table, unpacked."""
+    return body if isinstance(body, str) else zlib.decompress(body).decode()
 
 
 def _marks(values: Collection[str]) -> str:
@@ -333,10 +345,12 @@ def _rows(
 
 
 def _save(
-    execute: Execute, thread: str, kind: str, name: str, body: dict[str, Any], *, state: str = ""
-) -> None:
+    execute: Execute, thread: str, kind: str, name: str, body: dict[str, Any], *,
+    state: str = "", packs: bool = False,
+) -> None:  # fmt: skip
     text = json.dumps(storable_json(body), ensure_ascii=False, default=str)
-    execute(_SAVE, [storable(thread), kind, storable(name), state, text])
+    packed = zlib.compress(text.encode()) if packs and len(text) > _LONG else text
+    execute(_SAVE, [storable(thread), kind, storable(name), state, packed])
 
 
 def _check_fence(execute: Execute, fence: Fence) -> None:

@@ -150,6 +150,7 @@ class PostgresTables:
     """The journal's tables in Postgres, through a pool of connections in autocommit mode."""
 
     number = "BIGSERIAL PRIMARY KEY"
+    packs = False
 
     def __init__(self, pool: Any, errors: tuple[type[Exception], ...], name: str) -> None:
         """Use a pool that gives rows as dicts; whoever opened it closes it."""

@@ -14,6 +14,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from ..state.calls import results_of
 from ..state.canonical import storable
 from .head import Head
+from .journal import text_of
 from .pruning import Keeps, Saved, severed
 from .shared_values import COUNTERS, OURS, missing_values, unfolded
 
@@ -188,7 +189,8 @@ class SqlitePruning:
         ended = [
             (seq,)
             for seq, kind, name, body in rows
-            if (name.split(" ")[0] if kind == "turn" else json.loads(body)["turn"]) not in turns
+            if (name.split(" ")[0] if kind == "turn" else json.loads(text_of(body))["turn"])
+            not in turns
         ]
         self._connection.executemany(f"DELETE FROM {_JOURNAL} WHERE seq = ?", ended)
         return len(ended)
@@ -213,7 +215,7 @@ class SqlitePruning:
             yield repr(saved.pending_writes)
         if self._has(_JOURNAL):
             sql = f"SELECT body FROM {_JOURNAL} WHERE thread = ?"
-            yield from (body for (body,) in self._run(sql, storable(thread)))
+            yield from (text_of(body) for (body,) in self._run(sql, storable(thread)))
 
 
 def _place(thread: str, checkpoint: str | None = None) -> RunnableConfig:

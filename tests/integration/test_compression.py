@@ -315,6 +315,7 @@ def test_a_process_that_dies_while_it_compresses_goes_on_where_it_was(tmp_path):
     assert ids[: len(before.values["messages"])] == [m.id for m in before.values["messages"]]
 
 
+@pytest.mark.req("S3-35")
 def test_the_room_follows_the_model_and_the_agent():
     small = ScriptedModel([], profile={"max_input_tokens": 5_000})
     agents = {

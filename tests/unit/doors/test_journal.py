@@ -100,6 +100,17 @@ async def test_a_call_costs_no_more_after_many_others(journal):
     assert [row.name for row in await recorder.rows("t", ["3"])] == ["3", "doubt"]
 
 
+async def test_what_a_tool_has_brought_takes_little_room_in_the_file(url, tmp_path):
+    with open_durability(url) as database:
+        _, row = await begin(database.journal)
+        long = {"text": "Depot 7 belongs to owner 9 – 仓库. " * 100, "is_error": False}
+        await Recorder(database.journal).end("t", row, End("finished", long))
+        with closing(sqlite3.connect(tmp_path / "threads.db")) as file:
+            (size,) = file.execute("SELECT length(body) FROM loopwright_journal").fetchone()
+        assert database.journal.rows("t", ["a"])[0].result == long
+    assert size < 1_000
+
+
 async def test_in_memory_only_the_newest_closed_rows_are_kept(monkeypatch):
     monkeypatch.setattr("loopwright.doors.journal._KEPT", 3)
     journal, names = MemoryJournal(), [str(n) for n in range(6)]

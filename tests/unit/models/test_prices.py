@@ -81,6 +81,7 @@ def test_a_price_that_cannot_be_counted_with_is_refused(wrong: dict[str, float])
         Context(prices={"m": wrong})
 
 
+@pytest.mark.req("S3-29")
 async def test_a_provider_is_told_how_much_may_be_written_only_where_it_matters() -> None:
     chosen = Chosen("worst", "balanced", Adversary())
     prices = {"worst": {"input": 1.0, "output": 10.0}}
