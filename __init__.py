@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from .state.journal import Journal
     from .state.outcome import Outcome
+    from .state.policy_table import PolicyTable
     from .state.stream.replay import Replay
     from .state.stream.streamed import stream_event
 
@@ -59,6 +60,7 @@ _HOMES: Final = {
     "Outcome": "state.outcome",
     "PlannerResponse": "state.contracts",
     "Policy": "calls.policy",
+    "PolicyTable": "state.policy_table",
     "PromptManager": "prompts.prompt",
     "Replay": "state.stream.replay",
     "Rule": "calls.policy",
@@ -106,6 +108,7 @@ __all__ = [
     "Outcome",
     "PlannerResponse",
     "Policy",
+    "PolicyTable",
     "PromptManager",
     "Replay",
     "Rule",

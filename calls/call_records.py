@@ -13,6 +13,7 @@ from ..state.calls import UNCERTAIN, Evidence, ToolStatus, advance
 from ..state.context import Emit
 from ..state.stream.events import components_shown
 from ..state.told import say
+from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
 from .items import SHOWN
 from .results import ToolResult
@@ -56,7 +57,8 @@ class PendingCall(TypedDict):
     seconds than its tool has: `deadline`. `tries` counts the calls before it that failed and that
     it repeats. One that is `alone` asks a question of its tool's own: no other shares its pass.
     One that is the package's `own` changes state alone, so it is no evidence. A sub-agent in the
-    background is saved under the name `place` beside the graph that delegated.
+    background is saved under the name `place` beside the graph that delegated. A policy's table
+    gives a change its `ruling`; `agreed` says who has agreed to it, see `guard`.
     """
 
     id: str
@@ -84,6 +86,8 @@ class PendingCall(TypedDict):
     alone: NotRequired[bool]
     own: NotRequired[bool]
     place: NotRequired[str]
+    ruling: NotRequired[dict[str, Any]]
+    agreed: NotRequired[dict[str, str]]
 
 
 def changed(call: PendingCall, **changes: object) -> PendingCall:
@@ -301,3 +305,11 @@ def as_evidence(record: CallRecord) -> Evidence:
     if record["reason"] == UNCERTAIN and record["server"]:
         kept["server"] = record["server"]
     return cast("Evidence", kept)
+
+
+def told_hooks(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
+    """What hooks are told of a call."""
+    about: dict[str, Any] = {"tool_name": tool.name, "tool_input": dict(args)}
+    if tool.server is not None:
+        about["mcp_context"] = {"server_name": tool.server, "tool_name": tool.original}
+    return about

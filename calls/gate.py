@@ -17,7 +17,17 @@ from ..tools.arguments import check_arguments
 from ..tools.catalog import Catalog, CatalogTool
 from ..tools.python_tools import BUILT_IN
 from ..turn.scope import RunScope
-from .call_records import Action, Answered, CallStatus, PendingCall, changed, left_waiting, waiting
+from .call_records import (
+    Action,
+    Answered,
+    CallStatus,
+    PendingCall,
+    changed,
+    left_waiting,
+    told_hooks,
+    waiting,
+)
+from .guard import Guard
 from .journal import Book, Doubt, Found
 from .of_message import calls_of, unique_id
 from .policy import GRANTED, NOT_INTERACTIVE, Decision, Policy, is_granted
@@ -38,6 +48,7 @@ class Gate:
         scope: The run that wants the calls.
         grants: What a human has allowed for the thread.
         secrets: What no call may carry.
+        guard: The tables of the policy, if it has some.
     """
 
     catalog: Catalog
@@ -45,12 +56,14 @@ class Gate:
     scope: RunScope
     grants: Collection[Mapping[str, Any]] = ()
     secrets: Secrets = field(default_factory=Secrets)
+    guard: Guard | None = None
 
     @classmethod
     async def of(cls, toolbox: Toolbox, scope: RunScope) -> "Gate":
         """What judges the calls of a run."""
         catalog = await toolbox.catalog(scope.user)
-        return cls(catalog, toolbox.policy, scope, secrets=toolbox.secrets)
+        guard = Guard.of(toolbox, scope)
+        return cls(catalog, toolbox.policy, scope, secrets=toolbox.secrets, guard=guard)
 
     def tool_of(self, call: PendingCall) -> CatalogTool | None:
         """The tool of a call, if it is still there."""
@@ -112,6 +125,8 @@ async def open_calls(
         call["intent"] = f"{names}.{call['id']}" if names else call["intent"]
         call["before"] = list(before)
     planned = await _looked_up(gate, planned)
+    if gate.guard is not None:
+        planned = await gate.guard.planned(planned, [gate.tool_of(call) for call in planned])
     asked = any(_wants_approval(call) for call in planned)
     grants = await scope.journal.grants(scope.thread) if asked else []
     return [await _opened(gate, released(call, gate, grants)) for call in planned]
@@ -135,7 +150,8 @@ async def _looked_up(gate: Gate, calls: Sequence[PendingCall]) -> list[PendingCa
     What was made asks nobody. What may have been made is one question, for the approval as well;
     the first call that it concerns asks it, and settles it for those behind it.
     """
-    writes = [call for call in calls if _wants_approval(call) and not call["read_only"]]
+    asked = [call for call in calls if gate.guard or _wants_approval(call)]
+    writes = [call for call in asked if not (call["read_only"] or call.get("own"))]
     if not writes:
         return list(calls)
     book = Book(gate.scope)
@@ -162,8 +178,8 @@ def _known(gate: Gate, call: PendingCall, found: Found | None) -> PendingCall:
 def released(call: PendingCall, gate: Gate, grants: Collection[Mapping[str, Any]]) -> PendingCall:
     """The call, without its question if the human has allowed calls like it for the thread."""
     tool = gate.tool_of(call)
-    if tool is None or not _wants_approval(call) or call.get("doubt"):
-        return call
+    if tool is None or not _wants_approval(call) or call.get("doubt") or gate.guard:
+        return call  # by a table each yes is given to one call
     if not any(is_granted(one, tool, call["args"]) for one in grants):
         return call
     return changed(call, action="allow", reason=GRANTED)
@@ -296,11 +312,3 @@ async def check_edit(scope: RunScope, tool: CatalogTool, args: Mapping[str, Any]
     if not verdict.refused and verdict.tool_input not in (None, dict(args)):
         return say("another_hook_would_change")
     return verdict.refused
-
-
-def told_hooks(tool: CatalogTool, args: Mapping[str, Any]) -> dict[str, Any]:
-    """What hooks are told of a call."""
-    about: dict[str, Any] = {"tool_name": tool.name, "tool_input": dict(args)}
-    if tool.server is not None:
-        about["mcp_context"] = {"server_name": tool.server, "tool_name": tool.original}
-    return about

@@ -22,9 +22,8 @@ from ..tools.mcp.call import ServerUnavailable
 from ..tools.python_tools import refused_arguments, run_tool
 from ..tools.values import NoJson
 from ..turn.scope import RunScope
-from .call_records import Answered, PendingCall, Reason
+from .call_records import Answered, PendingCall, Reason, told_hooks
 from .commands import commands_in, joined, read_commands, without_messages
-from .gate import told_hooks
 from .injected import NotGiven, injected
 from .results import ToolResult, failure, from_exception, normalise
 

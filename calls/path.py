@@ -20,7 +20,7 @@ from ..state.told import say
 from ..tools.mcp.call import Asked
 from ..turn import spans
 from ..turn.scope import RunScope
-from .approval import Decisions, Ready, decision_on, in_one_pass, settle, settle_tail
+from .approval import Decisions, Ready, decision_on, denied, in_one_pass, settle, settle_tail
 from .call_records import (
     Answered,
     CallRecord,
@@ -37,12 +37,13 @@ from .call_records import (
 from .gate import Gate, deadline_of
 from .items import with_items
 from .journal import Book, Doubt, doubted_sends, unasked
-from .one_call import TailCall, after_tool, call_python, in_order, run_once
+from .one_call import TailCall, after_tool, in_order, run_once
 from .own import Own, answer_own
 from .result_store import ResultStore
 from .results import ToolResult, failure, without_secrets
 from .reuse import Memory
-from .toolbox import Toolbox, of_the_application
+from .sending import Sending
+from .toolbox import Toolbox
 
 NOT_RECORDED: Final = (
     "Tool calls are recorded in memory only, so after a crash a call that changed something could "
@@ -91,7 +92,8 @@ async def run_calls(
     run = _Run(
         scope=scope,
         # What policy asks about by now was approved, or is refused as such: see `settle`.
-        gate=await Gate.of(toolbox, replace(scope, can_ask=True)),
+        gate=(gate := await Gate.of(toolbox, replace(scope, can_ask=True))),
+        sending=Sending(scope, toolbox, gate.catalog),
         book=Book(scope),
         toolbox=toolbox,
         memory=toolbox.memory(scope.thread, scope.turn),
@@ -136,6 +138,7 @@ class _Run:
 
     scope: RunScope
     gate: Gate
+    sending: Sending
     book: Book
     toolbox: Toolbox
     memory: Memory
@@ -245,6 +248,8 @@ class _Run:
         self, call: PendingCall, ready: Ready, status: CallStatus
     ) -> Answered | Doubt:
         """Answer a read that goes round in circles or is known, make every other."""
+        if (barred := await self._guarded(call, ready)) is not None:
+            return barred
         exempt = ready.tool.polls or call.get("doubt") or call.get("form") or call.get("own")
         circle = None if exempt else repeats(
             self.history, call["name"], ready.args, again=ready.again, content=self._content,
@@ -270,6 +275,15 @@ class _Run:
         if circle is None or self.plain or isinstance(answer, Doubt):
             return answer
         return _warned(answer, circle)
+
+    async def _guarded(self, call: PendingCall, ready: Ready) -> Answered | Doubt | None:
+        """The answer to a call that the policy's tables refuse by the facts as they are now."""
+        if self.gate.guard is None or ready.tool.own is not None:
+            return None
+        why = await self.gate.guard.refuses(call, ready.tool, ready.args)
+        if not why or ready.tool.read_only:
+            return denied(why) if why else None
+        return await self._past(call, ready.args, why) or denied(why)
 
     def _content(self, name: str, arguments: Mapping[str, Any]) -> str:
         tool = self.gate.catalog.find(name)
@@ -327,8 +341,13 @@ class _Run:
         began, tool, cap = time.monotonic(), ready.tool, self.scope.context.result_cap
         deadline = deadline_of(call, tool, self.scope.context)
         with spans.of_tool(self.scope, call, tool.name, tool.server) as told:
-            made = await run_once(tool, self._sent(call, ready, key), deadline)
+            sent = self.sending.send(
+                call, tool, ready.args, key, reply=ready.reply, asks=not call.get("tail_of")
+            )
+            made = await run_once(tool, sent, deadline)
             told(made.result.is_error)
+        if self.gate.guard is not None:
+            await self.gate.guard.heard(call, tool, made.result)
         result = with_items(without_secrets(made.result, self.toolbox.secrets))
         status.returned = True
         original = call.get("tail_of", "")
@@ -339,26 +358,6 @@ class _Run:
         result, stored = await self.results.shorten(result, cap)
         made = replace(made, result=result, stored=stored)
         return replace(made, seconds=time.monotonic() - began, args=ready.args)
-
-    async def _sent(self, call: PendingCall, ready: Ready, key: str) -> Any:
-        tool, scope = ready.tool, self.scope
-        about = {
-            "loopwright/thread": scope.thread,
-            "loopwright/task": call["task"],
-            "loopwright/call": call["id"],
-            "loopwright/idempotency_key": key,
-        }
-        traced = spans.about(scope, scope.role, call) | about
-        secrets, emit = self.toolbox.secrets, scope.emit
-        if tool.tool is None:
-            return await self.toolbox.call_server(
-                tool, ready.args, user_id=scope.user, meta=about | of_the_application(scope),
-                traced=traced, emit=emit, turn=scope.turn,
-                can_ask=scope.can_ask and not call.get("tail_of"), reply=ready.reply,
-            )  # fmt: skip
-        tools = [known.tool for known in self.gate.catalog.tools.values() if known.tool]
-        scope = replace(scope, emit=lambda event: emit(secrets.in_json(event)))
-        return await call_python(scope, tool, ready.args, call, traced, tools)
 
     async def _tail(self, call: PendingCall, name: str, args: dict[str, Any]) -> ToolResult:
         """The call a hook wants right after another one, if policy allows it without a question."""
@@ -371,6 +370,9 @@ class _Run:
         step = await settle_tail(self.gate, tail)
         if isinstance(step, Answered):
             return failure(say("tail_refused", tool=name, why=step.result.text))
+        if barred := await self._guarded(tail, step):
+            told = barred.why if isinstance(barred, Doubt) else barred.result.text
+            return failure(say("tail_refused", tool=name, why=told))
         if not step.tool.read_only:
             self.memory.written(step.tool.server)
         status = CallStatus(tail, self.scope.emit, "scheduled")

@@ -20,6 +20,7 @@ from ..state.canonical import canonical
 from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
 from ..state.patterns import PatternError, is_found, why_wrong
+from ..state.policy_table import PolicyTable, in_language
 from ..state.questions import Remembered
 from ..state.told import say
 from ..tools.catalog import CatalogTool
@@ -208,28 +209,35 @@ class Case:
 class Policy:
     """Rules in order, and the word for calls no rule speaks of.
 
-    `given` is false where the program that built the graph said nothing.
+    `given` is false where the program that built the graph said nothing. With a `table` it decides
+    about every tool that it names, and about every other one that changes something.
     """
 
     rules: tuple[Rule, ...] = ()
     default: PolicyWord = "default"
     given: bool = True
+    table: PolicyTable | None = None
 
     @classmethod
     def of(cls, value: "PolicyLike") -> "Policy":
         """Read a policy.
 
         Args:
-            value: A word (default, allow, ask, deny), rules, a policy, or the path of a JSON file
-                with a list of rules or `{"rules": […], "default": word}`.
+            value: A word (default, allow, ask, deny), rules, a policy, a table, the path of a JSON
+                file with a list of rules or `{"rules": […], "default": word}`, or of a YAML file
+                with a table.
 
         Raises:
             SettingsError: none of these, or a rule with an unknown key or value.
         """
         if value is None or isinstance(value, Policy):
             return value or cls(given=False)
+        if isinstance(value, PolicyTable):
+            return cls(table=value)
         if isinstance(value, str) and value in get_args(PolicyWord):
             return cls(default=_word(value))
+        if isinstance(value, str | Path) and Path(value).suffix in (".yaml", ".yml"):
+            return cls(table=PolicyTable.read(value))
         content = _load(Path(value).expanduser()) if isinstance(value, str | Path) else value
         default = "default"
         if isinstance(content, Mapping):
@@ -268,7 +276,7 @@ class Policy:
         decision = _strictest(cases, args, agent)
         if decision.action != "ask":
             return decision
-        if any(is_granted(one, tool, args) for one in grants):
+        if self.table is None and any(is_granted(one, tool, args) for one in grants):
             return Decision("allow", GRANTED)
         if not (can_ask and context.interactive):
             return Decision("deny", NOT_INTERACTIVE)
@@ -311,6 +319,8 @@ class Policy:
         return _expiring(decision, context.question_expires_in)
 
     def _unruled(self, tool: CatalogTool) -> Decision:
+        if self.table is not None:
+            return _by_table(self.table, tool)
         if tool.auto_approve:
             return Decision("allow", "autoApprove in the MCP configuration")
         if self.default in _STRICTNESS:
@@ -348,6 +358,22 @@ def _by_nature(tool: CatalogTool) -> Decision:
     return Decision("ask", "the tool does not declare itself read-only")
 
 
+def _by_table(table: PolicyTable, tool: CatalogTool) -> Decision:
+    """What a table says of a tool before a call is known; the guard judges each call."""
+    if table.verifies(tool.original, tool.server):
+        return Decision("allow", "it verifies who the customer is")
+    governed = table.governs(tool.original, tool.server)
+    if governed is None:
+        if tool.read_only and table.reads:
+            return Decision("allow", "read-only")
+        return Decision("deny", say("policy_unlisted", tool=tool.name))
+    if governed.section is None and governed.verdict == "forbidden":
+        return Decision(
+            "deny", in_language(governed.article) or say("policy_forbidden", tool=tool.name)
+        )
+    return Decision("allow", say("policy_by_table", rows=governed.section or governed.verdict))
+
+
 def _word(value: object) -> PolicyWord:
     if value not in get_args(PolicyWord):
         msg = f"A policy's default is one of {', '.join(get_args(PolicyWord))}, not {value!r}."
@@ -379,4 +405,4 @@ def _load(path: Path) -> object:
         raise SettingsError(msg) from error
 
 
-PolicyLike = None | str | Path | Sequence[Rule | Mapping[str, Any]] | Policy
+PolicyLike = None | str | Path | Sequence[Rule | Mapping[str, Any]] | Policy | PolicyTable

@@ -80,6 +80,7 @@ class Toolbox:
         self.policy = Policy.of(policy)
         self._spare: dict[str, InMemoryStore] = {}
         self._memories: dict[tuple[str, str], Memory] = {}
+        self._changes: dict[tuple[str, str], str] = {}
         self._in_use: weakref.WeakValueDictionary[tuple[str, str], Memory] = (
             weakref.WeakValueDictionary()
         )
@@ -148,6 +149,15 @@ class Toolbox:
         """What is to be said of configured servers before a turn begins."""
         found = await self.catalog(user_id)
         return Missing(found.warnings, found.missing)
+
+    @property
+    def whole(self) -> "Toolbox":
+        """The toolbox that this one is narrowed from."""
+        return self if self._whole is None else self._whole.whole
+
+    def change_of(self, thread: str, turn: str, call: str) -> str:
+        """The call that is the one change of a turn in this process: the first that asked."""
+        return _latest(self._changes, (thread, turn), lambda: call)
 
     def spare_store(self, thread_id: str) -> InMemoryStore:
         """Where a run without a store keeps its long results: in memory, for the last threads."""

@@ -1,0 +1,226 @@
+"""A policy's tables at the gate: who the customer is, the facts read anew, and the row that holds.
+
+A call is judged when it is planned, so that the customer or a human can be asked, and again when it
+runs. Who was verified, and that a turn has made its change, is kept with the thread's grants.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from ..state.canonical import hash_of
+from ..state.policy_facts import Fact, Known, Unread, same
+from ..state.policy_table import Governed, PolicyTable, Ruling
+from ..state.told import say
+from ..tools.catalog import CatalogTool
+from ..turn.scope import RunScope
+from .call_records import PendingCall, changed
+from .one_call import run_once
+from .policy import NOT_INTERACTIVE
+from .results import ToolResult, parsed
+from .sending import Sending
+from .toolbox import Toolbox
+
+VERIFIED: Final = "verified"
+CHANGED: Final = "changed"
+"""Keys of what is kept with the thread: who was verified (None: nobody), and in which turn a change
+was begun. What such a row has no `tool` for allows no call."""
+
+_DEADLINE: Final = 30.0
+"""Seconds a fact may take."""
+
+By = Literal["customer", "operator"]
+
+
+def agreement(call: Mapping[str, Any], by: By) -> dict[str, str]:
+    """What a call carries as `agreed`, once somebody has agreed to exactly its arguments."""
+    return {"by": by, "digest": hash_of([call["name"], call["server"], call["args"]])}
+
+
+def agreed_by(call: PendingCall) -> By | None:
+    """Who has agreed to the call as it is; a question about it that was answered is a human's."""
+    if call["action"] == "ask":
+        return "operator"
+    given = call.get("agreed")
+    if given is None or given != agreement(call, "operator") | {"by": given["by"]}:
+        return None
+    return "operator" if given["by"] == "operator" else "customer"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A policy's tables on the calls of one run."""
+
+    table: PolicyTable
+    scope: RunScope
+    toolbox: Toolbox
+
+    @classmethod
+    def of(cls, toolbox: Toolbox, scope: RunScope) -> "Guard | None":
+        """The guard of a run; None where its policy has no tables."""
+        table = toolbox.policy.table
+        # A task's toolbox may lack the tools that read facts.
+        return None if table is None else cls(table, scope, toolbox.whole)
+
+    def governs(self, tool: CatalogTool) -> Governed | None:
+        """What the tables say of a tool, if they name it."""
+        return None if tool.own else self.table.governs(tool.original, tool.server)
+
+    async def planned(
+        self, calls: Sequence[PendingCall], tools: Sequence[CatalogTool | None]
+    ) -> list[PendingCall]:
+        """The calls of a message with the ruling on each change; one change a turn."""
+        ruled: list[PendingCall] = []
+        begun = await self._change_of_the_turn()
+        for call, tool in zip(calls, tools, strict=True):
+            governed = self.governs(tool) if tool else None
+            judged = call["action"] in ("allow", "ask") and not (
+                call.get("known") or call.get("doubt")
+            )
+            if tool is None or governed is None or governed.reads or not judged:
+                ruled.append(call)
+                continue
+            ruling = await self._ruling(governed, call, call["args"])
+            if governed.counts and ruling.verdict != "forbidden":
+                if begun not in ("", call.get("intent")):
+                    ruling = Ruling("forbidden", "", say("policy_one_change"))
+                begun = begun or call["intent"]
+            ruled.append(self._with(call, ruling))
+        return ruled
+
+    def _with(self, call: PendingCall, ruling: Ruling) -> PendingCall:
+        """A call and what is to happen to it by its ruling."""
+        told = {
+            "verdict": ruling.verdict, "row": ruling.row, "words": ruling.words,
+            "consent": ruling.consent,
+        }  # fmt: skip
+        call = changed(call, ruling=told)
+        if ruling.verdict == "forbidden":
+            return changed(call, action="deny", reason=ruling.words)
+        asks = ruling.consent or ruling.verdict == "asks"
+        if not asks:
+            return call
+        if not (self.scope.can_ask and self.scope.context.interactive):
+            return changed(call, action="deny", reason=NOT_INTERACTIVE)
+        name = "policy_consent" if ruling.consent else "policy_wants_human"
+        return changed(call, action="ask", reason=say(name, words=ruling.words))
+
+    async def refuses(
+        self, call: PendingCall, tool: CatalogTool, args: Mapping[str, Any]
+    ) -> str:  # fmt: skip
+        """Why a call that is about to run may not, by the facts as they are now; "" if it may."""
+        if await self._tried_too_often(tool):
+            return say("policy_tries", tool=tool.name)
+        governed = self.governs(tool)
+        if governed is None:
+            return ""
+        ruling = await self._ruling(governed, call, args)
+        if ruling.verdict == "forbidden":
+            return ruling.words
+        by = agreed_by(changed(call, args=dict(args)))
+        if ruling.verdict == "asks" and by != "operator":
+            return say("policy_wants_human", words=ruling.words)
+        if ruling.consent and by is None:
+            return say("policy_no_consent")
+        return (
+            ""
+            if not governed.counts or await self._begin_change(call)
+            else say("policy_one_change")
+        )
+
+    async def heard(self, call: PendingCall, tool: CatalogTool, result: ToolResult) -> None:
+        """Note who is verified, if that is the tool that verifies: its newest answer counts."""
+        identity = self.table.identity
+        if identity is None or not await self._is_named(identity.tool, tool):
+            return
+        data = _data(result)
+        who = _at(data, identity.customer)
+        verified = not result.is_error and _at(data, identity.confirmed) is True and same(who, who)
+        row = {VERIFIED: who if verified else None, "by": call.get("intent") or uuid.uuid4().hex}
+        await self.scope.journal.grant(self.scope.journaled, row)
+
+    async def _ruling(
+        self, governed: Governed, call: PendingCall, args: Mapping[str, Any]
+    ) -> Ruling:
+        known = Known(call=args, customer=await self._customer())
+        if (forbidden := self.table.may_begin(governed, known)) is not None:
+            return forbidden
+        for name in governed.facts:
+            fact = await self._fact(self.table.facts[name], known, call)
+            known = replace(known, facts={**known.facts, name: fact})
+        return self.table.rule(governed, known, datetime.now(UTC))
+
+    async def _fact(
+        self, fact: Fact, known: Known, call: PendingCall
+    ) -> Mapping[str, Any] | Unread:
+        """A fact as its tool tells it now."""
+        asked = fact.question(known)
+        if isinstance(asked, Unread):
+            return asked
+        catalog = await self.toolbox.catalog(self.scope.user)
+        tool = _named(fact.tool, [*catalog.tools.values()])
+        if tool is None:
+            return Unread("policy_no_tool", {"tool": fact.tool})
+        about = changed(call, id=f"{call['id']}.{fact.name}", name=tool.name, server=tool.server)
+        sending = Sending(self.scope, self.toolbox, catalog)
+        work = sending.send(about, tool, asked, uuid.uuid4().hex, asks=False)
+        deadline = min(tool.timeout or self.scope.context.tool_deadline, _DEADLINE)
+        made = await run_once(tool, work, deadline)
+        if made.result.is_error or made.reason:
+            return Unread("policy_tool_failed", {"tool": tool.name})
+        return fact.answer(asked, _data(made.result))
+
+    async def _rows(self) -> list[dict[str, Any]]:
+        return await self.scope.journal.grants(self.scope.journaled)
+
+    async def _customer(self) -> Any:
+        verified = [row[VERIFIED] for row in await self._rows() if VERIFIED in row]
+        return verified[-1] if verified else None
+
+    async def _tried_too_often(self, tool: CatalogTool) -> bool:
+        identity = self.table.identity
+        if identity is None or not self.table.verifies(tool.original, tool.server):
+            return False
+        failed = [row for row in await self._rows() if row.get(VERIFIED, "") is None]
+        return len(failed) >= identity.tries
+
+    async def _is_named(self, name: str, tool: CatalogTool) -> bool:
+        """Whether the name means this tool, and no other could be meant."""
+        found = _named(name, [*(await self.toolbox.catalog(self.scope.user)).tools.values()])
+        return found is not None and (found.original, found.server) == (tool.original, tool.server)
+
+    async def _change_of_the_turn(self) -> str:
+        """The call by which the turn began to change something; "" where none did."""
+        rows = [row for row in await self._rows() if row.get(CHANGED) == self.scope.turn]
+        return str(rows[0]["by"]) if rows else ""
+
+    async def _begin_change(self, call: PendingCall) -> bool:
+        """Have the turn's one change be this call; False where another one is."""
+        name = call.get("intent") or call["id"]
+        if self.toolbox.change_of(self.scope.journaled, self.scope.turn, name) != name:
+            return False
+        if (begun := await self._change_of_the_turn()) == "":
+            row = {CHANGED: self.scope.turn, "by": name}
+            await self.scope.journal.grant(self.scope.journaled, row)
+        return begun in ("", name)
+
+
+def _named(name: str, tools: Sequence[CatalogTool]) -> CatalogTool | None:
+    """The one tool of a name, as its server calls it or with `server/` before it."""
+    found = [t for t in tools if name in (t.original, f"{t.server}/{t.original}")]
+    return found[0] if len(found) == 1 else None
+
+
+def _data(result: ToolResult) -> Any:
+    """What a result says to programs; many servers spell it as text."""
+    if result.data is None:
+        return parsed(result.text)
+    return parsed(result.data) if isinstance(result.data, str) else result.data
+
+
+def _at(data: object, path: str) -> Any:
+    for part in path.split("."):
+        data = data.get(part) if isinstance(data, Mapping) else None
+    return data

@@ -1,0 +1,221 @@
+"""What a row of a policy says of one thing, such as `at most 14`, and which values it covers. Pure.
+
+A `Dimension` is a thing that decides: a word of a list, or a number. The conditions of all rows cut
+its values into pieces: no row tells two values of one piece apart, so to try one is to try all.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+Value = str | Decimal
+"""A word of a list, or a number."""
+
+YES_NO: Final = ("yes", "no")
+COMPARED: Final = ("below", "equal", "above")
+"""What one number can be to another."""
+
+_BOUND: Final = re.compile(
+    r"(?:(at least|至少|at most|不超过|above|超过|below|低于|exactly|正好)\s*)?(-?\d+(?:\.\d+)?)"
+)
+_AND: Final = re.compile(r"\s+and\s+|\s*且\s*")
+_SHAPE: Final = "such as `at most 14`, `above 14 and below 30`, `at least 5` or `7`"
+
+
+class ConditionError(ValueError):
+    """A condition that says nothing; the message follows the name of its place."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The numbers between two bounds, each of which may belong to it; None: no bound."""
+
+    low: Decimal | None = None
+    high: Decimal | None = None
+    low_in: bool = True
+    high_in: bool = True
+
+    def holds(self, value: Value) -> bool:
+        """Whether the number lies in it; a word does not."""
+        if isinstance(value, str):
+            return False
+        low, high = self.low, self.high
+        above = low is None or value > low or (self.low_in and value == low)
+        return above and (high is None or value < high or (self.high_in and value == high))
+
+    @property
+    def empty(self) -> bool:
+        """Whether no number lies in it."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low > self.high or (
+            self.low == self.high and not (self.low_in and self.high_in)
+        )
+
+    def __str__(self) -> str:
+        """In the words in which it is written."""
+        if self.low is not None and self.low == self.high:
+            return f"{self.low:f}"
+        parts = []
+        if self.low is not None:
+            parts.append(f"{'at least' if self.low_in else 'above'} {self.low:f}")
+        if self.high is not None:
+            parts.append(f"{'at most' if self.high_in else 'below'} {self.high:f}")
+        return " and ".join(parts) or "any number"
+
+
+def read_interval(text: str) -> Interval:
+    """The numbers that words such as `above 14 and at most 30` speak of.
+
+    Raises:
+        ConditionError: They are no such words, or speak of no number.
+    """
+    found = Interval()
+    for part in _AND.split(text.strip()):
+        bound = _BOUND.fullmatch(part.strip())
+        if bound is None:
+            msg = f"{text!r} is no range of numbers: write words {_SHAPE}"
+            raise ConditionError(msg)
+        found = _within(found, bound[1] or "exactly", Decimal(bound[2]), text)
+    if found.empty:
+        msg = f"no number is {text!r}"
+        raise ConditionError(msg)
+    return found
+
+
+def _within(known: Interval, word: str, number: Decimal, text: str) -> Interval:
+    low, high, low_in, high_in = known.low, known.high, known.low_in, known.high_in
+    lower = word in ("at least", "至少", "above", "超过", "exactly", "正好")
+    upper = word in ("at most", "不超过", "below", "低于", "exactly", "正好")
+    if (lower and low is not None) or (upper and high is not None):
+        msg = f"{text!r} has two bounds on one side: keep one"
+        raise ConditionError(msg)
+    if lower:
+        low, low_in = number, word not in ("above", "超过")
+    if upper:
+        high, high_in = number, word not in ("below", "低于")
+    return Interval(low, high, low_in, high_in)
+
+
+class Piece(NamedTuple):
+    """Values of a dimension that no row tells apart: one of them, and all of them in words."""
+
+    sample: Value
+    words: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dimension:
+    """A thing that decides.
+
+    Attributes:
+        name: As rows name it.
+        values: The words that it can be; none where it is a number.
+        numbers: The numbers that it can be; any other one cannot be judged.
+        whole: Only whole numbers are meant, so nothing lies between 14 and 15.
+        empty: The word for a fact that is there but empty; "" where an empty one is not readable.
+        label: What people call it, by language.
+    """
+
+    name: str
+    values: tuple[str, ...] = ()
+    numbers: Interval | None = None
+    whole: bool = False
+    empty: str = ""
+    label: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Every word that it can be."""
+        return (*self.values, self.empty) if self.empty else self.values
+
+    def covers(self, value: Value) -> bool:
+        """Whether rows can speak of the value at all."""
+        if isinstance(value, str):
+            return value in self.words
+        if self.numbers is None or not self.numbers.holds(value):
+            return False
+        return not self.whole or value == value.to_integral_value()
+
+    def condition(self, told: str | Sequence[str]) -> "Condition":
+        """What a row says of it: one word or range, or a list of which one must fit.
+
+        Raises:
+            ConditionError: It speaks of no value of the dimension.
+        """
+        parts = [told] if isinstance(told, str) else [*told]
+        if not parts:
+            msg = "the list is empty: name a value, or leave the line out"
+            raise ConditionError(msg)
+        return Condition(tuple(self._part(part) for part in parts))
+
+    def _part(self, told: str) -> str | Interval:
+        if told in self.words:
+            return told
+        if self.numbers is None:
+            msg = f"{told!r} is none of its values: {', '.join(self.words)}"
+            raise ConditionError(msg)
+        found = read_interval(told)
+        bounds = [bound for bound in (found.low, found.high) if bound is not None]
+        if self.whole and any(bound != bound.to_integral_value() for bound in bounds):
+            msg = f"{told!r} has a fraction, but only whole numbers are meant"
+            raise ConditionError(msg)
+        if outside := [bound for bound in bounds if not self._may_bound(bound)]:
+            msg = f"{told!r} goes to {outside[0]:f}, but it is always {self.numbers}"
+            raise ConditionError(msg)
+        return found
+
+    def _may_bound(self, bound: Decimal) -> bool:
+        known = self.numbers or Interval()
+        return bound in (known.low, known.high) or known.holds(bound)
+
+    def pieces(self, conditions: Iterable["Condition"]) -> list[Piece]:
+        """Its values, cut where one of the conditions begins or ends."""
+        words = [Piece(word, word) for word in self.words]
+        if self.numbers is None:
+            return words
+        cuts = {self.numbers.low, self.numbers.high}
+        for condition in conditions:
+            for part in condition.parts:
+                cuts |= {part.low, part.high} if isinstance(part, Interval) else set()
+        return [*words, *self._numbers_between(sorted(cut for cut in cuts if cut is not None))]
+
+    def _numbers_between(self, cuts: Sequence[Decimal]) -> Iterable[Piece]:
+        for cut, following in zip(cuts, [*cuts[1:], None], strict=True):
+            if self.covers(cut):
+                yield Piece(cut, f"{cut:f}")
+            if following is None:
+                return
+            sample = cut + 1 if self.whole else (cut + following) / 2
+            between = Interval(cut, following, low_in=False, high_in=False)
+            if between.holds(sample) and self.covers(sample):
+                yield Piece(sample, str(between))
+
+    def boundaries(self, conditions: Iterable["Condition"]) -> list[Value]:
+        """Every word, every number at which a condition turns, and its neighbours."""
+        found = self.pieces(conditions)
+        step = Decimal(1) if self.whole else Decimal("0.01")
+        numbers = [sample for sample, _ in found if isinstance(sample, Decimal)]
+        near = {number + change for number in numbers for change in (-step, Decimal(0), step)}
+        words = [sample for sample, _ in found if isinstance(sample, str)]
+        return [*words, *sorted(number for number in near if self.covers(number))]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a row says of one dimension: words and ranges, one of which must fit."""
+
+    parts: tuple[str | Interval, ...]
+
+    def fits(self, value: Value) -> bool:
+        """Whether it covers the value."""
+        return any(
+            part.holds(value) if isinstance(part, Interval) else part == value
+            for part in self.parts
+        )
+
+    def __str__(self) -> str:
+        """In the words in which it is written."""
+        return " or ".join(map(str, self.parts))
