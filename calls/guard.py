@@ -75,6 +75,9 @@ class Guard:
         ruled: list[PendingCall] = []
         begun = await self._change_of_the_turn()
         for call, tool in zip(calls, tools, strict=True):
+            if tool is not None and self.table.verifies(tool.original, tool.server):
+                ruled.append(self._with(call, Ruling("allowed")))
+                continue
             governed = self.governs(tool) if tool else None
             judged = call["action"] in ("allow", "ask") and not (
                 call.get("known") or call.get("doubt")

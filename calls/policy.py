@@ -282,6 +282,13 @@ class Policy:
             return Decision("deny", NOT_INTERACTIVE)
         return decision
 
+    def known(self, tool: CatalogTool) -> CatalogTool:
+        """The tool as the operator knows it: a table may say of one that it only reads."""
+        governed = self.table.governs(tool.original, tool.server) if self.table else None
+        return (
+            replace(tool, read_only=True, idempotent=True) if governed and governed.reads else tool
+        )
+
     def cases(self, tool: CatalogTool, context: Context) -> list[Case]:
         """Every way in which calls of a tool may be decided; the first case that fits counts.
 

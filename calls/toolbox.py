@@ -237,6 +237,8 @@ class Toolbox:
             found = build_catalog(self._python, listings, self._own, self._reserved).offering(
                 self._offers, read_only=self._reads_only
             )
+            tools = {name: self.policy.known(tool) for name, tool in found.tools.items()}
+            found = replace(found, tools=tools)
             if found.shelf.is_needed:
                 own = {READ_RESULT: found.own[READ_RESULT], FIND_TOOLS: finder(), **found.own}
                 found = replace(found, own=own)

@@ -1,7 +1,7 @@
 """State of a conversation with a customer: what is known of it, who has it, and what was agreed."""
 
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -38,7 +38,11 @@ class Source(TypedDict):
 
 
 class Proposal(TypedDict):
-    """A change that was put to the customer and waits for their yes to exactly this."""
+    """A change that was put to the customer and waits for their yes to exactly this.
+
+    One with `why` is put to a colleague instead, for the policy wants them to decide; `approved`
+    once they have.
+    """
 
     name: str
     server: str | None
@@ -46,6 +50,8 @@ class Proposal(TypedDict):
     digest: str
     words: str
     turn: int
+    why: NotRequired[str]
+    approved: NotRequired[bool]
 
 
 @dataclass(kw_only=True)

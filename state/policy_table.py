@@ -223,6 +223,16 @@ class PolicyTable:
 
         return read_table(Path(path))
 
+    def articles(self, language: str = ENGLISH) -> list[dict[str, str]]:
+        """The policy for a knowledge base, made of the rows that decide: id, title, text, language.
+
+        Args:
+            language: `en` or `zh`; a row that lacks it is told in another one.
+        """
+        from .policy_articles import articles_of  # noqa: PLC0415 - it stands on this module
+
+        return articles_of(self, language)
+
     def governs(self, original: str, server: str | None) -> Governed | None:
         """What it says of a tool, by the name its server knows it by."""
         return self.tools.get(f"{server}/{original}") or self.tools.get(original)

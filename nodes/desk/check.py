@@ -18,6 +18,8 @@ async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> D
     """Judge the answer by code; the second time it fails it is not given."""
     scope = await scope_of(state, runtime, desk.parts)
     if state.proposal is not None and state.proposal["turn"] == state.turn:
+        if why := state.proposal.get("why"):
+            return DeskUpdate(strategy="hand_off", why=why)
         return DeskUpdate(answer=state.proposal["words"], task_completed=True)
     wrong = problems_of(state)
     scope.emit({"type": "check", "problems": wrong})

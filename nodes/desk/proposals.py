@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage
 
 from ...calls.call_records import PendingCall, changed
+from ...calls.guard import By, agreement
 from ...state.canonical import hash_of
 from ...state.desk import DeskState, Proposal
 from ...state.told import say
@@ -15,25 +16,46 @@ def held_for_consent(
 ) -> tuple[list[PendingCall], Proposal | None]:
     """The calls, those that change something answered instead of run; and what is to be put.
 
-    What the customer has said yes to, exactly as it was put, may run.
+    What was agreed to, exactly as it was put, may run, and so may what the policy's table allows
+    without a yes. What it wants a colleague to decide is a proposal to them.
     """
-    yes = state.proposal["digest"] if state.consent == "yes" and state.proposal else ""
     proposed: Proposal | None = None
     held: list[PendingCall] = []
     for call in calls:
-        if (
-            call["read_only"]
-            or call.get("own")
-            or call["action"] in ("error", "deny")
-            or digest_of(call) == yes
-        ):
+        needs = _needs(call)
+        if needs is None:
             held.append(call)
+        elif by := _agreed(state, call, needs):
+            held.append(changed(call, action="allow", agreed=agreement(call, by)))
         elif proposed is None:
-            proposed = _proposal(state, call)
-            held.append(changed(call, action="error", reason=say("desk_needs_yes")))
+            proposed = _proposal(state, call, needs)
+            name = "desk_needs_yes" if needs == "customer" else "desk_needs_colleague"
+            held.append(changed(call, action="error", reason=say(name)))
         else:
             held.append(changed(call, action="error", reason=say("desk_one_change")))
     return held, proposed
+
+
+def _needs(call: PendingCall) -> By | None:
+    """Whose yes a call needs before it runs; None where it runs, or is refused, without one."""
+    ruling = call.get("ruling")
+    if call["read_only"] or call.get("own") or call["action"] == "error":
+        return None
+    if ruling is None:
+        return None if call["action"] == "deny" else "customer"
+    if ruling["verdict"] == "asks":
+        return "operator"
+    return "customer" if ruling["consent"] else None
+
+
+def _agreed(state: DeskState, call: PendingCall, needs: By) -> By | None:
+    """Who has said yes to exactly this call, if their yes is enough."""
+    put = state.proposal
+    if put is None or put["digest"] != digest_of(call):
+        return None
+    if put.get("approved"):
+        return "operator"
+    return "customer" if needs == "customer" and state.consent == "yes" else None
 
 
 def digest_of(call: PendingCall) -> str:
@@ -41,13 +63,16 @@ def digest_of(call: PendingCall) -> str:
     return hash_of([call["name"], call["server"], call["args"]])
 
 
-def _proposal(state: DeskState, call: PendingCall) -> Proposal:
+def _proposal(state: DeskState, call: PendingCall, needs: By) -> Proposal:
     details = "\n".join(f"- {name}: {value}" for name, value in call["args"].items())
     words = say("desk_proposal", what=call["name"], details=details)
-    return Proposal(
+    proposal = Proposal(
         name=call["name"], server=call["server"], args=call["args"], digest=digest_of(call),
         words=words, turn=state.turn,
     )  # fmt: skip
+    if needs == "operator":
+        proposal["why"] = str((call.get("ruling") or {}).get("words", ""))
+    return proposal
 
 
 def agreed(proposal: Proposal) -> AIMessage:

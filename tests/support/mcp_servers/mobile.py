@@ -19,6 +19,7 @@ CREATE TABLE IF NOT EXISTS lines (
 CREATE TABLE IF NOT EXISTS writes (
     at TEXT, tool TEXT, lineId TEXT, cents, msisdn TEXT, state TEXT, lastCreditAt TEXT,
     monthlyCents, args TEXT);
+CREATE TABLE IF NOT EXISTS pins (at TEXT, msisdn TEXT, matched);
 """
 
 
@@ -58,7 +59,10 @@ def check_pin(msisdn: str, pin: str) -> str:
     """Check the PIN of the holder of a number."""
     with opened() as db:
         row = db.execute("SELECT pin FROM holders WHERE msisdn = ?", (msisdn,)).fetchone()
-    return json.dumps({"match": row is not None and row["pin"] == pin, "holder": msisdn})
+        match = row is not None and row["pin"] == pin
+        now = datetime.now(UTC).isoformat()
+        db.execute("INSERT INTO pins VALUES (?, ?, ?)", (now, msisdn, match))
+    return json.dumps({"match": match, "holder": msisdn})
 
 
 def line_info(line_id: str) -> str:
@@ -66,7 +70,9 @@ def line_info(line_id: str) -> str:
     return json.dumps(_line(line_id))
 
 
-def credit_line(line_id: str, cents: float, note: str = "", line: str = "", force: bool = False) -> str:
+def credit_line(
+    line_id: str, cents: float, note: str = "", line: str = "", force: bool = False
+) -> str:
     """Credit a line with an amount in cents."""
     return _write("credit_line", line or line_id, cents, note=note, force=force)
 

@@ -1,0 +1,19 @@
+"""A model that always tries, on a server that trusts everybody: no forbidden write."""
+
+import pytest
+
+from loopwright import open_durability
+from support.forger import Attack, World
+
+
+@pytest.mark.parametrize("kind", ["react"])
+def test_no_sequence_of_calls_makes_a_forbidden_write(kind, tmp_path):
+    world = World(tmp_path)
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        attack = Attack(world, kept, kind)
+        for seed in range(50):
+            attack.run(seed)
+    wrong, made = world.wrong_writes(attack.agreed)
+    assert wrong == []
+    assert made > 5  # what the policy allows got through
+    assert max(attack.per_turn) == 1
