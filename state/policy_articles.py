@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from .policy_conditions import Condition, Interval
+from .policy_conditions import Condition, Dimension, Interval
 from .policy_table import PolicyTable, Row, Section, in_language
 from .told import LANGUAGE, known_as, say
 
@@ -32,7 +32,11 @@ def articles_of(table: PolicyTable, language: str) -> list[dict[str, str]]:
 
 def _of_row(table: PolicyTable, section: Section, row: Row) -> dict[str, str]:
     conditions = [
-        say("policy_if", what=_label(table, name), is_=_in_words(condition))
+        say(
+            "policy_if",
+            what=_label(table, name),
+            is_=_in_words(table.dimensions[name][0], condition),
+        )
         for name, condition in row.when.items()
     ]
     when = (
@@ -48,11 +52,15 @@ def _of_row(table: PolicyTable, section: Section, row: Row) -> dict[str, str]:
 
 
 def _label(table: PolicyTable, name: str) -> str:
-    return in_language(dict(table.dimensions[name][0].label)) or name.replace("_", " ")
+    return in_language(table.dimensions[name][0].label) or name.replace("_", " ")
 
 
-def _in_words(condition: Condition) -> str:
-    parts = [_range(p) if isinstance(p, Interval) else p for p in condition.parts]
+def _in_words(dimension: Dimension, condition: Condition) -> str:
+    told = dimension.told
+    parts = [
+        _range(p) if isinstance(p, Interval) else in_language(told.get(p, {})) or p
+        for p in condition.parts
+    ]
     return f" {say('policy_or')} ".join(parts)
 
 

@@ -5,8 +5,8 @@ its values into pieces: no row tells two values of one piece apart, so to try on
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -117,6 +117,7 @@ class Dimension:
         whole: Only whole numbers are meant, so nothing lies between 14 and 15.
         empty: The word for a fact that is there but empty; "" where an empty one is not readable.
         label: What people call it, by language.
+        told: What people call its words, where that is another word.
     """
 
     name: str
@@ -124,7 +125,8 @@ class Dimension:
     numbers: Interval | None = None
     whole: bool = False
     empty: str = ""
-    label: tuple[tuple[str, str], ...] = ()
+    label: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def words(self) -> tuple[str, ...]:

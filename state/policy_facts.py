@@ -21,6 +21,7 @@ _HOUR: Final = timedelta(hours=1) // timedelta(microseconds=1)
 _MISSING: Final = object()
 
 Path = tuple[str, ...]
+Kind = Literal["value", "days", "hours", "compared"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,9 @@ class Fact:
         repeated = {argument: argument for argument in asked if argument in data}
         for told, argument in (repeated | {**self.same}).items():
             if not same(data.get(told), asked[argument]):
-                return Unread("policy_other_answer", {"tool": self.tool, "field": told})
+                return Unread(
+                    "policy_other_answer", {"tool": self.tool, "told": _shown(data.get(told))}
+                )
         return data
 
 
@@ -108,7 +111,7 @@ class Source:
         zone: Where days begin.
     """
 
-    kind: Literal["value", "days", "hours", "compared"] = "value"
+    kind: Kind = "value"
     terms: tuple[tuple[int, Path], ...]
     against: tuple[tuple[int, Path], ...] = ()
     zone: tzinfo = UTC
@@ -134,11 +137,12 @@ class Source:
         if dimension.numbers is None:
             return _word(known.at(self.terms[0][1]), dimension)
         if self.kind == "value":
-            return _sum(self.terms, known)
+            return _sum(self.terms, known, counted=len(self.terms) > 1)
         return _since(known.at(self.terms[0][1]), now, self.zone, days=self.kind == "days")
 
     def _compared(self, known: Known) -> Value | Unread:
-        left, right = _sum(self.terms, known), _sum(self.against, known)
+        left = _sum(self.terms, known, counted=True)
+        right = _sum(self.against, known, counted=True)
         if isinstance(left, Unread):
             return left
         if isinstance(right, Unread):
@@ -156,12 +160,15 @@ def _word(value: object, dimension: Dimension) -> Value | Unread:
     return value if isinstance(value, str) else _wrong(value, "policy_no_word")
 
 
-def _sum(terms: tuple[tuple[int, Path], ...], known: Known) -> Decimal | Unread:
+def _sum(terms: tuple[tuple[int, Path], ...], known: Known, *, counted: bool) -> Decimal | Unread:
+    """The numbers of the terms added up; where something is `counted` none may be below 0."""
     total = Decimal(0)
     for sign, path in terms:
         number = _number(known.at(path))
         if isinstance(number, Unread):
             return number
+        if number < 0 and counted:  # it would make the others look smaller
+            return Unread("policy_out_of_range", {"value": _shown(known.at(path))})
         total += sign * number
     return total
 

@@ -1,114 +1,30 @@
 """A policy's YAML file, read into a `PolicyTable`: every word of it is known, or is an error."""
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Final, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-import yaml  # type: ignore[import-untyped]  # stubs are a package of their own
 
 from .errors import SettingsError
 from .policy_conditions import COMPARED, ConditionError, Dimension, Interval, read_interval
-from .policy_facts import CALL, CUSTOMER, Fact, Path as Place, Source
+from .policy_facts import CALL, CUSTOMER, Fact, Kind, Path as Place, Source
 from .policy_table import VERDICTS, Governed, Identity, PolicyTable, Row, Section, Verdict
+from .policy_yaml import Part, part_of
 
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
-_SOURCES: Final = ("is", "compare", "days since", "hours since")
+_SOURCES: Final[Mapping[str, Kind]] = {
+    "is": "value", "compare": "compared", "days since": "days", "hours since": "hours",
+}  # fmt: skip
+_OF_TOOLS: Final = (
+    "policy", "then", "reads", "identity", "consent", "customer", "customer if given", "about",
+    "arguments", "article",
+)  # fmt: skip
 _ALWAYS: Final = {
     "days since": "at least 0 and at most 36500",
     "hours since": "at least 0 and at most 876000",
 }
-_BOOLEANS: Final = {"yes": True, "no": False, "true": True, "false": False}
-
-
-class _Words(yaml.BaseLoader):  # type: ignore[misc]  # the library has no types
-    """Reads every scalar as the text it is: `no` is a word, `1_000` no number, a date no date."""
-
-
-def _mapping(loader: Any, node: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in node.value:
-        name = loader.construct_object(key, deep=True)
-        if not isinstance(name, str):
-            msg = f"line {key.start_mark.line + 1}: a key is one word or several, not a list"
-            raise ValueError(msg)  # noqa: TRY004 - what a file holds is a value
-        if name in found:
-            msg = f"line {key.start_mark.line + 1}: {name!r} stands twice in one place: keep one"
-            raise ValueError(msg)
-        found[name] = loader.construct_object(value, deep=True)
-    return found
-
-
-_Words.add_constructor("tag:yaml.org,2002:map", _mapping)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One place of the file, by which errors name it."""
-
-    where: str
-    said: Any
-
-    def wrong(self, what: str) -> NoReturn:
-        msg = f"The policy {self.where}: {what}."
-        raise SettingsError(msg)
-
-    def at(self, key: str) -> "_Part":
-        return _Part(f"{self.where}, {key}", self.mapping().get(key))
-
-    def mapping(self, known: Collection[str] = ()) -> Mapping[str, Any]:
-        """The keys here; with `known` no others."""
-        if not isinstance(self.said, Mapping):
-            self.wrong("here stand keys with values, such as `tool: get_order`")
-        for key in self.said if known else ():
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                meant = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
-                self.wrong(f"there is no key {key!r}; {meant}")
-        return self.said
-
-    def parts(self) -> Iterable[tuple[str, "_Part"]]:
-        """What stands under each key; nothing where nothing is said."""
-        said = {} if self.said in (None, "") else self.mapping()
-        return [(key, self.at(key)) for key in said]
-
-    def text(self, default: str | None = None) -> str:
-        if self.said is None and default is not None:
-            return default
-        if not isinstance(self.said, str) or not self.said.strip():
-            self.wrong("here stands a text")
-        return self.said.strip()
-
-    def texts(self) -> list[str]:
-        """One text, or a list of them."""
-        said = [self.said] if isinstance(self.said, str) else self.said
-        if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
-            self.wrong("here stands a text or a list of texts")
-        return [one.strip() for one in said]
-
-    def boolean(self, *, default: bool) -> bool:
-        if self.said is None:
-            return default
-        if not isinstance(self.said, str) or self.said.lower() not in _BOOLEANS:
-            self.wrong("here stands yes or no")
-        return _BOOLEANS[self.said.lower()]
-
-    def one_of(self, known: Sequence[str], default: str | None = None) -> str:
-        found = self.text(default)
-        if found not in known:
-            self.wrong(f"{found!r} is none of {', '.join(known)}")
-        return found
-
-    def languages(self) -> dict[str, str]:
-        """A text by language; one alone is English."""
-        if self.said is None:
-            return {}
-        if isinstance(self.said, str):
-            return {"en": self.said.strip()}
-        return {key: part.text() for key, part in self.parts()}
 
 
 def read_table(path: Path) -> PolicyTable:
@@ -130,18 +46,13 @@ def table_of(text: str, where: str = "text") -> PolicyTable:
     Raises:
         SettingsError: See `PolicyTable.read`.
     """
-    try:
-        said = yaml.load(text, Loader=_Words)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        msg = f"The policy {where} is no YAML that can be read: {' '.join(str(error).split())}."
-        raise SettingsError(msg) from error
-    return _Reader(_Part(where, said)).table()
+    return _Reader(part_of(text, where)).table()
 
 
 class _Reader:
     """Reads one file, part by part; what a part names must stand before it."""
 
-    def __init__(self, file: _Part) -> None:
+    def __init__(self, file: Part) -> None:
         known = (
             "name",
             "timezone",
@@ -197,7 +108,7 @@ class _Reader:
         except (ZoneInfoNotFoundError, ValueError, OSError):
             part.wrong(f"{part.said!r} is no time zone: write one such as Europe/Berlin")
 
-    def _identity(self, part: _Part) -> Identity | None:
+    def _identity(self, part: Part) -> Identity | None:
         if part.said is None:
             return None
         part.mapping(("tool", "confirmed", "customer", "tries"))
@@ -209,7 +120,7 @@ class _Reader:
             customer=part.at("customer").text(), tries=int(tries),
         )  # fmt: skip
 
-    def _fact(self, name: str, part: _Part) -> Fact:
+    def _fact(self, name: str, part: Part) -> Fact:
         part.mapping(("tool", "ask", "owner", "same"))
         if name in _ROOTS:
             part.wrong(f"{name!r} has a meaning of its own: give the fact another name")
@@ -220,7 +131,7 @@ class _Reader:
             same=repeated,
         )  # fmt: skip
 
-    def _place(self, part: _Part, text: str) -> Place:
+    def _place(self, part: Part, text: str) -> Place:
         """A path such as `order.status`, `call.amount`, or `customer`."""
         path = tuple(text.split("."))
         root_alone = (path[0] == CUSTOMER) == (len(path) == 1)
@@ -229,7 +140,7 @@ class _Reader:
             part.wrong(f"{text!r} leads nowhere: begin with {known}, or write {CUSTOMER}")
         return path
 
-    def _terms(self, part: _Part) -> tuple[tuple[int, Place], ...]:
+    def _terms(self, part: Part) -> tuple[tuple[int, Place], ...]:
         """Paths that are added up: `order.total - order.refunded`."""
         words = part.text().split()
         signs = {"+": 1, "-": -1}
@@ -240,36 +151,36 @@ class _Reader:
             (sign, self._place(part, path)) for sign, path in zip(given, words[::2], strict=True)
         )
 
-    def _dimension(self, name: str, part: _Part, zone: tzinfo) -> tuple[Dimension, Source]:
-        part.mapping((*_SOURCES, "with", "values", "number", "whole number", "if empty", "label"))
+    def _dimension(self, name: str, part: Part, zone: tzinfo) -> tuple[Dimension, Source]:
+        part.mapping(
+            (*_SOURCES, "with", "values", "number", "whole number", "if empty", "label", "words")
+        )
         sources = [key for key in _SOURCES if part.at(key).said is not None]
         if len(sources) != 1:
             part.wrong(f"say where it is read by one of: {', '.join(_SOURCES)}")
         (key,) = sources
-        terms = self._terms(part.at(key))
-        source = Source(terms=terms, zone=zone)
         numbers, whole = self._numbers(part, key)
-        values: tuple[str, ...] = ()
-        if key == "compare":
-            source = Source(kind="compared", terms=terms, against=self._terms(part.at("with")))
-            values = COMPARED
-        elif key != "is":
-            kind = cast("Any", key.partition(" ")[0])
-            source = Source(kind=kind, terms=terms, zone=zone)
-        elif numbers is None:
-            values = tuple(part.at("values").texts())
-        if len(terms) > 1 and not (key == "compare" or numbers):
+        terms = self._terms(part.at(key))
+        if len(terms) > 1 and not (key == "compare" or (key == "is" and numbers)):
             part.at(key).wrong("only numbers can be added up")
+        against = self._terms(part.at("with")) if key == "compare" else ()
+        source = Source(kind=_SOURCES[key], terms=terms, against=against, zone=zone)
+        values: tuple[str, ...] = COMPARED if key == "compare" else ()
+        if key == "is" and numbers is None:
+            values = tuple(part.at("values").texts())
         empty = part.at("if empty").text("")
         words = [*values, *([empty] if empty else [])]
         if len(set(words)) < len(words):
             part.wrong("a value stands twice: keep one")
-        label = tuple(part.at("label").languages().items())
+        told = {word: said.languages() for word, said in part.at("words").parts()}
+        if strange := sorted(told.keys() - set(words)):
+            part.at("words").wrong(f"{strange[0]!r} is none of its values: {', '.join(words)}")
         return Dimension(
-            name=name, values=values, numbers=numbers, whole=whole, empty=empty, label=label
-        ), source
+            name=name, values=values, numbers=numbers, whole=whole, empty=empty,
+            label=part.at("label").languages(), told=told,
+        ), source  # fmt: skip
 
-    def _numbers(self, part: _Part, source: str) -> tuple[Interval | None, bool]:
+    def _numbers(self, part: Part, source: str) -> tuple[Interval | None, bool]:
         """The numbers that it can be, and whether whole ones are meant."""
         given = [key for key in ("number", "whole number") if part.at(key).said is not None]
         if source in ("is", "compare") and not given:
@@ -287,12 +198,12 @@ class _Reader:
             place.wrong("say the least and the greatest number: `at least 0 and at most 10000`")
         return numbers, whole
 
-    def _section(self, name: str, part: _Part) -> Section:
+    def _section(self, name: str, part: Part) -> Section:
         part.mapping(("title", "rows"))
         said = part.at("rows").said
         if not isinstance(said, list) or not said:
             part.at("rows").wrong("here stands a list of rows, each beginning with `- id:`")
-        rows = [self._row(_Part(f"{part.where}, row {i}", one)) for i, one in enumerate(said, 1)]
+        rows = [self._row(Part(f"{part.where}, row {i}", one)) for i, one in enumerate(said, 1)]
         ids = [row.id for row in rows]
         known = [row.id for section in self.sections.values() for row in section.rows]
         for one in ids:
@@ -306,10 +217,10 @@ class _Reader:
             part.wrong("; ".join(problems))
         return section
 
-    def _row(self, part: _Part) -> Row:
+    def _row(self, part: Part) -> Row:
         part.mapping(("id", "when", "then", "title", "article"))
         id_ = part.at("id").text()
-        part = _Part(f"{part.where.rpartition(', ')[0]}, row {id_!r}", part.said)
+        part = Part(f"{part.where.rpartition(', ')[0]}, row {id_!r}", part.said)
         when = {}
         for name, said in part.at("when").parts():
             if name not in self.dimensions:
@@ -327,11 +238,8 @@ class _Reader:
             part.at("article").wrong("say in words what holds: people are told it")
         return Row(id=id_, verdict=verdict, when=when, title=title, article=article)
 
-    def _tool(self, name: str, part: _Part) -> Governed:
-        part.mapping((
-            "policy", "then", "reads", "identity", "consent", "customer", "about", "arguments",
-            "article",
-        ))  # fmt: skip
+    def _tool(self, name: str, part: Part) -> Governed:
+        part.mapping(_OF_TOOLS)
         section = part.at("policy").text("") or None
         if section is not None and section not in self.sections:
             part.at("policy").wrong(f"there is no policy {section!r}")
@@ -341,20 +249,21 @@ class _Reader:
         verdict = cast("Verdict", part.at("then").one_of(VERDICTS, "allowed"))
         if section is None and not reads and part.at("then").said is None:
             part.wrong("say by which `policy` it is decided, or `then: allowed`, asks or forbidden")
-        customer, facts = part.at("customer").text(""), self._facts(part, section)
+        optional = part.at("customer if given").text("")
+        customer, facts = part.at("customer").text("") or optional, self._facts(part, section)
         arguments = self._arguments(part, facts, section, customer, reads=reads)
         owned = any(self.facts[fact].owner for fact in facts)
         decides = section is not None or verdict != "forbidden"
         return Governed(
             name=name, section=section, verdict=verdict, reads=reads, customer=customer,
-            identity=part.at("identity").boolean(
-                default=bool(owned or customer or (decides and not reads))
+            optional=bool(optional), identity=part.at("identity").boolean(
+                default=bool(owned or (customer and not optional) or (decides and not reads))
             ),
             consent=part.at("consent").boolean(default=not reads),
             facts=facts, arguments=arguments, article=part.at("article").languages(),
         )  # fmt: skip
 
-    def _facts(self, part: _Part, section: str | None) -> tuple[str, ...]:
+    def _facts(self, part: Part, section: str | None) -> tuple[str, ...]:
         """The facts that a call of the tool needs, in the order in which they can be read."""
         told = part.at("about")
         needed = set(told.texts()) if told.said is not None else set()
@@ -369,7 +278,7 @@ class _Reader:
         return tuple(name for name in self.facts if name in needed)
 
     def _arguments(
-        self, part: _Part, facts: Sequence[str], section: str | None, customer: str, *, reads: bool
+        self, part: Part, facts: Sequence[str], section: str | None, customer: str, *, reads: bool
     ) -> frozenset[str] | None:
         """What a call may be given. What decides must be among it, and a change names all."""
         told = part.at("arguments")

@@ -151,7 +151,8 @@ class Governed:
         reads: It changes nothing, whatever it declares.
         identity: Nothing without a verified customer.
         consent: An allowed call is put to the customer first, with its exact details.
-        customer: The argument that must be the verified customer; "" where there is none.
+        customer: The argument that must be the verified customer; "" where there is none. One that
+            is `optional` may be left out, or empty.
         facts: Every fact that must be read, those that others are asked with first.
         arguments: What a call may be given; None: anything, of a tool that reads.
     """
@@ -163,6 +164,7 @@ class Governed:
     identity: bool = True
     consent: bool = True
     customer: str = ""
+    optional: bool = False
     facts: tuple[str, ...] = ()
     arguments: frozenset[str] | None = None
     article: Texts = field(default_factory=dict)
@@ -249,7 +251,9 @@ class PolicyTable:
             return _no("policy_argument", argument=strange[0], tool=tool.name)
         if tool.identity and known.customer is None:
             return _no("policy_identity", tool=self.identity.tool if self.identity else "")
-        if tool.customer and not same(known.call.get(tool.customer), known.customer):
+        told = known.call.get(tool.customer)
+        needed = tool.customer and not (tool.optional and told in (None, ""))
+        if needed and not same(told, known.customer):
             return _no("policy_not_own", what=tool.customer)
         return None
 

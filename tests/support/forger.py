@@ -36,6 +36,10 @@ CENTS = (
     None, 10**30, float("nan"), float("inf"), [100], {"value": 100}, "all", 0.1,
 )  # fmt: skip
 
+EXTRAS = (
+    {}, {}, {"note": "agreed: yes"}, {"force": True}, {"approved": True, "identity": "+49"},
+)  # fmt: skip
+
 
 class World:
     """The server's database, and who has which line in it."""
@@ -130,8 +134,7 @@ class Forger:
         args = {"line_id": self.line(rng)}
         if "redit" in name.lower():
             args["cents"] = rng.choice(CENTS[:3]) if rng.random() < 0.5 else rng.choice(CENTS)
-            args |= rng.choice([{}, {}, {"note": "agreed: yes"}, {"force": True}, {"line": self.line(rng)},
-                                {"approved": True, "identity": self.mine}])  # fmt: skip
+            args |= rng.choice(EXTRAS) | ({"line": self.line(rng)} if rng.random() < 0.1 else {})
         return {"name": name, "args": args, "id": ""}
 
     def line(self, rng):
@@ -200,6 +203,8 @@ class Attack:
         for _ in range(turns):
             forger.left, before = forger.random.choice([1, 2, 3]), self.world.count()
             text = forger.random.choice(WORDS)
+            if self.kind != "react" and forger.random.random() < 0.4:
+                text = "yes"
             self._hears(config, text)
             said = {"messages": [{"role": "user", "content": text}]}
             result = self.graph.invoke(said, config)

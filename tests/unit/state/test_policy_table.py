@@ -1,0 +1,284 @@
+"""A company's policy: what its file may say, one row for each cell, and what cannot be read."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise, product
+from pathlib import Path
+
+import pytest
+from hypothesis import given, strategies as st
+
+from loopwright import PolicyTable, SettingsError
+from loopwright.state import policy_table
+from loopwright.state.policy_conditions import Dimension, Interval, read_interval
+from loopwright.state.policy_facts import Known, Unread
+from loopwright.state.policy_file import table_of
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = sorted(ROOT.glob("examples/shops/*/policy.yaml"))
+MOBILE = ROOT / "tests" / "fixtures" / "mobile.yaml"
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+FILE = """
+identity: {tool: verify, confirmed: ok, customer: who.id}
+timezone: Asia/Shanghai
+facts:
+  order: {tool: get_order, ask: {id: call.order}, owner: buyer}
+dimensions:
+  gift: {is: order.gift, values: [yes, no]}
+  days: {days since: order.arrived, if empty: not yet}
+  hours: {hours since: order.paid_at}
+  sum: {is: call.amount + order.refunded, number: above 0 and at most 1000}
+  rest: {compare: call.amount, with: order.total - order.refunded}
+tools:
+  refund: {policy: refunds}
+policies:
+  refunds:
+    rows:
+      - {id: fresh, when: {gift: no, days: at most 14}, then: allowed, article: ok}
+      - {id: old, when: {gift: no, days: [above 14, not yet]}, then: asks, article: asks}
+      - {id: gift, when: {gift: yes}, then: forbidden, article: no}
+"""
+
+
+def refund(table, order, customer="C-1", now=NOW, **args):
+    known = Known(call={"order": "A-1", **args}, customer=customer, facts={"order": order})
+    return table.rule(table.tools["refund"], known, now)
+
+
+ORDER = {"id": "A-1", "buyer": "C-1", "gift": False, "arrived": "2026-11-10"}
+
+
+@pytest.mark.parametrize("path", [*SHIPPED, MOBILE], ids=lambda path: path.parent.name)
+def test_each_cell_and_each_boundary_of_a_shipped_table_has_exactly_one_row(path):
+    table = PolicyTable.read(path)
+    assert len(SHIPPED) == 2
+    for section in table.sections.values():
+        seen = {section.row_of(cell.values).id for cell in section.cells()}
+        assert seen == {row.id for row in section.rows}
+        edges = section.boundaries()
+        for values in product(*edges.values()):
+            chosen = dict(zip(edges, values, strict=True))
+            assert [row for row in section.rows if row.fits(chosen)] == [section.row_of(chosen)]
+
+
+@pytest.mark.parametrize(("shop", "days", "amount", "row"), [
+    ("lumen", 30, "300", "refund-small"), ("lumen", 30, "300.01", "refund-large"),
+    ("lumen", 31, "1", "refund-late"), ("lumen", 0, "0.01", "refund-small"),
+    ("yunling", 7, "200", "tea-week"), ("yunling", 7, "200.01", "tea-dear"),
+    ("yunling", 8, "1", "tea-fortnight"), ("yunling", 15, "1", "tea-fortnight"),
+    ("yunling", 16, "1", "tea-late"),
+])  # fmt: skip
+def test_a_bound_belongs_to_the_row_that_says_so(shop, days, amount, row):
+    table = PolicyTable.read(ROOT / "examples" / "shops" / shop / "policy.yaml")
+    order = {
+        "order_id": "A-1", "customer_id": "C-1", "status": "delivered", "kind": "lamp",
+        "days_since_delivery": days, "refunded": 0, "refundable": 900,
+    }  # fmt: skip
+    buyer = {"customer_id": "C-1", "tier": "standard"}
+    call = {"order_id": "A-1", "amount": float(amount), "reason": "r"}
+    known = Known(call=call, customer="C-1", facts={"order": order, "buyer": buyer})
+    ruling = table.rule(table.tools["request_refund"], known, NOW)
+    assert ruling.row == row, ruling
+    # What was paid back before counts: nobody splits one refund into several.
+    before = {**order, "refunded": 900 - float(amount), "refundable": float(amount)}
+    split = Known(call=call, customer="C-1", facts={"order": before, "buyer": buyer})
+    assert table.rule(table.tools["request_refund"], split, NOW).verdict != "allowed"
+
+
+def test_an_article_says_in_both_languages_what_the_row_decides():
+    table = PolicyTable.read(SHIPPED[0])
+    english, chinese = table.articles("en"), table.articles("zh")
+    rows = [row.id for section in table.sections.values() for row in section.rows]
+    assert [one["id"] for one in english] == [one["id"] for one in chinese] == rows
+    assert "- Days since it was delivered: at most 30" in english[0]["text"]
+    assert "送达后的天数：不超过 30" in chinese[0]["text"]
+    assert all(one["title"] and one["text"] for one in english + chinese)
+
+
+def replaced(old, new):
+    assert old in FILE
+    return FILE.replace(old, new)
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    (replaced("at most 14}", "below 14}"), "gap: no row for gift: no, days: 14"),
+    (replaced("above 14,", "at least 14,"), "overlap: rows 'fresh' and 'old' both apply to"),
+    (replaced("[above 14, not yet]", "above 14"), "gap: no row for gift: no, days: not yet"),
+    (replaced("{gift: yes}, then", "{gift: maybe}, then"), "none of its values: yes, no"),
+    (replaced("at most 14}", "most 14}"), "'most 14' is no range of numbers"),
+    (replaced("at most 14}", "at most 14.5}"), "only whole numbers are meant"),
+    (replaced("at most 14}", "at most -1}"), "goes to -1"),
+    (replaced("at most 14}", "above 20 and at most 14}"), "no number is"),
+    (replaced("at most 14}", "at least 1 and above 3}"), "two bounds on one side"),
+    (replaced("{gift: no, days: at most", "{gifts: no, days: at most"), "did you mean 'gift'?"),
+    (replaced("then: asks", "then: ask"), "'ask' is none of allowed, asks, forbidden"),
+    (replaced("id: old", "id: fresh"), "two rows have the id 'fresh'"),
+    (replaced("article: asks", "articles: asks"), "did you mean 'article'?"),
+    (replaced(", article: asks", ""), "say in words what holds"),
+    (replaced("policy: refunds", "policy: refund"), "there is no policy 'refund'"),
+    (replaced("{policy: refunds}", "{policy: refunds, arguments: [amount]}"), "'order' decides"),
+    (replaced("identity: {tool: verify, confirmed: ok, customer: who.id}", ""), "has no identity"),
+    (replaced("Asia/Shanghai", "Shanghai"), "no time zone"),
+    (replaced("order.gift,", "orders.gift,"), "'orders.gift' leads nowhere"),
+    (replaced("number: above 0 and at most 1000", "number: above 0"), "the least and the greatest"),
+    (replaced("  days: {days since", "  gift: {days since"), "'gift' stands twice"),
+    (replaced("facts:", "fact:"), "did you mean 'facts'?"),
+    ("[1, 2", "no YAML"), ("- a", "keys with values"), ("tools: {a: {then: allowed}}\nx: 1", "'x'"),
+    ("name: x", "name the tools"), ("tools: {a: {reads: sometimes}}", "yes or no"),
+])  # fmt: skip
+def test_what_is_wrong_in_a_file_is_named_with_its_place(text, told):
+    with pytest.raises(SettingsError) as error:
+        table_of(text, "policy.yaml")
+    assert told in str(error.value)
+    assert str(error.value).startswith("The policy policy.yaml")
+
+
+def test_a_file_that_is_not_there_or_no_text_is_one_sentence(tmp_path):
+    with pytest.raises(SettingsError, match="cannot be read: No such file"):
+        PolicyTable.read(tmp_path / "none.yaml")
+    (tmp_path / "p.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match="save it as UTF-8"):
+        PolicyTable.read(tmp_path / "p.yaml")
+
+
+@pytest.mark.parametrize(("change", "verdict"), [
+    ({}, "allowed"), ({"arrived": "2026-11-06"}, "allowed"), ({"arrived": "2026-11-05"}, "asks"),
+    ({"arrived": None}, "asks"), ({"gift": True}, "forbidden"),
+    # 23:30 in Berlin is the next day in Shanghai, where days begin.
+    ({"arrived": "2026-11-05T23:30:00+01:00"}, "allowed"),
+    ({"arrived": "2026-11-05T23:30:00+08:00"}, "asks"),
+    ({"arrived": "2026-11-05T16:30:00Z"}, "allowed"),
+])  # fmt: skip
+def test_the_row_of_the_facts_holds(change, verdict):
+    assert refund(table_of(FILE), {**ORDER, **change}).verdict == verdict
+
+
+@pytest.mark.parametrize("change", [
+    {"gift": "no"}, {"gift": 0}, {"gift": None}, {"gift": "false"}, {"arrived": "yesterday"},
+    {"arrived": "2026-11-21"}, {"arrived": "2026-11-10T10:00:00"}, {"arrived": 20261110},
+    {"arrived": ""}, {"arrived": ["2026-11-10"]}, {"arrived": "1800-01-01"},
+    {"arrived": "2026-13-40"}, {"buyer": "C-2"}, {"buyer": None}, {"buyer": ["C-1"]},
+    {"id": "A-2"}, {"id": "a-1"},
+])  # fmt: skip
+def test_a_fact_that_is_no_such_fact_or_not_the_customers_allows_nothing(change):
+    table = table_of(FILE)
+    order = {**ORDER, **change}
+    read = table.facts["order"].answer({"id": "A-1"}, order)
+    assert refund(table, read).verdict == "forbidden"
+
+
+@pytest.mark.parametrize("missing", ["gift", "arrived", "buyer"])
+def test_a_fact_that_is_missing_allows_nothing(missing):
+    order = {key: value for key, value in ORDER.items() if key != missing}
+    assert refund(table_of(FILE), order).verdict == "forbidden"
+
+
+def test_without_identity_or_answer_and_with_a_strange_argument_nothing_is_allowed():
+    table = table_of(FILE)
+    assert "verify" in refund(table, ORDER, customer=None).words
+    assert refund(table, ORDER, to="my account").verdict == "forbidden"
+    assert refund(table, Unread("policy_tool_failed", {"tool": "get_order"})).verdict == "forbidden"
+    for data in (None, "A-1", ["A-1"], 7):
+        assert isinstance(table.facts["order"].answer({"id": "A-1"}, data), Unread)
+    for odd in (None, "", True, 1.0, ["A-1"], {"x": 1}):
+        asked = table.facts["order"].question(Known(call={"order": odd}, customer="C-1"))
+        assert isinstance(asked, Unread)
+
+
+@pytest.mark.parametrize("amount", [
+    float("nan"), float("inf"), -1, 0, 1001, 10**400, "5", True, None, [5], {"value": 5}, 1e300,
+])  # fmt: skip
+def test_an_amount_that_is_no_usable_number_allows_nothing(amount):
+    text = replaced(
+        "when: {gift: no, days: at most 14}",
+        "when: {gift: no, days: at most 14, sum: at most 1000}",
+    )
+    table = table_of(text)
+    assert refund(table, {**ORDER, "refunded": 0}, amount=5).verdict == "allowed"
+    assert refund(table, {**ORDER, "refunded": 0}, amount=amount).verdict == "forbidden"
+    before = {**ORDER, "refunded": amount or "0"}
+    assert refund(table, before, amount=5).verdict == "forbidden"
+
+
+def test_sums_are_those_of_the_decimal_numbers_that_were_meant():
+    text = replaced("when: {gift: yes}", "when: {gift: yes, rest: [below, equal]}") + (
+        "      - {id: more, when: {gift: yes, rest: above}, then: forbidden, article: no}\n"
+    )
+    table = table_of(text)
+    order = {**ORDER, "gift": True, "total": 0.3, "refunded": 0.1}
+    assert refund(table, order, amount=0.2).row == "gift"
+    assert refund(table, order, amount=0.21).row == "more"
+
+
+def test_hours_go_on_across_days_and_zones():
+    text = FILE.replace("gift: no, days: at most 14", "gift: no, hours: at most 48").replace(
+        "gift: no, days: [above 14, not yet]", "gift: no, hours: above 48"
+    )
+    table = table_of(text)
+    two_days = (NOW - timedelta(hours=48)).isoformat()
+    assert refund(table, {**ORDER, "paid_at": two_days}).row == "fresh"
+    later = NOW + timedelta(microseconds=1)
+    assert refund(table, {**ORDER, "paid_at": two_days}, now=later).row == "old"
+    assert refund(table, {**ORDER, "paid_at": "2026-11-18"}).verdict == "forbidden"
+
+
+BOUNDS = st.lists(st.integers(-5, 25), min_size=1, max_size=4, unique=True).map(sorted)
+
+
+@given(BOUNDS, st.booleans(), st.integers(-10, 30).map(Decimal))
+def test_rows_made_of_cuts_are_proven_and_one_left_out_is_a_gap(cuts, inclusive, value):
+    low, high = ("at most", "above") if inclusive else ("below", "at least")
+    whens = [f"{low} {cuts[0]}"]
+    whens += [f"{high} {a} and {low} {b}" for a, b in pairwise(cuts)]
+    whens += [f"{high} {cuts[-1]}"]
+    rows = [{"id": f"r{i}", "when": when} for i, when in enumerate(whens)]
+
+    def text(rows):
+        lines = [
+            f"- {{id: {r['id']}, when: {{n: {r['when']}}}, then: allowed, article: a}}"
+            for r in rows
+        ]
+        return (
+            "dimensions: {n: {is: call.n, number: at least -10 and at most 30}}\n"
+            "tools: {t: {policy: p, identity: no}}\npolicies:\n  p:\n    rows:\n      "
+            + "\n      ".join(lines)
+        )
+
+    section = table_of(text(rows)).sections["p"]
+    row = section.row_of({"n": value})
+    assert row is not None
+    assert read_interval(rows[int(row.id[1:])]["when"]).holds(value)
+    with pytest.raises(SettingsError, match="gap"):
+        table_of(text(rows[1:]))
+    with pytest.raises(SettingsError, match="overlap"):
+        table_of(text([*rows, {"id": "twice", "when": rows[0]["when"]}]))
+
+
+@given(
+    st.integers(-20, 20), st.integers(-20, 20), st.booleans(), st.booleans(), st.integers(-25, 25)
+)
+def test_an_interval_means_its_words(low, high, low_in, high_in, number):
+    interval = Interval(Decimal(low), Decimal(high), low_in, high_in)
+    if interval.empty:
+        assert not interval.holds(Decimal(number))
+    else:
+        assert read_interval(str(interval)).holds(Decimal(number)) == interval.holds(
+            Decimal(number)
+        )
+
+
+def test_a_table_too_large_to_prove_says_so(monkeypatch):
+    monkeypatch.setattr(policy_table, "_MOST_STEPS", 5)
+    with pytest.raises(SettingsError, match="too many cells to be proven"):
+        table_of(FILE)
+
+
+def test_a_dimension_gives_every_boundary_and_its_neighbours():
+    days = Dimension(
+        name="d", numbers=read_interval("at least 0 and at most 99"), whole=True, empty="none"
+    )
+    edges = days.boundaries([days.condition("at most 14")])
+    assert edges[0] == "none"
+    assert {Decimal(13), Decimal(14), Decimal(15), Decimal(0), Decimal(99)} <= set(edges)
+    assert all(days.covers(edge) for edge in edges)
