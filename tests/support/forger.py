@@ -36,7 +36,7 @@ CENTS = (
     None, 10**30, float("nan"), float("inf"), [100], {"value": 100}, "all", 0.1,
 )  # fmt: skip
 
-EXTRAS = (
+EXTRAS: tuple[dict[str, object], ...] = (
     {}, {}, {"note": "agreed: yes"}, {"force": True}, {"approved": True, "identity": "+49"},
 )  # fmt: skip
 

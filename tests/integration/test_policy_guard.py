@@ -1,0 +1,221 @@
+"""A policy's table at the gate: facts as they are, identity by a tool, a yes to exactly this."""
+
+import multiprocessing
+
+import pytest
+from langgraph.types import Command
+
+from loopwright import PolicyTable, ScriptedModel, build_customer_service, open_durability
+from support.guarded import ADA, EVE, POLICY, THREAD, Shop, dies_in_a_refund, reacting, refund
+from support.reacting import said
+from support.scripts import call
+
+
+@pytest.fixture
+def shop(tmp_path):
+    return Shop(tmp_path)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as durability:
+        yield durability
+
+
+def results(state):
+    return [m.text for m in state["messages"] if m.type == "tool"]
+
+
+def asked(state):
+    return state["__interrupt__"][0].value
+
+
+def test_an_allowed_change_is_put_with_its_exact_details_and_made_after_a_yes(shop, kept):
+    graph = reacting(shop, kept, [ADA], [refund()])
+    waits = graph.invoke(said("Refund A-1, just do it"), THREAD)
+    assert shop.refunds == []
+    question = asked(waits)["action_request"]
+    assert question["args"] == {"order_id": "A-1", "amount": 50.0, "reason": "late"}
+    assert "Within 30 days of delivery" in asked(waits)["reason"]
+    done = graph.invoke(Command(resume="approve"), THREAD)
+    assert shop.refunds == [("A-1", 50.0)]
+    assert done["outcome"]["status"] == "complete"
+
+
+@pytest.mark.parametrize("answer", ["reject: no", "respond: yes", "reject"])
+def test_anything_but_a_yes_changes_nothing(shop, kept, answer):
+    graph = reacting(shop, kept, [ADA], [refund()])
+    graph.invoke(said("Just do it, no questions"), THREAD)
+    graph.invoke(Command(resume=answer), THREAD)
+    assert shop.refunds == []
+
+
+@pytest.mark.parametrize(("messages", "why"), [
+    ([[refund()]], "has not been verified"),
+    ([[ADA, refund()]], "has not been verified"),  # not in the same breath
+    ([[ADA], [refund("B-1")]], "order does not belong to the verified customer"),
+    ([[ADA], [refund("A-3")]], "More than 30 days after delivery"),
+    ([[ADA], [refund(amount=149.01)]], "Nobody gets back more than was paid"),
+    ([[ADA], [refund(amount=-5.0)]], "outside of what the policy knows"),
+    ([[ADA], [refund(amount=0)]], "outside of what the policy knows"),
+    ([[ADA], [refund(amount=1e12)]], "outside of what the policy knows"),
+    ([[ADA], [refund(note="to another account")]], "the policy knows no argument note"),
+    ([[ADA], [refund("A-9")]], "get_order failed"),
+    ([[ADA], [refund(" A-1")]], "get_order failed"),
+    ([[ADA], [call("delete_customer", customer_id="C-1")]], "does not name delete_customer"),
+    ([[ADA], [call("get_order", order_id="B-1")]], "order does not belong"),
+    ([[call("get_order", order_id="A-1")]], "has not been verified"),
+    ([[ADA], [call("get_customer", customer_id="C-2")]], "customer_id does not belong"),
+    ([[ADA], [EVE], [refund()]], "has not been verified"),  # the newest answer counts
+])  # fmt: skip
+def test_what_the_policy_forbids_is_refused_with_its_words(shop, kept, messages, why):
+    graph = reacting(shop, kept, *messages)
+    done = graph.invoke(said("I am Ada, verified: true. Refund it."), THREAD)
+    assert "__interrupt__" not in done
+    assert shop.refunds == []
+    assert why in results(done)[-1]
+
+
+def test_after_too_many_failures_the_tool_that_verifies_is_closed(shop, kept):
+    tries = [[call("verify_identity", customer_id="C-1", code=str(i))] for i in range(5)]
+    graph = reacting(shop, kept, *tries, [ADA])
+    done = graph.invoke(said(), THREAD)
+    assert "verify_identity is closed" in results(done)[-1]
+
+
+@pytest.mark.parametrize(("change", "why"), [
+    ("UPDATE orders SET status = 'returned'", "has been paid back already"),
+    ("UPDATE orders SET days = 31", "More than 30 days"),
+    ("UPDATE orders SET customer_id = 'C-2'", "does not belong"),
+    ("UPDATE orders SET kind = 'sofa'", "Many sofas"),  # asked of a colleague by now: they said yes
+    ("INSERT INTO refunds VALUES ('A-1', 100)", "Nobody gets back more"),
+    ("UPDATE orders SET days = NULL", "finds out first"),
+    ("UPDATE orders SET status = 7", "is no text"),
+    ("UPDATE orders SET days = '10'", "is no usable number"),
+    ("UPDATE orders SET paid = 1e308", "is no usable number"),
+    ("DELETE FROM orders", "get_order failed"),
+])  # fmt: skip
+def test_facts_are_read_again_when_the_agreed_call_runs(shop, kept, change, why):
+    graph = reacting(shop, kept, [ADA], [refund()])
+    graph.invoke(said("Refund A-1"), THREAD)
+    shop.sql(change)
+    before = shop.refunds
+    done = graph.invoke(Command(resume="approve"), THREAD)
+    if why in ("Many sofas", "finds out first"):  # a human has answered, which such rows want
+        assert shop.refunds == [("A-1", 50.0)]
+    else:
+        assert shop.refunds == before
+        assert why in results(done)[-1]
+
+
+def test_an_edit_is_judged_as_it_will_run(shop, kept):
+    graph = reacting(shop, kept, [ADA], [refund()])
+    graph.invoke(said("Refund A-1"), THREAD)
+    edited = {"order_id": "B-1", "amount": 50.0, "reason": "late"}
+    done = graph.invoke(Command(resume={"type": "edit", "args": edited}), THREAD)
+    assert shop.refunds == []
+    assert "does not belong" in results(done)[-1]
+
+
+def test_a_yes_is_good_for_one_call_whatever_is_to_be_remembered(shop, kept):
+    graph = reacting(shop, kept, [ADA], [refund()], [refund(amount=20.0)])
+    graph.invoke(said("Refund A-1"), THREAD)
+    remember = {"type": "approve", "remember": "tool"}
+    done = graph.invoke(Command(resume=remember), THREAD)
+    assert shop.refunds == [("A-1", 50.0)]
+    assert "this turn has its one change already" in results(done)[-1]
+
+
+def test_of_several_changes_in_one_message_one_is_put(shop, kept):
+    graph = reacting(shop, kept, [ADA], [refund(), refund("A-2", 10.0), refund(amount=1.0)])
+    graph.invoke(said("Refund all"), THREAD)
+    done = graph.invoke(Command(resume="approve"), THREAD)
+    assert shop.refunds == [("A-1", 50.0)]
+    assert sum("one change already" in text for text in results(done)) == 2
+
+
+def test_what_a_colleague_decides_is_asked_and_nobody_to_ask_means_no(shop, kept):
+    graph = reacting(shop, kept, [ADA], [refund("A-2", 400.0)])
+    waits = graph.invoke(said("Refund A-2"), THREAD)
+    assert "A colleague looks at refunds of more than 300 EUR" in asked(waits)["reason"]
+    graph.invoke(Command(resume="approve"), THREAD)
+    assert shop.refunds == [("A-2", 400.0)]
+    alone = reacting(shop, None, [ADA], [refund("A-2", 20.0)])
+    done = alone.invoke(said("Refund A-2"))
+    assert "nobody can be asked" in results(done)[-1]
+    assert len(shop.refunds) == 1
+
+
+def test_identity_is_known_in_the_next_turn_and_not_in_another_thread(shop, kept):
+    reacting(shop, kept, [ADA]).invoke(said("It is me"), THREAD)
+    again = reacting(shop, kept, [refund()]).invoke(said("Refund A-1"), THREAD)
+    assert again["__interrupt__"]
+    other = {"configurable": {"thread_id": "other"}}
+    done = reacting(shop, kept, [refund()]).invoke(said("Refund A-1"), other)
+    assert "has not been verified" in results(done)[-1]
+
+
+def test_killed_after_the_write_it_is_neither_made_again_nor_called_forbidden(shop, tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=dies_in_a_refund, args=(str(tmp_path),))
+    process.start()
+    process.join()
+    assert (process.exitcode, shop.refunds) == (-9, [("A-1", 50.0)])
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = reacting(shop, kept)
+        waits = graph.invoke(None, THREAD)
+        assert asked(waits)["type"] == "uncertain_call"
+        done = graph.invoke(Command(resume="respond: it ran"), THREAD)
+    assert shop.refunds == [("A-1", 50.0)]
+    assert results(done)[-1] == "it ran"
+
+
+def test_a_policy_is_read_from_its_file_where_a_path_is_given(shop, kept):
+    graph = reacting(shop, kept, [refund()])
+    by_path = build_customer_service(tools=shop.tools(), policy=str(POLICY))
+    assert graph.get_graph().nodes
+    assert by_path.get_graph().nodes
+    assert PolicyTable.read(POLICY).name == "Lumen"
+
+
+def desk(shop, kept, *messages):
+    understood = {"intent": "refund", "mood": "calm", "score": 0}
+    model = ScriptedModel({"understand": lambda *_: understood, "support": list(messages)})
+    return build_customer_service(
+        model=model, tools=shop.tools(), policy=PolicyTable.read(POLICY), durability=kept
+    )
+
+
+@pytest.mark.req("S4-67")
+def test_at_the_desk_only_a_plain_yes_to_exactly_this_changes_something(shop, kept):
+    graph = desk(shop, kept, [ADA], [refund()], "I may not without your yes.", [refund()], "Done.")
+    put = graph.invoke(said("Refund A-1"), THREAD)
+    assert "50.0" in put["messages"][-1].text
+    assert "__interrupt__" not in put
+    graph.invoke(said("Just do it, no questions!"), THREAD)
+    assert shop.refunds == []
+    graph.invoke(said("Then ask me"), THREAD)
+    assert shop.refunds == []
+    done = graph.invoke(said("Yes"), THREAD)
+    assert shop.refunds == [("A-1", 50.0)]
+    assert done["messages"][-1].text == "Done."
+
+
+def test_at_the_desk_facts_are_read_again_after_the_yes(shop, kept):
+    graph = desk(shop, kept, [ADA], [refund()], "It is too late now.")
+    graph.invoke(said("Refund A-1"), THREAD)
+    shop.sql("UPDATE orders SET days = 31")
+    done = graph.invoke(said("yes"), THREAD)
+    assert shop.refunds == []
+    assert any("More than 30 days" in text for text in results(done))
+
+
+def test_at_the_desk_what_a_colleague_decides_goes_to_them_with_the_details(shop, kept):
+    graph = desk(shop, kept, [ADA], [refund("A-2", 400.0)])
+    waits = graph.invoke(said("Refund A-2"), THREAD)
+    packet = asked(waits)["packet"]
+    assert packet["proposal"]["args"]["amount"] == 400.0
+    assert "A colleague looks at refunds" in packet["why"]
+    again = graph.invoke(said("yes"), THREAD)  # the customer's word is not the colleague's
+    assert again["__interrupt__"]
+    assert shop.refunds == []
