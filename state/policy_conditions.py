@@ -6,8 +6,9 @@ its values into pieces: no row tells two values of one piece apart, so to try on
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import chain
 from typing import Final, NamedTuple
 
 Value = str | Decimal
@@ -53,6 +54,10 @@ class Interval:
         return self.low > self.high or (
             self.low == self.high and not (self.low_in and self.high_in)
         )
+
+    def meets(self, other: "Interval") -> bool:
+        """Whether the other one goes on where this one ends, with nothing between them."""
+        return self.high == other.low and (self.high_in or other.low_in)
 
     def __str__(self) -> str:
         """In the words in which it is written."""
@@ -100,10 +105,27 @@ def _within(known: Interval, word: str, number: Decimal, text: str) -> Interval:
 
 
 class Piece(NamedTuple):
-    """Values of a dimension that no row tells apart: one of them, and all of them in words."""
+    """Values of a dimension that no row tells apart: one of them, and what all of them are."""
 
     sample: Value
-    words: str
+    parts: tuple[str | Interval, ...]
+
+    @property
+    def words(self) -> str:
+        """All of its values."""
+        return " or ".join(map(str, self.parts))
+
+
+def joined(pieces: Sequence[Piece]) -> Piece:
+    """Pieces that stand in the order of their values, as one; numbers side by side are a range."""
+    parts: list[str | Interval] = []
+    for part in chain.from_iterable(piece.parts for piece in pieces):
+        last = parts[-1] if parts else ""
+        if isinstance(part, Interval) and isinstance(last, Interval) and last.meets(part):
+            parts[-1] = replace(last, high=part.high, high_in=part.high_in)
+        else:
+            parts.append(part)
+    return Piece(pieces[0].sample, tuple(parts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +197,7 @@ class Dimension:
 
     def pieces(self, conditions: Iterable["Condition"]) -> list[Piece]:
         """Its values, cut where one of the conditions begins or ends."""
-        words = [Piece(word, word) for word in self.words]
+        words = [Piece(word, (word,)) for word in self.words]
         if self.numbers is None:
             return words
         cuts = {self.numbers.low, self.numbers.high}
@@ -187,21 +209,21 @@ class Dimension:
     def _numbers_between(self, cuts: Sequence[Decimal]) -> Iterable[Piece]:
         for cut, following in zip(cuts, [*cuts[1:], None], strict=True):
             if self.covers(cut):
-                yield Piece(cut, f"{cut:f}")
+                yield Piece(cut, (Interval(cut, cut),))
             if following is None:
                 return
             sample = cut + 1 if self.whole else (cut + following) / 2
             between = Interval(cut, following, low_in=False, high_in=False)
             if between.holds(sample) and self.covers(sample):
-                yield Piece(sample, str(between))
+                yield Piece(sample, (between,))
 
     def boundaries(self, conditions: Iterable["Condition"]) -> list[Value]:
         """Every word, every number at which a condition turns, and its neighbours."""
         found = self.pieces(conditions)
         step = Decimal(1) if self.whole else Decimal("0.01")
-        numbers = [sample for sample, _ in found if isinstance(sample, Decimal)]
+        numbers = [one.sample for one in found if isinstance(one.sample, Decimal)]
         near = {number + change for number in numbers for change in (-step, Decimal(0), step)}
-        words = [sample for sample, _ in found if isinstance(sample, str)]
+        words = [one.sample for one in found if isinstance(one.sample, str)]
         return [*words, *sorted(number for number in near if self.covers(number))]
 
 

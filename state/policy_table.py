@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final, Literal
 
-from .policy_conditions import Condition, Dimension, Piece, Value
+from .policy_conditions import Condition, Dimension, Piece, Value, joined
 from .policy_facts import Fact, Known, Source, Unread, same
 from .told import ENGLISH, LANGUAGE, say
 
@@ -110,8 +110,7 @@ class _Walk:
             return
         asked = [name for name in names if any(name in row.when for row in rows)]
         if rows and asked:
-            for piece in self.pieces[asked[0]]:
-                fitting = [r for r in rows if _may_fit(r, asked[0], piece)]
+            for fitting, piece in self._parted(rows, asked[0]):
                 yield from self.through(fitting, asked[1:], {**cell, asked[0]: piece})
                 if self.steps > _MOST_STEPS:
                     return
@@ -120,6 +119,15 @@ class _Walk:
         elif len(rows) > 1:
             named = " and ".join(repr(row.id) for row in rows)
             yield f"overlap: rows {named} both apply to {_in_words(cell)}"
+
+    def _parted(self, rows: Sequence[Row], name: str) -> list[tuple[list[Row], Piece]]:
+        """Rows that may fit together, with the values of a dimension for which it is these."""
+        parted: dict[tuple[str, ...], tuple[list[Row], list[Piece]]] = {}
+        for piece in self.pieces[name]:
+            fitting = [row for row in rows if _may_fit(row, name, piece)]
+            key = tuple(row.id for row in fitting)
+            parted.setdefault(key, (fitting, []))[1].append(piece)
+        return [(fitting, joined(pieces)) for fitting, pieces in parted.values()]
 
 
 def _may_fit(row: Row, name: str, piece: Piece) -> bool:

@@ -149,6 +149,8 @@ PYTHON = blocks("python")
 def beside_mcp_json(tmp_path, monkeypatch):
     """A folder with the example's mcp.json, where `python` is the one that runs the tests."""
     shutil.copy(ROOT / "examples" / "mcp.json", tmp_path)
+    (policy,) = blocks("yaml", PAGES["docs/policies.md"])
+    (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
 
 

@@ -186,7 +186,6 @@ def desk(shop, kept, *messages):
     )
 
 
-@pytest.mark.req("S4-67")
 def test_at_the_desk_only_a_plain_yes_to_exactly_this_changes_something(shop, kept):
     graph = desk(shop, kept, [ADA], [refund()], "I may not without your yes.", [refund()], "Done.")
     put = graph.invoke(said("Refund A-1"), THREAD)

@@ -110,15 +110,26 @@ class Forger:
         self.left = 0
 
     def calls(self):
-        """A message of one call or of several at once."""
+        """A message of one call or of several at once; half of them are a step beside the path."""
         rng = self.random
-        made = [self._one(rng) for _ in range(rng.choice([1, 1, 2, 3, 5]))]
-        if rng.random() < 0.5:
-            made.insert(0, call("check_pin", "", msisdn=self.mine, pin=PIN))
-        elif rng.random() < 0.4:  # well-behaved, so that something gets through
-            line = f"L{self.mine[1:]}-{rng.choice([0, 1])}"
-            made.insert(0, call("credit_line", "", line_id=line, cents=rng.choice([100, 500, 501])))
+        if rng.random() < 0.3:
+            made = [call("check_pin", "", msisdn=self.mine, pin=PIN)]
+        elif rng.random() < 0.6:
+            made = [self._near(rng) for _ in range(rng.choice([1, 1, 2]))]
+        else:
+            made = [self._one(rng) for _ in range(rng.choice([1, 2, 3, 5]))]
         return [{**one, "id": f"c{rng.random()}"} for one in made]
+
+    def _near(self, rng):
+        """What the policy allows, or that with one thing wrong."""
+        mine, other = f"L{self.mine[1:]}-{rng.choice([0, 1])}", f"L{self.other[1:]}-0"
+        args = {"line_id": mine, "cents": rng.choice([100, 499, 500])}
+        twist = rng.choice([
+            {}, {}, {"line_id": other}, {"line": other}, {"line_id": f" {mine}"},
+            {"line_id": mine.lower()}, {"cents": rng.choice(CENTS)}, {"force": True},
+            {"line_id": f"L{self.mine[1:]}-{rng.randrange(16)}"},
+        ])  # fmt: skip
+        return {"name": "credit_line", "args": args | twist, "id": ""}
 
     def _one(self, rng):
         name = rng.choice(NAMES)

@@ -13,6 +13,7 @@ from loopwright.state import policy_table
 from loopwright.state.policy_conditions import Dimension, Interval, read_interval
 from loopwright.state.policy_facts import Known, Unread
 from loopwright.state.policy_file import table_of
+from support.docs_text import blocks
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted(ROOT.glob("examples/shops/*/policy.yaml"))
@@ -269,7 +270,7 @@ def test_an_interval_means_its_words(low, high, low_in, high_in, number):
 
 
 def test_a_table_too_large_to_prove_says_so(monkeypatch):
-    monkeypatch.setattr(policy_table, "_MOST_STEPS", 5)
+    monkeypatch.setattr(policy_table, "_MOST_STEPS", 2)
     with pytest.raises(SettingsError, match="too many cells to be proven"):
         table_of(FILE)
 
@@ -282,3 +283,30 @@ def test_a_dimension_gives_every_boundary_and_its_neighbours():
     assert edges[0] == "none"
     assert {Decimal(13), Decimal(14), Decimal(15), Decimal(0), Decimal(99)} <= set(edges)
     assert all(days.covers(edge) for edge in edges)
+
+
+DOCS = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("days: at most 14, amount: at most", "days: below 14, amount: at most"),
+    ("[above 14, not yet]", "[above 40000, not yet]"),
+])  # fmt: skip
+def test_the_errors_of_the_manual_are_those_of_its_file(old, new):
+    (policy,) = blocks("yaml", DOCS)
+    assert table_of(policy).name == "Corner shop"
+    with pytest.raises(SettingsError) as error:
+        table_of(policy.replace(old, new))
+    shown = [row.split("`")[1] for row in DOCS.splitlines() if row.startswith(("| `gap", "| `'"))]
+    assert len(shown) == 2
+    assert any(one in str(error.value) for one in shown), str(error.value)
+
+
+def test_what_a_gap_lacks_is_said_in_one_range():
+    text = replaced("at most 14}", "at least 3 and below 7}")
+    with pytest.raises(SettingsError) as error:
+        table_of(text)
+    assert (
+        "gap: no row for gift: no, days: at least 0 and below 3 or at least 7 and at most 14"
+        in (str(error.value))
+    )
