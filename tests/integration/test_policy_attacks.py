@@ -6,7 +6,7 @@ from hypothesis import settings
 from loopwright import open_durability
 from support.forger import Attack, World
 
-SEQUENCES = settings.default.max_examples
+SEQUENCES = settings().max_examples
 """50 for each graph; 1,000 with the profile `thorough`."""
 
 

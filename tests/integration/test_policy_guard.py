@@ -180,7 +180,7 @@ def test_a_policy_is_read_from_its_file_where_a_path_is_given(shop, kept):
 
 def desk(shop, kept, *messages):
     understood = {"intent": "refund", "mood": "calm", "score": 0}
-    model = ScriptedModel({"understand": lambda *_: understood, "support": list(messages)})
+    model = ScriptedModel({"listener": lambda *_: understood, "support": list(messages)})
     return build_customer_service(
         model=model, tools=shop.tools(), policy=PolicyTable.read(POLICY), durability=kept
     )

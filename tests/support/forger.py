@@ -201,7 +201,7 @@ class Attack:
 
         intents = ("refund", "question", "order", "complaint", "chat")
         return {
-            "understand": lambda *_: {
+            "listener": lambda *_: {
                 "intent": self.forger.random.choice(intents), "mood": "calm", "score": 0,
             },
             "support": support,
