@@ -5,7 +5,7 @@ import sqlite3
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from hmac import compare_digest
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from typing_extensions import TypedDict
 
@@ -17,6 +17,13 @@ Status = Literal["open", "waiting_for_customer", "with_human", "solved", "closed
 
 MOST_FAILURES: Final = 5
 LOCKED_SECONDS: Final = 15 * 60
+
+
+class Asker(NamedTuple):
+    """In which thread a call is made, and for which customer; either may be empty."""
+
+    thread: str
+    customer_id: str
 
 
 class Identity(TypedDict):
@@ -170,14 +177,14 @@ def _ticket(row: sqlite3.Row, *, created: bool) -> Ticket:
     )  # fmt: skip
 
 
-def changed(shop: Shop, key: str, ticket_id: str, change: Row) -> Ticket:
-    """Add to a ticket, and set its status and priority where they are given."""
+def changed(shop: Shop, key: str, ticket_id: str, asker: Asker, change: Row) -> Ticket:
+    """Add to a ticket of who asks, and set its status and priority where they are given."""
     if not any(change.values()):
         message = "Say what to change: note, message, status or priority."
         raise Refused(message)
 
     def work(database: sqlite3.Connection) -> Ticket:
-        number = _number(database, ticket_id)
+        number = _ticket_of(database, asker, ticket_id)
         for to_customer, text in enumerate((change["note"], change["message"])):
             if text:
                 database.execute(
@@ -201,7 +208,8 @@ def transferred(shop: Shop, key: str, thread: str, case: Row) -> Transfer:
     def work(database: sqlite3.Connection) -> Transfer:
         customer = case["customer_id"] or None
         who = _found(database, "customers", "customer_id", customer)[0] if customer else None
-        ticket = _number(database, case["ticket_id"]) if case["ticket_id"] else None
+        asker = Asker(thread, customer or "")
+        ticket = _ticket_of(database, asker, case["ticket_id"]) if case["ticket_id"] else None
         waiting = database.execute(
             "SELECT * FROM transfers WHERE thread = ? AND state = 'waiting'", (thread or None,)
         ).fetchone()
@@ -223,12 +231,20 @@ def _transfer(row: sqlite3.Row, *, created: bool) -> Transfer:
     return Transfer(transfer_id=f"H-{row['number']}", created=created, state=row["state"])
 
 
-def _number(database: sqlite3.Connection, ticket_id: str) -> int:
+def _ticket_of(database: sqlite3.Connection, asker: Asker, ticket_id: str) -> int:
+    """The number of a ticket; one of somebody else is not there, so nobody tries numbers."""
     number = ticket_id.strip().upper().removeprefix("T-")
     wanted = int(number) if number.isascii() and number.isdigit() and len(number) < 16 else -1
-    known = database.execute("SELECT 1 FROM tickets WHERE number = ?", (wanted,)).fetchone()
+    known = database.execute(
+        "SELECT 1 FROM tickets AS t LEFT JOIN customers AS c ON c.customer_id = t.customer_id"
+        " WHERE t.number = ? AND (thread = nullif(?, '') OR c.customer_id = nullif(?, ''))",
+        (wanted, *asker),
+    ).fetchone()
     if known is None:
-        message = f"There is no ticket '{shown(ticket_id)}': create_ticket gives its id."
+        message = (
+            f"There is no ticket '{shown(ticket_id)}' of this customer:"
+            " take the id that create_ticket gave, and give customer_id."
+        )
         raise Refused(message)
     return wanted
 

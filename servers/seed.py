@@ -7,7 +7,7 @@ invent; `knowledge/<base>.yaml` its articles, one or one for each product of a k
 
 import random
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +26,11 @@ _OLDEST_DAYS: Final = 400
 _GOLD: Final = 0.12
 
 
-def sown(folder: Path, path: Path) -> Shop:
+def sown(folder: Path, path: Path, policies: Sequence[Mapping[str, str]] = ()) -> Shop:
     """Make the shop of a folder, where there is no file yet.
+
+    `policies` are articles that take the place of those in policy.yaml, such as a `PolicyTable`
+    gives: `id`, `title`, `text`, `language`.
 
     Raises:
         Refused: A file is missing or wrong; the text says which and why.
@@ -35,7 +38,7 @@ def sown(folder: Path, path: Path) -> Shop:
     if path.exists():
         return Shop(path)
     catalogue = _read(folder / "catalogue.yaml")
-    found = list(_articles(folder, catalogue))
+    found = [*_articles(folder, catalogue), *_policies(folder, catalogue, policies)]
     people = list(_customers(catalogue))
 
     def fill(database: sqlite3.Connection) -> None:
@@ -85,11 +88,22 @@ def _articles(folder: Path, catalogue: Mapping[str, Any]) -> Iterator[knowledge.
                 name = entry.get("id", "?") if isinstance(entry, Mapping) else "?"
                 message = f"'{shown(str(path))}', article '{name}': {error!r} does not fit."
                 raise Refused(message) from error
-    if (folder / "policy.yaml").is_file():
-        policies = _read(folder / "policy.yaml")["policies"].values()
-        for row in (row for policy in policies for row in policy["rows"]):
-            entry = {"id": f"policy-{row['id']}", "title": row["title"], "text": row["article"]}
-            yield from _written(entry, _POLICIES, catalogue)
+
+
+def _policies(
+    folder: Path, catalogue: Mapping[str, Any], given: Sequence[Mapping[str, str]]
+) -> Iterator[knowledge.Article]:
+    entries = [
+        {"id": one["id"], **{key: {one["language"]: one[key]} for key in ("title", "text")}}
+        for one in given
+    ]
+    if not given and (folder / "policy.yaml").is_file():
+        rows = [
+            row for one in _read(folder / "policy.yaml")["policies"].values() for row in one["rows"]
+        ]
+        entries = [{"id": r["id"], "title": r["title"], "text": r["article"]} for r in rows]
+    for entry in entries:
+        yield from _written({**entry, "id": f"policy-{entry['id']}"}, _POLICIES, catalogue)
 
 
 def _written(

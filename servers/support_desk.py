@@ -219,10 +219,12 @@ class SupportDesk:
         message: Annotated[str, Field(max_length=20_000, description="To the customer")] = "",
         status: cases.Status | Literal[""] = "",
         priority: cases.Priority | Literal[""] = "",
+        customer_id: _Customer = "",
     ) -> cases.Ticket:
-        """Add a note or a message to a ticket, or set its status or priority."""
+        """Add a note or a message to a ticket of the customer, or set its status or priority."""
         change = {"note": note, "message": message, "status": status, "priority": priority}
-        return cases.changed(self._shop, _told(ctx, "idempotency_key"), ticket_id, change)
+        asker = cases.Asker(_told(ctx, "thread"), customer_id.strip())
+        return cases.changed(self._shop, _told(ctx, "idempotency_key"), ticket_id, asker, change)
 
     def request_refund(
         self,

@@ -224,7 +224,7 @@ def test_the_refund_is_made_once_and_the_reply_says_what_it_must(run, tmp_path):
     assert text.startswith("Dear Ada Byron")
     assert "I am sorry" in text
     assert "I understand how annoying" in text, "the tone of the message is met"
-    assert "or your money back in full" in text
+    assert "or your money back as our policy has it" in text
     assert f"R-{refund['number']} of 149.00 EUR" in text
     assert "it arrives five working days after the refund is made." in text
     assert text.endswith("Kind regards\nCustomer care")

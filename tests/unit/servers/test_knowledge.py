@@ -151,6 +151,13 @@ def test_a_shop_is_large_varied_and_the_same_every_time(made: Path, tmp_path: Pa
         assert not arrived or one["ordered_on"] < one["delivered_on"] <= "2026-11-20"
 
 
+def test_policies_of_a_table_are_articles(tmp_path: Path) -> None:
+    given = [{"id": "late", "title": "After 30 days", "text": "Never.", "language": "en"}]
+    shop = sown(SHOPS / "lumen", tmp_path / "shop.db", given)
+    [row] = shop.rows("SELECT * FROM articles WHERE id LIKE 'kb-policy-%'")
+    assert (row["id"], row["base"], row["text"]) == ("kb-policy-late-en", "policies", "Never.")
+
+
 def test_a_second_company_is_files_only(tmp_path: Path) -> None:
     done = subprocess.run(
         [*SEEDED, str(SHOPS / "yunling"), "--shop", str(tmp_path / "tea.db")],

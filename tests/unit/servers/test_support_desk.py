@@ -194,8 +194,9 @@ def test_an_issue_has_one_ticket_and_a_time_to_follow_up(desk: Desk) -> None:
 
 @pytest.mark.req("S4-62")
 def test_a_ticket_goes_on_and_a_thread_waits_once_for_a_human(desk: Desk) -> None:
-    ticket = desk.ok("create_ticket", customer_id="C-1001", **TICKET)["ticket_id"]
-    once = {"idempotency_key": "k"}
+    ticket = desk.ok("create_ticket", {"thread": "t1"}, customer_id="C-1001", **TICKET)["ticket_id"]
+    here = {"thread": "t1"}
+    once = {**here, "idempotency_key": "k"}
     changed = desk.ok(
         "update_ticket", once, ticket_id=ticket, message="We look into it.", priority="urgent"
     )
@@ -211,8 +212,25 @@ def test_a_ticket_goes_on_and_a_thread_waits_once_for_a_human(desk: Desk) -> Non
     [row] = desk.shop.rows("SELECT status FROM tickets")
     assert row["status"] == "with_human"
     for wrong in ("T-99", "x", "T-", "T-²", "T-1; DROP TABLE tickets", ""):
-        assert "no ticket" in desk.refused("update_ticket", ticket_id=wrong, note="x")
+        assert "no ticket" in desk.refused("update_ticket", here, ticket_id=wrong, note="x")
     assert "what to change" in desk.refused("update_ticket", ticket_id=ticket)
+    others: list[tuple[Any, Any]] = [({"thread": "t2"}, ""), ({"thread": "t2"}, "C-1002"), ({}, "")]
+    for told, customer in others:
+        about = {"ticket_id": ticket, "customer_id": customer}
+        assert "no ticket" in desk.refused("update_ticket", told, note="x", **about)
+        assert "no ticket" in desk.refused("transfer_to_human", told, reason="x", **about)
+    desk.ok("update_ticket", {"thread": "t9"}, ticket_id="1", note="x", customer_id="c-1001")
+
+
+def test_who_waits_too_long_for_another_writer_is_told_so(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loopwright.servers.shop._WAITS", 0.1)
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        database.execute("BEGIN IMMEDIATE")
+        why = desk.refused("request_refund", order_id="A-1042", amount=1, reason="x")
+        assert why == "The shop cannot be used now: database is locked; try again in a moment."
+        assert desk.ok("get_order", order_id="A-1042")["refunded"] == 0
 
 
 NASTY = [
