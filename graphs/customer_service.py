@@ -1,6 +1,7 @@
 """customer_service: understand → strategy → act ⇄ call_tools → check, then an end or a human."""
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -111,7 +112,8 @@ def customer_service_builder(
     parts: Parts, company: Company | None = None
 ) -> LoopBuilder[DeskState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    desk = Desk(parts, company or Company())
+    whose = company or Company()
+    desk = Desk(replace(parts, about=whose.told()), whose)
     builder = outer_builder(NAME, DeskState, parts, LoopInput)
     builder.borders = ("understand", "act", "approve", "with_human")
     for name, node in {

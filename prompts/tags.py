@@ -16,7 +16,7 @@ from itertools import accumulate, groupby
 from typing import Final
 
 NAMES: Final = (
-    "additional_context", "answers", "company", "conversation", "earlier_evidence", "evidence",
+    "additional_context", "answers", "conversation", "earlier_evidence", "evidence",
     "failures", "improvements", "limits", "messages", "more_tools", "notes", "previous_plan",
     "request", "results_so_far", "situation", "snapshot", "steps", "strategies", "task", "tasks",
     "tools",

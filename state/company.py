@@ -1,7 +1,7 @@
 """Whose desk it is: what a company says of itself, and by what it decides. Read from files."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -48,10 +48,10 @@ class Company(BaseModel):
     handed_over_by: _Name = "transfer_to_human"
     folder: str = ""
 
-    def told(self) -> dict[str, Any]:
-        """What models are told of it."""
-        said = self.model_dump(include={"name", "about", "tone", "languages", "bases"}, mode="json")
-        return {key: value for key, value in said.items() if value} if self.name else {}
+    def told(self) -> str:
+        """What models are told of it, in its own words."""
+        said = (text.strip() for text in (self.name, self.about, self.tone))
+        return "\n\n".join(filter(None, said))
 
     def words(self, which: Literal["greeting", "goodbye"], language: str) -> str:
         """What it says in a language, else in its own; nothing where it says nothing."""

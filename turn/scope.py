@@ -44,6 +44,7 @@ class GraphParts:
 
     prompts: PromptManager = field(default_factory=PromptManager)
     instructions: Instructions = field(default_factory=Instructions)
+    about: str = ""
     hooks: Hooks = field(default_factory=Hooks)
     journal: Recorder = field(default_factory=Recorder)
     name: str = ""
@@ -65,6 +66,8 @@ class RunScope:
     prompts: PromptManager = field(default_factory=PromptManager)
     instructions: Instructions = field(default_factory=Instructions)
     """What the operator's folders say."""
+    about: str = ""
+    """For whom the graph works, in words for the prompts of all of its roles."""
     emit: Emit = lambda _: None
     """Takes events; they reach the outer run's stream, also from inside a task."""
     store: BaseStore | None = None
@@ -148,7 +151,7 @@ class RunScope:
 
     def contexts(self) -> dict[str, Any]:
         """What the operator's folders and the run's settings say for the prompts of its roles."""
-        said = filter(None, [self.instructions.told(), self.context.system_context])
+        said = filter(None, [self.about, self.instructions.told(), self.context.system_context])
         return {
             "system_context": "\n\n".join(said),
             "business_context": self.context.business_context,
@@ -240,6 +243,7 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) 
         hooks=parts.hooks,
         prompts=parts.prompts,
         instructions=parts.instructions,
+        about=parts.about,
         emit=emit,
         store=runtime.store,
         thread=thread,

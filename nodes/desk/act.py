@@ -37,7 +37,7 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
         return update | await _calls(scope, state, desk, agreed(state.proposal), round_)
     news = learnt(state, desk.company)
     catalog = await desk.parts.toolbox.catalog(scope.user)
-    request = _request(scope, state, desk, catalog.shelf.listed())
+    request = _request(scope, state, catalog.shelf.listed())
     answer: Answer[Any] = await ask(
         scope, desk.parts.models, "support", request, tools=catalog.specs(state.found),
         read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
@@ -76,11 +76,9 @@ def _kept(
     return settled.model_copy(update={"id": name, "additional_kwargs": about})
 
 
-def _request(scope: RunScope, state: DeskState, desk: Desk, listed: str) -> list[BaseMessage]:
+def _request(scope: RunScope, state: DeskState, listed: str) -> list[BaseMessage]:
     """The conversation, and behind it what is known by now: so requests begin like the last."""
     system = scope.prompts.get_prompt("support", **scope.contexts())
-    if told := desk.company.told():
-        system = f"{system}\n\n{section('company', told)}"
     if listed:
         system = f"{system}\n\n{section('more_tools', listed)}"
     if notes := scope.hook_notes(state.hook_context):

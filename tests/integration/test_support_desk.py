@@ -22,6 +22,22 @@ def understood(intent="question"):
     return {"intent": intent, "mood": "calm", "score": 0}
 
 
+@pytest.mark.req("S4-54")
+def test_each_role_is_told_whose_desk_it_is(tmp_path):
+    seen = {}
+    for name in ("lumen", "yunling"):
+        model = ScriptedModel({"listener": [understood("order")], "support": ["Hello."]})
+        graph = build_customer_service(model=model, company=SHOPS / name)
+        graph.invoke(said("Where is my order?"))
+        seen[name] = {asked.role: asked.messages[0].text for asked in model.asked}
+    for name, about in {"lumen": "lamps, desks", "yunling": "云南和福建"}.items():
+        for role in ("listener", "support"):
+            business = seen[name][role].partition("## Business context")[2].partition("## ")[0]
+            assert about in business, (name, role)
+    assert "You are the support of the company" in seen["lumen"]["support"]
+    assert "lamps" not in str(seen["yunling"])
+
+
 @pytest.mark.req("S4-72", "S4-66")
 def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
     shop = sown(SHOPS / "lumen", tmp_path / "shop.db")
@@ -57,7 +73,6 @@ def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
     tickets = [status for name, status in told if name == "create_ticket"]
     assert tickets[-4:] == ["validating", "scheduled", "executing", "success"]
     assert state["sources"]["kb-flicker-juno-en"]["url"].startswith("https://help.lumen.example/")
-    assert "Lumen" in str(model.asked)
     [row] = shop.rows("SELECT * FROM tickets")
     assert (row["issue"], row["subject"], row["status"]) == ("flicker", "Lamp", "open")
     assert row["thread"] == THREAD["configurable"]["thread_id"]

@@ -13,21 +13,21 @@ from loopwright.state.errors import SettingsError
 SHOPS = Path(__file__).parents[3] / "examples" / "shops"
 
 
-@pytest.mark.req("S4-54")
 def test_two_companies_differ_by_their_files_only():
     lumen, tea = (read_company(SHOPS / name) for name in ("lumen", "yunling"))
     assert (lumen.languages[0], tea.languages[0]) == ("en", "zh")
     assert lumen.words("greeting", "zh") != tea.words("greeting", "zh")
     assert tea.words("goodbye", "fr") == tea.words("goodbye", "zh"), "its own language"
     assert not set(lumen.sensitive) & set(tea.sensitive)
-    assert lumen.told().keys() >= {"name", "about", "tone"}
-    assert "sensitive" not in str(lumen.told())
+    for said in (lumen.name, lumen.about.strip(), lumen.tone):
+        assert said in lumen.told()
+    assert "electric shock" not in lumen.told()
     for company in (lumen, tea):
         assert company.words("greeting", "en")
         assert {path.stem for path in Path(company.folder).glob("knowledge/*")} == set(
             company.bases
         )
-    assert Company().told() == {}
+    assert Company().told() == ""
     assert Company().words("greeting", "en") == ""
 
 

@@ -192,7 +192,6 @@ def test_an_issue_has_one_ticket_and_a_time_to_follow_up(desk: Desk) -> None:
     assert desk.count("tickets") == 3
 
 
-@pytest.mark.req("S4-62")
 def test_a_ticket_goes_on_and_a_thread_waits_once_for_a_human(desk: Desk) -> None:
     ticket = desk.ok("create_ticket", {"thread": "t1"}, customer_id="C-1001", **TICKET)["ticket_id"]
     here = {"thread": "t1"}
@@ -333,7 +332,6 @@ MOODS = {
 }
 
 
-@pytest.mark.req("S4-23")
 def test_moods_are_told_by_a_list_of_words_in_both_languages(reader: Desk) -> None:
     for text, mood in MOODS.items():
         told = reader.ok("analyse_sentiment", text=text)
