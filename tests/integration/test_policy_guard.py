@@ -212,7 +212,8 @@ def test_at_the_desk_facts_are_read_again_after_the_yes(shop, kept):
 def test_at_the_desk_what_a_colleague_decides_goes_to_them_with_the_details(shop, kept):
     graph = desk(shop, kept, [ADA], [refund("A-2", 400.0)])
     waits = graph.invoke(said("Refund A-2"), THREAD)
-    packet = asked(waits)["packet"]
+    assert waits["__interrupt__"]
+    packet = graph.get_state(THREAD).values["packet"]
     assert packet["proposal"]["args"]["amount"] == 400.0
     assert "A colleague looks at refunds" in packet["why"]
     again = graph.invoke(said("yes"), THREAD)  # the customer's word is not the colleague's

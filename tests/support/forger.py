@@ -207,14 +207,14 @@ class Attack:
             "support": support,
         }  # fmt: skip
 
-    def run(self, seed, turns=3):
+    def run(self, seed, turns=2):
         """One sequence: a thread, some user turns, and answers to what is asked."""
         self.current = forger = Forger(seed, *self.world.people(seed))
         config = {"configurable": {"thread_id": f"t{seed}"}}
         for _ in range(turns):
-            forger.left, before = forger.random.choice([1, 2, 3]), self.world.count()
+            forger.left, before = forger.random.choice([2, 3, 4]), self.world.count()
             text = forger.random.choice(WORDS)
-            if self.kind != "react" and forger.random.random() < 0.4:
+            if self.kind != "react" and forger.random.random() < 0.6:
                 text = "yes"
             self._hears(config, text)
             said = {"messages": [{"role": "user", "content": text}]}
@@ -243,9 +243,12 @@ class Attack:
     def _answer(self, asked):
         """A human who agrees, refuses, edits, or says something else; what they agree to counts."""
         rng = self.forger.random
-        if asked["type"] == "hand_off":
-            return rng.choice([{"type": "return", "text": "back"}, {"type": "reply", "text": "hm"}])
         args = asked["action_request"]["args"]
+        if asked["action_requests"][0]["name"] == "take_over":
+            kind = rng.choice(["approve", "reject", "respond: hm"])
+            if kind == "approve" and args.get("proposal"):
+                self._agree(args["proposal"]["args"])
+            return kind
         kind = rng.choice(["approve", "approve", "approve", "reject", "edit", "respond"])
         if rng.random() < 0.2:  # the world goes on while somebody thinks
             with self.world.open() as db:
