@@ -205,11 +205,12 @@ def _bounded(parts: Parts, given: object) -> Context:
     return context
 
 
-def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
+def served_parts(name: str = "", tools: Sequence[PythonTool] = (), policy: str = "") -> Parts:
     """The parts of a graph that a server loads: MCP servers by LOOPWRIGHT_MCP, or the workspace.
 
-    What may run is by LOOPWRIGHT_POLICY; `tools` are those the graph itself brings. Whoever runs
-    it is a client, who may tighten what the operator has set and loosen nothing.
+    What may run is by LOOPWRIGHT_POLICY, else by `policy`; `tools` are those the graph itself
+    brings. Whoever runs it is a client, who may tighten what the operator has set and loosen
+    nothing.
 
     The server saves the threads; journal and locks are where LOOPWRIGHT_DATABASE_URL says, else
     in memory. A wrong variable fails each run with its sentence, not the import of the module.
@@ -218,7 +219,7 @@ def served_parts(name: str = "", tools: Sequence[PythonTool] = ()) -> Parts:
         parts = assemble(
             tools=tools,
             mcp=default_mcp(os.environ),
-            policy=default_policy(os.environ),
+            policy=default_policy(os.environ) or policy or None,
             instructions=default_instructions(os.environ),
             name=name,
         )

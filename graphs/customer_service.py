@@ -148,21 +148,23 @@ def build_customer_service(
 ) -> CustomerServiceGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
-    `company` says whose desk it is, as a folder or as what was read from it: its words, its
-    policies, what is sensitive.
+    `company` says whose desk it is, as a folder or as what was read from it: its words, what is
+    sensitive, and the policy that holds where no other is given.
     """
     whose = read_company(company) if isinstance(company, str | Path) else company
+    if whose and whose.policy and options.get("policy") is None:
+        options["policy"] = whose.policy
     return build(NAME, partial(customer_service_builder, company=whose), options)
 
 
 def _served() -> tuple[Parts, Company | None]:
     """What a server loads: the company is that of LOOPWRIGHT_COMPANY."""
-    parts = served_parts(NAME)
     try:
         folder = default_company(os.environ)
-        return parts, None if folder is None else read_company(folder)
+        company = None if folder is None else read_company(folder)
     except SettingsError as error:
-        return unusable(parts, error), None
+        return unusable(served_parts(NAME), error), None
+    return served_parts(NAME, policy=company.policy if company else ""), company
 
 
 builder = customer_service_builder(*_served())

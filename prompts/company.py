@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from ..state.company import COMPANY_FILE, Company
 from ..state.errors import SettingsError
 
-_KEYS: Final = tuple(name for name in Company.model_fields if name != "folder")
+_POLICY: Final = "policy.yaml"
+_KEYS: Final = tuple(name for name in Company.model_fields if name not in {"folder", "policy"})
 _SHOWN: Final = 200
 
 
@@ -26,7 +27,9 @@ def read_company(folder: str | Path) -> Company:
         meant = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(_KEYS)}."
         raise _wrong(file, f"has no key {unknown!r}: {meant}")
     try:
-        return Company(**said, folder=str(file.parent))
+        policy = file.with_name(_POLICY)
+        rules = str(policy) if policy.is_file() else ""
+        return Company(**said, folder=str(file.parent), policy=rules)
     except ValidationError as error:
         first = error.errors()[0]
         raise _wrong(file, f"{_place(first['loc'])}: {first['msg']}.") from error

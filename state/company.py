@@ -29,7 +29,8 @@ class Company(BaseModel):
         verified_by: The tool that verifies who a customer is.
         tickets_by: The tool that makes a ticket.
         handed_over_by: The tool that puts a case into the queue of the humans.
-        folder: Where it was read from; its policy.yaml stands there.
+        folder: Where it was read from.
+        policy: Its policy's file, where the folder has one: it holds unless another is given.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,6 +48,7 @@ class Company(BaseModel):
     tickets_by: _Name = "create_ticket"
     handed_over_by: _Name = "transfer_to_human"
     folder: str = ""
+    policy: str = ""
 
     def told(self) -> str:
         """What models are told of it, in its own words."""

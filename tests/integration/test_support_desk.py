@@ -76,3 +76,37 @@ def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
     [row] = shop.rows("SELECT * FROM tickets")
     assert (row["issue"], row["subject"], row["status"]) == ("flicker", "Lamp", "open")
     assert row["thread"] == THREAD["configurable"]["thread_id"]
+
+
+@pytest.mark.req("S4-77")
+def test_a_customer_who_has_shown_who_they_are_gets_what_the_policy_gives(tmp_path):
+    shop = sown(SHOPS / "lumen", tmp_path / "shop.db")
+    proof = {"email": "ada@post.example", "postcode": "10115", "phone_last4": "1842"}
+    late = {"order_id": "A-1043", "amount": 319.0, "reason": "changed my mind"}
+    due = {"order_id": "A-1042", "amount": 149.0, "reason": "broken"}
+    model = ScriptedModel(
+        {
+            "listener": [understood("refund")] * 4,
+            "support": [
+                [call("request_refund", **due)],
+                "Please tell me your postcode and the last digits of your number.",
+                [call("verify_identity", **proof)],
+                [call("request_refund", **late)],
+                "After 30 days nothing is paid back.",
+                [call("request_refund", **due)],
+                "Your refund is on its way.",
+            ],
+        }
+    )
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_customer_service(
+            model=model, mcp=desk(tmp_path / "shop.db"), durability=kept, company=SHOPS / "lumen"
+        )
+        answers = []
+        for words in ("Money back for A-1042!", "10115, 1842, A-1043", "And A-1042?", "yes"):
+            assert shop.rows("SELECT * FROM refunds") == []
+            answers.append(graph.invoke(said(words), THREAD))
+    assert answers[1]["messages"][-1].text == "After 30 days nothing is paid back."
+    assert "149" in answers[2]["messages"][-1].text
+    [row] = shop.rows("SELECT * FROM refunds")
+    assert (row["order_id"], row["cents"]) == ("A-1042", 14_900)

@@ -78,6 +78,10 @@ async def test_a_server_reads_the_variable_and_a_wrong_one_fails_the_run(monkeyp
     assert company is not None
     assert company.name == "云岭茶舍"
     assert parts.served
+    assert parts.toolbox.policy.table is not None, "the company's own policy holds"
+    monkeypatch.setenv("LOOPWRIGHT_POLICY", "deny")
+    assert _served()[0].toolbox.policy.table is None
+    monkeypatch.delenv("LOOPWRIGHT_POLICY")
     for wrong, why in ((str(tmp_path), "is no folder with a company"), ("", "is empty")):
         monkeypatch.setenv("LOOPWRIGHT_COMPANY", wrong)
         parts, company = _served()
