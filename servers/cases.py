@@ -128,7 +128,7 @@ def refunded(shop: Shop, key: str, order_id: str, amount: float, reason: str) ->
         name = order["order_id"]
         return Refund(refund_id=f"R-{number}", order_id=name, amount=cents / 100, left=left)
 
-    return shop.once(key and f"refund {key}", work)
+    return shop.once(key, ["refund", order_id, cents, reason], work)
 
 
 def _back(database: sqlite3.Connection, order_id: str) -> int:
@@ -167,7 +167,7 @@ def ticketed(shop: Shop, key: str, thread: str, about: Row) -> Ticket:
         ).fetchone()  # fmt: skip
         return _ticket(made, created=True)
 
-    return shop.once(key and f"ticket {key}", work)
+    return shop.once(key, ["ticket", about], work)
 
 
 def _ticket(row: sqlite3.Row, *, created: bool) -> Ticket:
@@ -199,7 +199,7 @@ def changed(shop: Shop, key: str, ticket_id: str, asker: Asker, change: Row) -> 
         ).fetchone()
         return _ticket(row, created=False)
 
-    return shop.once(key and f"change {key}", work)
+    return shop.once(key, ["change", ticket_id, change], work)
 
 
 def transferred(shop: Shop, key: str, thread: str, case: Row) -> Transfer:
@@ -224,7 +224,7 @@ def transferred(shop: Shop, key: str, thread: str, case: Row) -> Transfer:
             database.execute("UPDATE tickets SET status = 'with_human' WHERE number = ?", (ticket,))
         return _transfer(made, created=True)
 
-    return shop.once(key and f"transfer {key}", work)
+    return shop.once(key, ["transfer", case], work)
 
 
 def _transfer(row: sqlite3.Row, *, created: bool) -> Transfer:

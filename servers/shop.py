@@ -77,7 +77,7 @@ CREATE UNIQUE INDEX one_waits ON transfers (thread) WHERE state = 'waiting';
 CREATE TABLE failures (
     account TEXT PRIMARY KEY, count INTEGER NOT NULL, locked_until REAL NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE done (key TEXT PRIMARY KEY, result TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE done (key TEXT PRIMARY KEY, asked TEXT NOT NULL, result TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -151,17 +151,26 @@ class Shop:
             yield database
             database.execute("COMMIT")
 
-    def once(self, key: str, work: Callable[[sqlite3.Connection], _R]) -> _R:
-        """Do something in one transaction; under a key that was seen, give what was given then."""
+    def once(self, key: str, asked: object, work: Callable[[sqlite3.Connection], _R]) -> _R:
+        """Do what is asked in one transaction; under a key that was seen, give what it gave then.
+
+        Raises:
+            Refused: Something else was asked under this key.
+        """
+        told = json.dumps(asked)
         with self.writing() as database:
-            done = database.execute("SELECT result FROM done WHERE key = ?", (key,)).fetchone()
-            if done is not None:
-                known: _R = json.loads(done["result"])
-                return known
-            result = work(database)
-            if key:
-                database.execute("INSERT INTO done VALUES (?, ?)", (key, json.dumps(result)))
-            return result
+            done = database.execute("SELECT * FROM done WHERE key = ?", (key,)).fetchone()
+            if done is None:
+                result = work(database)
+                if key:
+                    row = (key, told, json.dumps(result))
+                    database.execute("INSERT INTO done VALUES (?, ?, ?)", row)
+                return result
+        if done["asked"] != told:
+            message = "This call was made before with other arguments: make it as a new one."
+            raise Refused(message)
+        known: _R = json.loads(done["result"])
+        return known
 
     def row(self, sql: str, *values: object) -> Row | None:
         """The one row of a statement."""

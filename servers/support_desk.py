@@ -345,8 +345,9 @@ def main() -> None:
     asked = parser.parse_args()
     try:
         if asked.seed is not None:
+            there = " is there already and stays as it is" if Path(asked.shop).exists() else ""
             shop = sown(Path(asked.seed), Path(asked.shop))
-            print(f"{asked.shop}: {counted(shop)}")  # noqa: T201 - a program for the terminal
+            print(f"{asked.shop}{there}: {counted(shop)}")  # noqa: T201 - for the terminal
             return
         shop = Shop(asked.shop)
     except Refused as error:
