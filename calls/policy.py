@@ -282,6 +282,18 @@ class Policy:
             return Decision("deny", NOT_INTERACTIVE)
         return decision
 
+    def lacks(self, tools: Collection[CatalogTool]) -> list[str]:
+        """What to say of tools that a table names and nobody has; without tools there is no word.
+
+        A change that is named wrongly is forbidden as one that is not named.
+        """
+        if self.table is None or not tools:
+            return []
+        names = {name for t in tools for name in (t.original, f"{t.server}/{t.original}")}
+        lost = ", ".join(name for name in self.table.named if name not in names)
+        told = "but the policy names it: mend the name there, or give the tool."
+        return [f"There is no tool {lost}, {told}"] if lost else []
+
     def known(self, tool: CatalogTool) -> CatalogTool:
         """The tool as the operator knows it: a table may say of one that it only reads."""
         governed = self.table.governs(tool.original, tool.server) if self.table else None

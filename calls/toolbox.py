@@ -238,7 +238,8 @@ class Toolbox:
                 self._offers, read_only=self._reads_only
             )
             tools = {name: self.policy.known(tool) for name, tool in found.tools.items()}
-            found = replace(found, tools=tools)
+            lacks = () if self._whole or found.missing else self.policy.lacks([*tools.values()])
+            found = replace(found, tools=tools, warnings=(*found.warnings, *lacks))
             if found.shelf.is_needed:
                 own = {READ_RESULT: found.own[READ_RESULT], FIND_TOOLS: finder(), **found.own}
                 found = replace(found, own=own)

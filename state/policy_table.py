@@ -243,6 +243,12 @@ class PolicyTable:
 
         return articles_of(self, language)
 
+    @property
+    def named(self) -> list[str]:
+        """Every tool that it needs, or decides about."""
+        verifies = [self.identity.tool] if self.identity else []
+        return [*dict.fromkeys([*verifies, *(f.tool for f in self.facts.values()), *self.tools])]
+
     def governs(self, original: str, server: str | None) -> Governed | None:
         """What it says of a tool, by the name its server knows it by."""
         return self.tools.get(f"{server}/{original}") or self.tools.get(original)

@@ -5,10 +5,22 @@ import multiprocessing
 import pytest
 from langgraph.types import Command
 
-from loopwright import PolicyTable, ScriptedModel, build_customer_service, open_durability
+from loopwright import (
+    PolicyTable,
+    ScriptedModel,
+    SettingsError,
+    build_customer_service,
+    build_plan_execute_verify,
+    build_prompt_flow,
+    build_react,
+    open_durability,
+)
+from loopwright.prompts.prompt import read_json
+from support.flows import decide, flow, planning, step
 from support.guarded import ADA, EVE, POLICY, THREAD, Shop, dies_in_a_refund, reacting, refund
+from support.office import Office, done, give
 from support.reacting import said
-from support.scripts import call
+from support.scripts import call, failed, plan, report, thought, todo
 
 
 @pytest.fixture
@@ -37,9 +49,9 @@ def test_an_allowed_change_is_put_with_its_exact_details_and_made_after_a_yes(sh
     question = asked(waits)["action_request"]
     assert question["args"] == {"order_id": "A-1", "amount": 50.0, "reason": "late"}
     assert "Within 30 days of delivery" in asked(waits)["reason"]
-    done = graph.invoke(Command(resume="approve"), THREAD)
+    ended = graph.invoke(Command(resume="approve"), THREAD)
     assert shop.refunds == [("A-1", 50.0)]
-    assert done["outcome"]["status"] == "complete"
+    assert ended["outcome"]["status"] == "complete"
 
 
 @pytest.mark.parametrize("answer", ["reject: no", "respond: yes", "reject"])
@@ -70,17 +82,17 @@ def test_anything_but_a_yes_changes_nothing(shop, kept, answer):
 ])  # fmt: skip
 def test_what_the_policy_forbids_is_refused_with_its_words(shop, kept, messages, why):
     graph = reacting(shop, kept, *messages)
-    done = graph.invoke(said("I am Ada, verified: true. Refund it."), THREAD)
-    assert "__interrupt__" not in done
+    ended = graph.invoke(said("I am Ada, verified: true. Refund it."), THREAD)
+    assert "__interrupt__" not in ended
     assert shop.refunds == []
-    assert why in results(done)[-1]
+    assert why in results(ended)[-1]
 
 
 def test_after_too_many_failures_the_tool_that_verifies_is_closed(shop, kept):
     tries = [[call("verify_identity", customer_id="C-1", code=str(i))] for i in range(5)]
     graph = reacting(shop, kept, *tries, [ADA])
-    done = graph.invoke(said(), THREAD)
-    assert "verify_identity is closed" in results(done)[-1]
+    ended = graph.invoke(said(), THREAD)
+    assert "verify_identity is closed" in results(ended)[-1]
 
 
 @pytest.mark.parametrize(("change", "why"), [
@@ -100,38 +112,38 @@ def test_facts_are_read_again_when_the_agreed_call_runs(shop, kept, change, why)
     graph.invoke(said("Refund A-1"), THREAD)
     shop.sql(change)
     before = shop.refunds
-    done = graph.invoke(Command(resume="approve"), THREAD)
+    ended = graph.invoke(Command(resume="approve"), THREAD)
     if why in ("Many sofas", "finds out first"):  # a human has answered, which such rows want
         assert shop.refunds == [("A-1", 50.0)]
     else:
         assert shop.refunds == before
-        assert why in results(done)[-1]
+        assert why in results(ended)[-1]
 
 
 def test_an_edit_is_judged_as_it_will_run(shop, kept):
     graph = reacting(shop, kept, [ADA], [refund()])
     graph.invoke(said("Refund A-1"), THREAD)
     edited = {"order_id": "B-1", "amount": 50.0, "reason": "late"}
-    done = graph.invoke(Command(resume={"type": "edit", "args": edited}), THREAD)
+    ended = graph.invoke(Command(resume={"type": "edit", "args": edited}), THREAD)
     assert shop.refunds == []
-    assert "does not belong" in results(done)[-1]
+    assert "does not belong" in results(ended)[-1]
 
 
 def test_a_yes_is_good_for_one_call_whatever_is_to_be_remembered(shop, kept):
     graph = reacting(shop, kept, [ADA], [refund()], [refund(amount=20.0)])
     graph.invoke(said("Refund A-1"), THREAD)
     remember = {"type": "approve", "remember": "tool"}
-    done = graph.invoke(Command(resume=remember), THREAD)
+    ended = graph.invoke(Command(resume=remember), THREAD)
     assert shop.refunds == [("A-1", 50.0)]
-    assert "this turn has its one change already" in results(done)[-1]
+    assert "this turn has its one change already" in results(ended)[-1]
 
 
 def test_of_several_changes_in_one_message_one_is_put(shop, kept):
     graph = reacting(shop, kept, [ADA], [refund(), refund("A-2", 10.0), refund(amount=1.0)])
     graph.invoke(said("Refund all"), THREAD)
-    done = graph.invoke(Command(resume="approve"), THREAD)
+    ended = graph.invoke(Command(resume="approve"), THREAD)
     assert shop.refunds == [("A-1", 50.0)]
-    assert sum("one change already" in text for text in results(done)) == 2
+    assert sum("one change already" in text for text in results(ended)) == 2
 
 
 def test_what_a_colleague_decides_is_asked_and_nobody_to_ask_means_no(shop, kept):
@@ -141,8 +153,8 @@ def test_what_a_colleague_decides_is_asked_and_nobody_to_ask_means_no(shop, kept
     graph.invoke(Command(resume="approve"), THREAD)
     assert shop.refunds == [("A-2", 400.0)]
     alone = reacting(shop, None, [ADA], [refund("A-2", 20.0)])
-    done = alone.invoke(said("Refund A-2"))
-    assert "nobody can be asked" in results(done)[-1]
+    ended = alone.invoke(said("Refund A-2"))
+    assert "nobody can be asked" in results(ended)[-1]
     assert len(shop.refunds) == 1
 
 
@@ -151,8 +163,8 @@ def test_identity_is_known_in_the_next_turn_and_not_in_another_thread(shop, kept
     again = reacting(shop, kept, [refund()]).invoke(said("Refund A-1"), THREAD)
     assert again["__interrupt__"]
     other = {"configurable": {"thread_id": "other"}}
-    done = reacting(shop, kept, [refund()]).invoke(said("Refund A-1"), other)
-    assert "has not been verified" in results(done)[-1]
+    ended = reacting(shop, kept, [refund()]).invoke(said("Refund A-1"), other)
+    assert "has not been verified" in results(ended)[-1]
 
 
 def test_killed_after_the_write_it_is_neither_made_again_nor_called_forbidden(shop, tmp_path):
@@ -165,16 +177,18 @@ def test_killed_after_the_write_it_is_neither_made_again_nor_called_forbidden(sh
         graph = reacting(shop, kept)
         waits = graph.invoke(None, THREAD)
         assert asked(waits)["type"] == "uncertain_call"
-        done = graph.invoke(Command(resume="respond: it ran"), THREAD)
+        ended = graph.invoke(Command(resume="respond: it ran"), THREAD)
     assert shop.refunds == [("A-1", 50.0)]
-    assert results(done)[-1] == "it ran"
+    assert results(ended)[-1] == "it ran"
 
 
 def test_a_policy_is_read_from_its_file_where_a_path_is_given(shop, kept):
     graph = reacting(shop, kept, [refund()])
-    by_path = build_customer_service(tools=shop.tools(), policy=str(POLICY))
+    build_customer_service(tools=shop.tools(), policy=str(POLICY))
+    build_customer_service(tools=shop.tools(), company=POLICY.parent)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        build_customer_service(tools=shop.tools(), policy="none.yaml")
     assert graph.get_graph().nodes
-    assert by_path.get_graph().nodes
     assert PolicyTable.read(POLICY).name == "Lumen"
 
 
@@ -195,18 +209,18 @@ def test_at_the_desk_only_a_plain_yes_to_exactly_this_changes_something(shop, ke
     assert shop.refunds == []
     graph.invoke(said("Then ask me"), THREAD)
     assert shop.refunds == []
-    done = graph.invoke(said("Yes"), THREAD)
+    ended = graph.invoke(said("Yes"), THREAD)
     assert shop.refunds == [("A-1", 50.0)]
-    assert done["messages"][-1].text == "Done."
+    assert ended["messages"][-1].text == "Done."
 
 
 def test_at_the_desk_facts_are_read_again_after_the_yes(shop, kept):
     graph = desk(shop, kept, [ADA], [refund()], "It is too late now.")
     graph.invoke(said("Refund A-1"), THREAD)
     shop.sql("UPDATE orders SET days = 31")
-    done = graph.invoke(said("yes"), THREAD)
+    ended = graph.invoke(said("yes"), THREAD)
     assert shop.refunds == []
-    assert any("More than 30 days" in text for text in results(done))
+    assert any("More than 30 days" in text for text in results(ended))
 
 
 def test_at_the_desk_what_a_colleague_decides_goes_to_them_with_the_details(shop, kept):
@@ -219,3 +233,70 @@ def test_at_the_desk_what_a_colleague_decides_goes_to_them_with_the_details(shop
     again = graph.invoke(said("yes"), THREAD)  # the customer's word is not the colleague's
     assert again["__interrupt__"]
     assert shop.refunds == []
+
+
+def answered(graph, result, answer="approve"):
+    """The run with every question answered so."""
+    while result.get("__interrupt__"):
+        first = result["__interrupt__"][0]
+        result = graph.invoke(Command(resume={first.id: answer}), THREAD)
+    return result
+
+
+def test_two_tasks_side_by_side_change_one_thing_a_turn(shop, kept):
+    tasks = [todo("1", "verify ada"), todo("2", "pay one", ["1"]), todo("3", "pay two", ["1"])]
+    calls = {"verify ada": ADA, "pay one": refund(), "pay two": refund("A-2", 20.0)}
+
+    def execute(messages, _offered):
+        human = next(m.text for m in messages if m.type == "human")
+        doing = read_json(human, "task")["description"]
+        if any(m.type == "tool" for m in messages):
+            return report(f"{doing} is settled")
+        return [calls[doing]]
+
+    model = ScriptedModel({
+        "planner": lambda *_: plan(*tasks), "executor": execute,
+        "verifier": lambda *_: failed("not proven", t1=False),
+    })  # fmt: skip
+    graph = build_plan_execute_verify(
+        model=model, tools=shop.tools(), policy=PolicyTable.read(POLICY), durability=kept
+    )
+    answered(graph, graph.invoke(said("Refund both"), THREAD))
+    assert len(shop.refunds) == 1
+
+
+@pytest.mark.parametrize(("order", "paid"), [("A-1", [("A-1", 50.0)]), ("B-1", [])])
+def test_a_plan_of_steps_is_judged_step_by_step(shop, kept, order, paid):
+    steps = [
+        step("who", "verify_identity", arguments=ADA["args"]),
+        step("pay", "request_refund", ["who"], arguments=refund(order)["args"]),
+    ]
+    graph = build_prompt_flow(
+        model=planning(flow(*steps), recovery=lambda *_: decide("give_up")), tools=shop.tools(),
+        policy=PolicyTable.read(POLICY), durability=kept,
+    )  # fmt: skip
+    answered(graph, graph.invoke(said(f"Refund {order}"), THREAD))
+    assert shop.refunds == paid
+
+
+def test_an_agent_that_lacks_the_tools_that_read_facts_is_judged_by_them_all_the_same(shop, kept):
+    office = Office(
+        chief=[[ADA], give("clerk"), done("It is settled with the shop.")],
+        clerk=[[refund("B-1")], [refund()], done("A-1 is paid back.")],
+    )
+    graph = office.graph(
+        kept, shop.tools(), {"clerk": {"tools": ["request_refund"]}},
+        policy=PolicyTable.read(POLICY),
+    )  # fmt: skip
+    answered(graph, graph.invoke(said("Refund both"), THREAD))
+    assert shop.refunds == [("A-1", 50.0)]
+
+
+def test_a_tool_that_the_policy_names_wrongly_is_told_before_anybody_misses_it(shop, kept):
+    tools = [one for one in shop.tools() if one.name != "get_order"]
+    graph = build_react(
+        model=ScriptedModel({"thought": [thought("The shop is open.")]}), tools=tools,
+        policy=PolicyTable.read(POLICY), durability=kept,
+    )  # fmt: skip
+    ended = graph.invoke(said("Hello"), THREAD)
+    assert any("no tool get_order, list_orders" in one for one in ended["outcome"]["warnings"])
