@@ -27,7 +27,7 @@ from ..nodes.parts import Parts
 from ..prompts.company import read_company
 from ..state.company import Company
 from ..state.context import Context
-from ..state.desk import DeskState
+from ..state.desk import HANDED_OVER, DeskState
 from ..state.errors import SettingsError
 from ..state.loop import LoopInput, LoopOutput
 from .build import (
@@ -52,9 +52,14 @@ def route_after_intake(state: DeskState) -> Literal["understand", "with_human", 
     return "with_human" if state.owner == "human" else "understand"
 
 
-def route_after_understand(state: DeskState) -> Literal["strategy", "finish"]:
-    """On, unless a limit is reached."""
-    return "finish" if state.halt else "strategy"
+def route_after_understand(state: DeskState) -> Literal["strategy", "hand_off", "finish"]:
+    """On; a human takes over where a limit is reached."""
+    return _halted(state) if state.halt else "strategy"
+
+
+def _halted(state: DeskState) -> Literal["hand_off", "finish"]:
+    """A desk that cannot go on hands over, unless somebody wanted its turn to end."""
+    return "hand_off" if state.halt in HANDED_OVER else "finish"
 
 
 def route_after_strategy(state: DeskState) -> Literal["act", "close", "hand_off", "finish"]:
@@ -66,10 +71,12 @@ def route_after_strategy(state: DeskState) -> Literal["act", "close", "hand_off"
     return "act"
 
 
-def route_after_act(state: DeskState) -> Literal["approve", "call_tools", "check", "finish"]:
+def route_after_act(
+    state: DeskState,
+) -> Literal["approve", "call_tools", "check", "hand_off", "finish"]:
     """To the calls; words are checked."""
     if state.halt:
-        return "finish"
+        return _halted(state)
     step = next_step(state.calls, state.decisions)
     return "check" if step == "done" else step
 
@@ -81,11 +88,15 @@ def route_after_approve(state: DeskState) -> Literal["approve", "call_tools"]:
 
 def route_after_calls(
     state: DeskState,
-) -> Literal["approve", "call_tools", "act", "check", "finish"]:
+) -> Literal["approve", "call_tools", "act", "check", "hand_off", "finish"]:
     """On with the calls that are left; a change that waits for a yes ends the turn."""
-    if state.halt or not state.should_continue:
+    if state.halt == "ABORTED" or (state.strategy != "hand_off" and not state.should_continue):
         return "finish"
     step = next_step(state.calls, state.decisions)
+    if state.strategy == "hand_off" and step == "done":
+        return "hand_off"
+    if state.halt:
+        return _halted(state)
     if step != "done":
         return step
     return "check" if state.proposal is not None else "act"
@@ -98,9 +109,25 @@ def route_after_check(state: DeskState) -> Literal["act", "hand_off", "finish"]:
     return "finish" if state.task_completed else "act"
 
 
-def route_after_human(state: DeskState) -> Literal["with_human", "finish"]:
-    """Until the human gives the thread back it is theirs."""
+def route_after_hand_off(
+    state: DeskState,
+) -> Literal["approve", "call_tools", "with_human", "finish"]:
+    """To the call that hands over, then to the human; a ticket ends the turn."""
+    step = next_step(state.calls, state.decisions)
+    if step != "done":
+        return step
     return "with_human" if state.owner == "human" else "finish"
+
+
+def route_after_human(
+    state: DeskState,
+) -> Literal["with_human", "understand", "act", "finish"]:
+    """Until the human gives the thread back it is theirs; then what is open is answered."""
+    if state.owner == "human":
+        return "with_human"
+    if state.strategy == "carry_out":
+        return "act"
+    return "finish" if state.task_completed else "understand"
 
 
 def route_after_finish(state: DeskState) -> Literal["act", "__end__"]:
@@ -136,7 +163,7 @@ def customer_service_builder(
     builder.add_conditional_edges("call_tools", route_after_calls)
     builder.add_conditional_edges("check", route_after_check)
     builder.add_edge("close", "finish")
-    builder.add_edge("hand_off", "with_human")
+    builder.add_conditional_edges("hand_off", route_after_hand_off)
     builder.add_conditional_edges("with_human", route_after_human)
     builder.add_conditional_edges("finish", route_after_finish)
     return builder

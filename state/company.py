@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from .hours import problem_of
 
 COMPANY_FILE: Final = "company.yaml"
 
@@ -29,6 +32,9 @@ class Company(BaseModel):
         verified_by: The tool that verifies who a customer is.
         tickets_by: The tool that makes a ticket.
         handed_over_by: The tool that puts a case into the queue of the humans.
+        hours: When a human is at the desk, such as `mon-fri 09:00-17:30`; always without any.
+        timezone: Of these hours.
+        follow_up_hours: When a customer hears of a ticket, where no hours say it.
         folder: Where it was read from.
         policy: Its policy's file, where the folder has one: it holds unless another is given.
     """
@@ -47,8 +53,28 @@ class Company(BaseModel):
     verified_by: _Name = "verify_identity"
     tickets_by: _Name = "create_ticket"
     handed_over_by: _Name = "transfer_to_human"
+    hours: tuple[str, ...] = ()
+    timezone: str = "UTC"
+    follow_up_hours: int = Field(default=24, ge=1, le=720)
     folder: str = ""
     policy: str = ""
+
+    @field_validator("hours")
+    @classmethod
+    def _can_be_read(cls, hours: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := "; ".join(filter(None, map(problem_of, hours))):
+            raise ValueError(wrong)
+        return hours
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            msg = f"{name!r} is no time zone: write one such as Europe/Berlin"
+            raise ValueError(msg) from error
+        return name
 
     def told(self) -> str:
         """What models are told of it, in its own words."""

@@ -7,12 +7,21 @@ from typing_extensions import TypedDict
 
 from .calls import CallState, CallsUpdate
 from .loop import LoopState, LoopUpdate
+from .outcome import Reason
 
 PATH: Final = "desk"
 """Begins the id of every call of this graph: `desk.<round>.<index>`."""
 
 MOST_CLARIFICATIONS: Final = 2
 """Questions back on one issue; after those the customer gets options, or a human."""
+
+AWAY: Final = (("loopwright", "desk"), "away")
+"""Where in the store the humans say that nobody is there, and until when."""
+
+HANDED_OVER: Final[frozenset[Reason | None]] = frozenset(
+    {"MAX_TURNS", "BUDGET", "TIMEOUT", "LOOP_DETECTED", "ERROR"}
+)
+"""What ends a turn short of its goal, so that a human has to go on."""
 
 Owner = Literal["bot", "human", "returning"]
 Mood = Literal["pleased", "calm", "worried", "upset", "angry"]
@@ -95,7 +104,7 @@ class DeskState(CallState, LoopState):
     promises: list[str] = field(default_factory=list)
     """What the customer was promised and is still open; act writes it."""
     owner: Owner = "bot"
-    """Who answers; while it is a human no model is called. hand_off writes it, with_human."""
+    """Who answers; while it is a human no model is called. hand_off, with_human, finish write."""
     packet: dict[str, Any] = field(default_factory=dict)
     """What a human who takes over is given; hand_off writes it."""
     asked_satisfied: bool = False
@@ -116,6 +125,15 @@ class DeskState(CallState, LoopState):
     def path(self) -> str:
         """The loop has no tasks: its own name."""
         return PATH
+
+
+def patience(state: DeskState) -> int:
+    """How often the desk may fail the customer before a human has them: less where they are angry.
+
+    So many questions back on one issue, and so many answers that do not hold.
+    """
+    angry = bool(state.mood) and state.mood[-1]["mood"] == "angry"
+    return MOST_CLARIFICATIONS - 1 if angry else MOST_CLARIFICATIONS
 
 
 class DeskUpdate(LoopUpdate, CallsUpdate, total=False):

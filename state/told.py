@@ -66,5 +66,10 @@ def known_as(language: str, known: Collection[str]) -> str:
 
 def say(name: str, /, **slots: object) -> str:
     """A sentence in the run's language; slots are filled once, braces in what fills them stay."""
-    told = SENTENCES.get(LANGUAGE.get(), {}).get(name) or SENTENCES[ENGLISH][name]
+    return say_to(LANGUAGE.get(), name, **slots)
+
+
+def say_to(language: str, name: str, /, **slots: object) -> str:
+    """The same in another language, such as that of a customer."""
+    told = SENTENCES.get(language, {}).get(name) or SENTENCES[ENGLISH][name]
     return _SLOT.sub(lambda slot: str(slots[slot[1]]), told)

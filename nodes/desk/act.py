@@ -21,6 +21,7 @@ from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.scope import RunScope, scope_of
 from .desk import Desk
+from .human.stretch import as_told, handed_over
 from .learnt import learnt
 from .proposals import agreed, held_for_consent
 
@@ -49,7 +50,7 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
         return update | DeskUpdate(halt=limit_reason(answer.refused), unmet=answer.problems[-1:])
     message = answer.message
     if not (message.tool_calls or message.invalid_tool_calls):
-        return update | DeskUpdate(answer=message.text, calls=[], improvements=[])
+        return update | DeskUpdate(answer=message.text, calls=[])
     called = await _calls(scope, state, desk, message, round_, complete=answer.complete)
     return update | called
 
@@ -62,9 +63,10 @@ async def _calls(
     calls = await open_calls(scope, desk.parts.toolbox, message, round_=round_, complete=complete)
     if stopped := stopped_by(calls):
         return DeskUpdate(halt="DENIED", unmet=[stopped])
+    calls, handed = handed_over(calls, desk.company)
     calls, proposed = held_for_consent(state, calls)
     update = DeskUpdate(calls=calls, messages=[_kept(scope, state, message, calls, round_)])
-    return update | (DeskUpdate(proposal=proposed) if proposed else {})
+    return update | handed | (DeskUpdate(proposal=proposed) if proposed else {})
 
 
 def _kept(
@@ -92,7 +94,10 @@ def _request(scope: RunScope, state: DeskState, listed: str) -> list[BaseMessage
         "articles": state.sources,
         "mend": state.improvements,
     }
-    return [SystemMessage(system), *state.messages, HumanMessage(section("situation", situation))]
+    if state.owner == "returning":
+        situation["handed_back"] = say("desk_handed_back")
+    shown = HumanMessage(section("situation", situation))
+    return [SystemMessage(system), *as_told(state.messages), shown]
 
 
 def ended_by_calls(reason: str, why: str) -> DeskUpdate:

@@ -6,7 +6,7 @@ from typing import Final
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.desk import DeskState, DeskUpdate
+from ...state.desk import MOST_CLARIFICATIONS, DeskState, DeskUpdate, patience
 from ...state.told import say
 from ...turn.scope import scope_of
 from .desk import Desk
@@ -26,7 +26,7 @@ async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> D
     if not wrong:
         answered = {**state.answered, state.issue: state.answer}
         return DeskUpdate(answered=answered, task_completed=True, improvements=[])
-    if state.improvements:
+    if state.improvements or patience(state) < MOST_CLARIFICATIONS:
         return DeskUpdate(strategy="hand_off", why="; ".join(wrong), improvements=[])
     return DeskUpdate(improvements=wrong, answer="")
 

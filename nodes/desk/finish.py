@@ -23,6 +23,8 @@ async def desk_finish(state: DeskState, runtime: Runtime[Context], *, desk: Desk
         scope, state, facts_of(state), partial(_another, state), typed
     )
     outcome = update.get("outcome")
+    if outcome is not None and state.owner == "returning":
+        update["owner"] = "bot"
     if outcome is not None and state.answer and outcome["answer"] == state.answer:
         update["messages"] = [*update["messages"], _said(state)]
     return update

@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.desk import MOST_CLARIFICATIONS, DeskState, DeskUpdate, Strategy
+from ...state.desk import DeskState, DeskUpdate, Strategy, patience
 from ...state.told import say
 from ...turn.scope import scope_of
 from .desk import Desk
@@ -32,6 +32,6 @@ def chosen_for(state: DeskState) -> tuple[Strategy, str]:
         return "close", ""
     if not state.answer:
         return "answer", ""
-    if state.clarifications < MOST_CLARIFICATIONS:
+    if state.clarifications < patience(state):
         return "clarify", ""
     return "hand_off", say("desk_no_progress")

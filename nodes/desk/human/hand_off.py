@@ -1,37 +1,134 @@
-"""hand_off: gives the thread to a human, with all they need."""
+"""hand_off: gives the thread to a human with all they need, or makes a ticket of it.
 
-from typing import Any
+The customer is told. Where a tool hands over it is entered twice: to plan the call, and behind it.
+"""
 
-from langchain_core.messages import AIMessage
+from dataclasses import replace
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.runtime import Runtime
 
+from ....calls.approval import decision_key
+from ....calls.gate import open_calls
+from ....calls.of_message import settle_ids
+from ....state.canonical import hash_of
 from ....state.context import Context
 from ....state.desk import DeskState, DeskUpdate
-from ....state.messages import signature
-from ....state.told import say
-from ....turn.scope import scope_of
+from ....state.messages import PACKAGE, signature
+from ....state.questions import Decision
+from ....state.told import say, say_to
+from ....turn.scope import RunScope, scope_of
 from ..desk import Desk
+from .packet import packet_of, summary_of
+from .staff import staff_of
+from .stretch import HAND_OVER
+
+_SUBJECT: Final = 120
 
 
 async def hand_off(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
-    """Tell the customer, and write the packet; from here on no model is asked."""
+    """Hand over by the tool that there is for it, then tell the customer; no model is asked."""
     scope = await scope_of(state, runtime, desk.parts)
-    scope.emit({"type": "hand_off", "why": state.why})
-    words = AIMessage(
-        say("desk_handed_off"), id=f"{state.turn_id}.hand_off",
-        additional_kwargs=signature("package"),
-    )  # fmt: skip
-    return DeskUpdate(owner="human", packet=packet_of(state), messages=[words])
+    update = DeskUpdate()
+    if state.packet.get("turn") != state.turn_id:
+        update = await _begun(scope, state, desk)
+        state = replace(state, packet=update["packet"])
+    if update.get("calls"):
+        return update
+    return update | _told(state, desk)
 
 
-def packet_of(state: DeskState) -> dict[str, Any]:
-    """What a human needs to go on."""
-    tried = [
-        {"tool": r["tool"], "status": r["status"], "result": r["result"][:300]}
-        for r in state.evidence
-    ]
+async def _begun(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
+    """The packet, and the call that puts the case where humans look, if there is a tool for it."""
+    why = state.why or say("desk_limit", reason=", ".join([str(state.halt), *state.unmet]))
+    staff = await staff_of(scope, desk.company)
+    packet = packet_of(state, why) | {"staffed": staff.there, "hours": staff.hours}
+    scope.emit({"type": "hand_off", "why": why})
+    update = DeskUpdate(packet=packet, halt=None, unmet=[], improvements=[], calls=[])
+    by = desk.company.handed_over_by if staff.there else desk.company.tickets_by
+    if not staff.there and state.issue in state.tickets:
+        return update
+    catalog = await desk.parts.toolbox.catalog(scope.user)
+    if (tool := catalog.find(by)) is None:
+        return update
+    known = tool.schema.get("properties") or {}
+    args = {k: v for k, v in _case(state, packet).items() if k in known and v}
+    round_, call = state.round + 1, {"name": by, "args": args, "id": "", "type": "tool_call"}
+    message = AIMessage("", tool_calls=[call])
+    calls = await open_calls(scope, desk.parts.toolbox, message, round_=round_)
+    # Whether a human may be asked is not what to ask one; what the policy denies stays denied.
+    yes = {
+        decision_key(one): Decision(type="approve", arguments=hash_of(one["args"]))
+        for one in calls
+        if one["action"] == "ask" and not one.get("doubt")
+    }
+    named = settle_ids(message, calls).model_copy(
+        update={
+            "id": f"{state.turn_id}.{scope.path}.{round_}",
+            "additional_kwargs": signature(HAND_OVER),
+        }
+    )
+    packet["by"] = by
+    return update | DeskUpdate(calls=calls, decisions=yes, messages=[named], round=round_)
+
+
+def _case(state: DeskState, packet: dict[str, Any]) -> dict[str, Any]:
+    """What a tool that hands over may want to know, under the names that ours has for it."""
+    urgent = state.intent == "sensitive" or bool(state.mood and state.mood[-1]["mood"] == "angry")
+    summary = summary_of(packet)
     return {
-        "why": state.why, "intent": state.intent, "mood": state.mood, "known": state.slots,
-        "identity": state.identity, "tried": tried, "promises": state.promises,
-        "tickets": state.tickets, "proposal": state.proposal,
+        "reason": packet["why"], "summary": summary, "subject": packet["why"][:_SUBJECT],
+        "body": summary, "issue": _issue(state), "priority": "high" if urgent else "normal",
+        "follow_up_hours": packet["hours"], "customer_id": state.identity.get("customer_id"),
+        "ticket_id": state.tickets.get(state.issue),
     }  # fmt: skip
+
+
+def _issue(state: DeskState) -> str:
+    return state.issue or f"turn {state.turn}"
+
+
+def _told(state: DeskState, desk: Desk) -> DeskUpdate:
+    """What came of it, to the customer and in the state: a human has the thread, or a ticket."""
+    packet, hours = state.packet, state.packet["hours"]
+    result, tickets = _result(state), state.tickets
+    if ticket := str(result.get("ticket_id", "")):
+        tickets = {**tickets, _issue(state): ticket}
+    ticket = tickets.get(_issue(state), "")
+    language = state.language or desk.company.languages[0]
+    must_wait = state.intent == "sensitive" or bool(state.proposal and state.proposal.get("why"))
+    if ticket and not (packet["staffed"] or must_wait):
+        promise = say("desk_ticket_promised", ticket=ticket, hours=hours)
+        return DeskUpdate(
+            packet={}, tickets=tickets, task_completed=True, answer=say_to(
+                language, "desk_ticket_made", ticket=ticket, hours=hours
+            ), promises=list(dict.fromkeys([*state.promises, promise])),
+        )  # fmt: skip
+    upset = bool(state.mood) and state.mood[-1]["mood"] in ("angry", "upset")
+    which = "desk_handed_off_sorry" if upset else "desk_handed_off"
+    words = AIMessage(
+        say_to(language, which if packet["staffed"] else "desk_colleague_later", hours=hours),
+        id=f"{state.turn_id}.handed_off", additional_kwargs=signature(PACKAGE),
+    )  # fmt: skip
+    promises = list(dict.fromkeys([*state.promises, say("desk_colleague_promised")]))
+    packet = {**packet, "promises": promises, "tickets": tickets, "handed_over": result}
+    return DeskUpdate(
+        owner="human",
+        packet=packet,
+        tickets=tickets,
+        promises=promises,
+        messages=[words],
+        answer="",
+    )
+
+
+def _result(state: DeskState) -> dict[str, Any]:
+    """What the tool said that handed over; nothing where it failed, or there was none."""
+    if not state.packet.get("by"):
+        return {}
+    last = state.messages[-1]
+    if not isinstance(last, ToolMessage) or last.status != "success":
+        return {}
+    data = last.artifact.get("data") if isinstance(last.artifact, dict) else None
+    return data if isinstance(data, dict) else {}

@@ -1,31 +1,92 @@
 """with_human: the thread is a human's, who answers and gives it back; no model is asked."""
 
-from typing import assert_never
+from typing import Any, assert_never
 
 from langchain_core.messages import AIMessage
 from langgraph.types import interrupt
 
 from ....state.desk import DeskState, DeskUpdate
-from ....state.messages import signature
+from ....state.messages import PACKAGE, signature
 from ....state.questions import Said, question
+from ....state.told import say, say_to
 from ....turn.telling import answered
+from .stretch import OPERATOR, is_open
 
 
 async def with_human(state: DeskState) -> DeskUpdate:
     """Wait for the human: words are for the customer, an approval gives the thread back.
 
-    A message of the customer in between is kept for them.
+    Where a change waits for their decision, an approval runs exactly it and a rejection drops it.
+    A message of the customer in between is kept for them. What is no answer to this hand-over is
+    asked about again, with what is wrong.
     """
-    answer = interrupt(
-        question("take_over", state.packet, str(state.packet.get("why", "")), answers="settle"),
-        response_schema=Said,
-    )
+    name = str(state.packet.get("id", ""))
+    answer = interrupt(_question(state, name), response_schema=Said)
     answered(answer.type)
+    if wrong := _wrong(name, answer):
+        return DeskUpdate(objections={name: wrong})
     match answer.type:
         case "respond" | "edit":
-            said = AIMessage(answer.message, additional_kwargs=signature("operator"))
-            return DeskUpdate(messages=[said])
+            return DeskUpdate(messages=_words(answer), promises=_kept(state))
         case "approve" | "reject":
-            return DeskUpdate(owner="bot", packet={}, answer=answer.message, task_completed=True)
+            return _given_back(state, answer)
         case _:
             assert_never(answer.type)
+
+
+def _question(state: DeskState, name: str) -> dict[str, Any]:
+    shown = {key: value for key, value in state.packet.items() if key not in ("turn", "request")}
+    text = "\n\n".join(filter(None, [state.objections.get(name), str(shown.get("why", ""))]))
+    asked = question("take_over", shown, text, answers="settle", tool_call_id=name)
+    return {"type": "take_over", "id": name, **asked}
+
+
+def _wrong(name: str, answer: Said) -> str:
+    """Why an answer is none to this hand-over; "" where it is one."""
+    if answer.tool_call_id not in ("", name):
+        return say("desk_other_hand_over", given=answer.tool_call_id, now=name, said=answer.message)
+    if answer.type in ("respond", "edit") and not answer.message.strip():
+        return say("desk_says_nothing")
+    return ""
+
+
+def _kept(state: DeskState) -> list[str]:
+    """What is still promised once a colleague has answered."""
+    return [one for one in state.promises if one != say("desk_colleague_promised")]
+
+
+def _words(answer: Said) -> list[AIMessage]:
+    words = answer.message.strip()
+    return [AIMessage(words, additional_kwargs=signature(OPERATOR))] if words else []
+
+
+def _given_back(state: DeskState, answer: Said) -> DeskUpdate:
+    """The thread as the desk goes on with it: with what was agreed to, or what is still open."""
+    put, words = state.proposal, _words(answer)
+    decides = put is not None and bool(put.get("why"))
+    update = DeskUpdate(
+        owner="returning", packet={}, strategy="", why="", answer="", improvements=[], calls=[],
+        clarifications=0, task_completed=False,
+        promises=_kept(state), objections={},
+    )  # fmt: skip
+    note = AIMessage(
+        say_to(state.language, "desk_returned_open"),
+        id=f"{state.packet.get('id')}.returned", additional_kwargs=signature(PACKAGE),
+    )  # fmt: skip
+    if decides and put is not None:
+        if answer.type == "approve":
+            approved: Any = {**put, "approved": True}
+            return update | DeskUpdate(
+                proposal=approved, strategy="carry_out", messages=[*words, note]
+            )
+        words = words or [_declined(state)]
+        update["proposal"] = None
+    if is_open(state) and not words:
+        return update | DeskUpdate(messages=[note])
+    last = say_to(state.language, "desk_returned")
+    return update | DeskUpdate(messages=words, answer=last, task_completed=True)
+
+
+def _declined(state: DeskState) -> AIMessage:
+    said = say_to(state.language, "desk_declined")
+    return AIMessage(said, additional_kwargs=signature(PACKAGE))
