@@ -87,6 +87,7 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "approve": customer_service.route_after_approve,
         "call_tools": customer_service.route_after_calls,
         "check": customer_service.route_after_check,
+        "hand_off": customer_service.route_after_hand_off,
         "with_human": customer_service.route_after_human,
         "finish": customer_service.route_after_finish,
     },

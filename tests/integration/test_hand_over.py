@@ -63,7 +63,9 @@ def texts(result):
 
 
 @pytest.mark.req("S4-62", "S4-69", "S4-74", "P-32")
-def test_a_wish_for_a_human_is_done_at_once_and_the_bot_answers_again_on_return(tmp_path):
+def test_a_wish_for_a_human_is_done_at_once_and_the_bot_answers_again_on_return(  # noqa: PLR0915 - one conversation
+    tmp_path,
+):
     queue = Queue()
     model = ScriptedModel(
         {
@@ -182,7 +184,8 @@ def test_an_answer_to_another_hand_over_does_nothing_and_is_told(tmp_path):
         again = graph.invoke(Command(resume=late), THREAD)
         assert "was for hand-over-9" in asked(again)["description"]
         assert graph.get_state(THREAD).values["owner"] == "human"
-        back = graph.invoke(Command(resume={"type": "approve", "message": "It is settled."}), THREAD)
+        settled = {"type": "approve", "message": "It is settled."}
+        back = graph.invoke(Command(resume=settled), THREAD)
         assert texts(back)[-2] == "It is settled."
         assert texts(back)[-1].startswith("I am back with you")
         # The wish that was heard is not heard again; a new one is.
