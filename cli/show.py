@@ -10,10 +10,11 @@ from ..calls.policy import Policy
 from ..calls.toolbox import Toolbox
 from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
-from ..graphs.build import default_instructions, default_mcp, default_policy
+from ..graphs.build import default_company, default_instructions, default_mcp, default_policy
 from ..graphs.registry import drawn_graph
 from ..models.choice import OFFLINE, Chosen, Models, window_of
 from ..models.prices import price_of, unpriced
+from ..prompts.company import read_company
 from ..prompts.instructions import FILE, read_instructions
 from ..state.context import Context
 from ..state.errors import SettingsError
@@ -71,6 +72,7 @@ def examine(settings: Settings, output: Output) -> int:
         ("Model", _models(settings)),
         ("MCP servers", _servers(settings, output)),
         *([("Agent", _agent(settings, settings.agent))] if settings.agent else []),
+        *([("Company", _company(settings))] if "LOOPWRIGHT_COMPANY" in settings.environ else []),
         ("Instructions", _instructions(settings)),
         ("Database", _database(settings)),
         ("langgraph dev", _dev_server()),
@@ -168,9 +170,9 @@ def _source(settings: Settings) -> Any:
     return settings.mcp or default_mcp(settings.environ)
 
 
-def _reached(settings: Settings) -> tuple[Catalog, Policy]:
+def _reached(settings: Settings, else_: str = "") -> tuple[Catalog, Policy]:
     """The tools of the servers, which run for that, and the policy for them."""
-    policy = settings.policy or default_policy(settings.environ)
+    policy = settings.policy or default_policy(settings.environ) or else_ or None
     toolbox = Toolbox(mcp=_source(settings), policy=policy)
     try:
         return run_blocking(toolbox.catalog()), toolbox.policy
@@ -191,6 +193,17 @@ def _agent(settings: Settings, named: str) -> Iterator[Finding]:
     yield (_WORKS if names else _WARNING), f"tools: {', '.join(names) or 'none'}"
     for warning in (*one.warnings, *offered.warnings[len(catalog.warnings) :]):
         yield _WARNING, warning
+
+
+def _company(settings: Settings) -> Iterator[Finding]:
+    """Whose desk customer_service is, by which policy, and what it needs that is not here."""
+    whose = read_company(default_company(settings.environ) or "")
+    catalog, policy = _reached(settings, whose.policy)
+    rules = "its policy.yaml" if policy.table is not None else "the policy of all graphs"
+    yield _WORKS, f"{whose.name}, of {whose.folder}; what may be done says {rules}"
+    for name in (whose.verified_by, whose.tickets_by, whose.handed_over_by):
+        if not any(tool.name == name for tool in catalog.tools.values()):
+            yield _WARNING, f"No server here has {name}, which the desk needs."
 
 
 def outlook(tool: CatalogTool, policy: Policy, context: Context) -> Iterator[str]:

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,6 +66,22 @@ def test_instructions_are_shown_and_those_of_this_folder_are_not_followed_unname
     code, told = lines(instructions=["nowhere"])
     assert code == Code.USAGE
     assert any("✗ 'nowhere' is no folder" in line for line in told)
+
+
+def test_a_company_is_shown_with_what_its_desk_lacks(lines, monkeypatch):
+    shop = Path(__file__).parents[3] / "examples" / "shops" / "lumen"
+    assert "Company" not in lines()[1]
+    monkeypatch.setenv("LOOPWRIGHT_COMPANY", str(shop))
+    code, told = lines()
+    assert code == Code.COMPLETE
+    assert f"  ✓ Lumen, of {shop}; what may be done says its policy.yaml" in told
+    assert "  ! No server here has verify_identity, which the desk needs." in told
+    [asked] = [line for line in lines(policy="ask")[1] if "✓ Lumen" in line]
+    assert asked.endswith("the policy of all graphs")
+    monkeypatch.setenv("LOOPWRIGHT_COMPANY", "nowhere")
+    code, told = lines()
+    assert code == Code.USAGE
+    assert any("✗ The company 'nowhere' is no folder" in line for line in told)
 
 
 @pytest.mark.req("S4-46")
