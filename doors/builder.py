@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import is_dataclass
 from functools import wraps
 from inspect import iscoroutinefunction
+from types import MappingProxyType
 from typing import Any, Self
 
 from langgraph.channels.last_value import LastValue
@@ -50,6 +51,7 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
             without.
         borders: nodes before which a message that steers the turn is taken up.
         ends_itself: its nodes end it where the turn around it is stopped.
+        inside: by the names of nodes, the whole graphs that they run for its turns.
     """
 
     writes: Callable[[], bool] = staticmethod(lambda: False)
@@ -66,6 +68,7 @@ class Surrounded(StateGraph[StateT, ContextT, InputT, OutputT]):
     inbox: Recorder | None = None
     borders: Collection[str] = ()
     ends_itself: bool = False
+    inside: Mapping[str, Any] = MappingProxyType({})
 
     def add_node(self, node: Any, action: Any = None, **options: Any) -> Self:
         """Add a node; see LangGraph, which drops a key that the state does not have.

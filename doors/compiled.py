@@ -37,4 +37,7 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         """The settings that this graph reads, as a form."""
         if self.context_schema is not Context:
             return super().get_context_jsonschema()
-        return form_of(self.builder.nodes, getattr(self.builder, "graph", ""))
+        inside = getattr(self.builder, "inside", {}).items()
+        nodes = {(node, node) for node in self.builder.nodes}
+        nodes |= {(node, name) for name, one in inside for node in one.builder.nodes}
+        return form_of(nodes, getattr(self.builder, "graph", ""))

@@ -133,6 +133,7 @@ class Recorder:
         place: str,
         keeps: Callable[[Row], bool],
         nested: bool = True,
+        anywhere: bool = False,
         fence: Fence | None = None,
         **how: bool,
     ) -> list[Row]:
@@ -146,6 +147,7 @@ class Recorder:
             place: Of the graph; rows of other places are not touched.
             keeps: Whether a row stays with a living step.
             nested: Whether the graphs inside it belong to its place.
+            anywhere: Other graphs of the place take over what does not stay.
             fence: Of the run.
             how: `back`, `ended` and `told`.
         """
@@ -159,10 +161,12 @@ class Recorder:
 
         def within(row: Row) -> bool:
             inside = nested and (not place or row.place.startswith(f"{place}|"))
-            return row.name not in beside and (row.place == place or inside)
+            here = row.place.removesuffix(intents.ANYWHERE) == place
+            return row.name not in beside and (here or inside)
 
         def work(rows: Sequence[Row]) -> tuple[list[Row], Change]:
-            return intents.release(rows, keeps=keeps, within=within, **how)
+            to = place if anywhere else None
+            return intents.release(rows, keeps=keeps, within=within, anywhere=to, **how)
 
         return await self._act(lambda journal: journal.transact(thread, work, fence=fence))
 

@@ -183,6 +183,10 @@ def outer_builder(
     graph: str, state: type[StateT], parts: Parts, given: type[InputT]
 ) -> LoopBuilder[StateT, Context, InputT, LoopOutput]:
     """An empty graph that takes its input and gives an outcome, with what surrounds its runs."""
+    if parts.inside:  # whoever runs it hands it all that it had, and takes all that it has
+        whole: Any = LoopBuilder(state, Context)
+        whole.writes, whole.graph = parts.toolbox.has_writes, graph
+        return whole  # type: ignore[no-any-return]  # more than its output
     builder = LoopBuilder(state, Context, input_schema=given, output_schema=LoopOutput)
     builder.writes = parts.toolbox.has_writes
     builder.locked_by = parts.locked_by

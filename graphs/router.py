@@ -1,6 +1,7 @@
 """router: the cheapest graph that can do a request does it; where it fails, a stronger one."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -17,7 +18,8 @@ from ..nodes.route.intake import route_intake
 from ..nodes.route.judge import judge
 from ..state.context import Context
 from ..state.loop import LoopInput, LoopOutput
-from ..state.route import RouterState, Way
+from ..state.outcome import Way
+from ..state.route import RouterState
 from .build import BuildOptions, build, documented, outer_builder, served_parts
 from .plan_execute_verify import plan_builder
 from .prompt_flow import flow_builder
@@ -51,22 +53,25 @@ def route_after_judge(state: RouterState) -> Literal[Way, "finish"]:
     return "finish" if state.inner is not None else route_to_graph(state)
 
 
-def route_after_finish(state: RouterState) -> Literal["choose", "__end__"]:
-    """End with the outcome; where there is none a hook rejected the answer."""
-    return "choose" if state.outcome is None else "__end__"
+def route_after_finish(state: RouterState) -> Literal[Way, "__end__"]:
+    """End with the outcome; where there is none a hook rejected the answer: it is made anew."""
+    return "__end__" if state.outcome is not None or state.way == "" else state.way
 
 
 def router_builder(parts: Parts) -> LoopBuilder[RouterState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
     builder = outer_builder(NAME, RouterState, parts, LoopInput)
     builder.scratch = tuple(_INSIDE)
+    # The turn is the router's: its hooks and its typed result are made once.
+    mine = replace(parts, hooks=parts.hooks.without("BeforeAgent", "AfterAgent"), result=None)
+    mine = replace(mine, inside=True)
+    builder.inside = {name: draw(mine).compile(name=name) for name, draw in _INSIDE.items()}
     builder.borders = ("choose",)
     builder.add_node("intake", partial(route_intake, parts=parts))
     builder.add_node("choose", partial(choose, parts=parts))
     builder.add_node("direct", partial(direct, parts=parts))
-    for name, draw in _INSIDE.items():
-        run = draw(parts).compile(name=name).ainvoke
-        builder.add_node(name, partial(inside, parts=parts, run=run))
+    for name, inner in builder.inside.items():
+        builder.add_node(name, partial(inside, parts=parts, graph=inner))
         builder.add_edge(name, "judge")
     builder.add_node("judge", partial(judge, parts=parts))
     builder.add_node("finish", partial(route_finish, parts=parts))

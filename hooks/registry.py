@@ -72,6 +72,10 @@ class Hooks:
         self._ordered = sorted(given, key=lambda hook: hook.order)
         self.events = frozenset(one.event for one in given)
 
+    def without(self, *events: HookEvent) -> "Hooks":
+        """These hooks but those of some events."""
+        return Hooks(one for one in self._ordered if one.event not in events)
+
     async def fire(
         self, event: HookEvent, *, emit: Emit | None = None, thread: str = "", **fields: Any
     ) -> Verdict:

@@ -24,6 +24,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "max_tokens", "max_seconds", "max_cost", "max_output_tokens", "prices", "context_budget",
         "context_target",
     ),
+    "Routing": ("route_length", "route_asks", "route_tools", "route_share"),
     "Loops": ("loop_repeats", "loop_phrases", "loop_check_after", "loop_confidence"),
     "Time": ("model_deadline", "model_retries", "tool_deadline", "startup_timeout"),
     "Tools": ("result_cap", "dedupe", "dedupe_seconds", "tool_context"),
@@ -45,6 +46,10 @@ READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "max_steps": ("plan_flow", "check_flow"),
     "max_recoveries": ("recover", "answer_flow"),
     "max_parallel_tasks": ("work", "run_flow", "delegate"),
+    "route_length": ("choose",),
+    "route_asks": ("choose",),
+    "route_tools": ("choose",),
+    "route_share": ("react", "prompt_flow", "task_agent"),
     "loop_phrases": ("work", "thought", "check_loop"),
     "loop_check_after": ("check_loop",),
     "loop_confidence": ("check_loop",),
@@ -52,18 +57,22 @@ READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
 """The nodes that a setting is for; any other setting is for every graph."""
 
 
-def form_of(nodes: Collection[str], graph: str) -> dict[str, Any]:
-    """The JSON schema of the settings that the nodes of a graph read; a server asks at each run."""
+def form_of(nodes: Collection[tuple[str, str]], graph: str) -> dict[str, Any]:
+    """The JSON schema of the settings that the nodes of a graph read; a server asks at each run.
+
+    `nodes` are those of graphs inside as well, each with the node of this graph that it is in.
+    """
     return deepcopy(_form(frozenset(nodes), graph))
 
 
 @cache
-def _form(nodes: frozenset[str], graph: str) -> dict[str, Any]:
+def _form(nodes: frozenset[tuple[str, str]], graph: str) -> dict[str, Any]:
     whole = Context.model_json_schema()
     shown: dict[str, Any] = {}
     for group, names in GROUPS.items():
         for name in names:
-            here = [node for node in READ_BY.get(name, tuple(nodes)) if node in nodes]
+            readers = READ_BY.get(name)
+            here = sorted({at for node, at in nodes if readers is None or node in readers})
             if here:
                 place = {"x-group": group, "x-order": len(shown)}
                 at = {"langgraph_nodes": here} if name in READ_BY else {}

@@ -16,10 +16,13 @@ I6  While a write is in doubt, no other write of the same tool goes out without 
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from .journal import Change, End, Intent, Row, Verdict, Word
 from .told import say
+
+ANYWHERE: Final = "*"
+"""Ends the place of a row that any graph inside of it may take over."""
 
 Table = dict[str, Row]
 """The rows of a thread by their names, while something is decided about them."""
@@ -63,9 +66,17 @@ def _like(table: Table, intent: Intent) -> Row | None:
     like = [
         row
         for row in _spare(table)
-        if row.content == intent.content and (row.in_doubt or row.place == intent.place)
+        if row.content == intent.content and (row.in_doubt or _at(row.place, intent.place))
     ]
     return min(like, key=lambda row: (row.in_doubt, row.turn != intent.turn), default=None)
+
+
+def _at(place: str, wanted: str) -> bool:
+    """Whether what was done at a place was done for who asks at another one."""
+    around = place.removesuffix(ANYWHERE)
+    if around == place:
+        return place == wanted
+    return not around or wanted == around or wanted.startswith(f"{around}|")
 
 
 def _other_doubt(table: Table, intent: Intent) -> Row | None:
@@ -197,6 +208,7 @@ def release(
     back: bool = False,
     ended: bool = False,
     told: bool = False,
+    anywhere: str | None = None,
 ) -> tuple[list[Row], Change]:
     """Say which rows stay with a living step; the others are spare from now on.
 
@@ -208,6 +220,7 @@ def release(
         ended: What has finished belongs to a turn that is over, or its answer is known to all who
             could ask for it again: it is closed.
         told: Doubts were told in the outcome of their turn.
+        anywhere: Another graph takes over: what does not stay is there for all inside this place.
 
     Returns:
         The open rows as they are now.
@@ -217,7 +230,9 @@ def release(
         if not (_is_open(row) and within(row)):
             continue
         if not keeps(row):
-            table[row.name] = _released(row, ended=ended, told=told)
+            one = _released(row, ended=ended, told=told)
+            moved = anywhere is not None and one.spare
+            table[row.name] = replace(one, place=f"{anywhere}{ANYWHERE}") if moved else one
         elif back and row.state == "finished":
             table[row.name] = replace(row, spare=False)
     open_ = [row for row in table.values() if _is_open(row)]

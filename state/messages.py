@@ -176,7 +176,7 @@ def conversation_of(messages: Sequence[AnyMessage], request: str) -> Conversatio
     where not all have room; the first entry then says how many.
     """
     before = messages[: max(0, request_place(messages, request))]
-    talk = [(place, message) for place, message in enumerate(before) if _is_talk(message)]
+    talk = [(place, message) for place, message in enumerate(before) if is_talk(message)]
     names = names_at(before)
     shown: Conversation = []
     room = float(TALK_CAP)
@@ -191,7 +191,7 @@ def conversation_of(messages: Sequence[AnyMessage], request: str) -> Conversatio
     return [{"left_out": say("earlier_words_left_out", count=left)}, *shown] if left else shown
 
 
-def _is_talk(message: AnyMessage) -> bool:
+def is_talk(message: AnyMessage) -> bool:
     """Whether a message is for the other side: of the user, or an answer to the user."""
     if message.type == "human":
         return bool(message.text.strip() or blocks_in(message))

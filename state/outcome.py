@@ -1,6 +1,6 @@
 """How a run ended and what it used: outcome, counters that add up, and what they can come to."""
 
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -104,6 +104,20 @@ class TaskOutcome(TypedDict):
     seconds: float
 
 
+Way = Literal["direct", "react", "prompt_flow", "task_agent", "plan_execute_verify"]
+"""What can take a request of the router, weakest first."""
+
+
+class Tried(TypedDict):
+    """A graph that had a request of the router, why it had it, and how it ended."""
+
+    graph: Way
+    why: str
+    status: OutcomeStatus
+    reason: Reason
+    model_calls: int
+
+
 class Outcome(TypedDict):
     """The end of a run. `resume` says how to go on, None where nothing is left to do."""
 
@@ -119,6 +133,8 @@ class Outcome(TypedDict):
     result: Any
     """The answer as data of the schema that the graph was built with; None where there is none."""
     resume: dict[str, Any] | None
+    tried: NotRequired[list[Tried]]
+    """Of the router: the graphs that had the request, in their order."""
 
 
 class Quote(TypedDict):

@@ -76,5 +76,6 @@ def shared_template(role: str) -> str:
 
 
 def roles_of(graph: str) -> list[str]:
-    """The roles of a graph, in the order in which they are asked."""
-    return [name for name, role in ROLES.items() if role.graph == graph]
+    """The roles of a graph, in the order in which they are asked; the router runs other graphs."""
+    graphs = {_ROUTER, _PLAN, _REACT, _FLOW, _AGENT} if graph == _ROUTER else {graph}
+    return [name for name, role in ROLES.items() if role.graph in graphs]

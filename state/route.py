@@ -1,18 +1,20 @@
 """Which graph takes a request, by rules where they suffice, and what follows one that failed."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
+from langchain_core.messages import AnyMessage, RemoveMessage
 from pydantic import BeforeValidator, Field
-from typing_extensions import TypedDict
 
+from .canonical import weigh
+from .context import Context
 from .contracts import Contract, Text, read_word
 from .loop import LoopState, LoopUpdate
-from .outcome import Outcome, OutcomeStatus, Reason
+from .outcome import Outcome, Reason, Tried, Way
+from .past import EarlierRecords
 
-Way = Literal["direct", "react", "prompt_flow", "task_agent", "plan_execute_verify"]
 WAYS: Final[tuple[Way, ...]] = get_args(Way)
 
 STRONGER: Final[Mapping[Way, Way]] = {
@@ -24,14 +26,11 @@ STRONGER: Final[Mapping[Way, Way]] = {
 """What takes a request over that one could not do."""
 
 _HOPELESS: Final[frozenset[Reason]] = frozenset(
-    {"DENIED", "MISSING_INFORMATION", "NOT_INTERACTIVE", "ABORTED", "TIMEOUT", "BUDGET"}
+    {"DENIED", "MISSING_INFORMATION", "NOT_INTERACTIVE", "ABORTED"}
 )
 """Ends that a stronger graph would come to as well."""
-_GREETING: Final = re.compile(
-    r"\W*(?:hi|hello|hey|good (?:morning|afternoon|evening)|thanks|thank you|bye|goodbye|你好|您好"
-    r"|谢谢|再见)\W*",
-    re.IGNORECASE,
-)
+_SAID_NO: Final = frozenset({"denied", "rejected", "not_interactive", "expired", "gave_up"})
+"""Reasons of calls that somebody had to allow, and did not."""
 
 
 class RouteChoice(Contract):
@@ -41,29 +40,28 @@ class RouteChoice(Contract):
     why: Text = Field(default="", description="One short sentence.")
 
 
-class Tried(TypedDict):
-    """A graph that had the request, and how it ended."""
-
-    graph: Way
-    why: str
-    status: OutcomeStatus | None
-    reason: Reason | None
-
-
 @dataclass(kw_only=True)
 class RouterState(LoopState):
     """State of the router: what was chosen, what was tried, and what came of it."""
 
     way: Way | Literal[""] = ""
-    """The graph that has the request; choose writes it, and judge."""
+    """The graph that has the request, or had the last one; choose writes it, and judge."""
     why: str = ""
     """Why it has it, in words."""
     tried: list[Tried] = field(default_factory=list)
     """The graphs that had the request, in their order."""
     inner: Outcome | None = None
     """How the newest of them ended; its node writes it."""
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By its name: what a graph left in its state, but for the conversation; its node writes it,
+    and gives it back when the graph is next."""
+    earlier: EarlierRecords = field(default_factory=list)
+    """What the calls of the graphs brought, under ids of their own; their nodes add to it."""
+    cut_off: list[Any] = field(default_factory=list)
+    """What a graph had in its state when a new message ended the turn before its time; the
+    graph's doors write it, intake takes it in."""
 
-    per_turn = LoopState.per_turn | {"way", "why", "tried", "inner"}
+    per_turn = LoopState.per_turn | {"why", "tried", "inner", "cut_off"}
 
 
 class RouterUpdate(LoopUpdate, total=False):
@@ -73,14 +71,162 @@ class RouterUpdate(LoopUpdate, total=False):
     why: str
     tried: list[Tried]
     inner: Outcome | None
+    kept: dict[str, dict[str, Any]]
+    earlier: list[Any]
+    cut_off: list[Any]
 
 
-def by_rule(request: str) -> Way | None:
-    """The graph of a request that needs no judgement; None where somebody must judge."""
-    return "direct" if _GREETING.fullmatch(request) else None
+# What a request looks like, and what follows from it
+
+_POLITE: Final = (
+    r"(?:hi|hello|hey|hallo|good (?:morning|afternoon|evening|day|night)|thanks|thank you|many"
+    r"|thanks a lot|very much|so much|there|ok(?:ay)?|great|perfect|fine|nice|cool|bye|goodbye"
+    r"|good bye|see you|again|all|for (?:that|your help|everything)|how are you|你好|您好|嗨|大家好"
+    r"|早上好|上午好|中午好|下午好|晚上好|晚安|早安|谢谢你?|谢谢您|多谢|感谢|非常|好的?|太好了|很好|再见|拜拜"
+    r"|回头见|明白了?|知道了|没问题|了|啊|呀|哦|吗|你好吗)"
+)
+_GREETING: Final = re.compile(rf"(?:[\W_]*{_POLITE})+[\W_]*", re.IGNORECASE)
+_LONGEST_GREETING: Final = 60
+_THEN: Final = re.compile(
+    r"[.!?;](?=\s+\S)|[。！？；]+(?=\s*\S)|\n+(?=\s*\S)"  # noqa: RUF001 - full-width on purpose
+    r"|\b(?:and then|then|afterwards|after that|as well as|and also|finally|next)\b"
+    r"|\band (?=(?:[a-z]+ ){0,1}(?:add|ask|book|build|buy|cancel|change|check|compare|compute|"
+    r"copy|count|create|delete|draft|email|explain|fetch|find|fix|get|give|list|look|make|move|"
+    r"note|open|order|pay|post|put|read|remove|rename|reply|report|run|save|search|send|show|"
+    r"sort|store|sum|summari[sz]e|tell|test|translate|update|upload|verify|write)\b)"
+    r"|然后|接着|随后|最后|并且|并(?=[\u4e00-\u9fff])|以及|再(?=[\u4e00-\u9fff])",
+    re.IGNORECASE,
+)
+_PROOF: Final = re.compile(
+    r"\b(?:prove|proof|proven|verify|verified|evidence|audit|thorough(?:ly)?|comprehensive|"
+    r"in detail|step by step|research|investigate|plan|report on|deliverables?|project|each of|"
+    r"every|all of)\b"
+    r"|证明|证据|核实|验证|审计|全面|详细|深入|调研|调查|研究|计划|方案|逐一|逐个|每个|每一|所有|分别|报告",
+    re.IGNORECASE,
+)
 
 
-def stronger_than(way: Way, outcome: Outcome) -> Way | None:
-    """What takes the request over from a graph that ended so; None where nothing would help."""
-    done = outcome["status"] in ("complete", "blocked", "cancelled")
-    return None if done or outcome["reason"] in _HOPELESS else STRONGER.get(way)
+_EMPTY: Final = re.compile(
+    r"\b(?:a|an|the|i|me|my|we|us|our|you|your|it|its|is|are|was|be|am|do|does|did|can|could|would"
+    r"|will|to|of|in|on|at|for|by|with|and|or|if|that|this|what|who|how|when|where|why|which|please"
+    r"|up|as|so|not|no|yes|have|has|had|there|from|about|s|t)\b",
+    re.IGNORECASE,
+)
+"""Words that fit any tool."""
+
+
+def telling(request: str) -> str:
+    """The words of a request that may tell which tool it needs."""
+    return _EMPTY.sub(" ", request)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """What is known of a request without asking a model."""
+
+    request: str
+    length: float
+    """In characters; one of a script without spaces counts for more."""
+    asks: int
+    """Sentences, lines and parts that ask for something."""
+    wants_proof: bool
+    """It has words that ask for proof, or for many deliverables."""
+    attached: bool
+    """It comes with more than words."""
+    tools: int
+    """All there are."""
+    likely: int
+    """Those that its words are likely to need."""
+
+    @classmethod
+    def of(cls, request: str, *, attached: bool, tools: int, likely: int) -> "Features":
+        """Look at a request."""
+        text = request.strip()
+        return cls(
+            request=text, length=weigh(text), asks=1 + len(_THEN.findall(text)),
+            wants_proof=_PROOF.search(text) is not None, attached=attached, tools=tools,
+            likely=likely,
+        )  # fmt: skip
+
+
+def is_greeting(request: str) -> bool:
+    """Whether somebody greets, thanks or says good-bye, and asks for nothing."""
+    short = len(request) <= _LONGEST_GREETING
+    return short and _GREETING.fullmatch(request.strip()) is not None
+
+
+def by_rule(seen: Features, context: Context) -> tuple[Way, str] | None:
+    """The graph of a request that needs no judgement, and the name of the sentence that says why.
+
+    None where somebody must judge.
+    """
+    if seen.attached:
+        return None
+    if is_greeting(seen.request):
+        return "direct", "route_greeting"
+    large = seen.length > context.route_length or seen.asks > context.route_asks
+    if large or seen.wants_proof:
+        return None
+    if not seen.likely:
+        return "direct", "route_no_tool"
+    return ("react", "route_one_tool") if seen.likely <= context.route_tools else None
+
+
+# What follows a graph that failed
+
+
+def stronger_than(state: RouterState, *, can_ask: bool) -> Way | None:
+    """What takes the request over from the graph that had it; None where nothing would help.
+
+    Who ended by its own word, with a part undone, gives way once: a stronger graph that says the
+    same is believed.
+    """
+    ended, way = state.inner, state.way
+    if ended is None or way == "" or ended["status"] in ("complete", "blocked", "cancelled"):
+        return None
+    refused = {str(record.get("reason")) for record in evidence_of(state)} & _SAID_NO
+    in_doubt = ended["uncertain_calls"] and not can_ask
+    if refused or in_doubt or ended["reason"] in _HOPELESS:
+        return None
+    again = ended["reason"] == "GOAL" and any(one["reason"] == "GOAL" for one in state.tried)
+    return None if again else STRONGER.get(way)
+
+
+def evidence_of(state: RouterState) -> list[Any]:
+    """The calls of the graph that has the request, or had it last."""
+    return list(state.kept.get(state.way, {}).get("evidence") or ())
+
+
+# What a graph is handed, and what it leaves
+
+_NOT_KEPT: Final = frozenset({
+    "messages", "ui", "events", "spend", "warnings", "stopping", "hook_context", "schema_version",
+    "stop_hook_active", "earlier", "cut_off", "held",
+})  # fmt: skip
+"""Fields of a graph's state that the turn around it has, or that begin anew."""
+
+
+def handed_to(state: RouterState, *, remembers: bool) -> dict[str, Any]:
+    """What the graph that has the request begins with: the conversation, and what it had left.
+
+    `remembers`: it has a place for what other graphs have found.
+    """
+    given = {"messages": state.messages, **state.kept.get(state.way, {})}
+    given["request_message"] = state.request_message
+    return given | ({"earlier": state.earlier} if remembers else {})
+
+
+def left_by(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a graph's state is kept for its next turn."""
+    left = {k: v for k, v in values.items() if k not in _NOT_KEPT and v is not None}
+    return {key: [*value] if isinstance(value, list) else value for key, value in left.items()}
+
+
+def rewritten(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> list[Any]:
+    """The writes that make one conversation of the other; none where they are the same."""
+    same = 0
+    for mine, theirs in zip(before, after, strict=False):
+        if mine is not theirs and mine != theirs:
+            break
+        same += 1
+    return [*(RemoveMessage(id=str(m.id)) for m in before[same:]), *after[same:]]

@@ -68,6 +68,9 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look) -> 
     if state.stopping:
         return await _stopped(scope, state, adopt)
     fresh = _fresh(state)
+    if scope.handed is not None:
+        taken: dict[str, Any] = await adopt(scope, state)
+        return fresh | taken | _as_handed(scope.handed)
     if "request_id" not in fresh:
         return fresh | _halted("DENIED", NOTHING_NEW)
     if not state.turn and scope.thread:
@@ -89,6 +92,13 @@ async def begin_turn(scope: RunScope, state: S, adopt: Adopt[S], look: Look) -> 
     context = [text for text in (scope.session.context, verdict.context, missing) if text]
     update = fresh | adopted | {"hook_context": context} | _warnings(scope)
     return update if verdict.stop is None else update | _halted("DENIED", verdict.stop)
+
+
+def _as_handed(turn: LoopState) -> dict[str, Any]:
+    """What a graph inside has of the turn around it, which has begun."""
+    names = ("turn", "turn_id", "request_id", "request_message", "allowance", "hook_context")
+    given = {name: getattr(turn, name) for name in names}
+    return given | ({"improvements": turn.improvements} if turn.improvements else {})
 
 
 def _tell_steering(scope: RunScope, state: LoopState, adopted: Mapping[str, Any]) -> None:
@@ -248,8 +258,9 @@ async def taken_up(
     tasks = merge_tasks(list(before.tasks), [ended["todos"]])
     done = {task["id"] for task in tasks if not over and task["status"] == "completed"}
     rows = await scope.release(
-        lambda row: not done.isdisjoint((row.task, step_of(row.task))), ended=over, told=over
-    )
+        lambda row: not done.isdisjoint((row.task, step_of(row.task))),
+        ended=over and scope.handed is None, told=over,
+    )  # fmt: skip
     if over:
         return None
     evidence = merge_records(before.evidence, [ended["evidence"]])
@@ -328,7 +339,8 @@ async def answered(
     """
     if scope.turn:
         told = state.outcome is not None and not same_request(state)
-        await scope.release(lambda _: False, ended=True, told=told)
+        # What graphs do for one turn, one after another, is closed where that turn is over.
+        await scope.release(lambda _: False, ended=scope.handed is None, told=told)
     names = [call["intent"] for call in calls]
     found = await scope.journal.rows(scope.journaled, names) if names else []
     rows = {row.name: row for row in found}

@@ -269,6 +269,23 @@ class Budget:
         return next((n for n in limits if reached[n] >= self._limits[n]), None)
 
 
+def share_of(context: Context, spent: Spend, part: float, whole: Budget) -> Budget:
+    """A part of what a turn that has spent so much has left, counted against the whole as well.
+
+    At least one call: a share that holds none would let nobody try.
+    """
+    calls = context.max_model_calls - spent.get("model_calls", 0)
+    limits: dict[str, float] = {
+        "model_calls": max(1, int(part * calls)),
+        "tool_calls": max(1, int(part * (context.max_tool_calls - spent.get("tool_calls", 0)))),
+        "tokens": part * (context.max_tokens - _tokens(spent)),
+        "seconds": part * (context.max_seconds - spent.get("seconds", 0.0)),
+    }
+    if context.max_cost is not None:
+        limits["usd"] = part * (context.max_cost - (spent.get("usd") or 0.0))
+    return Budget(context, limits=limits, parent=whole)
+
+
 def _side_by_side(seconds: Mapping[str, float]) -> float:
     return max(seconds.values(), default=0.0)
 

@@ -34,7 +34,7 @@ from ..state.outcome import Spend, add_spend
 from ..state.past import Past
 from ..state.stream.shown import EVIDENCE
 from ..state.told import LANGUAGE, SENTENCES, known_as
-from .budget import Budget
+from .budget import Budget, share_of
 from .telling import emit_to
 
 
@@ -50,6 +50,8 @@ class GraphParts:
     name: str = ""
     served: bool = False
     """A server loads the graph, so whoever calls it is a client, whatever a run looks like."""
+    inside: bool = False
+    """The graph works for the turn of one around it, which begins and ends that turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +104,11 @@ class RunScope:
     """A question could be answered: somebody is there, and the run can be resumed."""
     past: Past = field(default_factory=Past)
     """What was said and found before, for what runs inside the node."""
+    handed: LoopState | None = None
+    """The turn around, for whose sake a graph inside works; see `GraphParts.inside`."""
+    hides: int | None = None
+    """Which step of the places inside is left out: what graphs do for one turn, one by one, is
+    done at one place."""
     session: Session = field(default_factory=Session)
     """What hooks brought at the start of this run."""
     public: Mapping[str, Any] = field(default_factory=dict)
@@ -168,6 +175,18 @@ class RunScope:
         config = without_values(get_config()) if self.of_client else RunnableConfig()
         config["run_name"] = name
         return config
+
+    def for_part(self, turn: LoopState, part: float, told: Emit) -> "RunScope":
+        """The same scope for a graph that works for this turn, with a part of what it has left.
+
+        Args:
+            turn: As the node that runs the graph found it.
+            part: The share of each limit; 1 for all there is.
+            told: Takes its events.
+        """
+        budget = self.budget if part == 1 else share_of(self.context, turn.spend, part, self.budget)
+        depth = len(self.place.split("|")) if self.place else 0
+        return replace(self, budget=budget, handed=turn, hides=depth, emit=told)
 
     def in_model_turn(self, name: str) -> "RunScope":
         """The same scope for a model turn, which its events name; "" where there is none."""
@@ -250,7 +269,7 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) 
         user=identity(configurable, served=parts.served),
         of_client=parts.served or from_outside(configurable),
         turn=state.turn_id,
-        place=_place(configurable),
+        place=_place(configurable, outer),
         fence=configurable.get(FENCE_KEY),
         agent="/".join([parts.name, *getattr(state, "agents", ())]),
         path=path,
@@ -259,6 +278,7 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) 
         durable=_outlives(saver),
         can_ask=context.interactive and bool(saver),
         **_from_around(outer),
+        handed=outer.handed if outer and parts.inside and isinstance(state, LoopState) else None,
         session=_session_of(configurable),
         public=_public(state, outer),
         by_tools=getattr(state, "by_tools", frozenset()),
@@ -275,7 +295,11 @@ def _budget_within(outer: Budget, context: Context, state: _State, path: str) ->
 
 def _from_around(outer: RunScope | None) -> dict[str, Any]:
     """What a graph knows and tells by the node it runs in."""
-    return {"past": outer.past, "heard": outer.heard, "seen": outer.seen} if outer else {}
+    if outer is None:
+        return {}
+    return {
+        "past": outer.past, "heard": outer.heard, "seen": outer.seen, "hides": outer.hides,
+    }  # fmt: skip
 
 
 def _outlives(saver: Any) -> bool:
@@ -289,9 +313,11 @@ def _session_of(configurable: Mapping[str, Any]) -> Session:
     return session if isinstance(session, Session) else Session()
 
 
-def _place(configurable: Mapping[str, Any]) -> str:
+def _place(configurable: Mapping[str, Any], outer: RunScope | None) -> str:
     """The nodes around, without the ids of tasks: after a lost step a graph around has others."""
     around_it = str(configurable.get("checkpoint_ns", "")).split("|")[:-1]
+    if outer is not None and outer.hides is not None:
+        del around_it[outer.hides : outer.hides + 1]
     return "|".join(step.partition(":")[0] for step in around_it)
 
 

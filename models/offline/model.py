@@ -138,7 +138,7 @@ _ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage | str | dict[str, Any]
     "agent": _worked,
     # It cannot judge how hard a request is: the loop that calls tools one by one.
     "dispatcher": lambda _: {"graph": "react", "why": tasks.NO_MODEL},
-    "responder": lambda _: tasks.NO_MODEL,
+    "responder": lambda _: tasks.PASSED_ON,
     "thought": lambda a: think(
         a.messages, read_tools(read_json(a.system, "tools") or ()) or a.tools
     ),

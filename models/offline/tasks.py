@@ -26,6 +26,8 @@ from .matching import (
 )  # fmt: skip
 
 NO_MODEL: Final = "No language model is configured"
+PASSED_ON: Final = f'<agent_meta>{{"shouldContinue": true, "reason": "{NO_MODEL}"}}</agent_meta>'
+"""It answers nothing by words alone: who has tools may."""
 WORDS_ONLY: Final = f"{NO_MODEL}, so what you attached cannot be read: say in words what is wanted."
 NO_ANSWER: Final = (
     f"{NO_MODEL}, so this cannot be answered. Set OPENAI_API_KEY, or LOOPWRIGHT_MODEL to a "

@@ -1,35 +1,74 @@
-"""direct: an answer without tools, in one model call."""
+"""direct: an answer without tools, in one model call; or the word that tools are needed."""
 
-from functools import partial
+from dataclasses import replace
 
-from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.runtime import Runtime
 
-from ...models.ask import ask
+from ...models.ask import Answer, ask
 from ...models.drafts import drafted
-from ...models.thoughts import read_words
+from ...models.reading import Reading
+from ...models.thoughts import AgentMeta, read_thought
 from ...state.context import Context
-from ...state.messages import ENDS, signature
-from ...state.outcome import Outcome
+from ...state.messages import ENDS, is_talk
 from ...state.route import RouterState, RouterUpdate
+from ...state.told import say
+from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
 from ...turn.end import Facts, answer_id, outcome_of
-from ...turn.scope import scope_of
+from ...turn.scope import RunScope, scope_of
+from ..conversation import as_shown, own, system_message
 from ..parts import Parts
+
+_MOST_ASKS = 2
 
 
 async def direct(state: RouterState, runtime: Runtime[Context], *, parts: Parts) -> RouterUpdate:
-    """Answer with the words of a model."""
+    """Answer with the words of a model; where it says that these cannot do, others take over."""
     scope, name = await scope_of(state, runtime, parts), answer_id(state)
-    system = scope.prompts.get_prompt("responder", **scope.contexts())
+    scope.emit({"type": "phase", "role": "responder", "action": "answering"})
+    catalog = await parts.toolbox.catalog(scope.user)
     answer = await ask(
-        scope, parts.models, "responder", [SystemMessage(system), *state.messages],
-        read=partial(read_words, with_tools=False), draft=drafted(scope, name, "responder"),
+        scope, parts.models, "responder", _request(scope, state, catalog), read=_read,
+        draft=drafted(scope, name, "responder"), most_asks=_MOST_ASKS,
     )  # fmt: skip
-    text, used = answer.message.text, scope.used(answer.spend)
-    halt = limit_reason(answer.refused) if answer.refused else None
-    facts = Facts(halt=halt, done=bool(text), answer=text, message=name)
-    ended: Outcome = outcome_of(facts, spend=used, allowance=1, resume=None)
-    about = {**signature("responder"), ENDS: True}
-    said = [AIMessage(text, id=name, additional_kwargs=about)] if text else []
+    facts = _facts(answer, bool(catalog.tools), name)
+    used = scope.used(answer.spend)
+    ended = outcome_of(facts, spend=used, allowance=1, resume=None)
+    said = list[AIMessage]()
+    if facts.answer:
+        said = [own(answer.message, name, "responder", answer.reasoning, {ENDS: True})]
     return RouterUpdate(inner=ended, messages=said, spend=used, warnings=scope.notes)
+
+
+def _facts(answer: Answer[AgentMeta], has_tools: bool, name: str) -> Facts:
+    """The words are the answer, unless they say that tools are needed."""
+    needs, text = answer.parsed, answer.message.text
+    if answer.refused:
+        return Facts(halt=limit_reason(answer.refused), unmet=answer.problems[-1:], message=name)
+    if needs is None or not needs.should_continue:
+        done = bool(text) and not answer.problems
+        return Facts(done=done, unmet=answer.problems, answer=text, message=name)
+    unmet = [needs.reason or text or say("no_answer")]
+    if has_tools:
+        return Facts(unmet=unmet, message=name)
+    return Facts(halt="MISSING_INFORMATION", unmet=unmet, answer=text, message=name)
+
+
+def _request(scope: RunScope, state: RouterState, catalog: Catalog) -> list[BaseMessage]:
+    """The talk, of which a hook may have rejected the newest words."""
+    prompt = scope.prompts.get_prompt("responder", **scope.contexts())
+    system = system_message(scope, prompt, catalog.shelf.names, state.hook_context)
+    talk = [as_shown(message) for message in state.messages if is_talk(message)]
+    why, then = "; ".join(state.improvements), say("answer_now")
+    again = [HumanMessage(say("answer_was_rejected", why=why, then=then))] if why else []
+    return [system, *talk, *again]
+
+
+def _read(message: AIMessage) -> Reading[AgentMeta]:
+    """The words; the tag may be left out, and words with it, where tools are needed."""
+    reading = read_thought(message)
+    wants = reading.parsed is not None and reading.parsed.should_continue
+    if wants or (reading.complete and reading.message.text.strip()):
+        return replace(reading, problems=[])
+    return reading

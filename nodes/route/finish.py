@@ -8,8 +8,8 @@ from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
 from ...state.context import Context
-from ...state.route import RouterState, RouterUpdate
-from ...turn.end import Facts, answer_id, end_turn, made_anew
+from ...state.route import RouterState, RouterUpdate, evidence_of
+from ...turn.end import Facts, answer_id, end_turn, made_anew, newest_results
 from ...turn.scope import scope_of
 from ..parts import Parts
 
@@ -17,26 +17,30 @@ from ..parts import Parts
 async def route_finish(
     state: RouterState, runtime: Runtime[Context], *, parts: Parts
 ) -> RouterUpdate:
-    """End the turn, or try once more where a hook rejects the answer."""
+    """End the turn, or have the same graph make another answer where a hook rejects this one."""
     scope = await scope_of(state, runtime, parts)
-    another = partial(_another, state)
-    update: RouterUpdate = await end_turn(scope, state, facts_of(state), another)
+    another, typed = partial(_another, state), parts.typed(scope, "responder", state.request)
+    update: RouterUpdate = await end_turn(scope, state, facts_of(state), another, typed)
     outcome, ended = update.get("outcome"), state.inner
-    if outcome is not None and ended is not None:
-        update["outcome"] = {**outcome, "tasks": ended["tasks"], "result": ended["result"]}
+    if outcome is not None:
+        tasks = ended["tasks"] if ended else outcome["tasks"]
+        update["outcome"] = {**outcome, "tasks": tasks, "tried": state.tried}
     return update
 
 
 def _another(state: RouterState, verdict: Verdict) -> RouterUpdate:
     said = next((m for m in reversed(state.messages) if m.type == "ai"), AIMessage(""))
-    return cast("RouterUpdate", {"unmet": [], **made_anew(state, verdict, said)})
+    return cast("RouterUpdate", {"unmet": [], "inner": None, **made_anew(state, verdict, said)})
 
 
 def facts_of(state: RouterState) -> Facts:
     """The facts, as the graph told them that had the request last."""
-    ended = state.inner
+    ended, evidence = state.inner, evidence_of(state)
     if ended is None:
-        return Facts(halt=state.halt, unmet=state.unmet, message=answer_id(state))
+        return Facts(
+            halt=state.halt, unmet=state.unmet, evidence=evidence,
+            results=newest_results(evidence), message=answer_id(state), kept="the work is kept",
+        )  # fmt: skip
     newest = next((m for m in reversed(state.messages) if m.type == "ai"), None)
     said = newest is not None and newest.text == ended["answer"]
     return Facts(
@@ -44,7 +48,8 @@ def facts_of(state: RouterState) -> Facts:
         done=ended["status"] == "complete",
         partly=ended["status"] == "partial",
         unmet=[*state.unmet, *ended["unmet"]],
+        evidence=evidence,
         answer=ended["answer"],
         message=str(newest.id) if newest is not None and said else answer_id(state),
-        kept="the messages are kept",
+        kept="the work is kept",
     )

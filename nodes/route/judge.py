@@ -1,24 +1,51 @@
 """judge: the request is done, or a stronger graph takes it over; no model is asked."""
 
+from langchain_core.messages import RemoveMessage
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.route import RouterState, RouterUpdate, Tried, stronger_than
+from ...state.messages import is_words
+from ...state.outcome import Outcome, Tried
+from ...state.route import RouterState, RouterUpdate, stronger_than
 from ...state.told import say
 from ...turn.scope import scope_of
 from ..parts import Parts
 
 
 async def judge(state: RouterState, runtime: Runtime[Context], *, parts: Parts) -> RouterUpdate:
-    """Note how the graph ended; what could not do it gives way to what may."""
+    """Note how the graph ended; what could not do it gives way to what may.
+
+    What it has written is then there for whoever makes the same call again, and its last words,
+    which were to be the answer, are taken back.
+    """
     scope, ended, way = await scope_of(state, runtime, parts), state.inner, state.way
     if ended is None or way == "":
-        return RouterUpdate(halt="ERROR")
-    one = Tried(graph=way, why=state.why, status=ended["status"], reason=ended["reason"])
+        return RouterUpdate(halt=state.halt or "ERROR")
+    one = Tried(
+        graph=way, why=state.why, status=ended["status"], reason=ended["reason"],
+        model_calls=ended["spend"].get("model_calls", 0),
+    )  # fmt: skip
     update = RouterUpdate(tried=[*state.tried, one])
-    stronger = None if scope.budget.exhausted else stronger_than(way, ended)
-    if stronger is None:
+    stronger = stronger_than(state, can_ask=scope.can_ask)
+    if stronger is None or scope.budget.exhausted:
         return update | RouterUpdate(task_completed=ended["status"] == "complete")
-    why = say("route_moves_up", graph=way, reason=ended["reason"])
+    await scope.release(lambda _: False, anywhere=True)
+    why = _why(ended, way)
     scope.emit({"type": "route", "graph": stronger, "why": why})
-    return update | RouterUpdate(way=stronger, why=why, inner=None)
+    told = [] if way == "direct" else [say("route_taken_over", graph=way, why=why)]
+    return update | RouterUpdate(
+        way=stronger, why=why, inner=None, messages=_taken_back(state, ended),
+        hook_context=[*state.hook_context, *told],
+    )  # fmt: skip
+
+
+def _why(ended: Outcome, way: str) -> str:
+    if way == "direct":
+        return say("route_needs_tools", why="; ".join(ended["unmet"]))
+    return say("route_moves_up", graph=way, reason=ended["reason"])
+
+
+def _taken_back(state: RouterState, ended: Outcome) -> list[RemoveMessage]:
+    newest = state.messages[-1] if state.messages else None
+    answers = newest is not None and is_words(newest) and newest.text == ended["answer"]
+    return [RemoveMessage(id=str(newest.id))] if newest is not None and answers else []

@@ -13,6 +13,7 @@ from loopwright import AgentDefinition, Context, ScriptedModel
 from loopwright.graphs.registry import REGISTRY
 from loopwright.state.form import GROUPS, READ_BY
 from loopwright.state.roles import TIERS, roles_of
+from loopwright.state.route import WAYS
 from support.flows import flow, step
 from support.scripts import call, failed, passed, plan, report, thought, todo
 
@@ -121,7 +122,7 @@ def run(name: str, script: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.req("W-65")
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", [name for name in REGISTRY if name != "router"])
 def test_a_form_shows_each_setting_that_is_read_and_none_that_is_not(name):
     READ.clear()
     for outcome in (run(name, script) for script in SCRIPTS[name]):
@@ -129,6 +130,16 @@ def test_a_form_shows_each_setting_that_is_read_and_none_that_is_not(name):
     form = REGISTRY[name].graph.get_context_jsonschema()
     assert form is not None
     assert set(form["properties"]) == READ
+
+
+@pytest.mark.req("W-65")
+def test_the_form_of_the_router_shows_its_own_settings_and_those_of_the_graphs_inside():
+    forms = {name: REGISTRY[name].graph.get_context_jsonschema() for name in (*WAYS[1:], "router")}
+    inside = [set(forms[name]["properties"]) for name in WAYS[1:]]
+    shown = forms["router"]["properties"]
+    assert set(shown) == set().union(GROUPS["Routing"], *inside)
+    assert shown["max_iterations"]["langgraph_nodes"] == ["react"]
+    assert shown["max_parallel_tasks"]["langgraph_nodes"] == sorted(set(WAYS[1:]) - {"react"})
 
 
 @pytest.mark.req("W-65")

@@ -191,8 +191,7 @@ def test_a_part_that_cannot_be_done_is_named_and_the_rest_is_done(graph: str) ->
     desk = Desk()
     outcome = run(graph, "email the list to bob@example.com, and read docs/notes.md", desk)
     assert outcome["status"] not in ("complete", "failed")
-    tries = 2 if graph == "router" else 1  # a stronger graph reads it again
-    assert desk.calls.count(("open_document", {"path": "docs/notes.md"})) == tries
+    assert desk.calls.count(("open_document", {"path": "docs/notes.md"})) == 1
     assert "Ships on Monday" in outcome["answer"]
     assert "email the list to bob@example.com" in " ".join([*outcome["unmet"], outcome["answer"]])
 
