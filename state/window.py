@@ -7,7 +7,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage
 
 from .canonical import estimate_tokens
-from .messages import calls_in
+from .messages import TOLD, calls_in
 
 _IMAGE: Final = 3_000
 _DOCUMENT: Final = 25_800
@@ -24,6 +24,8 @@ def _tokens(message: BaseMessage) -> int:
     content = message.content
     blocks = [content] if isinstance(content, str) else content
     tokens = _MESSAGE + sum(map(_of_block, blocks))
+    if told := message.additional_kwargs.get(TOLD):
+        tokens += _MESSAGE + estimate_tokens(str(told))
     for call in calls_in(message):
         args = call["args"]
         spelled = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)

@@ -6,7 +6,7 @@ import time
 from itertools import pairwise
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from loopwright import (
     AgentDefinition,
@@ -19,8 +19,11 @@ from loopwright import (
 from loopwright.calls.toolbox import Toolbox
 from loopwright.models.choice import Models
 from loopwright.nodes.agent.agent import Agent
+from loopwright.nodes.agent.memory.facts import proven
 from loopwright.nodes.parts import Parts
 from loopwright.state.agent import AgentState, limits_of
+from loopwright.state.messages import TOLD
+from loopwright.state.snapshot import Snapshot, handle_of
 from loopwright.state.window import tokens_in, tokens_of
 from support.compressing import (
     GOAL,
@@ -328,3 +331,14 @@ def test_the_room_follows_the_model_and_the_agent():
         agent = Agent.of(definition, Parts(models=Models(model), toolbox=Toolbox()))
         limits = limits_of(Context(), definition.limits)
         assert agent.room(AgentState(limits=limits), Context()) == room, name
+
+
+@pytest.mark.req("P-14")
+def test_what_was_told_behind_a_message_is_recalled_and_is_no_word_of_the_user():
+    about = {TOLD: "The sub-agent found: the code of hall 7 is KX-9917."}
+    message = HumanMessage("Go on.", id="m1", additional_kwargs=about)
+    fact = {"text": "The code of hall 7 is KX-9917.", "from": [handle_of("m1")]}
+    answer = Snapshot.model_validate({"activeConstraints": [fact], "keyKnowledge": [fact]})
+    facts, dropped = proven(answer, {handle_of("m1"): message})
+    assert (list(facts), dropped) == (["key_knowledge"], 1)
+    assert tokens_in([message]) > tokens_in([HumanMessage("Go on.")]) + 10

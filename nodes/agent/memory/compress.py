@@ -22,7 +22,7 @@ from ....state.snapshot import Kept, KeptFact, Snapshot, handle_of
 from ....state.window import tokens_in
 from ....turn.scope import RunScope
 from ..agent import Agent
-from .facts import proven, who, words_in
+from .facts import all_in, proven, who
 from .masking import mask_of, shown_masked
 from .snapshot import extended, kept_of, told_snapshot
 from .tools import notes_of
@@ -143,7 +143,7 @@ def _data(work: _Work) -> dict[str, Any]:
     }
     most = max(_FEWEST, int(_SHOWN_SHARE * work.room) // max(len(work.old), 1))
     messages = [
-        {"id": handle_of(m.id), "by": who(m), "text": beginning_of(words_in(m), most)}
+        {"id": handle_of(m.id), "by": who(m), "text": beginning_of(all_in(m), most)}
         for m in work.old
     ]
     return {"snapshot": facts, "messages": messages}

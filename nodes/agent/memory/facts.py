@@ -7,13 +7,13 @@ whose words do not.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Final
 
 from langchain_core.messages import AnyMessage
 
-from ....state.messages import calls_in
+from ....state.messages import TOLD, calls_in
 from ....state.snapshot import OF_USER, SECTIONS, Fact, KeptFact, Snapshot, is_of_user
 from ....tools.search import words_of
 
@@ -67,7 +67,9 @@ def proven(
             named = [sources[name] for name in _named(fact) if name in sources]
             users = [message for message in named if is_of_user(message)]
             where = section if section not in OF_USER or users else "key_knowledge"
-            if text in seen or not is_said(text, users if where in OF_USER else named):
+            by_user = where in OF_USER
+            said = is_said(text, users, words_in) if by_user else is_said(text, named)
+            if text in seen or not said:
                 dropped += 1
                 continue
             seen.add(text)
@@ -81,25 +83,31 @@ def _named(fact: Fact) -> list[str]:
     return list(dict.fromkeys(names))[:_MOST_SOURCES]
 
 
-def is_said(fact: str, sources: Sequence[AnyMessage]) -> bool:
-    """Whether messages say what a fact says: all that is exact in it, and most of its words."""
+def is_said(
+    fact: str, sources: Sequence[AnyMessage], read: Callable[[AnyMessage], str] | None = None
+) -> bool:
+    """Whether messages say what a fact says: all that is exact in it, and most of its words.
+
+    `read` says which words of a message count: all of them, or only those of its writer.
+    """
+    read = read or all_in
     if not fact or not sources:
         return False
-    text = " ".join("\n".join(map(words_in, sources)).split()).casefold()
+    text = " ".join("\n".join(map(read, sources)).split()).casefold()
     if not all(_stands(exact.casefold(), text) for exact in _exact(fact)):
         return False
     words = {word for word in words_of(fact) - _glue() if len(word) > 1}
     if not words:
         return bool(_EXACT.search(fact))
-    said = words & set().union(*(_words(words_in(message)) for message in sources))
+    said = words & set().union(*(_words(read(message)) for message in sources))
     return len(said) > _SHARE * len(words) and _is_denied(fact) == _is_denied(
-        _nearest(words, sources)
+        _nearest(words, map(read, sources))
     )
 
 
-def _nearest(words: set[str], sources: Sequence[AnyMessage]) -> str:
+def _nearest(words: set[str], texts: Iterable[str]) -> str:
     """The sentence that says most of some words."""
-    sentences = [s for message in sources for s in _SENTENCE_END.split(words_in(message)) if s]
+    sentences = [s for text in texts for s in _SENTENCE_END.split(text) if s]
     return max(sentences, key=lambda sentence: len(words & _words(sentence)), default="")
 
 
@@ -144,6 +152,12 @@ def words_in(message: AnyMessage) -> str:
         for call in calls_in(message)
     ]
     return "\n".join(filter(None, [message.text, *calls]))
+
+
+def all_in(message: AnyMessage) -> str:
+    """What a message says, and what the agent was told behind it, such as a sub-agent's result."""
+    told = message.additional_kwargs.get(TOLD)
+    return f"{words_in(message)}\n\n{told}" if told else words_in(message)
 
 
 def who(message: AnyMessage) -> str:

@@ -18,7 +18,7 @@ from ....state.told import say
 from ....state.window import tokens_in
 from ....tools.catalog import CatalogTool, own_tool
 from ....tools.search import searched
-from .facts import who, words_in
+from .facts import all_in, who
 from .snapshot import extended, of_section
 
 _FOUND: Final = 8
@@ -56,7 +56,7 @@ def _names(message: AnyMessage) -> set[str]:
 
 
 def _page(message: AnyMessage, offset: int, cap: int) -> ToolResult:
-    text = words_in(message)
+    text = all_in(message)
     part = text[offset : offset + cap]
     left = len(text) - offset - len(part)
     more = say("recall_more", left=left, offset=offset + len(part)) if left > 0 else ""
@@ -67,9 +67,9 @@ def _page(message: AnyMessage, offset: int, cap: int) -> ToolResult:
 def _search(messages: Sequence[AnyMessage], words: str) -> list[str]:
     """The messages that say most of some words, with where they say it; no earlier recall."""
     texts = {handle_of(m.id): m for m in messages if not _is_recall(m)}
-    index = searched((name, "", words_in(message)) for name, message in texts.items())
+    index = searched((name, "", all_in(message)) for name, message in texts.items())
     return [
-        f"[{name}] {who(texts[name])}: {_excerpt(words_in(texts[name]), words)}"
+        f"[{name}] {who(texts[name])}: {_excerpt(all_in(texts[name]), words)}"
         for name, _ in index.find(words, most=_FOUND)
     ]
 
