@@ -346,8 +346,6 @@ class _Run:
             )
             made = await run_once(tool, sent, deadline)
             told(made.result.is_error)
-        if self.gate.guard is not None:
-            await self.gate.guard.heard(call, tool, made.result)
         result = with_items(without_secrets(made.result, self.toolbox.secrets))
         status.returned = True
         original = call.get("tail_of", "")
@@ -355,6 +353,9 @@ class _Run:
         result = await after_tool(
             self.scope, tool, ready.args, result, tail=tail, original=original
         )
+        if self.gate.guard is not None:  # what a hook withholds proves nothing
+            heard = result if result.is_error else made.result
+            await self.gate.guard.heard(call, tool, heard)
         result, stored = await self.results.shorten(result, cap)
         made = replace(made, result=result, stored=stored)
         return replace(made, seconds=time.monotonic() - began, args=ready.args)

@@ -24,6 +24,7 @@ from ..state.policy_table import PolicyTable, in_language
 from ..state.questions import Remembered
 from ..state.told import say
 from ..tools.catalog import CatalogTool
+from ..tools.python_tools import BUILT_IN
 
 WHOLE: Final = ""
 """The argument path that stands for all arguments together, as canonical JSON."""
@@ -381,6 +382,8 @@ def _by_table(table: PolicyTable, tool: CatalogTool) -> Decision:
     """What a table says of a tool before a call is known; the guard judges each call."""
     if table.verifies(tool.original, tool.server):
         return Decision("allow", "it verifies who the customer is")
+    if tool.tool is BUILT_IN:
+        return Decision("allow", "it asks a model")
     governed = table.governs(tool.original, tool.server)
     if governed is None:
         if tool.read_only and table.reads:
