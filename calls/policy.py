@@ -20,11 +20,11 @@ from ..state.canonical import canonical
 from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
 from ..state.patterns import PatternError, is_found, why_wrong
-from ..state.policy_table import PolicyTable, in_language
+from ..state.policy_table import PolicyTable
 from ..state.questions import Remembered
 from ..state.told import say
 from ..tools.catalog import CatalogTool
-from ..tools.python_tools import BUILT_IN
+from .tabled import by_table
 
 WHOLE: Final = ""
 """The argument path that stands for all arguments together, as canonical JSON."""
@@ -283,25 +283,6 @@ class Policy:
             return Decision("deny", NOT_INTERACTIVE)
         return decision
 
-    def lacks(self, tools: Collection[CatalogTool]) -> list[str]:
-        """What to say of tools that a table names and nobody has; without tools there is no word.
-
-        A change that is named wrongly is forbidden as one that is not named.
-        """
-        if self.table is None or not tools:
-            return []
-        names = {name for t in tools for name in (t.original, f"{t.server}/{t.original}")}
-        lost = ", ".join(name for name in self.table.named if name not in names)
-        told = "but the policy names it: mend the name there, or give the tool."
-        return [f"There is no tool {lost}, {told}"] if lost else []
-
-    def known(self, tool: CatalogTool) -> CatalogTool:
-        """The tool as the operator knows it: a table may say of one that it only reads."""
-        governed = self.table.governs(tool.original, tool.server) if self.table else None
-        return (
-            replace(tool, read_only=True, idempotent=True) if governed and governed.reads else tool
-        )
-
     def cases(self, tool: CatalogTool, context: Context) -> list[Case]:
         """Every way in which calls of a tool may be decided; the first case that fits counts.
 
@@ -340,7 +321,7 @@ class Policy:
 
     def _unruled(self, tool: CatalogTool) -> Decision:
         if self.table is not None:
-            return _by_table(self.table, tool)
+            return Decision(*by_table(self.table, tool))
         if tool.auto_approve:
             return Decision("allow", "autoApprove in the MCP configuration")
         if self.default in _STRICTNESS:
@@ -376,24 +357,6 @@ def _by_nature(tool: CatalogTool) -> Decision:
     if tool.server is None:
         return Decision("allow", "tool of the program")
     return Decision("ask", "the tool does not declare itself read-only")
-
-
-def _by_table(table: PolicyTable, tool: CatalogTool) -> Decision:
-    """What a table says of a tool before a call is known; the guard judges each call."""
-    if table.verifies(tool.original, tool.server):
-        return Decision("allow", "it verifies who the customer is")
-    if tool.tool is BUILT_IN:
-        return Decision("allow", "it asks a model")
-    governed = table.governs(tool.original, tool.server)
-    if governed is None:
-        if tool.read_only and table.reads:
-            return Decision("allow", "read-only")
-        return Decision("deny", say("policy_unlisted", tool=tool.name))
-    if governed.section is None and governed.verdict == "forbidden":
-        return Decision(
-            "deny", in_language(governed.article) or say("policy_forbidden", tool=tool.name)
-        )
-    return Decision("allow", say("policy_by_table", rows=governed.section or governed.verdict))
 
 
 def _word(value: object) -> PolicyWord:

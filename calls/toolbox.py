@@ -38,6 +38,7 @@ from .finder import finder
 from .policy import Policy, PolicyLike
 from .result_store import ResultStore
 from .reuse import Memory
+from .tabled import as_known, lacking
 
 T = TypeVar("T")
 
@@ -237,8 +238,10 @@ class Toolbox:
             found = build_catalog(self._python, listings, self._own, self._reserved).offering(
                 self._offers, read_only=self._reads_only
             )
-            tools = {name: self.policy.known(tool) for name, tool in found.tools.items()}
-            lacks = () if self._whole or found.missing else self.policy.lacks([*tools.values()])
+            tools = {name: as_known(self.policy.table, tool) for name, tool in found.tools.items()}
+            lacks = (
+                () if self._whole or found.missing else lacking(self.policy.table, tools.values())
+            )
             found = replace(found, tools=tools, warnings=(*found.warnings, *lacks))
             if found.shelf.is_needed:
                 own = {READ_RESULT: found.own[READ_RESULT], FIND_TOOLS: finder(), **found.own}

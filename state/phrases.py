@@ -10,15 +10,17 @@ from typing import Final, Literal
 
 from .desk import Consent
 
-Kind = Literal["yes", "no", "solved", "unsolved", "heard", "closing", "greeting", "filler", "human"]
+Kind = Literal[
+    "yes", "no", "urge", "solved", "unsolved", "heard", "closing", "greeting", "filler", "human"
+]  # fmt: skip
 
 _WORDS: Final[dict[Kind, str]] = {
     "yes": """yes|y|yeah|yep|yup|sure|correct|confirm|confirmed|agreed|absolutely|of course
-        |certainly|i agree|i confirm|i do|it is|that is right|thats right|thats correct|fine|right
-        |that is correct|that is fine|thats fine|go ahead|please do|do it|just do it|do that|do so
-        |sounds good|ok|okay|all right|alright|exactly
+        |certainly|i agree|i confirm|i do|it is|that is right|thats right|thats correct|fine
+        |that is correct|that is fine|thats fine|go ahead|please do|sounds good|ok|okay|all right|alright|exactly
         |是|是的|对|对的|好|好的|好吧|行|可以|可以的|没错|没问题|同意|我同意|确认|我确认|確認|同意了
         |对了|嗯|嗯嗯|请办理|办吧|请帮我办理|当然""",
+    "urge": "do it|just do it|do that|do so|right|right now|hurry|hurry up|快点|马上|赶紧",
     "no": """no|n|nope|nah|not|never|dont|do not|no way|not now|not yet|not really|cancel|cancel it
         |stop|i disagree|i do not agree|i dont agree|i do not|it is not|it isnt|not at all
         |please dont|do not do it|dont do it|do not do that|nothing
@@ -92,14 +94,17 @@ def is_greeting(text: str) -> bool:
 
 
 def consent_in(text: str) -> Consent:
-    """The customer's word on what was put to them: yes or no where it is nothing but that."""
-    kinds = _kinds_in(text) - {"filler", "closing"}
+    """The customer's word on what was put to them: yes or no where it is nothing but that.
+
+    Who urges has not said yes to the details; beside a yes it does no harm.
+    """
+    kinds = _kinds_in(text) - {"filler", "closing", "urge"}
     return "yes" if kinds == {"yes"} else "no" if kinds == {"no"} else ""
 
 
 def settled_in(text: str) -> Consent:
     """The customer's word on whether something is settled: yes or no where it is nothing else."""
-    kinds = _kinds_in(text) - {"filler", "closing", "heard"}
+    kinds = _kinds_in(text) - {"filler", "closing", "heard", "urge"}
     if not kinds:
         return ""
     return "yes" if kinds <= {"yes", "solved"} else "no" if kinds <= {"no", "unsolved"} else ""

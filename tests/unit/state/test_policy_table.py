@@ -93,7 +93,7 @@ def test_an_article_says_in_both_languages_what_the_row_decides():
     rows = [row.id for section in table.sections.values() for row in section.rows]
     assert [one["id"] for one in english] == [one["id"] for one in chinese] == rows
     assert "- Days since it was delivered: at most 30" in english[0]["text"]
-    assert "送达后的天数：不超过 30" in chinese[0]["text"]
+    assert "送达后的天数为：不超过 30" in chinese[0]["text"]
     assert all(one["title"] and one["text"] for one in english + chinese)
 
 

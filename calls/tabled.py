@@ -1,0 +1,47 @@
+"""What a policy's table says of tools before any call is known; the guard judges each call."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Literal
+
+from ..state.policy_table import PolicyTable, in_language
+from ..state.told import say
+from ..tools.catalog import CatalogTool
+from ..tools.python_tools import BUILT_IN
+
+
+def by_table(table: PolicyTable, tool: CatalogTool) -> tuple[Literal["allow", "deny"], str]:
+    """Whether calls of a tool may come before the guard, and why."""
+    if table.verifies(tool.original, tool.server):
+        return "allow", "it verifies who the customer is"
+    if tool.tool is BUILT_IN:
+        return "allow", "it asks a model"
+    governed = table.governs(tool.original, tool.server)
+    if governed is None:
+        if tool.read_only and table.reads:
+            return "allow", "read-only"
+        return "deny", say("policy_unlisted", tool=tool.name)
+    if governed.section is None and governed.verdict == "forbidden":
+        return "deny", in_language(governed.article) or say("policy_forbidden", tool=tool.name)
+    if governed.reads:
+        return "allow", "the policy says that it only reads"
+    return "allow", say("policy_by_table", rows=governed.section or governed.verdict)
+
+
+def as_known(table: PolicyTable | None, tool: CatalogTool) -> CatalogTool:
+    """The tool as the operator knows it: a table may say of one that it only reads."""
+    governed = table.governs(tool.original, tool.server) if table else None
+    return replace(tool, read_only=True, idempotent=True) if governed and governed.reads else tool
+
+
+def lacking(table: PolicyTable | None, tools: Collection[CatalogTool]) -> list[str]:
+    """What to say of tools that a table names and nobody has; without tools there is no word.
+
+    A change that is named wrongly is forbidden as one that is not named.
+    """
+    if table is None or not tools:
+        return []
+    names = {name for t in tools for name in (t.original, f"{t.server}/{t.original}")}
+    lost = ", ".join(name for name in table.named if name not in names)
+    told = "but the policy names it: mend the name there, or give the tool."
+    return [f"There is no tool {lost}, {told}"] if lost else []
