@@ -11,7 +11,7 @@ from typing import Final, Literal
 from .desk import Consent
 
 Kind = Literal[
-    "yes", "no", "urge", "solved", "unsolved", "heard", "closing", "greeting", "filler", "human"
+    "yes", "no", "urge", "solved", "unsolved", "heard", "closing", "greeting", "filler", "human",
 ]  # fmt: skip
 
 _WORDS: Final[dict[Kind, str]] = {
