@@ -17,7 +17,8 @@ Kind = Literal[
 _WORDS: Final[dict[Kind, str]] = {
     "yes": """yes|y|yeah|yep|yup|sure|correct|confirm|confirmed|agreed|absolutely|of course
         |certainly|i agree|i confirm|i do|it is|that is right|thats right|thats correct|fine
-        |that is correct|that is fine|thats fine|go ahead|please do|sounds good|ok|okay|all right|alright|exactly
+        |that is correct|that is fine|thats fine|go ahead|please do|sounds good
+        |ok|okay|all right|alright|exactly
         |是|是的|对|对的|好|好的|好吧|行|可以|可以的|没错|没问题|同意|我同意|确认|我确认|確認|同意了
         |对了|嗯|嗯嗯|请办理|办吧|请帮我办理|当然""",
     "urge": "do it|just do it|do that|do so|right|right now|hurry|hurry up|快点|马上|赶紧",
