@@ -12,7 +12,8 @@ from itertools import accumulate
 from typing import Any, Final, Protocol
 
 from ..state.told import say
-from .search import Search, searched, words_of
+from ..state.words import words_of
+from .search import Search, searched
 
 MOST_TOOLS: Final = 30
 MOST_BYTES: Final = 8_000

@@ -1,0 +1,75 @@
+"""How texts are cut into words that can be compared; for searches and for checks of answers. Pure.
+
+Words are read the same way in what is searched and in what is asked: without case and accents,
+names split at `_`, `-` and camelCase, English endings off. Scripts without spaces between words
+are read by pairs of characters.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import Final
+
+# Where in a script's text words begin is not written: CJK, kana, Hangul, Thai, Lao, Khmer, Burmese.
+_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_RUNS: Final = re.compile(rf"([{_UNSPACED}\U00020000-\U0003ffff]+)|[^\W_]+(?:[_-][^\W_]+)*")
+_PARTS: Final = re.compile(r"[_-]+")
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_VOICED: Final = frozenset("\u3099\u309a")
+_MARKS: Final = frozenset({"Mn", "Mc", "Me"})
+
+_ENDINGS: Final = re.compile(r"(?<=[a-z]{3})(?:ies|ing|ed|es|s|e|y)$")
+_DOUBLED: Final = re.compile(r"(?<=[a-z]{2})([b-df-hj-np-tv-z])\1$")
+
+
+def words_of(name: str) -> set[str]:
+    """The words of a name as the search compares them."""
+    return set(words_in(name, asked=False))
+
+
+def words_in(text: str, *, asked: bool) -> Iterator[str]:
+    """The words of a text in order; of one that is `asked`, no single characters of words."""
+    for found in _RUNS.finditer(_plain(text)):
+        if run := found[1]:
+            yield from _pairs(run, asked=asked)
+        else:
+            yield from _of_name(found[0])
+
+
+def _pairs(run: str, *, asked: bool) -> Iterator[str]:
+    """Each two neighbours; single characters too, except of a longer word that is asked for."""
+    yield from (run[index : index + 2] for index in range(len(run) - 1))
+    if len(run) == 1 or not asked:
+        yield from run
+
+
+@lru_cache(maxsize=20_000)
+def _of_name(name: str) -> tuple[str, ...]:
+    """The words of a name, and the name as one word; most names are one word."""
+    parts = [part for half in _PARTS.split(name) for part in _CAMEL.split(half)]
+    words = [stem(part.lower()) for part in parts]
+    return (*words, "".join(parts).lower()) if len(parts) > 1 else tuple(words)
+
+
+def stem(word: str) -> str:
+    """A word without its English ending, so that "files", "filing" and "file" meet."""
+    if len(word) <= 3 or not word.isascii():
+        return word
+    return _DOUBLED.sub(r"\1", _ENDINGS.sub("", word))
+
+
+def _plain(text: str) -> str:
+    if text.isascii():
+        return text
+    split = unicodedata.normalize("NFKD", text.replace("ß", "ss")).translate(_marks())
+    return unicodedata.normalize("NFC", split)
+
+
+@cache
+def _marks() -> dict[int, None]:
+    """Accents and vowel signs, which people leave out; not what makes another kana of one."""
+    characters = map(chr, range(0x300, 0x10000))
+    return {
+        ord(c): None for c in characters if unicodedata.category(c) in _MARKS and c not in _VOICED
+    }
