@@ -166,6 +166,36 @@ def steer(
     return steer_thread(settings, output, thread, message)
 
 
+_DESK = ("graph", "mcp", "policy", "instructions", "model", "script", "database", "json")
+
+
+@_command(*_DESK)
+def desk(
+    settings: Settings,
+    output: Output,
+    thread: Annotated[str | None, typer.Argument(help="A thread that waits. None: list.")] = None,
+    words: Annotated[str | None, typer.Argument(help="What the customer is told.")] = None,
+    gives_back: Annotated[bool, typer.Option("--return", help="The assistant goes on.")] = False,
+    approves: Annotated[
+        bool, typer.Option("--approve", help="Run the change that waits, and return.")
+    ] = False,
+    declines: Annotated[
+        bool, typer.Option("--decline", help="Drop the change that waits, and return.")
+    ] = False,
+    away: Annotated[
+        str | None, typer.Option(help="Nobody is at the desk for 30m, 12h, 2d: tickets instead.")
+    ] = None,
+    back: Annotated[bool, typer.Option("--back", help="Somebody is at the desk again.")] = False,
+) -> int:
+    """Attend to customers whom a human has taken over: list, see, answer, decide, return."""
+    from .desk import Wanted, attend, staffed  # noqa: PLC0415 - see the module
+
+    if away is not None or back:
+        return staffed(settings, output, None if back else away)
+    wanted = Wanted(words or "", gives_back=gives_back, approves=approves, declines=declines)
+    return attend(settings, output, thread, wanted)
+
+
 _threads = typer.Typer(pretty_exceptions_enable=False)
 app.add_typer(_threads, name="threads")
 

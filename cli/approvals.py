@@ -42,12 +42,13 @@ _KINDS: Final = {
     ),
     "user": ("Question", _WORDS),
     "form": ("A tool asks", f"Type the answer, or the fields as JSON; [d]ecline  {_OPEN}"),
+    "desk": ("A colleague has this conversation", _WORDS),
     "other": ("Waiting for an answer", _WORDS),
 }
 """The kinds of questions: title and menu; a letter in brackets or the word it begins chooses."""
 _NAMES: Final = {"review_plan": "review", "review_flow": "review", "ask_user": "user"}
 """The kinds of questions that no tool asks, by their name."""
-_TYPES: Final = {"uncertain_call": "uncertain", "elicitation": "form"}
+_TYPES: Final = {"uncertain_call": "uncertain", "elicitation": "form", "take_over": "desk"}
 """The kinds of questions by the type that their payload names."""
 _ALIASES: Final = {"y": "a", "yes": "a", "n": "r", "no": "r"}
 
@@ -65,7 +66,7 @@ class Question:
         description: The question in words.
         kind: `call` may a tool be called; `uncertain` a call may have run already, nobody but a
             human knows; `review` of a plan; `user` asked by the model; `form` asked by a tool's
-            server; `other` somebody else's.
+            server; `desk` who has taken a customer over; `other` somebody else's.
         name: The tool, or what the question is called.
         args: The tool's arguments, or the plan.
         allowed: The kinds of answers it takes.

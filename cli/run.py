@@ -330,6 +330,8 @@ class Session:
         """Answers by question id, and whether the user left the rest open."""
         answers: dict[str, Any] = {}
         for place, question in enumerate(pending, 1):
+            if question.kind == "desk":
+                continue  # the customer sits here, the colleague at `loopwright desk`
             if self.yes and question.kind == "call":
                 answers[question.id] = {"type": "approve"}
             elif self.asker is not None:
@@ -345,6 +347,9 @@ class Session:
             asked = [{"id": question.id, "value": question.value} for question in pending]
             thread = self.output.thread
             self.output.result({"status": "waiting", "thread": thread, "interrupts": asked})
+            return Code.WAITING
+        if all(question.kind == "desk" for question in pending):
+            self.output.line("A colleague has this conversation now: see `loopwright desk`.")
             return Code.WAITING
         for question in pending:
             self.output.line(f"Waiting for an answer: {question.text()}")

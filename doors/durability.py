@@ -25,6 +25,7 @@ from langgraph.store.sqlite import SqliteStore
 from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
 from ..state.journal import Journal
 from . import langgraph_keys as keys
+from .desk import HandOver, handed_over
 from .journal import cause_of
 from .locks import Locks, held_here
 from .pace import in_turn
@@ -117,6 +118,10 @@ class Durability(AbstractContextManager["Durability"]):
             within: How old they may be. One that waits for a human does not expire.
         """
         return offered(self.checkpointer, self.thread_ids(), self.locks, within)
+
+    def handed_over(self) -> list[HandOver]:
+        """The threads that wait for a human who took them over, longest first."""
+        return handed_over(self.checkpointer, self.thread_ids())
 
     def dismiss(self, thread: str) -> None:
         """Delete a thread, and what the journal knows of its calls.

@@ -115,7 +115,7 @@ def test_commands_and_options_are_those_of_the_command():
     threads = commands.commands["threads"]
     told = commands.commands | {f"threads {n}": one for n, one in threads.commands.items()}
     assert set(rows) == set(told)
-    for name in ("threads", *(f"threads {n}" for n in threads.commands)):
+    for name in ("desk", "threads", *(f"threads {n}" for n in threads.commands)):
         options = {o for p in told[name].params for o in p.opts if o.startswith("--")}
         assert set(re.findall(r"--[a-z-]+", rows[name])) == options
     pruning = {o for p in threads.commands["prune"].params for o in p.opts if o.startswith("--")}

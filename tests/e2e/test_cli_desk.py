@@ -1,0 +1,62 @@
+"""`loopwright desk` as an operator uses it: real processes on the database of a real thread."""
+
+import json
+import os
+
+import pytest
+
+from loopwright import ScriptedModel, build_customer_service, open_durability
+from loopwright.state.desk import AWAY
+from support.forked import Command, Done, server
+from support.patience import PATIENCE
+from support.reacting import said
+
+
+def desk(*args, db):
+    with Command(server(), ["desk", *args, "--db", db], stdin="", env={**os.environ}) as command:
+        return Done(command.wait(PATIENCE), *command.said())
+
+
+@pytest.mark.req("S4-69", "P-32")
+def test_an_operator_lists_sees_answers_and_returns(tmp_path):  # noqa: PLR0915 - one working day
+    db = f"sqlite:///{tmp_path}/t.db"
+    assert "nobody waits" in desk(db=db).stderr
+    config = {"configurable": {"thread_id": "ada"}}
+    with open_durability(db) as kept:
+        graph = build_customer_service(model=ScriptedModel({}), durability=kept)
+        graph.invoke(said("I want a human"), config)
+        (one,) = kept.handed_over()
+        assert (one.thread_id, one.waiting, one.why) == (
+            "ada",
+            True,
+            "the customer asked for a human",
+        )
+
+        listed = json.loads(desk("--json", db=db).stdout)["waiting"]
+        assert [(row["thread"], row["hand_over"]) for row in listed] == [("ada", one.id)]
+        shown = desk("ada", db=db).stdout
+        assert "customer: I want a human" in shown
+        assert max(map(len, shown.splitlines())) <= 80
+
+        told = desk("ada", "Hi, I am Eve.", db=db)
+        assert "> Hi, I am Eve." in told.stdout
+        assert "yours" in told.stdout
+        # The customer writes: the hand-over is the same, and an answer to it still counts.
+        graph.invoke(said("Hello Eve"), config)
+        graph.invoke(one.reply("How can I help?"), config)
+        refused = desk("ada", "--approve", db=db)
+        assert (refused.returncode, "No change waits" in refused.stderr) == (2, True)
+        graph.stop(config)  # even a turn that was stopped stays a colleague's
+        assert not kept.handed_over()[0].waiting
+        back = json.loads(desk("ada", "Bye.", "--return", "--json", db=db).stdout)
+        assert (back["owner"], back["waiting"]) == ("bot", False)
+        assert back["said"][-2:] == ["Bye.", back["outcome"]["answer"]]
+        assert kept.handed_over() == []
+        assert desk("ada", "--return", db=db).returncode == 2
+        desk("--away", "12h", db=db)
+        assert "until" in kept.store.get(*AWAY).value
+        desk("--back", db=db)
+        assert kept.store.get(*AWAY) is None
+        words = [m.text for m in graph.get_state(config).values["messages"]]
+        order = ["Hi, I am Eve.", "Hello Eve", "How can I help?", "Bye."]
+        assert [word for word in words if word in order] == order
