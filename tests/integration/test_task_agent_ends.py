@@ -218,6 +218,37 @@ def test_limits_hold_across_questions_and_resumes(tmp_path):
         assert len([m for m in model.asked[-1].messages if m.type == "tool"]) >= 5
 
 
+@pytest.mark.req("P-27")
+@pytest.mark.parametrize(("limit", "most"), [("max_cost", 0.12), ("max_seconds", 0.9)])
+def test_money_and_time_go_on_counting_over_many_resumes(tmp_path, limit, most):
+    """Each resume is another process's; what a turn may use is not given anew by any."""
+
+    def look(name: str) -> str:
+        """Look something up."""
+        time.sleep(0.2)
+        return name
+
+    # So many tokens fit no answer: what is reserved for one is small beside the limit.
+    prices = {"scripted": {"input": 10, "output": 10}}
+    context = Context(**{limit: most}, prices=prices if limit == "max_cost" else {})
+    given, resumes, model = said(), 0, endless()
+    while True:
+        with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+            graph = build_task_agent(model=model, tools=[look], durability=kept, policy="ask")
+            values = graph.invoke(given, THREAD, context=context)
+        if "__interrupt__" not in values:
+            break
+        given, resumes = Command(resume="approve"), resumes + 1
+    spend, outcome = values["outcome"]["spend"], values["outcome"]
+    assert resumes >= 3
+    assert outcome["status"] in ("partial", "exhausted")
+    if limit == "max_cost":
+        assert (outcome["reason"], spend["usd"] <= most) == ("BUDGET", True)
+    else:
+        assert outcome["reason"] == "TIMEOUT"
+        assert resumes <= most / 0.2 + 1
+
+
 class Owner(BaseModel):
     name: str
     since: int
