@@ -16,6 +16,7 @@ from ..nodes.call_tools import call_tools
 from ..nodes.desk.act import act, ended_by_calls
 from ..nodes.desk.check import check
 from ..nodes.desk.close import close
+from ..nodes.desk.confirm import confirm
 from ..nodes.desk.desk import Desk
 from ..nodes.desk.finish import desk_finish
 from ..nodes.desk.human.hand_off import hand_off
@@ -64,7 +65,7 @@ def _halted(state: DeskState) -> Literal["hand_off", "finish"]:
 
 def route_after_strategy(state: DeskState) -> Literal["act", "close", "hand_off", "finish"]:
     """As the strategy says; a question back is the answer of the turn."""
-    if state.strategy == "clarify":
+    if state.strategy in ("clarify", "say"):
         return "finish"
     if state.strategy == "close" or state.strategy == "hand_off":
         return state.strategy
@@ -99,13 +100,15 @@ def route_after_calls(
         return _halted(state)
     if step != "done":
         return step
-    return "check" if state.proposal is not None else "act"
+    return "check" if state.put is not None else "act"
 
 
-def route_after_check(state: DeskState) -> Literal["act", "hand_off", "finish"]:
+def route_after_check(state: DeskState) -> Literal["act", "hand_off", "confirm", "finish"]:
     """An answer that holds ends the turn; another try, then a human."""
     if state.strategy == "hand_off":
         return "hand_off"
+    if state.settles:
+        return "confirm"
     return "finish" if state.task_completed else "act"
 
 
@@ -145,7 +148,7 @@ def customer_service_builder(
     builder.borders = ("understand", "act", "approve", "with_human")
     for name, node in {
         "intake": desk_intake, "understand": understand, "strategy": strategy, "act": act,
-        "check": check, "close": close, "hand_off": hand_off,
+        "check": check, "confirm": confirm, "close": close, "hand_off": hand_off,
         "finish": desk_finish,
     }.items():  # fmt: skip
         builder.add_node(name, partial(node, desk=desk))
@@ -162,6 +165,7 @@ def customer_service_builder(
     builder.add_conditional_edges("approve", route_after_approve)
     builder.add_conditional_edges("call_tools", route_after_calls)
     builder.add_conditional_edges("check", route_after_check)
+    builder.add_edge("confirm", "finish")
     builder.add_edge("close", "finish")
     builder.add_conditional_edges("hand_off", route_after_hand_off)
     builder.add_conditional_edges("with_human", route_after_human)

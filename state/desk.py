@@ -1,5 +1,6 @@
 """State of a conversation with a customer: what is known of it, who has it, and what was agreed."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NotRequired
 
@@ -25,8 +26,18 @@ HANDED_OVER: Final[frozenset[Reason | None]] = frozenset(
 
 Owner = Literal["bot", "human", "returning"]
 Mood = Literal["pleased", "calm", "worried", "upset", "angry"]
-Strategy = Literal["", "answer", "clarify", "carry_out", "close", "hand_off"]
+Strategy = Literal["", "answer", "clarify", "say", "carry_out", "close", "hand_off"]
+"""`say` are words by code, which need no model."""
 Consent = Literal["", "yes", "no", "changed"]
+Asked = Literal["", "detail", "solved", "else", "satisfied"]
+"""What the customer was asked last, beside the yes to a proposal."""
+
+_CITED: Final = re.compile(r"\[([\w.:-]+)\]")
+
+
+def cited_in(answer: str) -> list[str]:
+    """The ids that an answer cites, in brackets, each once."""
+    return list(dict.fromkeys(_CITED.findall(answer)))
 
 
 class Feeling(TypedDict):
@@ -82,17 +93,23 @@ class DeskState(CallState, LoopState):
     identity: dict[str, Any] = field(default_factory=dict)
     """Who the customer is, once a tool has verified it: `customer_id`, `turn`, `call`."""
     clarifications: int = 0
-    """Questions back on the issue; strategy counts."""
+    """Questions back on the issue; strategy counts, a new issue begins anew."""
+    again: int = 0
+    """How often the issue came back unsettled; understand counts."""
+    asked: Asked = ""
+    """What the customer was asked last; strategy writes it, confirm and close."""
+    confirmed: list[str] = field(default_factory=list)
+    """Issues of which it was asked whether they are settled, which happens once; confirm adds."""
+    opened: int = 0
+    """The turn in which the conversation began, or began anew after its end; understand writes."""
     strategy: Strategy = ""
     """How this turn is dealt with; strategy writes it, act, check and confirm change it."""
     why: str = ""
     """Why the thread goes to a human, in words; whoever decides it writes it."""
     consent: Consent = ""
-    """The customer's word on the open proposal; understand writes it."""
+    """The customer's word on the open proposal, or on what was asked; understand writes it."""
     proposal: Proposal | None = None
     """The change that waits for a yes; act writes it, and takes it back."""
-    written: list[str] = field(default_factory=list)
-    """Evidence ids of changes made in this turn; one at most."""
     sources: dict[str, Source] = field(default_factory=dict)
     """What searches gave, by id; act writes it."""
     answer: str = ""
@@ -116,7 +133,7 @@ class DeskState(CallState, LoopState):
 
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "strikes", "held", "round",
-        "strategy", "why", "consent", "written", "answer",
+        "strategy", "why", "consent", "answer",
     }  # fmt: skip
 
     by_tools = frozenset({"messages", "improvements", "task_completed", "should_continue"})
@@ -125,6 +142,35 @@ class DeskState(CallState, LoopState):
     def path(self) -> str:
         """The loop has no tasks: its own name."""
         return PATH
+
+    @property
+    def put(self) -> Proposal | None:
+        """The change that this turn puts to the customer, or to a colleague."""
+        return self._put_in(self.turn)
+
+    @property
+    def open_proposal(self) -> Proposal | None:
+        """The change that the customer's message may answer: whatever comes in between ends it."""
+        return self._put_in(self.turn - 1)
+
+    def _put_in(self, turn: int) -> Proposal | None:
+        return self.proposal if self.proposal and self.proposal["turn"] == turn else None
+
+    @property
+    def written(self) -> list[str]:
+        """Evidence ids of the changes made in this turn."""
+        return [
+            r["id"]
+            for r in self.evidence
+            if r["status"] == "success" and r["tool"] and not r.get("read_only")
+        ]
+
+    @property
+    def settles(self) -> bool:
+        """Whether the answer settles an issue of which that was not asked yet."""
+        if not self.task_completed or self.put is not None or self.issue in self.confirmed:
+            return False
+        return bool(self.written or cited_in(self.answer))
 
 
 def patience(state: DeskState) -> int:
@@ -147,11 +193,14 @@ class DeskUpdate(LoopUpdate, CallsUpdate, total=False):
     slots: dict[str, str]
     identity: dict[str, Any]
     clarifications: int
+    again: int
+    asked: Asked
+    confirmed: list[str]
+    opened: int
     strategy: Strategy
     why: str
     consent: Consent
     proposal: Proposal | None
-    written: list[str]
     sources: dict[str, Source]
     answer: str
     answered: dict[str, str]

@@ -248,4 +248,4 @@ _ALIKE: Final = 0.85
 def _bag(text: str) -> frozenset[tuple[str, str]]:
     """The pairs of neighbours in a text: its words, or its signs where these are words."""
     parts = re.findall(r"[^\W\u3400-\u9fff]+|[\u3400-\u9fff]", _squashed(text))
-    return frozenset(zip(parts, [*parts[1:], ""], strict=True))
+    return frozenset(zip(parts, [*parts[1:], ""], strict=False))

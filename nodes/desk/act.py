@@ -10,6 +10,7 @@ from ...calls.call_records import PendingCall
 from ...calls.gate import open_calls
 from ...calls.of_message import settle_ids
 from ...models.ask import Answer, ask
+from ...models.drafts import drafted
 from ...models.thoughts import read_words
 from ...prompts.prompt import section
 from ...state.calls import STOPPED, UNCERTAIN, stopped_by
@@ -19,6 +20,7 @@ from ...state.messages import signature
 from ...state.repetition import LOOP_DETECTED
 from ...state.told import say
 from ...turn.budget import limit_reason
+from ...turn.end import answer_id
 from ...turn.scope import RunScope, scope_of
 from .desk import Desk
 from .human.stretch import as_told, handed_over
@@ -37,11 +39,14 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
         update = DeskUpdate(proposal=None, strategy="answer", round=round_)
         return update | await _calls(scope, state, desk, agreed(state.proposal), round_)
     news = learnt(state, desk.company)
+    if round_ > scope.context.max_turns:
+        return news | DeskUpdate(halt="MAX_TURNS", unmet=[say("rounds_used_up")])
     catalog = await desk.parts.toolbox.catalog(scope.user)
     request = _request(scope, state, catalog.shelf.listed())
     answer: Answer[Any] = await ask(
         scope, desk.parts.models, "support", request, tools=catalog.specs(state.found),
         read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
+        draft=drafted(scope, answer_id(state), "support"),
     )  # fmt: skip
     update = news | DeskUpdate(
         round=round_, spend=scope.used(answer.spend), warnings=[*catalog.warnings, *scope.notes]
@@ -60,6 +65,7 @@ async def _calls(
     *, complete: bool = True,
 ) -> DeskUpdate:  # fmt: skip
     """Plan the calls of a message; a change that nobody has agreed to is put to the customer."""
+    message = _of_issue(state, desk, message)
     calls = await open_calls(scope, desk.parts.toolbox, message, round_=round_, complete=complete)
     if stopped := stopped_by(calls):
         return DeskUpdate(halt="DENIED", unmet=[stopped])
@@ -78,6 +84,31 @@ def _kept(
     return settled.model_copy(update={"id": name, "additional_kwargs": about})
 
 
+def _of_issue(state: DeskState, desk: Desk, message: AIMessage) -> AIMessage:
+    """The message, its tickets made for the issue as the desk knows it: there is one for each."""
+    calls = [
+        {**call, "args": {**call["args"], "issue": state.issue}}
+        if call["name"] == desk.company.tickets_by and "issue" in call["args"] and state.issue
+        else call
+        for call in message.tool_calls
+    ]
+    return message.model_copy(update={"tool_calls": calls})
+
+
+def guidance_for(state: DeskState) -> str:
+    """How to deal with this turn: by its intent, the mood, and what did not help before."""
+    upset = bool(state.mood) and state.mood[-1]["mood"] in ("upset", "angry")
+    told = {
+        f"desk_guide_{state.intent}": True,
+        "desk_guide_upset": upset,
+        "desk_guide_again": state.again > 0,
+        "desk_guide_changed": state.consent == "changed",
+        "desk_guide_ticket": state.issue in state.tickets,
+    }
+    ticket = state.tickets.get(state.issue, "")
+    return " ".join(say(name, ticket=ticket) for name, holds in told.items() if holds)
+
+
 def _request(scope: RunScope, state: DeskState, listed: str) -> list[BaseMessage]:
     """The conversation, and behind it what is known by now: so requests begin like the last."""
     system = scope.prompts.get_prompt("support", **scope.contexts())
@@ -87,7 +118,7 @@ def _request(scope: RunScope, state: DeskState, listed: str) -> list[BaseMessage
         system = f"{system}\n\n{section('additional_context', notes)}"
     situation = {
         "intent": state.intent,
-        "guidance": say(f"desk_guide_{state.intent}"),
+        "guidance": guidance_for(state),
         "mood": state.mood[-1]["mood"] if state.mood else "calm",
         "known": state.slots,
         "identity": state.identity,

@@ -4,11 +4,16 @@ from langgraph.runtime import Runtime
 
 from ...state.context import Context
 from ...state.desk import DeskState, DeskUpdate
-from ...state.told import say
+from ...state.told import say_to
 from .desk import Desk
 
 
 async def close(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:  # noqa: ARG001 - as nodes are called
-    """Say good-bye."""
-    words = say("desk_goodbye") if state.asked_satisfied else say("desk_satisfied")
-    return DeskUpdate(answer=words, asked_satisfied=True, closed=True, task_completed=True)
+    """Say good-bye, or ask for a mark, which happens once a thread."""
+    update = DeskUpdate(asked_satisfied=True, closed=True, task_completed=True)
+    if not state.asked_satisfied:
+        return update | DeskUpdate(
+            answer=say_to(state.language, "desk_satisfied"), asked="satisfied"
+        )
+    bye = desk.company.words("goodbye", state.language)
+    return update | DeskUpdate(answer=bye or say_to(state.language, "desk_goodbye"))

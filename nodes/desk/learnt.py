@@ -1,20 +1,20 @@
 """What results tell the desk: the articles that were found, and who the customer is."""
 
 from collections.abc import Iterator, Mapping
-from itertools import takewhile
 from typing import Any
 
 from langchain_core.messages import ToolMessage
 
 from ...state.company import Company
 from ...state.desk import DeskState, DeskUpdate, Source
+from ...state.messages import since
 
 
 def learnt(state: DeskState, company: Company) -> DeskUpdate:
     """What the newest results add to what is known."""
-    newest = list(takewhile(lambda m: m.type == "tool", reversed(state.messages)))[::-1]
-    update, sources = DeskUpdate(), dict(state.sources)
-    for message in newest:
+    this_turn = since(state.messages, state.request_message)
+    update, sources, tickets = DeskUpdate(), dict(state.sources), dict(state.tickets)
+    for message in this_turn:
         if not isinstance(message, ToolMessage) or message.status != "success":
             continue
         data = message.artifact.get("data") if isinstance(message.artifact, Mapping) else None
@@ -27,6 +27,14 @@ def learnt(state: DeskState, company: Company) -> DeskUpdate:
             verified = data.get("verified") is True
             who = {"customer_id": data.get("customer_id"), "turn": state.turn}
             update["identity"] = who if verified else {}
+        if (
+            isinstance(data, Mapping)
+            and data.get("ticket_id")
+            and message.name == company.tickets_by
+        ):
+            tickets[state.issue] = str(data["ticket_id"])
+    if tickets != state.tickets:
+        update["tickets"] = tickets
     if sources != state.sources:
         update["sources"] = sources
     return update

@@ -8,7 +8,7 @@ from ...calls.call_records import PendingCall, changed
 from ...calls.guard import By, agreement
 from ...state.canonical import hash_of
 from ...state.desk import DeskState, Proposal
-from ...state.told import say
+from ...state.told import say, say_to
 
 
 def held_for_consent(
@@ -65,7 +65,7 @@ def digest_of(call: PendingCall) -> str:
 
 def _proposal(state: DeskState, call: PendingCall, needs: By) -> Proposal:
     details = "\n".join(f"- {name}: {value}" for name, value in call["args"].items())
-    words = say("desk_proposal", what=call["name"], details=details)
+    words = say_to(state.language, "desk_proposal", what=call["name"], details=details)
     proposal = Proposal(
         name=call["name"], server=call["server"], args=call["args"], digest=digest_of(call),
         words=words, turn=state.turn,

@@ -3,8 +3,8 @@
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.desk import DeskState, DeskUpdate, Strategy, patience
-from ...state.told import say
+from ...state.desk import Asked, DeskState, DeskUpdate, Strategy, patience
+from ...state.told import say, say_to
 from ...turn.scope import scope_of
 from .desk import Desk
 
@@ -14,10 +14,17 @@ async def strategy(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -
     scope = await scope_of(state, runtime, desk.parts)
     chosen, why = chosen_for(state)
     scope.emit({"type": "strategy", "strategy": chosen, "intent": state.intent, "why": why})
-    update = DeskUpdate(strategy=chosen, why=why)
+    update = DeskUpdate(strategy=chosen, why=why, answer="", asked="")
     if chosen == "clarify":
-        return update | DeskUpdate(clarifications=state.clarifications + 1)
-    return update | DeskUpdate(answer="")
+        more = state.clarifications + 1
+        asked = DeskUpdate(answer=state.answer, asked="detail", clarifications=more)
+        return update | asked | DeskUpdate(proposal=None, task_completed=True)
+    if chosen == "say":
+        words, asks = _words(state, desk)
+        said = DeskUpdate(answer=words, asked=asks, task_completed=True)
+        return update | said | DeskUpdate(proposal=None)
+    keeps = chosen in ("carry_out", "hand_off")
+    return update if keeps else update | DeskUpdate(proposal=None)
 
 
 def chosen_for(state: DeskState) -> tuple[Strategy, str]:
@@ -26,12 +33,39 @@ def chosen_for(state: DeskState) -> tuple[Strategy, str]:
         return "hand_off", say("desk_sensitive")
     if state.intent == "human":
         return "hand_off", say("desk_asked_for_human")
-    if state.consent == "yes" and state.proposal is not None:
-        return "carry_out", ""
+    if state.consent in ("yes", "no"):
+        return _by_word(state)
     if state.intent == "closing":
         return "close", ""
+    if state.again >= patience(state):
+        return "hand_off", say("desk_not_settled")
     if not state.answer:
-        return "answer", ""
+        return ("say" if state.intent == "chat" and not state.mood else "answer"), ""
     if state.clarifications < patience(state):
         return "clarify", ""
     return "hand_off", say("desk_no_progress")
+
+
+def _by_word(state: DeskState) -> tuple[Strategy, str]:
+    """What a plain yes or no to what was asked comes to."""
+    if state.open_proposal:
+        return ("carry_out" if state.consent == "yes" else "say"), ""
+    if state.asked == "else":
+        return ("say" if state.consent == "yes" else "close"), ""
+    if state.consent == "yes":
+        return "say", ""
+    if state.again >= patience(state):
+        return "hand_off", say("desk_not_settled")
+    return "answer", ""
+
+
+def _words(state: DeskState, desk: Desk) -> tuple[str, Asked]:
+    """What is said by code, and what it asks."""
+    language = state.language
+    if not state.consent:
+        return desk.company.words("greeting", language) or say_to(language, "desk_hello"), ""
+    if state.open_proposal:
+        return say_to(language, "desk_not_done"), "else"
+    if state.asked == "else":
+        return say_to(language, "desk_tell_me"), ""
+    return say_to(language, "desk_anything_else"), "else"

@@ -1,6 +1,8 @@
 """understand: what the customer wants, how they feel, what they have told; by rules, or a model."""
 
 import hashlib
+from collections.abc import Mapping
+from typing import Final
 
 from langgraph.runtime import Runtime
 
@@ -8,49 +10,117 @@ from ...models.ask import ask
 from ...state.canonical import canonical
 from ...state.context import Context
 from ...state.desk import DeskState, DeskUpdate, Feeling
-from ...state.phrases import consent_in, is_closing, language_of, names_one_of, wants_human
+from ...state.messages import ROLE
+from ...state.phrases import (
+    consent_in,
+    is_closing,
+    is_greeting,
+    language_of,
+    names_one_of,
+    rating_in,
+    settled_in,
+    wants_human,
+    wrote,
+)
 from ...state.understanding import Understanding
 from ...turn.scope import RunScope, scope_of
 from .desk import Desk
+
+_NO_ISSUE: Final = frozenset({"chat", "off_topic", "closing", "human"})
 
 
 async def understand(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
     """Note what the last message says; where words alone tell it, no model is asked."""
     scope = await scope_of(state, runtime, desk.parts)
     scope.emit({"type": "phase", "role": "listener", "action": "listening", "round": 0})
-    text = state.request
-    update = DeskUpdate(language=language_of(text) or state.language, closed=False)
-    if intent := _by_words(state, desk):
-        return update | DeskUpdate(intent=intent)
-    if state.proposal is not None and (word := consent_in(text)):
-        return update | DeskUpdate(intent=state.intent, consent=word)
-    return update | await _by_model(scope, state, desk)
+    before = state.language or desk.company.languages[0]
+    update = DeskUpdate(language=language_of(state.request, before), closed=False)
+    if state.closed or not state.opened:
+        update["opened"] = state.turn
+    if (said := by_words(state, desk)) is not None:
+        return update | said
+    return update | await _by_model(scope, state, desk, update.get("opened", state.opened))
 
 
-def _by_words(state: DeskState, desk: Desk) -> str:
+def by_words(state: DeskState, desk: Desk) -> DeskUpdate | None:
+    """What plain words say; None where they do not tell."""
     text = state.request
     if names_one_of(text, desk.company.sensitive):
-        return "sensitive"
+        return DeskUpdate(intent="sensitive")
     if wants_human(text):
-        return "human"
-    return "closing" if is_closing(text) else ""
+        return DeskUpdate(intent="human")
+    if state.attachments:
+        return None
+    about = "question" if state.intent in _NO_ISSUE | {"sensitive"} else state.intent
+    if state.open_proposal and (word := consent_in(text)):
+        return DeskUpdate(intent=about, consent=word)
+    if state.asked == "satisfied" and (mark := rating_in(text)):
+        return DeskUpdate(intent="closing", satisfaction=mark)
+    if is_closing(text):
+        return DeskUpdate(intent="closing")
+    if state.asked in ("solved", "else") and (word := settled_in(text)):
+        unsettled = state.asked == "solved" and word == "no"
+        return DeskUpdate(intent=about, consent=word, again=state.again + unsettled)
+    began = any(ROLE in message.additional_kwargs for message in state.messages)
+    return DeskUpdate(intent="chat") if is_greeting(text) and not began else None
 
 
-async def _by_model(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
-    known = {"request": state.request, "conversation": state.conversation, "situation": state.slots}
+async def _by_model(scope: RunScope, state: DeskState, desk: Desk, opened: int) -> DeskUpdate:
+    situation = {"known": state.slots, "last_intent": state.intent}
+    known = {
+        "request": state.request, "conversation": state.conversation, "situation": situation,
+    }  # fmt: skip
     request = scope.opening("listener", known, state.attachments)
     answer = await ask(scope, desk.parts.models, "listener", request, contract=Understanding)
-    told = answer.parsed
+    told = answer.parsed or Understanding(intent="question")  # act may still be able to help
     update = DeskUpdate(spend=scope.used(answer.spend), warnings=scope.notes)
-    if told is None:  # act may still be able to help
-        return update | DeskUpdate(intent="question")
-    slots = {**state.slots, **{slot.name: slot.value for slot in told.slots}}
-    issue = state.issue
-    if not issue or not (told.same_question or told.intent == state.intent):
-        issue = hashlib.sha256(canonical([told.intent, slots]).encode()).hexdigest()[:12]
-    felt = Feeling(turn=state.turn, mood=told.mood, score=told.score)
+    slots = _slots(state, told)
+    issue = _issue(state, told, slots, opened)
+    same, old = told.same_question, issue == state.issue
+    missing = [name for name in told.missing if not _is_known(name, {**state.slots, **slots})]
     return update | DeskUpdate(
-        intent=told.intent, slots=slots, issue=issue, mood=[*state.mood, felt],
-        consent="changed" if state.proposal else "",
-        answer=told.question if told.missing else "",
+        intent=told.intent, slots={**state.slots, **slots}, issue=issue,
+        mood=[*state.mood, Feeling(turn=state.turn, mood=told.mood, score=told.score)],
+        consent="changed" if state.open_proposal else "",
+        clarifications=state.clarifications if old else 0,
+        again=state.again + (same and issue in state.answered) if old else 0,
+        answer=told.question if missing else "",
     )  # fmt: skip
+
+
+def _slots(state: DeskState, told: Understanding) -> dict[str, str]:
+    """What the customer has said now: what they never wrote is made up."""
+    texts = [message.text for message in state.messages if message.type == "human"]
+    return {slot.name: slot.value for slot in told.slots if wrote(texts, slot.value)}
+
+
+def _is_known(name: str, slots: Mapping[str, str]) -> bool:
+    """Whether something that is to be asked for stands in a slot, by its name."""
+    words = set(_plain(name).split())
+    return any(slots[slot] and set(_plain(slot).split()) <= words for slot in slots)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ").casefold()
+
+
+def _issue(state: DeskState, told: Understanding, slots: Mapping[str, str], opened: int) -> str:
+    """The fingerprint of what is talked about: the same as before, or that of something new.
+
+    What is asked again, or answers a question of ours, is the same; another intent, or another
+    order, is not. After the end of a conversation everything is new.
+    """
+    if told.intent in _NO_ISSUE:
+        return state.issue
+    follows = told.same_question or state.asked == "detail" or state.open_proposal is not None
+    before = state.slots
+    other = any(name in before and before[name] != value for name, value in _ids(slots).items())
+    if state.issue and not state.closed and (follows or told.intent == state.intent) and not other:
+        return state.issue
+    subject = _ids({**before, **slots})
+    seed = canonical([opened, told.intent, subject])
+    return hashlib.sha256(seed.encode()).hexdigest()[:12]
+
+
+def _ids(slots: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in slots.items() if any(c.isdigit() for c in value)}

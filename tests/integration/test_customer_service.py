@@ -5,6 +5,7 @@ from langchain_core.tools import tool
 
 from loopwright import ScriptedModel, build_customer_service, open_durability
 from support.reacting import THREAD, said
+from support.replay import Replay
 from support.scripts import call
 
 
@@ -31,32 +32,247 @@ def shop():
     return [search_knowledge_base, request_refund], refunds
 
 
-@pytest.mark.req("S4-67")
-def test_a_change_is_made_once_after_a_yes_to_exactly_this(tmp_path):
-    tools, refunds = shop()
-    model = ScriptedModel(
-        {
-            "listener": [understood(), understood("refund")],
-            "support": [
-                [call("search_knowledge_base", query="returns")],
-                "You can return it within 14 days [kb-1].",
-                [call("request_refund", order_id="A-1", amount=5.0)],
-                "Your refund R-1 is on its way.",
-            ],
-        }
-    )
+@pytest.fixture
+def talk(tmp_path):
+    """A conversation: from the listener's and the support's scripts to what is said to a text."""
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
-        graph = build_customer_service(model=model, tools=tools, policy="allow", durability=kept)
-        first = graph.invoke(said("How long can I return it?"), THREAD)
-        assert first["outcome"]["status"] == "complete", first["outcome"]
-        asked = graph.invoke(said("Refund A-1 please"), THREAD)
-        assert refunds == []
-        assert "A-1" in asked["messages"][-1].text
-        done = graph.invoke(said("Yes!"), THREAD)
-        assert refunds == [("A-1", 5.0)]
-        assert done["messages"][-1].text == "Your refund R-1 is on its way."
-        bye = graph.invoke(said("谢谢"), THREAD)
-        assert "satisfied" in bye["messages"][-1].text
+
+        def begin(listener=(), support=(), tools=(), **options):
+            model = ScriptedModel({"listener": list(listener), "support": list(support)})
+            graph = build_customer_service(
+                model=model, tools=tools, policy="allow", durability=kept, **options
+            )
+
+            def say(text):
+                say.state = graph.invoke(said(text), THREAD)
+                return say.state["messages"][-1].text
+
+            say.model, say.graph = model, graph
+            say.known = lambda: graph.get_state(THREAD).values
+            return say
+
+        yield begin
+
+
+@pytest.mark.req("S4-67", "S4-56", "S4-76", "S4-25", "S4-68", "S4-74")
+def test_a_whole_conversation_from_greeting_to_good_bye(talk):
+    tools, refunds = shop()
+    say = talk(
+        [understood(), understood("refund")],
+        [
+            [call("search_knowledge_base", query="returns")],
+            "You can return it within 14 days [kb-1].",
+            [call("request_refund", order_id="A-1", amount=5.0)],
+            "Your refund R-1 is on its way.",
+        ],
+        tools,
+    )
+    assert "Hello" in say("Hi there!")
+    answer = say("How long can I return it?")
+    assert answer == "You can return it within 14 days [kb-1].\n\nDoes that settle it for you?"
+    assert say.state["outcome"]["status"] == "complete", say.state["outcome"]
+    assert "anything else" in say("Yes, got it")
+    assert "A-1" in say("Refund A-1 please")
+    assert refunds == []
+    assert say("Yes!").startswith("Your refund R-1 is on its way.")
+    assert refunds == [("A-1", 5.0)]
+    assert "1 (not at all) to 5" in say("that's all, thanks")
+    assert "Good-bye" in say("5, thanks!")
+    known = say.known()
+    assert (known["satisfaction"], known["closed"]) == (5, True)
+    assert known["confirmed"] == list(known["answered"])
+    assert [asked.role for asked in say.model.asked].count("listener") == 2
+    assert "Good-bye" in say("bye")  # it is asked once how satisfied they are
+
+
+def test_the_customer_is_answered_by_code_in_their_language(talk):
+    assert "您好" in (say := talk([understood("chat"), understood("chat")], ["我在。"]))("你好")
+    assert "满意" in say("谢谢")
+    assert "再见" in say("五分")
+    assert say.known()["satisfaction"] == 5
+    assert say.model.asked == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["yes, but to my other card", "Yes, make it 20", "yes?", "是的,但是改成20元", "no", "hm"],
+)
+def test_only_a_plain_yes_to_the_open_proposal_is_one(talk, words):
+    tools, refunds = shop()
+    say = talk(
+        [understood("refund")] * 4,
+        [[call("request_refund", order_id="A-1", amount=5.0)], "Which card is it?", "Which one?"],
+        tools,
+    )
+    assert "A-1" in say("Refund A-1")
+    say(words)
+    assert say.known()["proposal"] is None
+    say("yes")  # to nothing that is open
+    assert refunds == []
+
+
+@pytest.mark.req("S4-56")
+def test_slots_are_the_customers_own_and_never_asked_for_again(talk):
+    slots = [{"name": "order_id", "value": "A-1"}, {"name": "email", "value": "ada@example.org"}]
+    asks = {"missing": ["order_id"], "question": "Which order is it?"}
+    say = talk(
+        [understood("order", slots=slots, **asks)]
+        + [understood("order", missing=["color"], question=f"{n}?") for n in ("What", "Which")]
+        + [understood("order", missing=["size"], question="How big?")],
+        ["It was shipped."],
+    )
+    assert say("Where is my order A-1?") == "It was shipped."
+    assert say.known()["slots"] == {"order_id": "A-1"}
+    assert [say("the other"), say("that one")] == ["What?", "Which?"]
+    assert "__interrupt__" in (say("no idea") and say.state)
+
+
+@pytest.mark.req("S4-24", "S4-23", "S4-73")
+def test_the_prompt_depends_on_the_intent_and_the_mood(talk):
+    say = talk(
+        [understood("account"), {"intent": "complaint", "mood": "upset", "score": -0.6}],
+        ["May I have your postcode?", "I am sorry."],
+    )
+    say("I moved")
+    say("You lost my parcel")
+    first, second = [
+        str(asked.messages[-1].content) for asked in say.model.asked if asked.role == "support"
+    ]
+    assert "Verify the customer first" in first
+    assert "begin with one sentence that shows you understood" in second
+    assert [felt["mood"] for felt in say.known()["mood"]] == ["calm", "upset"]
+
+
+@pytest.mark.req("S4-55")
+@pytest.mark.parametrize(
+    ("intent", "bad", "why"),
+    [
+        ("question", "Returns are free for 60 days [kb-7].", "[kb-7] is not among"),
+        ("question", "Returns are free for 60 days.", "carries this answer"),
+        ("refund", "I have refunded you 5 EUR.", "no call of this turn did it"),
+        ("refund", "已为您退款。", "no call of this turn did it"),
+        ("order", "Calm down, it will come.", "not polite"),
+        ("order", "It comes. " * 300, "too long"),
+        (
+            "chat",
+            "My rules: Politeness: greet once, stay friendly, also with somebody who is angry.",
+            "tells your instructions",
+        ),
+    ],
+)
+def test_what_breaks_a_mandate_is_mended_once_and_never_given(talk, intent, bad, why):
+    say = talk([understood(intent)], [bad, bad], shop()[0])
+    told = say("What about it?")
+    assert bad not in [m.text for m in say.state["messages"]]
+    mend = str(say.model.asked[-1].messages[-1].content)
+    assert why in mend
+    assert "I could not find this" in told or "__interrupt__" in say.state
+
+
+@pytest.mark.req("S4-55")
+def test_nothing_is_told_of_an_order_before_it_is_the_customers(talk):
+    @tool
+    def get_order(order_id: str) -> dict:
+        """Read an order."""
+        return {"order_id": order_id, "customer_id": "C-9", "city": "Paris", "paid": 149.5}
+
+    @tool
+    def verify_identity(postcode: str) -> dict:
+        """Verify."""
+        return {"verified": postcode == "10115", "customer_id": "C-9"}
+
+    for one in (get_order, verify_identity):
+        one.metadata = {"readOnlyHint": True}
+    support = [
+        [call("get_order", order_id="A-1")], "It goes to Paris.", "It goes to paris!",
+    ]  # fmt: skip
+    say = talk([understood("order")], support, [get_order, verify_identity])
+    say("Where does A-1 go?")
+    assert "__interrupt__" in say.state
+    assert not any("Paris" in m.text for m in say.state["messages"] if m.type == "ai")
+
+
+@pytest.mark.req("S4-77")
+def test_who_is_verified_hears_of_their_own_orders_and_of_no_others(talk):
+    @tool
+    def get_order(order_id: str) -> dict:
+        """Read an order."""
+        who = {"A-1": ("C-9", "Paris"), "A-2": ("C-8", "Rome")}[order_id]
+        return {"order_id": order_id, "customer_id": who[0], "city": who[1]}
+
+    @tool
+    def verify_identity(postcode: str) -> dict:
+        """Verify."""
+        return {"verified": postcode == "10115", "customer_id": "C-9"}
+
+    for one in (get_order, verify_identity):
+        one.metadata = {"readOnlyHint": True}
+    support = [
+        [call("verify_identity", postcode="10115")],
+        [call("get_order", order_id="A-1"), call("get_order", "call_1", order_id="A-2")],
+        "They go to Paris and Rome.", "A-1 goes to Paris; of A-2 I may not speak.",
+    ]  # fmt: skip
+    say = talk([understood("order")], support, [get_order, verify_identity])
+    assert say("Where do A-1 and A-2 go? 10115") == support[-1]
+    assert say.known()["identity"]["customer_id"] == "C-9"
+
+
+def test_what_no_article_tells_is_not_known_and_has_no_source(talk):
+    @tool
+    def search_knowledge_base(query: str) -> dict:
+        """Search the articles."""
+        return {"articles": []}
+
+    search_knowledge_base.metadata = {"readOnlyHint": True}
+    asked = [f"What is the {n}th wonder of Lumen {n}?" for n in range(20)]
+    support = []
+    for n in range(20):
+        cites = f" [kb-{n}]" if n % 2 else ""
+        support += [[call("search_knowledge_base", query=str(n))], f"It is {n} metres high{cites}."]
+    other = [{"name": "number", "value": f"{n}th"} for n in range(20)]
+    say = talk(
+        [understood("question", slots=[other[n]]) for n in range(20)], support,
+        [search_knowledge_base],
+    )  # fmt: skip
+    answers = [say(text) for text in asked]
+    assert all("I could not find this" in answer for answer in answers)
+    assert not any("kb-" in answer for answer in answers)
+
+
+@pytest.mark.req("S4-71", "S4-62")
+def test_the_same_question_is_never_given_the_same_words(talk):
+    first = "Try another plug, then another bulb, and write to us again [kb-1]."
+    say = talk(
+        [understood("technical"), *[understood("technical", sameQuestion=True)] * 2],
+        [[call("search_knowledge_base", query="flicker")], first, first.upper(),
+         "Then it is the switch: it is changed for free [kb-1]."],
+        shop()[0],
+    )  # fmt: skip
+    assert say("It flickers").startswith(first)
+    assert say("It still flickers").startswith("Then it is the switch")
+    say("And it flickers still")
+    assert "__interrupt__" in say.state
+    assert "did not settle" in str(say.state["__interrupt__"][0].value)
+
+
+def test_a_closed_conversation_that_goes_on_has_a_new_issue(talk):
+    say = talk([understood(), understood()], ["Which lamp is it?", "Which one?"])
+    say("My lamp?")
+    before = say.known()["issue"]
+    say("thanks")
+    say("My lamp?")
+    assert before not in ("", say.known()["issue"])
+
+
+def test_an_answer_is_a_draft_until_it_holds(talk):
+    bad = "I have refunded you 5 EUR."
+    say = talk([understood("refund")], [bad, "I can refund you 5 EUR."], shop()[0])
+    replay, shown = Replay(), []
+    for message, _ in say.graph.stream(said("Refund"), THREAD, stream_mode="messages"):
+        shown.append(message.text)
+        replay.take(message)
+    assert bad in "".join(shown)
+    assert [m.text for m in replay.messages.values() if m.text] == ["I can refund you 5 EUR."]
 
 
 def test_while_a_human_owns_the_thread_no_model_is_asked(tmp_path):

@@ -212,7 +212,7 @@ def test_at_the_desk_only_a_plain_yes_to_exactly_this_changes_something(shop, ke
     assert shop.refunds == []
     ended = graph.invoke(said("Yes"), THREAD)
     assert shop.refunds == [("A-1", 50.0)]
-    assert ended["messages"][-1].text == "Done."
+    assert ended["messages"][-1].text.startswith("Done.")
 
 
 def test_at_the_desk_facts_are_read_again_after_the_yes(shop, kept):

@@ -74,7 +74,8 @@ def test_searches_and_tickets_go_through_the_states_of_a_call(tmp_path):
     assert tickets[-4:] == ["validating", "scheduled", "executing", "success"]
     assert state["sources"]["kb-flicker-juno-en"]["url"].startswith("https://help.lumen.example/")
     [row] = shop.rows("SELECT * FROM tickets")
-    assert (row["issue"], row["subject"], row["status"]) == ("flicker", "Lamp", "open")
+    assert (row["issue"], row["subject"], row["status"]) == (state["issue"], "Lamp", "open")
+    assert list(state["tickets"]) == [state["issue"]]
     assert row["thread"] == THREAD["configurable"]["thread_id"]
 
 
