@@ -143,7 +143,9 @@ def test_where_nobody_is_at_the_desk_a_ticket_is_made_and_the_customer_told_when
 @pytest.mark.req("S4-23")
 @pytest.mark.parametrize(("mood", "tries"), [("calm", 2), ("angry", 1)])
 def test_anger_lowers_the_bar_and_a_human_comes_sooner(tmp_path, mood, tries):
-    model = ScriptedModel({"listener": [understood("order", mood=mood)], "support": ["See [kb-9]."] * 2})
+    model = ScriptedModel(
+        {"listener": [understood("order", mood=mood)], "support": ["See [kb-9]."] * 2}
+    )
     graph, kept = desk(tmp_path, model, Queue())
     with kept:
         given = graph.invoke(said("Why?"), THREAD)
