@@ -4,12 +4,12 @@ from langgraph.runtime import Runtime
 
 from ...state.context import Context
 from ...state.desk import MOST_CLARIFICATIONS, DeskState, DeskUpdate, patience
+from ...state.mandates import good, problems_of, unsourced
 from ...state.phrases import alike
 from ...state.told import say, say_to
 from ...turn.scope import scope_of
 from .desk import Desk
 from .learnt import learnt
-from .mandates import good, problems_of, unsourced
 
 
 async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from ...state.canonical import weigh
-from ...state.desk import DeskState, Source, cited_in
-from ...state.phrases import alike, names_one_of
-from ...state.told import say
+from .canonical import weigh
+from .desk import DeskState, Source, cited_in
+from .phrases import alike, names_one_of
+from .told import say
 
 KNOWLEDGE: Final = frozenset({"question", "technical"})
 """Intents whose answers stand on articles, or on what a tool told."""
