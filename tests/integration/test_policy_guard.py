@@ -6,7 +6,9 @@ import pytest
 from langgraph.types import Command
 
 from loopwright import (
+    Policy,
     PolicyTable,
+    Rule,
     ScriptedModel,
     SettingsError,
     build_customer_service,
@@ -335,3 +337,20 @@ def test_who_delegates_and_whom_they_delegate_to_have_one_change_together(shop, 
     graph = office.graph(kept, shop.tools(), policy=PolicyTable.read(POLICY))
     answered(graph, graph.invoke(said("Refund both"), THREAD))
     assert shop.refunds == [("A-1", 50.0)]
+
+
+def test_rules_beside_a_table_come_first_and_lift_nothing(shop, kept):
+    rules = (
+        Rule(action="deny", tool="get_customer", reason="not today"),
+        Rule(action="allow", tool="request_refund"),
+    )
+    policy = Policy(rules=rules, table=PolicyTable.read(POLICY))
+    graph = reacting(
+        shop, kept, [ADA], [call("get_customer", customer_id="C-1")], [refund("B-1")], [refund()],
+        policy=policy,
+    )  # fmt: skip
+    waits = graph.invoke(said("Refund A-1"), THREAD)
+    assert "not today" in results(waits)[1]
+    assert "does not belong" in results(waits)[2]
+    assert asked(waits)["action_request"]["args"]["order_id"] == "A-1"
+    assert shop.refunds == []

@@ -108,9 +108,9 @@ def reacting(shop, kept, *actions, **options):
         "action": list(actions),
         "observation": [f"Seen {i}." for i in range(len(actions) + 1)],
     }
+    options = {"policy": PolicyTable.read(POLICY), **options}
     return build_react(
-        model=ScriptedModel(ends), tools=shop.tools(), policy=PolicyTable.read(POLICY),
-        durability=kept, **options,
+        model=ScriptedModel(ends), tools=shop.tools(), durability=kept, **options
     )  # fmt: skip
 
 
