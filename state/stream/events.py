@@ -105,6 +105,20 @@ EVENTS: Final[Mapping[str, Kind]] = {
         {"round": int, "findings": list},
         ("flaws",),
     ),
+    "strategy": Kind(
+        "how `customer_service` deals with the message",
+        {"strategy": str, "intent": str, "why": str},
+        ("strategy",),
+    ),
+    "check": Kind(
+        "what keeps an answer of `customer_service` from being given; none: it is given",
+        {"problems": list},
+        ("check",),
+    ),
+    "hand_off": Kind("a human takes the thread over", {"why": str}, ("hand_off",)),
+    "route": Kind(
+        "which graph of `router` takes the request", {"graph": str, "why": str}, ("route",)
+    ),
     "question": Kind(
         "the user is asked something that is about no call, `ask_user`, `review_plan` or "
         "`review_flow`, and later how it was answered",
