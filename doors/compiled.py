@@ -1,5 +1,6 @@
 """A compiled graph that can be copied whole, and says what it takes and gives."""
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 from langchain_core.runnables import RunnableConfig
@@ -41,3 +42,12 @@ class Compiled(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
         nodes = {(node, node) for node in self.builder.nodes}
         nodes |= {(node, name) for name, one in inside for node in one.builder.nodes}
         return form_of(nodes, getattr(self.builder, "graph", ""))
+
+
+async def saved_values(graph: Any, configurable: Mapping[str, Any]) -> dict[str, Any]:
+    """What a graph that runs inside another one has in its state, as far as it is saved.
+
+    Its own door refuses the keys that lead there.
+    """
+    state = await CompiledStateGraph.aget_state(graph, {"configurable": {**configurable}})
+    return {k: [*v] if isinstance(v, list) else v for k, v in state.values.items()}

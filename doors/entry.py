@@ -16,8 +16,10 @@ from ..state.loop import STOPPING
 from ..state.messages import STEERS, read_messages
 from ..state.migrations import SCHEMA_VERSION, migrate
 from ..state.outcome import RESUMABLE
+from . import langgraph_keys as keys
 from .builder import Surrounded
 from .checks import address_answer, check_input
+from .compiled import saved_values
 from .continuing import Continues, check_nodes, check_values, keep_order
 from .head import CUT_OFF, Head, add
 from .outside import unmarked, withdraws
@@ -140,7 +142,7 @@ async def _bring_up(
     Raises:
         ThreadIncompatible: a version of the package saved the thread that cannot be read here.
     """
-    update = {**await _migrated(graph, run, head), **_cut_off(graph, run, head)}
+    update = {**await _migrated(graph, run, head), **await _cut_off(graph, run, head)}
     if STOPPING in graph.channels and _begins(run) and head.values.get(STOPPING, False) != stops:
         update[STOPPING] = stops
     if said:
@@ -164,12 +166,24 @@ async def _migrated(graph: Entered, run: Run, head: Head) -> dict[str, Any]:
     return {key: value for key, value in update.items() if key in graph.channels}
 
 
-def _cut_off(graph: Entered, run: Run, head: Head) -> Mapping[str, Any]:
+async def _cut_off(graph: Entered, run: Run, head: Head) -> Mapping[str, Any]:
     """What a turn had finished that a new message ends before its time; a resume finds it."""
     if not _begins(run) or CUT_OFF not in graph.channels or CUT_OFF in dict(head.own_writes):
         return {}
-    finished = head.returned()
+    finished = await _left_inside(graph, run) if graph.ours.inside else head.returned()
     return {CUT_OFF: finished} if finished else {}
+
+
+async def _left_inside(graph: Entered, run: Run) -> list[Any]:
+    """What the graph had in its state in which the turn was cut off, with its name."""
+    left: list[Any] = []
+    for task in (await graph.aget_state(run.where())).tasks:
+        inner, where = graph.ours.inside.get(task.name), run.where(f"{task.name}:{task.id}")
+        saved = None if inner is None or run.saver is None else await run.saver.aget_tuple(where)
+        if inner is not None and saved is not None:
+            values = await saved_values(inner, where["configurable"] | {keys.SAVER: run.saver})
+            left.append({**values, "graph": task.name, CUT_OFF: Head(saved).returned()})
+    return left
 
 
 async def _forget_scratch(graph: Entered, run: Run, head: Head) -> None:

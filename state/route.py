@@ -8,12 +8,13 @@ from typing import Annotated, Any, Final, Literal, get_args
 from langchain_core.messages import AnyMessage, RemoveMessage
 from pydantic import BeforeValidator, Field
 
+from .calls import Evidence
 from .canonical import weigh
 from .context import Context
 from .contracts import Contract, Text, read_word
 from .loop import LoopState, LoopUpdate
 from .outcome import Outcome, Reason, Tried, Way
-from .past import EarlierRecords
+from .past import EarlierRecords, remembered
 
 WAYS: Final[tuple[Way, ...]] = get_args(Way)
 
@@ -213,6 +214,8 @@ def handed_to(state: RouterState, *, remembers: bool) -> dict[str, Any]:
     """
     given = {"messages": state.messages, **state.kept.get(state.way, {})}
     given["request_message"] = state.request_message
+    if given.get("turn", 0) < state.turn - 1:  # what was cut off then is no longer under way
+        given.setdefault("outcome", {})
     return given | ({"earlier": state.earlier} if remembers else {})
 
 
@@ -220,6 +223,17 @@ def left_by(values: Mapping[str, Any]) -> dict[str, Any]:
     """What of a graph's state is kept for its next turn."""
     left = {k: v for k, v in values.items() if k not in _NOT_KEPT and v is not None}
     return {key: [*value] if isinstance(value, list) else value for key, value in left.items()}
+
+
+def found_by(way: str, turn: int, values: Mapping[str, Any]) -> list[Evidence]:
+    """What a graph's calls brought, unless it remembers that itself.
+
+    Steps of one graph and tasks of another may have equal ids.
+    """
+    if "earlier" in values:
+        return list(values["earlier"])
+    found: list[Evidence] = values.get("evidence") or []
+    return remembered(turn, [one | Evidence(id=f"{way}.{one['id']}") for one in found])
 
 
 def rewritten(before: Sequence[AnyMessage], after: Sequence[AnyMessage]) -> list[Any]:

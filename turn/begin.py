@@ -341,6 +341,16 @@ async def answered(
         told = state.outcome is not None and not same_request(state)
         # What graphs do for one turn, one after another, is closed where that turn is over.
         await scope.release(lambda _: False, ended=scope.handed is None, told=told)
+    return await repaired(scope, state.messages, calls, known)
+
+
+async def repaired(
+    scope: RunScope,
+    messages: Sequence[AnyMessage],
+    calls: Sequence[Mapping[str, Any]],
+    known: Mapping[str, How] = MappingProxyType({}),
+) -> list[Any]:
+    """The same writes, where the journal is left as it is."""
     names = [call["intent"] for call in calls]
     found = await scope.journal.rows(scope.journaled, names) if names else []
     rows = {row.name: row for row in found}
@@ -353,7 +363,7 @@ async def answered(
         event = {"task": call["task"], "tool": call["name"], "arguments": call["args"]}
         scope.emit({"type": "tool_call", "id": call["id"], **event, **how, "result": text})
     return repairs(
-        state.messages,
+        messages,
         lambda call_id: answers.pop(call_id, None) or _superseded(call_id),
         open_calls=list(answers),
     )

@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 
 from ...hooks.contract import Verdict
 from ...state.context import Context
+from ...state.plan import Task
 from ...state.route import RouterState, RouterUpdate, evidence_of
 from ...turn.end import Facts, answer_id, end_turn, made_anew, newest_results
 from ...turn.scope import scope_of
@@ -33,12 +34,18 @@ def _another(state: RouterState, verdict: Verdict) -> RouterUpdate:
     return cast("RouterUpdate", {"unmet": [], "inner": None, **made_anew(state, verdict, said)})
 
 
+def _tasks(state: RouterState) -> list[Task]:
+    """The tasks or steps of a graph that was stopped; an agent's list is no plan."""
+    planned = state.way in ("prompt_flow", "plan_execute_verify")
+    return list(state.kept.get(state.way, {}).get("todos") or []) if planned else []
+
+
 def facts_of(state: RouterState) -> Facts:
     """The facts, as the graph told them that had the request last."""
     ended, evidence = state.inner, evidence_of(state)
     if ended is None:
         return Facts(
-            halt=state.halt, unmet=state.unmet, evidence=evidence,
+            halt=state.halt, unmet=state.unmet, evidence=evidence, tasks=_tasks(state),
             results=newest_results(evidence), message=answer_id(state), kept="the work is kept",
         )  # fmt: skip
     newest = next((m for m in reversed(state.messages) if m.type == "ai"), None)

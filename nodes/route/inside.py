@@ -1,28 +1,28 @@
 """inside: runs the chosen graph for this turn, within its share of what the turn has left."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
+from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
+from ...doors.compiled import saved_values
 from ...doors.graph import LoopGraph
-from ...state.calls import Evidence
+from ...doors.head import add_around
+from ...doors.langgraph_keys import SAVER
 from ...state.context import Context
 from ...state.outcome import spent_by
-from ...state.past import remembered
 from ...state.route import (
     STRONGER,
     RouterState,
     RouterUpdate,
+    found_by,
     handed_to,
     left_by,
     rewritten,
 )
 from ...turn.scope import around, scope_of
 from ..parts import Parts
-
-_REMEMBERS: Final = "earlier"
-"""The field of a graph that keeps what calls before it brought."""
 
 
 async def inside(
@@ -40,23 +40,28 @@ async def inside(
         if event["type"] != "outcome":  # the turn has one end, which finish tells
             scope.emit(event)
 
-    remembers = _REMEMBERS in graph.channels
     with around(scope.for_part(state, part, told)):
-        given = handed_to(state, remembers=remembers)
-        final = await graph.ainvoke(given, scope.inner_config(way))
+        given = handed_to(state, remembers="earlier" in graph.channels)
+        try:
+            final = await graph.ainvoke(given, scope.inner_config(way))
+        except GraphBubbleUp:  # front ends draw a question under the messages before it
+            await _show(graph, state)
+            raise
     outcome = final["outcome"]
-    earlier = final[_REMEMBERS] if remembers else _remembered(state, final)
     return RouterUpdate(
         messages=rewritten(state.messages, final["messages"]),
         inner=outcome,
         kept={**state.kept, way: left_by(final)},
-        earlier=earlier,
+        earlier=found_by(way, state.turn, final),
         spend=spent_by(outcome),
         warnings=[*scope.notes, *outcome["warnings"]],
     )
 
 
-def _remembered(state: RouterState, final: Mapping[str, Any]) -> list[Evidence]:
-    """What the calls brought; steps of one graph and tasks of another may have equal ids."""
-    found: list[Evidence] = final.get("evidence") or []
-    return remembered(state.turn, [one | Evidence(id=f"{state.way}.{one['id']}") for one in found])
+async def _show(graph: LoopGraph[Any, Any, Any, Any], state: RouterState) -> None:
+    """Write what the graph has said so far beside the step, whose update is lost."""
+    configurable = get_config()["configurable"]
+    if configurable.get(SAVER) is not None:
+        said = (await saved_values(graph, configurable)).get("messages") or state.messages
+        if news := rewritten(state.messages, said):
+            await add_around(configurable, {"messages": news})

@@ -2,9 +2,12 @@
 
 from langgraph.runtime import Runtime
 
+from ...doors.head import CUT_OFF
 from ...state.context import Context
-from ...state.route import RouterState, RouterUpdate
-from ...turn.begin import begin_turn, same_request
+from ...state.messages import merge_messages
+from ...state.outcome import Way
+from ...state.route import RouterState, RouterUpdate, found_by, left_by, rewritten
+from ...turn.begin import begin_turn, repaired, same_request
 from ...turn.scope import RunScope, scope_of
 from ..parts import Parts
 
@@ -19,8 +22,25 @@ async def route_intake(
 
 
 async def _adopted(scope: RunScope, state: RouterState) -> RouterUpdate:
-    """The calls of the turn before: a request that goes on finds them, any other begins anew."""
+    """The calls of the turn before: a request that goes on finds them, any other begins anew.
+
+    Of a graph that was cut off all is taken in: its conversation, where the journal answers the
+    calls that have no answer, what its calls brought, and what it needs to go on.
+    """
     if state.turn:
         over = state.outcome is not None and not same_request(state)
         await scope.release(lambda _: False, ended=over, told=over, anywhere=not over)
-    return RouterUpdate()
+    if not state.cut_off:
+        return RouterUpdate()
+    (left,) = state.cut_off
+    known = {message.id for message in left["messages"]}
+    whole = [*left["messages"], *(m for m in state.messages if m.id not in known)]
+    answers = await repaired(scope, whole, left.get("calls") or [])
+    way: Way = left["graph"]
+    work = left_by(left) | {CUT_OFF: left[CUT_OFF], "calls": []}
+    return RouterUpdate(
+        messages=rewritten(state.messages, merge_messages(whole, [answers])),
+        way=way,
+        kept={**state.kept, way: work},
+        earlier=found_by(way, state.turn, left),
+    )
