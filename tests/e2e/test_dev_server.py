@@ -448,3 +448,34 @@ def test_embedded_with_sqlite_nothing_blocks_the_event_loop(environment, tmp_pat
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["watched", "1 question", "complete", "good evening"]
+
+
+@pytest.mark.req("P-32")
+async def test_operator_and_customer_write_at_once_to_a_conversation_that_was_handed_over(client):
+    thread, _ = await begin(client, "I want a human", "customer_service")
+    (question,) = await questions(client, thread)
+    name = question["value"]["id"]
+
+    async def operator() -> None:
+        for number in range(4):
+            said = {"type": "respond", "message": f"operator {number}", "tool_call_id": name}
+            await answer(client, thread, said, "customer_service")
+
+    async def customer() -> None:
+        for number in range(4):
+            said = {"messages": [{"role": "user", "content": f"customer {number}"}]}
+            await client.runs.wait(thread, "customer_service", input=said, raise_error=False)
+
+    await asyncio.gather(operator(), customer())
+    late = {"type": "respond", "message": "too late", "tool_call_id": "hand-over-0"}
+    await answer(client, thread, late, "customer_service")
+    words = [m["content"] for m in (await client.threads.get_state(thread))["values"]["messages"]]
+    for who in ("operator", "customer"):
+        assert [word for word in words if word.startswith(who)] == [f"{who} {n}" for n in range(4)]
+    assert "too late" not in words
+    (question,) = await questions(client, thread)
+    assert "“too late” was for hand-over-0" in question["value"]["description"]
+    await answer(client, thread, {"type": "approve"}, "customer_service")
+    state = await client.threads.get_state(thread)
+    assert state["values"]["owner"] == "bot"
+    assert "back" in json.dumps(state["values"]["messages"][-3:])
