@@ -4,8 +4,12 @@ A list of ways to begin, not a grammar: what is not known to be talk counts as a
 """
 
 import re
+from collections.abc import Collection
 from typing import Final
 
+CITATION: Final = re.compile(r"[\[【]([^\[\]【】]{1,200})[\]】](?!\()")
+_ID: Final = re.compile(r"[A-Za-z][\w.:]*[-:_.]?[\w.:-]*\d[\w-]*|\d+|[A-Za-z]\w*(?:-\w+)+")
+_BARE_ID: Final = re.compile(r"(?<![\w/-])kb-[\w.-]*\w", re.IGNORECASE)
 _CLAUSE: Final = re.compile(r"(?<!\d),\s+|[，、；]|\s+(?:but|and|while|whereas)\s+|而|但是?")  # noqa: RUF001
 _QUESTION: Final = re.compile(r"[?？]\s*$")  # noqa: RUF001 - full-width
 _POLITE: Final = re.compile(
@@ -79,3 +83,14 @@ def _is_talk(clause: str) -> bool:
     if _ASSERTS.search(clause):
         return False
     return bool(_POLITE.match(clause) or _HELP.match(clause) or not clause.strip(" .!。！"))  # noqa: RUF001
+
+
+def cited_in(text: str, known: Collection[str] = ()) -> list[str]:
+    """The ids that a text cites, in order; also such as nobody has found."""
+    found: list[str] = []
+    for group in CITATION.findall(text):
+        ids = [part for part in re.split(r"[\s,;，、；]+", group) if part]  # noqa: RUF001 - full-width
+        if all(part in known or _ID.fullmatch(part) for part in ids):
+            found += ids
+    bare = [one for one in _BARE_ID.findall(text) if one not in found]
+    return list(dict.fromkeys([*found, *bare]))

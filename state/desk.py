@@ -1,12 +1,12 @@
 """State of a conversation with a customer: what is known of it, who has it, and what was agreed."""
 
-import re
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
 from .calls import CallState, CallsUpdate
+from .claims import cited_in
 from .loop import LoopState, LoopUpdate
 from .outcome import Reason
 
@@ -32,13 +32,6 @@ Consent = Literal["", "yes", "no", "changed"]
 Asked = Literal["", "detail", "solved", "else", "satisfied"]
 """What the customer was asked last, beside the yes to a proposal."""
 
-_CITED: Final = re.compile(r"\[([\w.:-]+)\]")
-
-
-def cited_in(answer: str) -> list[str]:
-    """The ids that an answer cites, in brackets, each once."""
-    return list(dict.fromkeys(_CITED.findall(answer)))
-
 
 class Feeling(TypedDict):
     """How the customer sounded in one turn; `score` from -1 to 1."""
@@ -55,6 +48,7 @@ class Source(TypedDict):
     url: str
     score: float
     turn: int
+    text: NotRequired[str]
 
 
 class Proposal(TypedDict):
@@ -170,7 +164,7 @@ class DeskState(CallState, LoopState):
         """Whether the answer settles an issue of which that was not asked yet."""
         if not self.task_completed or self.put is not None or self.issue in self.confirmed:
             return False
-        return bool(self.written or cited_in(self.answer))
+        return bool(self.written or cited_in(self.answer, self.sources))
 
 
 def patience(state: DeskState) -> int:

@@ -11,15 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from .claims import asks, clauses, is_polite, states_rule
+from .claims import CITATION, asks, cited_in, clauses, is_polite, states_rule
 from .phrases import language_of
 from .quantities import Quantity, names_in, quantities_in, without_numbers
 from .told import say
 from .words import words_in
 
-_BRACKETS: Final = re.compile(r"[\[【]([^\[\]【】]{1,200})[\]】](?!\()")
-_ID: Final = re.compile(r"[A-Za-z][\w.:]*[-:_.]?[\w.:-]*\d[\w-]*|\d+|[A-Za-z]\w*(?:-\w+)+")
-_BARE_ID: Final = re.compile(r"(?<![\w/-])kb-[\w.-]*\w", re.IGNORECASE)
 _LINK: Final = re.compile(
     r"https?://[^\s<>()\[\]\"'，。；）】]+|www\.[^\s<>()\[\]\"'，。；）】]+"  # noqa: RUF001 - full-width
     r"|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w@.])(?:[\w-]+\.)+[a-z]{2,}/[^\s<>()\[\]，。]*"  # noqa: RUF001
@@ -61,7 +58,7 @@ class Text:
 
     def __init__(self, text: str) -> None:
         """Read it, without citations."""
-        self.text = _MARK.sub(" ", _BRACKETS.sub(" ", text)).strip()
+        self.text = _MARK.sub(" ", CITATION.sub(" ", text)).strip()
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -120,7 +117,8 @@ class Grounds:
     """What an answer may stand on.
 
     Attributes:
-        articles: Id to title and text of what was found above the threshold.
+        articles: Id to title and text of what was found above the threshold; "" where a search
+            tells no text: code cannot compare with it.
         facts: Results of tools, and what the company says of itself.
         said: What the customer has said; it proves nothing, but may be repeated.
         links: Addresses that may be named.
@@ -156,17 +154,6 @@ class Grounds:
         return Text(self.said)
 
 
-def cited_in(text: str, known: Collection[str] = ()) -> list[str]:
-    """The ids that a text cites, in order; also such as nobody has found."""
-    found: list[str] = []
-    for group in _BRACKETS.findall(text):
-        ids = [part for part in re.split(r"[\s,;，、；]+", group) if part]  # noqa: RUF001 - full-width
-        if all(part in known or _ID.fullmatch(part) for part in ids):
-            found += ids
-    bare = [one for one in _BARE_ID.findall(text) if one not in found]
-    return list(dict.fromkeys([*found, *bare]))
-
-
 def unproven(answer: str, grounds: Grounds) -> list[str]:
     """What of an answer nothing carries, as sentences for whoever writes it anew."""
     cited = cited_in(answer, grounds.articles)
@@ -199,6 +186,8 @@ def _wrong_in(sentence: str, cited: list[str], grounds: Grounds) -> list[str]:
     if not own and not _is_claim(text, grounds):
         return []
     articles = [grounds.read[one] for one in (own or cited)]
+    if any(not article.text for article in articles):
+        return []
     if names := names_in(text.text) - grounds.names:
         return [say("desk_unproven_number", number=", ".join(sorted(names)), sentence=sentence)]
     if not own and _is_known(text, grounds):

@@ -10,7 +10,9 @@ from typing import Any, Final
 from langchain_core.messages import AnyMessage, ToolMessage
 
 from .canonical import weigh
-from .desk import DeskState, Source, cited_in
+from .claims import cited_in
+from .desk import DeskState, Source
+from .grounding import Grounds, unproven
 from .phrases import alike, names_one_of
 from .told import say
 
@@ -22,11 +24,9 @@ _LINE: Final = 40
 _SHORT: Final = 3
 
 
-def problems_of(
-    state: DeskState, sources: Mapping[str, Source], enough: float, prompt: str
-) -> list[str]:
+def problems_of(state: DeskState, grounds: Grounds, prompt: str) -> list[str]:
     """What is wrong with the answer, in words for the model that wrote it."""
-    answer, found = state.answer, good(sources, enough)
+    answer, found = state.answer, grounds.articles
     if not answer.strip():
         return [say("desk_says_nothing")]
     wrong = {
@@ -38,8 +38,8 @@ def problems_of(
         "desk_rude": names_one_of(answer, _RUDE),
         "desk_too_long": weigh(answer) > LONGEST,
     }
-    made_up = [say("desk_unknown_source", id=i) for i in cited_in(answer) if i not in found]
-    return made_up + [say(name) for name, holds in wrong.items() if holds]
+    told = [say(name) for name, holds in wrong.items() if holds]
+    return told + [one for one in unproven(answer, grounds) if one not in told]
 
 
 # Accuracy
@@ -54,23 +54,24 @@ def unsourced(state: DeskState, found: Collection[str]) -> bool:
     """Whether an answer about products or rules stands on nothing; a question back may."""
     if state.intent not in KNOWLEDGE or asks_back(state.answer):
         return False
-    if any(name in found for name in cited_in(state.answer)):
+    if any(name in found for name in cited_in(state.answer, found)):
         return False
-    articles = _names_of_searches(state.messages)
+    articles = names_of_searches(state.messages)
     told = [r for r in state.evidence if r["status"] == "success" and r["tool"] not in articles]
     return not told
 
 
-def _names_of_searches(messages: Iterable[AnyMessage]) -> set[str]:
+def names_of_searches(messages: Iterable[AnyMessage]) -> set[str]:
     """Tools that gave articles, or that found none."""
     return {
         str(m.name)
         for m in messages
-        if isinstance(m, ToolMessage) and "articles" in _keys(_data(m))
+        if isinstance(m, ToolMessage) and "articles" in _keys(data_of(m))
     }
 
 
-def _data(message: AnyMessage) -> Any:
+def data_of(message: AnyMessage) -> Any:
+    """The result of a tool as data."""
     artifact = message.artifact if isinstance(message, ToolMessage) else None
     return artifact.get("data") if isinstance(artifact, Mapping) else None
 
@@ -104,7 +105,7 @@ def private(state: DeskState) -> bool:
     return any(
         value not in said and re.search(rf"(?<![a-z0-9]){re.escape(value)}(?![a-z0-9])", answer)
         for message in state.messages
-        for value in _of_others(_data(message), own)
+        for value in _of_others(data_of(message), own)
     )
 
 
@@ -164,7 +165,7 @@ def claims_a_change(state: DeskState) -> bool:
     """
     if state.written or not _CLAIM.search(state.answer):
         return False
-    articles = _names_of_searches(state.messages)
+    articles = names_of_searches(state.messages)
     first_person = re.search(
         rf"\b(?:i|we)\b[^.]*\b(?:{_DONE})\b|已.{{0,4}}[为帮给]您", state.answer, re.I
     )

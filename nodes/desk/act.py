@@ -122,7 +122,7 @@ def _request(scope: RunScope, state: DeskState, listed: str) -> list[BaseMessage
         "mood": state.mood[-1]["mood"] if state.mood else "calm",
         "known": state.slots,
         "identity": state.identity,
-        "articles": state.sources,
+        "articles": {one: source["title"] for one, source in state.sources.items()},
         "mend": state.improvements,
     }
     if state.owner == "returning":

@@ -4,12 +4,12 @@ from langgraph.runtime import Runtime
 
 from ...state.context import Context
 from ...state.desk import MOST_CLARIFICATIONS, DeskState, DeskUpdate, patience
-from ...state.mandates import good, problems_of, unsourced
+from ...state.mandates import problems_of, unsourced
 from ...state.phrases import alike
 from ...state.told import say, say_to
 from ...turn.scope import scope_of
 from .desk import Desk
-from .learnt import learnt
+from .learnt import grounds_of, learnt
 
 
 async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
@@ -22,13 +22,14 @@ async def check(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> D
         return news | DeskUpdate(answer=put["words"], task_completed=True)
     sources = news.get("sources", state.sources)
     prompt = scope.prompts.get_prompt("support")
-    wrong = problems_of(state, sources, desk.company.enough, prompt)
+    grounds = grounds_of(state, sources, desk.company)
+    wrong = problems_of(state, grounds, prompt)
     if desk.parts.toolbox.secrets.in_text(state.answer) != state.answer:
         wrong.append(say("desk_secret"))
     scope.emit({"type": "check", "problems": wrong})
     if not wrong:
         return news | _given(state, state.answer)
-    found = good(sources, desk.company.enough)
+    found = grounds.articles
     unknown = say_to(state.language, "desk_unknown")
     again = alike(unknown, state.answered.get(state.issue, ""))
     nothing = not found and bool(state.evidence)

@@ -1,13 +1,18 @@
 """What results tell the desk: the articles that were found, and who the customer is."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
 
 from ...state.company import Company
 from ...state.desk import DeskState, DeskUpdate, Source
+from ...state.grounding import Grounds
+from ...state.mandates import KNOWLEDGE, data_of, names_of_searches
 from ...state.messages import since
+from .human.stretch import who_said
+
+_TEXTS: Final = ("excerpt", "text", "content", "snippet", "answer")
 
 
 def learnt(state: DeskState, company: Company) -> DeskUpdate:
@@ -17,11 +22,11 @@ def learnt(state: DeskState, company: Company) -> DeskUpdate:
     for message in this_turn:
         if not isinstance(message, ToolMessage) or message.status != "success":
             continue
-        data = message.artifact.get("data") if isinstance(message.artifact, Mapping) else None
+        data = data_of(message)
         for article in _articles(data):
             sources[str(article["id"])] = Source(
                 title=str(article["title"]), url=str(article.get("url", "")),
-                score=float(article.get("score", 0)), turn=state.turn,
+                score=float(article.get("score", 0)), turn=state.turn, text=text_of(article),
             )  # fmt: skip
         if message.name == company.verified_by and isinstance(data, Mapping):
             verified = data.get("verified") is True
@@ -38,6 +43,33 @@ def learnt(state: DeskState, company: Company) -> DeskUpdate:
     if sources != state.sources:
         update["sources"] = sources
     return update
+
+
+def text_of(article: Mapping[str, Any]) -> str:
+    """What an article says, as far as a search tells it."""
+    return next((str(article[key]) for key in _TEXTS if article.get(key)), "")
+
+
+def grounds_of(state: DeskState, sources: Mapping[str, Source], company: Company) -> Grounds:
+    """What an answer may stand on: articles that fit, and what other tools and people told."""
+    found = {
+        name: f"{source['title']}\n{text}" if (text := source.get("text", "")) else ""
+        for name, source in sources.items()
+        if source["score"] >= company.enough
+    }
+    searches = names_of_searches(state.messages)
+    facts = [
+        message.text
+        for message in state.messages
+        if (message.type == "tool" and message.name not in searches)
+        or who_said(message) == "colleague"
+    ]
+    said = [message.text for message in state.messages if message.type == "human"]
+    return Grounds(
+        articles=found, facts="\n".join([*facts, company.told()]),
+        said="\n".join(said), links={source["url"] for source in sources.values()},
+        language=state.language, asked=state.intent in KNOWLEDGE,
+    )  # fmt: skip
 
 
 def _articles(data: Any) -> Iterator[Mapping[str, Any]]:

@@ -8,7 +8,8 @@ import yaml  # type: ignore[import-untyped]  # its stubs are a package of their 
 
 from loopwright.servers import knowledge
 from loopwright.servers.seed import sown
-from loopwright.state.grounding import Grounds, cited_in, unproven
+from loopwright.state.claims import cited_in
+from loopwright.state.grounding import Grounds, unproven
 from loopwright.state.quantities import Quantity, quantities_in
 
 HERE = Path(__file__).parents[2]
