@@ -113,6 +113,7 @@ PLAN: Final[dict[str, Any]] = {
                 "ticket_id": "{{ticket.ticket_id}}",
                 "message": "{{reply}}",
                 "status": "solved",
+                "customer_id": "{{order.customer_id}}",
             },
         },
     ],
