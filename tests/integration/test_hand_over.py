@@ -6,9 +6,10 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.types import Command
 
-from loopwright import ScriptedModel, build_customer_service, open_durability
+from loopwright import PolicyTable, ScriptedModel, build_customer_service, open_durability
 from loopwright.state.company import Company
 from loopwright.state.desk import AWAY
+from support.guarded import ADA, POLICY, Shop, refund
 from support.reacting import THREAD, said
 from support.scripts import call
 
@@ -192,3 +193,26 @@ def test_an_answer_to_another_hand_over_does_nothing_and_is_told(tmp_path):
         assert texts(back)[-1].startswith("I am back with you")
         # The wish that was heard is not heard again; a new one is.
         assert graph.invoke(said(HUMAN), THREAD)["__interrupt__"]
+
+
+@pytest.mark.req("S4-62")
+@pytest.mark.parametrize(("word", "paid"), [("approve", [("A-2", 400.0)]), ("reject", [])])
+def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path, word, paid):
+    shop = Shop(tmp_path)
+    turns = [[ADA], [refund("A-2", 400.0)], *["It is paid back."] * bool(paid)]
+    model = ScriptedModel({"listener": [understood("refund")], "support": turns})
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_customer_service(
+            model=model, tools=shop.tools(), policy=PolicyTable.read(POLICY), durability=kept
+        )
+        put = asked(graph.invoke(said("Refund A-2"), THREAD))["action_request"]["args"]
+        assert put["next_step"].startswith("Decide on request_refund(")
+        graph.invoke(said("yes"), THREAD)  # the customer's word is not the colleague's
+        assert shop.refunds == []
+        done = graph.invoke(Command(resume=word), THREAD)
+        assert shop.refunds == paid
+        told = "It is paid back." if paid else "decided against it"
+        assert told in " ".join(texts(done)[-2:])
+        values = graph.get_state(THREAD).values
+        assert (values["owner"], values.get("proposal")) == ("bot", None)
+        assert done["outcome"]["status"] == "complete", done["outcome"]

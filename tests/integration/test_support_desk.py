@@ -7,6 +7,8 @@ import pytest
 
 from loopwright import ScriptedModel, build_customer_service, open_durability
 from loopwright.servers.seed import sown
+from loopwright.state.company import Company
+from loopwright.state.desk import AWAY
 from support.reacting import THREAD, said
 from support.scripts import call
 
@@ -111,3 +113,25 @@ def test_a_customer_who_has_shown_who_they_are_gets_what_the_policy_gives(tmp_pa
     assert "149" in answers[2]["messages"][-1].text
     [row] = shop.rows("SELECT * FROM refunds")
     assert (row["order_id"], row["cents"]) == ("A-1042", 14_900)
+
+
+@pytest.mark.req("S4-62", "S4-66")
+@pytest.mark.parametrize("company", [SHOPS / "lumen", Company()], ids=["its policy", "none"])
+def test_a_hand_over_puts_the_case_into_the_queue_or_makes_a_ticket_unasked(tmp_path, company):
+    shop = sown(SHOPS / "lumen", tmp_path / "shop.db")
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_customer_service(
+            model=ScriptedModel({}), mcp=desk(tmp_path / "shop.db"), durability=kept,
+            company=company,
+        )  # fmt: skip
+        waits = graph.invoke(said("I want a human"), THREAD)
+        (row,) = shop.rows("SELECT * FROM transfers")
+        assert row["reason"] == waits["__interrupt__"][0].value["description"]
+        assert "customer> I want a human" in row["summary"]
+        kept.store.put(*AWAY, {"until": None})
+        other = {"configurable": {"thread_id": "u"}}
+        told = graph.invoke(said("我要人工客服"), other)
+        (ticket,) = shop.rows("SELECT * FROM tickets")
+        assert (ticket["thread"], "T-1" in told["messages"][-1].text) == ("u", True)
+        assert graph.invoke(said("人工客服！"), other)["outcome"]["status"] == "complete"
+        assert len(shop.rows("SELECT * FROM tickets")) == 1

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.tools import tool
 from langgraph.types import Command
@@ -17,7 +17,7 @@ from loopwright import ScriptedModel, ThreadBusy, build_customer_service, open_d
 
 THREAD = {"configurable": {"thread_id": "t"}}
 HUMAN = {"messages": [{"role": "user", "content": "I want a human"}]}
-REPLY = Command(resume="respond: I am Eve.")
+REPLY: Final[Command[str]] = Command(resume="respond: I am Eve.")
 STEPS = 6
 """Of a hand-over by a tool: intake, understand, strategy, hand_off, call_tools, hand_off."""
 SAYS = 8

@@ -25,6 +25,8 @@ from .staff import staff_of
 from .stretch import HAND_OVER
 
 _SUBJECT: Final = 120
+_UNNAMED: Final = "a human"
+"""The issue of who has asked for nothing else yet."""
 
 
 async def hand_off(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
@@ -47,7 +49,7 @@ async def _begun(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
     scope.emit({"type": "hand_off", "why": why})
     update = DeskUpdate(packet=packet, halt=None, unmet=[], improvements=[], calls=[])
     by = desk.company.handed_over_by if staff.there else desk.company.tickets_by
-    if not staff.there and state.issue in state.tickets:
+    if not staff.there and _issue(state) in state.tickets:
         return update
     catalog = await desk.parts.toolbox.catalog(scope.user)
     if (tool := catalog.find(by)) is None:
@@ -56,8 +58,9 @@ async def _begun(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
     args = {k: v for k, v in _case(state, packet).items() if k in known and v}
     round_, call = state.round + 1, {"name": by, "args": args, "id": "", "type": "tool_call"}
     message = AIMessage("", tool_calls=[call])
-    calls = await open_calls(scope, desk.parts.toolbox, message, round_=round_)
     # Whether a human may be asked is not what to ask one; what the policy denies stays denied.
+    asking = replace(scope, can_ask=True)
+    calls = await open_calls(asking, desk.parts.toolbox, message, round_=round_)
     yes = {
         decision_key(one): Decision(type="approve", arguments=hash_of(one["args"]))
         for one in calls
@@ -81,12 +84,12 @@ def _case(state: DeskState, packet: dict[str, Any]) -> dict[str, Any]:
         "reason": packet["why"], "summary": summary, "subject": packet["why"][:_SUBJECT],
         "body": summary, "issue": _issue(state), "priority": "high" if urgent else "normal",
         "follow_up_hours": packet["hours"], "customer_id": state.identity.get("customer_id"),
-        "ticket_id": state.tickets.get(state.issue),
+        "ticket_id": state.tickets.get(_issue(state)),
     }  # fmt: skip
 
 
 def _issue(state: DeskState) -> str:
-    return state.issue or f"turn {state.turn}"
+    return state.issue or _UNNAMED
 
 
 def _told(state: DeskState, desk: Desk) -> DeskUpdate:

@@ -66,7 +66,7 @@ def _given_back(state: DeskState, answer: Said) -> DeskUpdate:
     decides = put is not None and bool(put.get("why"))
     update = DeskUpdate(
         owner="returning", packet={}, strategy="", why="", answer="", improvements=[], calls=[],
-        clarifications=0, task_completed=False,
+        clarifications=0, again=0, asked="", task_completed=False,
         promises=_kept(state), objections={},
     )  # fmt: skip
     note = AIMessage(
