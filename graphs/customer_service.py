@@ -31,6 +31,7 @@ from ..state.context import Context
 from ..state.desk import HANDED_OVER, DeskState
 from ..state.errors import SettingsError
 from ..state.loop import LoopInput, LoopOutput
+from ..state.policy_table import PolicyTable
 from .build import (
     BuildOptions,
     build,
@@ -138,11 +139,22 @@ def route_after_finish(state: DeskState) -> Literal["act", "__end__"]:
     return "act" if state.outcome is None else "__end__"
 
 
+def _verifying(company: Company, table: PolicyTable | None) -> Company:
+    """The company, with what its policy says of how customers are verified."""
+    if table is None or table.identity is None:
+        return company
+    known = table.identity
+    by = {"verified_by": known.tool.rpartition("/")[2]}
+    return company.model_copy(
+        update=by | {"verified_if": known.confirmed, "verified_as": known.customer}
+    )
+
+
 def customer_service_builder(
     parts: Parts, company: Company | None = None
 ) -> LoopBuilder[DeskState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
-    whose = company or Company()
+    whose = _verifying(company or Company(), parts.toolbox.policy.table)
     desk = Desk(replace(parts, about=whose.told()), whose)
     builder = outer_builder(NAME, DeskState, parts, LoopInput)
     builder.borders = ("understand", "act", "approve", "with_human")

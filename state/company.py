@@ -30,6 +30,8 @@ class Company(BaseModel):
         bases: Knowledge bases that are searched; all where none is named.
         enough: The least score of an article that may carry an answer.
         verified_by: The tool that verifies who a customer is.
+        verified_if: The field of its answer that is true then.
+        verified_as: The field that says who it is. A policy's table says all three itself.
         tickets_by: The tool that makes a ticket.
         handed_over_by: The tool that puts a case into the queue of the humans.
         hours: When a human is at the desk, such as `mon-fri 09:00-17:30`; always without any.
@@ -51,6 +53,8 @@ class Company(BaseModel):
     bases: tuple[_Name, ...] = ()
     enough: float = Field(default=0.0, ge=0)
     verified_by: _Name = "verify_identity"
+    verified_if: _Name = "verified"
+    verified_as: _Name = "customer_id"
     tickets_by: _Name = "create_ticket"
     handed_over_by: _Name = "transfer_to_human"
     hours: tuple[str, ...] = ()

@@ -11,7 +11,8 @@ from typing import Final, Literal
 from .desk import Consent
 
 Kind = Literal[
-    "yes", "no", "urge", "solved", "unsolved", "heard", "closing", "greeting", "filler", "human",
+    "yes", "no", "urge", "solved", "unsolved", "heard", "closing", "farewell", "greeting", "filler",
+    "human",
 ]  # fmt: skip
 
 _WORDS: Final[dict[Kind, str]] = {
@@ -35,11 +36,13 @@ _WORDS: Final[dict[Kind, str]] = {
         |没解决|没有解决|还没解决|还没有解决|未解决|没用|没有用|没有帮助""",
     "heard": "got it|i see|understood|知道了|明白|明白了|了解|了解了|收到",
     "closing": """thanks|thank you|thank u|thx|ty|cheers|many thanks|thanks a lot|thanks so much
-        |thank you very much|thank you so much|bye|goodbye|good bye|bye bye|see you|have a nice day
-        |have a good day|thats all|that is all|that was all|thats it|that is it|nothing else
-        |nothing more|no more questions|no further questions|no other questions|im done|i am done
-        |谢谢|多谢|谢谢你|谢谢您|謝謝|谢啦|感谢|非常感谢|再见|再會|拜拜|没有了|没了|没别的了|没事了
+        |thank you very much|thank you so much|thats all|that is all|that was all|thats it
+        |that is it|nothing else|nothing more|no more questions|no further questions
+        |no other questions|im done|i am done
+        |谢谢|多谢|谢谢你|谢谢您|謝謝|谢啦|感谢|非常感谢|没有了|没了|没别的了|没事了
         |没有其他问题|没有其他问题了|没有别的问题了|没问题了|就这些|就这样|就这样吧""",
+    "farewell": """bye|goodbye|good bye|bye bye|see you|have a nice day|have a good day
+        |再见|再會|拜拜""",
     "greeting": """hi|hello|hey|hi there|hello there|good morning|good afternoon|good evening
         |你好|您好|喂|嗨|哈喽|在吗|早上好|下午好|晚上好""",
     "filler": """please|then|so|now|for me|very much|a lot|again|everyone|there|sir|madam|dear
@@ -86,7 +89,7 @@ def _kinds_in(text: str) -> frozenset[Kind]:
 def is_closing(text: str) -> bool:
     """Whether the customer ends the conversation, and says nothing else."""
     kinds = _kinds_in(text)
-    return "closing" in kinds and not kinds & {"greeting", "human"}
+    return bool(kinds & {"closing", "farewell"}) and not kinds & {"greeting", "human"}
 
 
 def is_greeting(text: str) -> bool:
@@ -97,7 +100,8 @@ def is_greeting(text: str) -> bool:
 def consent_in(text: str) -> Consent:
     """The customer's word on what was put to them: yes or no where it is nothing but that.
 
-    Who urges has not said yes to the details; beside a yes it does no harm.
+    Who urges has not said yes to the details; beside a yes it does no harm. Who leaves has not
+    either: "ok, bye" is how one goes.
     """
     kinds = _kinds_in(text) - {"filler", "closing", "urge"}
     return "yes" if kinds == {"yes"} else "no" if kinds == {"no"} else ""
@@ -105,7 +109,7 @@ def consent_in(text: str) -> Consent:
 
 def settled_in(text: str) -> Consent:
     """The customer's word on whether something is settled: yes or no where it is nothing else."""
-    kinds = _kinds_in(text) - {"filler", "closing", "heard", "urge"}
+    kinds = _kinds_in(text) - {"filler", "closing", "farewell", "heard", "urge"}
     if not kinds:
         return ""
     return "yes" if kinds <= {"yes", "solved"} else "no" if kinds <= {"no", "unsolved"} else ""
@@ -134,7 +138,7 @@ def rating_in(text: str) -> int | None:
     if 1 <= (stars := len(re.findall("[\\u2b50\\u2605]", text))) <= 5 and not _squashed(text):
         return stars
     words = _squashed(text)
-    polite = "|".join(word for word, kind in _KINDS.items() if kind == "closing")
+    polite = "|".join(word for word, kind in _KINDS.items() if kind in ("closing", "farewell"))
     words = re.sub(rf"(?:(?:^| )(?:{polite}))+$", "", words).strip()
     words = re.sub(r"^(?:i am |im |i was |we are |我|我很)(?=\w)", "", words)
     if words in _MARKS:

@@ -29,8 +29,8 @@ def learnt(state: DeskState, company: Company) -> DeskUpdate:
                 score=float(article.get("score", 0)), turn=state.turn, text=text_of(article),
             )  # fmt: skip
         if message.name == company.verified_by and isinstance(data, Mapping):
-            verified = data.get("verified") is True
-            who = {"customer_id": data.get("customer_id"), "turn": state.turn}
+            verified = data.get(company.verified_if) is True
+            who = {"customer_id": data.get(company.verified_as), "turn": state.turn}
             update["identity"] = who if verified else {}
         if (
             isinstance(data, Mapping)

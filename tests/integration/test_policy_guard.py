@@ -3,6 +3,7 @@
 import multiprocessing
 
 import pytest
+from langchain_core.tools import tool
 from langgraph.types import Command
 
 from loopwright import (
@@ -20,6 +21,7 @@ from loopwright import (
 )
 from loopwright.prompts.prompt import read_json
 from support.flows import decide, flow, planning, step
+from support.forger import POLICY as MOBILE
 from support.guarded import ADA, EVE, POLICY, THREAD, Shop, dies_in_a_refund, reacting, refund
 from support.office import Office, done, give
 from support.reacting import said
@@ -354,3 +356,19 @@ def test_rules_beside_a_table_come_first_and_lift_nothing(shop, kept):
     assert "does not belong" in results(waits)[2]
     assert asked(waits)["action_request"]["args"]["order_id"] == "A-1"
     assert shop.refunds == []
+
+
+def test_the_desk_knows_a_customer_by_the_tool_that_the_policy_names(tmp_path, kept):
+    @tool
+    def check_pin(msisdn: str, pin: str) -> dict:
+        """Check a PIN."""
+        return {"match": pin == "1", "holder": msisdn}
+
+    listened = {"intent": "account", "mood": "calm", "score": 0}
+    words = [[call("check_pin", msisdn="+49", pin="1")], "You are who you say."]
+    graph = build_customer_service(
+        model=ScriptedModel({"listener": lambda *_: listened, "support": words}),
+        tools=[check_pin], policy=PolicyTable.read(MOBILE), durability=kept,
+    )  # fmt: skip
+    graph.invoke(said("It is me"), THREAD)
+    assert graph.get_state(THREAD).values["identity"]["customer_id"] == "+49"
