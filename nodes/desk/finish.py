@@ -6,11 +6,12 @@ from typing import cast
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
+from ...calls.policy import NOT_INTERACTIVE
 from ...hooks.contract import Verdict
 from ...state.context import Context
 from ...state.desk import DeskState, DeskUpdate
 from ...state.messages import ENDS, signature
-from ...turn.end import Facts, answer_id, end_turn, made_anew
+from ...turn.end import Facts, answer_id, end_turn, made_anew, not_run
 from ...turn.scope import scope_of
 from .desk import Desk
 
@@ -40,8 +41,14 @@ def _another(state: DeskState, verdict: Verdict) -> DeskUpdate:
 
 
 def facts_of(state: DeskState) -> Facts:
-    """The facts; a turn ends well with words that were checked."""
+    """The facts; a turn ends well with words that were checked.
+
+    What the policy forbids is explained to the customer. Where nobody could be asked, the desk is
+    not set up to do what it offers.
+    """
+    unasked = [record for record in state.evidence if record.get("reason") == NOT_INTERACTIVE]
     return Facts(
-        halt=state.halt, done=state.task_completed, unmet=state.unmet, answer=state.answer,
+        halt=state.halt, done=state.task_completed, refused="NOT_INTERACTIVE" if unasked else None,
+        unmet=[*state.unmet, *map(not_run, unasked)], answer=state.answer,
         evidence=state.evidence, message=answer_id(state), kept="the messages are kept",
     )  # fmt: skip

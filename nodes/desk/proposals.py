@@ -26,7 +26,7 @@ def held_for_consent(
         if needs is None:
             held.append(call)
         elif by := _agreed(state, call, needs):
-            held.append(changed(call, action="allow", agreed=agreement(call, by)))
+            held.append(_released(call, by))
         elif proposed is None:
             proposed = _proposal(state, call, needs)
             name = "desk_needs_yes" if needs == "customer" else "desk_needs_colleague"
@@ -56,6 +56,12 @@ def _agreed(state: DeskState, call: PendingCall, needs: By) -> By | None:
     if put.get("approved"):
         return "operator"
     return "customer" if needs == "customer" and state.consent == "yes" else None
+
+
+def _released(call: PendingCall, by: By) -> PendingCall:
+    """The call with the yes it has; where the policy asks as well, a customer's is not enough."""
+    asks = call["action"] == "ask" and call.get("ruling") is None
+    return changed(call, action="ask" if asks else "allow", agreed=agreement(call, by))
 
 
 def digest_of(call: PendingCall) -> str:

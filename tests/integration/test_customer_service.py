@@ -2,8 +2,9 @@
 
 import pytest
 from langchain_core.tools import tool
+from langgraph.types import Command
 
-from loopwright import ScriptedModel, build_customer_service, open_durability
+from loopwright import Context, ScriptedModel, build_customer_service, open_durability
 from support.reacting import THREAD, said
 from support.replay import Replay
 from support.scripts import call
@@ -273,6 +274,35 @@ def test_an_answer_is_a_draft_until_it_holds(talk):
         replay.take(message)
     assert bad in "".join(shown)
     assert [m.text for m in replay.messages.values() if m.text] == ["I can look into your refund."]
+
+
+@pytest.mark.parametrize("policy", ["ask", [{"tool": "request_refund", "action": "ask"}]])
+def test_a_yes_of_the_customer_is_none_of_who_set_the_policy(tmp_path, policy):
+    tools, refunds = shop()
+    wanted = [call("request_refund", order_id="A-1", amount=5)]
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+
+        def talk(script, *, thread, **settings):
+            model = ScriptedModel({"listener": [understood("refund")], "support": script})
+            graph = build_customer_service(model=model, tools=tools, policy=policy, durability=kept)
+            config = {"configurable": {"thread_id": thread}}
+            return lambda text: graph.invoke(
+                Command(resume=text) if text == "approve" else said(text),
+                config, context=Context(**settings),
+            )  # fmt: skip
+
+        say = talk([wanted, "It is done."], thread="a")
+        assert "request_refund" in say("5 EUR back for A-1, please")["messages"][-1].text
+        asked = say("yes")["__interrupt__"][0].value
+        assert asked["action_requests"][0]["args"] == {"order_id": "A-1", "amount": 5.0}
+        assert refunds == []
+        assert say("approve")["outcome"]["reason"] == "GOAL"
+        assert refunds == [("A-1", 5.0)]
+        # What nobody could approve is not put to the customer.
+        say = talk([wanted, "I cannot do this."], thread="b", interactive=False)
+        outcome = say("5 EUR back for A-1, please")["outcome"]
+        assert (outcome["reason"], outcome["answer"]) == ("NOT_INTERACTIVE", "I cannot do this.")
+    assert len(refunds) == 1
 
 
 def test_while_a_human_owns_the_thread_no_model_is_asked(tmp_path):
