@@ -37,7 +37,9 @@ def _said(state: DeskState) -> AIMessage:
 
 
 def _another(state: DeskState, verdict: Verdict) -> DeskUpdate:
-    return cast("DeskUpdate", {"unmet": [], **made_anew(state, verdict, _said(state))})
+    answered = {k: v for k, v in state.answered.items() if k != state.issue}
+    anew = {"unmet": [], "answered": answered, **made_anew(state, verdict, _said(state))}
+    return cast("DeskUpdate", anew)
 
 
 def facts_of(state: DeskState) -> Facts:

@@ -190,6 +190,11 @@ def run_example(script, environ):
 @pytest.mark.parametrize(
     ("example", "printed"),
     [
+        pytest.param(
+            "desk_hooks.py",
+            ["30 days", "'sourced': 1", "'rejected': 2"],
+            marks=pytest.mark.req("S4-70"),
+        ),
         ("embed.py", ["complete GOAL", "12 pieces"]),
         ("investigate.py", ["complete: ", "files speak of in_doubt"]),
         ("reviewer.py", ["It may go out."]),
@@ -211,7 +216,7 @@ def test_embedding_takes_about_ten_lines():
 
 
 def test_every_example_is_run_and_linked():
-    tested = {"embed.py", "investigate.py", "reviewer.py", "scripted.py"}
+    tested = {"desk_hooks.py", "embed.py", "investigate.py", "reviewer.py", "scripted.py"}
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
     worked = {f"{path.parent.name}/run.py" for path in (ROOT / "examples").glob("*/run.py")}
     run = {line.partition("examples/")[2] for line, _ in CONSOLE if "python examples" in line}

@@ -135,3 +135,23 @@ def test_a_hand_over_puts_the_case_into_the_queue_or_makes_a_ticket_unasked(tmp_
         assert (ticket["thread"], "T-1" in told["messages"][-1].text) == ("u", True)
         assert graph.invoke(said("人工客服！"), other)["outcome"]["status"] == "complete"
         assert len(shop.rows("SELECT * FROM tickets")) == 1
+
+
+def test_without_a_model_the_flow_runs_and_says_what_it_cannot_do(tmp_path):
+    sown(SHOPS / "lumen", tmp_path / "shop.db")
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
+        graph = build_customer_service(
+            mcp=desk(tmp_path / "shop.db"), durability=kept, company=SHOPS / "lumen"
+        )
+
+        def told(text):
+            return graph.invoke(said(text), THREAD)["messages"][-1].text
+
+        assert "Lumen" in told("Hello")
+        assert "[kb-lampclean-juno-en]" in told("How do I clean my lamp Juno?")
+        assert "anything else" in told("yes")
+        assert "No language model is configured" in told("Refund A-1042")
+        assert "I could not find this" in told("Who won the world cup?")
+        assert "[kb-howreturn-zh]" in told("怎么退货")
+        assert "满意" in told("谢谢")
+        assert "感谢" in told("5")
