@@ -8,7 +8,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -123,7 +123,8 @@ class Shop:
                     fill(database)
                     database.commit()
                     database.execute("PRAGMA journal_mode = WAL")
-                half.replace(path)
+                with suppress(FileExistsError):  # another program was faster: its shop is in use
+                    path.hardlink_to(half)
             except (OSError, sqlite3.OperationalError) as error:
                 message = f"The shop cannot be written to '{shown(str(path))}': {error}."
                 raise Refused(message) from error

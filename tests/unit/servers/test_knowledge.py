@@ -3,6 +3,7 @@
 The questions are in tests/fixtures/questions.yaml.
 """
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -167,6 +168,17 @@ def test_policies_of_a_table_are_articles(tmp_path: Path) -> None:
     shop = sown(SHOPS / "lumen", tmp_path / "shop.db", given)
     [row] = shop.rows("SELECT * FROM articles WHERE id LIKE 'kb-policy-%'")
     assert (row["id"], row["base"], row["text"]) == ("kb-policy-late-en", "policies", "Never.")
+
+
+def test_of_two_that_make_a_shop_at_once_the_first_stays(made: Path, tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+
+    def meanwhile(_: sqlite3.Connection) -> None:
+        path.write_bytes(made.read_bytes())
+
+    Shop.made(path, meanwhile)
+    assert Shop(path).currency == "EUR"
+    assert [one.name for one in tmp_path.iterdir() if "half" in one.name] == []
 
 
 def test_a_second_company_is_files_only(tmp_path: Path) -> None:
