@@ -31,7 +31,7 @@ NAME = "router"
 RouterGraph = LoopGraph[RouterState, Context, LoopInput, LoopOutput]
 
 _INSIDE: Final[dict[str, Callable[[Parts], LoopBuilder[Any, Any, Any, Any]]]] = {
-    "react": react_builder,
+    "react": partial(react_builder, observe="direct"),  # a call less a step, as what is small asks
     "prompt_flow": flow_builder,
     "task_agent": task_agent_builder,
     "plan_execute_verify": plan_builder,

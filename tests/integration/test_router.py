@@ -12,14 +12,9 @@ from loopwright import (
     open_durability,
 )
 from support.reacting import THREAD, of, roles, said, shelf
+from support.routed import TRIVIAL
 from support.scripts import call, failed, passed, plan, report, thought, todo
 
-TRIVIAL = [
-    "Hello!", "hi there", "Good morning", "Thanks a lot!", "ok, bye", "What is 2 + 2?",
-    "How do you spell accommodation?", "Tell me a joke", "What does CPU stand for?",
-    "Say yes in French", "你好", "谢谢你！", "再见", "早上好", "二加二等于几？", "讲个笑话",
-    "法国的首都是哪里？", "你是谁？", "好的，谢谢", "用英语说一句晚安",
-]  # fmt: skip
 NEEDS = '<agent_meta>{"shouldContinue": true, "reason": "the owner must be looked up"}</agent_meta>'
 GOAL = "Look up who owns it"
 
@@ -75,7 +70,7 @@ def test_a_small_request_that_a_tool_fits_is_given_to_react_without_a_choice():
     )
     result = build_router(model=model, tools=[shelf(), writer()]).invoke(said(GOAL))
     assert result["outcome"]["answer"] == "Ada owns it."
-    assert set(roles(model)) == {"thought", "action", "observation"}
+    assert roles(model) == ["thought", "action", "thought"]
     (one,) = result["outcome"]["tried"]
     assert (one["graph"], one["why"]) == ("react", "a small request that a tool fits")
 

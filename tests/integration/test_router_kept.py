@@ -29,7 +29,7 @@ def test_a_question_of_a_graph_inside_reaches_the_user_and_its_answer_the_graph(
     assert paid(tmp_path) == ["Ada"]
     ids = [message.id for message in result["messages"]]
     assert len(ids) == len(set(ids))
-    assert [m.type for m in result["messages"]] == ["human", "ai", "ai", "tool", "ai", "ai"]
+    assert [m.type for m in result["messages"]] == ["human", "ai", "ai", "tool", "ai"]
 
 
 def test_a_stop_inside_keeps_the_work_and_a_resume_goes_on_with_it(tmp_path):
@@ -76,12 +76,13 @@ def test_a_message_that_steers_stays_with_the_graph_that_works(tmp_path):
 
 
 def test_a_failing_model_leaves_a_thread_that_goes_on_in_the_graph_inside(tmp_path):
-    broken = wants() | {"observation": [ModelUnavailable("the provider is down")] * 9}
+    broken = wants()
+    broken["thought"][1:] = [ModelUnavailable("the provider is down")] * 9
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = build_router(model=ScriptedModel(broken), tools=[payer(tmp_path)], durability=kept)
         with pytest.raises(ModelUnavailable):
             graph.invoke(said(WORDS), THREAD, context={"model_retries": 0})
-        mended = {"observation": ["paid"], "thought": [thought("Ada is paid.")]}
+        mended = {"thought": [thought("Ada is paid.")]}
         graph = build_router(model=ScriptedModel(mended), tools=[payer(tmp_path)], durability=kept)
         outcome = graph.invoke(None, THREAD)["outcome"]
     assert outcome["status"] == "complete", outcome
@@ -89,7 +90,7 @@ def test_a_failing_model_leaves_a_thread_that_goes_on_in_the_graph_inside(tmp_pa
 
 
 PLACES = [
-    ("observation", "start"), ("react", "end"), ("judge", "end"), ("agent_turn", "end"),
+    ("call_tools", "end"), ("react", "end"), ("judge", "end"), ("agent_turn", "end"),
     ("task_agent", "end"),
 ]  # fmt: skip
 
@@ -115,7 +116,7 @@ def test_a_write_in_doubt_is_asked_about_inside(tmp_path):
 
 
 def test_a_message_after_a_kill_finds_what_the_graph_inside_had_done(tmp_path):
-    killed(tmp_path, said(WORDS), "observation", "start")
+    killed(tmp_path, said(WORDS), "call_tools", "end")
     result = run_once(tmp_path, said("Pay Ada, please"))
     assert result["outcome"]["status"] == "complete", result["outcome"]
     shown = [m.type for m in result["messages"]]

@@ -8,6 +8,13 @@ from support.killed import _SPAWN as SPAWN, Killed, die
 from support.reacting import THREAD
 from support.scripts import call, passed, plan, report, thought, todo
 
+TRIVIAL = [
+    "Hello!", "hi there", "Good morning", "Thanks a lot!", "ok, bye", "What is 2 + 2?",
+    "How do you spell accommodation?", "Tell me a joke", "What does CPU stand for?",
+    "Say yes in French", "你好", "谢谢你！", "再见", "早上好", "二加二等于几？", "讲个笑话",
+    "法国的首都是哪里？", "你是谁？", "好的，谢谢", "用英语说一句晚安",
+]  # fmt: skip
+
 
 def payer(folder, hurt=None):
     """A tool that pays into a file, and may do harm once it has paid."""
