@@ -27,6 +27,7 @@ from ..graphs.registry import builder_of
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
 from ..state.context import Context
+from ..state.desk import said_around
 from ..state.errors import (
     AnswerRejected,
     SettingsError,
@@ -216,6 +217,7 @@ class Session:
     database: str = ""
     offline: bool = False
     turning: Callable[[RunControl], AbstractContextManager[None]] | None = None
+    _heard: int = 0
     _warned: set[str] = field(default_factory=set)
 
     @property
@@ -349,12 +351,20 @@ class Session:
             self.output.result({"status": "waiting", "thread": thread, "interrupts": asked})
             return Code.WAITING
         if all(question.kind == "desk" for question in pending):
+            self._tell_colleague(self.state().values)
             self.output.line("A colleague has this conversation now: see `loopwright desk`.")
             return Code.WAITING
         for question in pending:
             self.output.line(f"Waiting for an answer: {question.text()}")
         self.output.line(f"Answer with: {self.output.resume} ANSWER  ({pending[0].how})")
         return Code.WAITING
+
+    def _tell_colleague(self, values: Mapping[str, Any]) -> None:
+        """Tell what was said around a hand-over since it was told last."""
+        said = said_around(values.get("messages") or ())
+        for text in said[self._heard :]:
+            self.output.line(text)
+        self._heard = len(said)
 
     def tell_end(self) -> int:
         """Tell how the thread's last turn ended; the exit code."""
@@ -365,6 +375,7 @@ class Session:
                 "it: there is nothing to resume; give it a new message."
             )
             raise ThreadIncompatible(msg)
+        self._tell_colleague(values)
         self.view.end(outcome, values.get("evidence") or ())
         return code_of(outcome["status"])
 

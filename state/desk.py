@@ -1,13 +1,16 @@
 """State of a conversation with a customer: what is known of it, who has it, and what was agreed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NotRequired
 
+from langchain_core.messages import AnyMessage
 from typing_extensions import TypedDict
 
 from .calls import CallState, CallsUpdate
 from .claims import cited_in
 from .loop import LoopState, LoopUpdate
+from .messages import ROLE
 from .outcome import Reason
 
 PATH: Final = "desk"
@@ -18,6 +21,9 @@ MOST_CLARIFICATIONS: Final = 2
 
 AWAY: Final = (("loopwright", "desk"), "away")
 """Where in the store the humans say that nobody is there, and until when."""
+
+OPERATOR: Final = "operator"
+"""Signs what a human colleague says to the customer."""
 
 HANDED_OVER: Final[frozenset[Reason | None]] = frozenset(
     {"MAX_TURNS", "BUDGET", "TIMEOUT", "LOOP_DETECTED", "ERROR"}
@@ -165,6 +171,19 @@ class DeskState(CallState, LoopState):
         if not self.task_completed or self.put is not None or self.issue in self.confirmed:
             return False
         return bool(self.written or cited_in(self.answer, self.sources))
+
+
+AROUND: Final = (".handed_off", ".returned")
+"""End the ids of what the desk says as a human takes the thread, and gives it back."""
+
+
+def said_around(messages: Sequence[AnyMessage]) -> list[str]:
+    """What was said around hand-overs, by the desk and by colleagues, for who sees no messages."""
+    return [
+        f"A colleague: {one.text}" if one.additional_kwargs.get(ROLE) == OPERATOR else one.text
+        for one in messages
+        if one.additional_kwargs.get(ROLE) == OPERATOR or str(one.id).endswith(AROUND)
+    ]
 
 
 def patience(state: DeskState) -> int:

@@ -13,7 +13,11 @@ from support.reacting import said
 
 
 def desk(*args, db):
-    with Command(server(), ["desk", *args, "--db", db], stdin="", env={**os.environ}) as command:
+    return ran("desk", *args, "--db", db)
+
+
+def ran(*args):
+    with Command(server(), args, stdin="", env={**os.environ}) as command:
         return Done(command.wait(PATIENCE), *command.said())
 
 
@@ -60,3 +64,18 @@ def test_an_operator_lists_sees_answers_and_returns(tmp_path):  # noqa: PLR0915 
         words = [m.text for m in graph.get_state(config).values["messages"]]
         order = ["Hi, I am Eve.", "Hello Eve", "How can I help?", "Bye."]
         assert [word for word in words if word in order] == order
+
+
+@pytest.mark.req("P-32")
+def test_a_customer_at_a_terminal_is_told_what_is_said_and_never_asked_to_decide(tmp_path):
+    db = f"sqlite:///{tmp_path}/t.db"
+    own = ("--db", db, "--thread", "ada")
+    begun = ran("run", "I want a human", "--graph", "customer_service", "--yes", *own)
+    assert begun.returncode == 5
+    assert "I am handing you over to a colleague" in begun.stdout
+    assert "Waiting for an answer" not in begun.stdout
+    desk("ada", "I am Eve.", db=db)
+    again = ran("run", "Hello Eve", "--yes", *own)
+    assert "A colleague: I am Eve." in again.stdout
+    desk("ada", "--return", db=db)
+    assert json.loads(desk("--json", db=db).stdout)["waiting"] == []

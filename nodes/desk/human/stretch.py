@@ -11,12 +11,10 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from ....calls.call_records import PendingCall, changed
 from ....state.company import Company
-from ....state.desk import DeskState, DeskUpdate
+from ....state.desk import OPERATOR, DeskState, DeskUpdate
 from ....state.messages import ROLE, calls_in
 from ....state.told import say
 
-OPERATOR: Final = "operator"
-"""Signs what a human colleague says to the customer."""
 HAND_OVER: Final = "hand_over"
 """Signs the calls by which a thread is handed over."""
 

@@ -5,12 +5,12 @@ from typing import Any, assert_never
 from langchain_core.messages import AIMessage
 from langgraph.types import interrupt
 
-from ....state.desk import DeskState, DeskUpdate
+from ....state.desk import OPERATOR, DeskState, DeskUpdate
 from ....state.messages import PACKAGE, signature
 from ....state.questions import Said, question
 from ....state.told import say, say_to
 from ....turn.telling import answered
-from .stretch import OPERATOR, is_open
+from .stretch import is_open
 
 
 async def with_human(state: DeskState) -> DeskUpdate:
@@ -89,4 +89,5 @@ def _given_back(state: DeskState, answer: Said) -> DeskUpdate:
 
 def _declined(state: DeskState) -> AIMessage:
     said = say_to(state.language, "desk_declined")
-    return AIMessage(said, additional_kwargs=signature(PACKAGE))
+    name = f"{state.packet.get('id')}.declined.returned"
+    return AIMessage(said, id=name, additional_kwargs=signature(PACKAGE))
