@@ -154,6 +154,7 @@ _WARNINGS: Final = {
 _NOTES: Final = {
     "flaws": _flaws,
     "recovery": _recovery,
+    "route": _says("{graph} has the request: {why}"),
     "not_enough": _says("not enough for an answer, more is planned: {missing}"),
 }
 """What a plain view has under the name of the event, and a live one among the warnings."""

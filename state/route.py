@@ -34,6 +34,10 @@ _SAID_NO: Final = frozenset({"denied", "rejected", "not_interactive", "expired",
 """Reasons of calls that somebody had to allow, and did not."""
 
 
+_OWN_WORD: Final[frozenset[Reason]] = frozenset({"GOAL", "SAME_BLOCKERS"})
+"""Reasons of a graph that ended by itself, with a part undone."""
+
+
 class RouteChoice(Contract):
     """Which graph takes the request."""
 
@@ -189,8 +193,8 @@ def stronger_than(state: RouterState, *, can_ask: bool) -> Way | None:
     in_doubt = ended["uncertain_calls"] and not can_ask
     if refused or in_doubt or ended["reason"] in _HOPELESS:
         return None
-    again = ended["reason"] == "GOAL" and any(one["reason"] == "GOAL" for one in state.tried)
-    return None if again else STRONGER.get(way)
+    word = {one["reason"] for one in state.tried if one["graph"] != "direct"} & _OWN_WORD
+    return None if ended["reason"] in _OWN_WORD and word else STRONGER.get(way)
 
 
 def evidence_of(state: RouterState) -> list[Any]:

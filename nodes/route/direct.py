@@ -11,7 +11,7 @@ from ...models.reading import Reading
 from ...models.thoughts import AgentMeta, read_thought
 from ...state.context import Context
 from ...state.messages import ENDS, is_talk
-from ...state.route import RouterState, RouterUpdate
+from ...state.route import RouterState, RouterUpdate, is_greeting
 from ...state.told import say
 from ...tools.catalog import Catalog
 from ...turn.budget import limit_reason
@@ -26,13 +26,13 @@ _MOST_ASKS = 2
 async def direct(state: RouterState, runtime: Runtime[Context], *, parts: Parts) -> RouterUpdate:
     """Answer with the words of a model; where it says that these cannot do, others take over."""
     scope, name = await scope_of(state, runtime, parts), answer_id(state)
-    scope.emit({"type": "phase", "role": "responder", "action": "answering"})
+    scope.emit({"type": "phase", "role": "responder", "action": "answering", "round": 1})
     catalog = await parts.toolbox.catalog(scope.user)
     answer = await ask(
         scope, parts.models, "responder", _request(scope, state, catalog), read=_read,
         draft=drafted(scope, name, "responder"), most_asks=_MOST_ASKS,
     )  # fmt: skip
-    facts = _facts(answer, bool(catalog.tools), name)
+    facts = _facts(answer, bool(catalog.tools) and not is_greeting(state.request), name)
     used = scope.used(answer.spend)
     ended = outcome_of(facts, spend=used, allowance=1, resume=None)
     said = list[AIMessage]()

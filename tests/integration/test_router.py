@@ -318,3 +318,14 @@ def test_a_second_turn_may_write_the_same_again(tmp_path):
         for _ in range(2):
             assert graph.invoke(said("Jot Ada down"), THREAD)["outcome"]["status"] == "complete"
     assert note.calls == ["Ada", "Ada"]
+
+
+def test_a_greeting_is_passed_on_to_nobody_and_a_part_undone_gives_way_once():
+    """Offline nothing is answered by words alone, and no graph does what no tool can."""
+    greeted = build_router(tools=[shelf()]).invoke(said("Hello!"))["outcome"]
+    assert [(o["graph"], o["reason"]) for o in greeted["tried"]] == [
+        ("direct", "MISSING_INFORMATION")
+    ]
+    undone = build_router(tools=[shelf()]).invoke(said("Who is the president?"))["outcome"]
+    assert [o["graph"] for o in undone["tried"]] == ["direct", "react", "task_agent"]
+    assert undone["status"] != "complete"
