@@ -31,7 +31,7 @@ def problems_of(state: DeskState, grounds: Grounds, prompt: str) -> list[str]:
         return [say("desk_says_nothing")]
     wrong = {
         "desk_search_first" if not found else "desk_no_source": unsourced(state, found),
-        "desk_same_answer": alike(answer, state.answered.get(state.issue, "")),
+        "desk_same_answer": _repeats(state),
         "desk_private": private(state),
         "desk_not_made": claims_a_change(state),
         "desk_tells_rules": _quotes(answer, prompt),
@@ -173,7 +173,13 @@ def claims_a_change(state: DeskState) -> bool:
     return bool(first_person) or not told
 
 
-# Secrets and politeness
+# Efficiency and politeness
+
+
+def _repeats(state: DeskState) -> bool:
+    """Whether it says of the issue what was said before; small talk has no issue."""
+    issue = state.intent not in ("chat", "off_topic")
+    return issue and alike(state.answer, state.answered.get(state.issue, ""))
 
 
 def _quotes(answer: str, prompt: str) -> bool:

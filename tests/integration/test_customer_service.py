@@ -256,6 +256,26 @@ def test_the_same_question_is_never_given_the_same_words(talk):
     assert "did not settle" in str(say.state["__interrupt__"][0].value)
 
 
+def test_small_talk_may_be_answered_alike_and_hands_nobody_over(talk):
+    say = talk([understood("off_topic")] * 3, ["I can help you with lamps only."] * 3)
+    answers = [say(text) for text in ("Who is the king?", "And the queen?", "Sing a song")]
+    assert set(answers) == {"I can help you with lamps only."}
+
+
+@pytest.mark.req("S4-62")
+def test_what_did_not_settle_it_is_answered_otherwise_then_a_human_has_it(talk):
+    say = talk(
+        [understood("technical"), understood("technical", sameQuestion=True)],
+        [[call("search_knowledge_base", query="flicker")], "Try another plug [kb-1].",
+         "Then change the bulb, which is free of charge [kb-1]."],
+        shop()[0],
+    )  # fmt: skip
+    assert "Does that settle it" in say("It flickers")
+    assert say("no").startswith("Then change the bulb")
+    say("It flickers all the same")
+    assert "did not settle" in str(say.state["__interrupt__"][0].value)
+
+
 def test_a_closed_conversation_that_goes_on_has_a_new_issue(talk):
     say = talk([understood(), understood()], ["Which lamp is it?", "Which one?"])
     say("My lamp?")
