@@ -43,7 +43,8 @@ async def inside(
     with around(scope.for_part(state, part, told)):
         given = handed_to(state, remembers="earlier" in graph.channels)
         try:
-            final = await graph.ainvoke(given, scope.inner_config(way))
+            # By the node's own name LangGraph would tell each message a second time.
+            final = await graph.ainvoke(given, scope.inner_config(f"{way} inside"))
         except GraphBubbleUp:  # front ends draw a question under the messages before it
             await _show(graph, state)
             raise

@@ -329,3 +329,16 @@ def test_a_greeting_is_passed_on_to_nobody_and_a_part_undone_gives_way_once():
     undone = build_router(tools=[shelf()]).invoke(said("Who is the president?"))["outcome"]
     assert [o["graph"] for o in undone["tried"]] == ["direct", "react", "task_agent"]
     assert undone["status"] != "complete"
+
+
+def test_each_message_of_a_graph_inside_is_streamed_once():
+    model = ScriptedModel(
+        {
+            "thought": [thought("I look.", more=True, reason="unknown"), thought("Ada owns it.")],
+            "action": [[call("look", name="owner")]],
+        }
+    )
+    graph = build_router(model=model, tools=[shelf()])
+    told = [one for one, _ in graph.stream(said(GOAL), stream_mode="messages")]
+    assert [one.type for one in told] == ["ai", "ai", "tool", "ai"]
+    assert told[-1].text == "Ada owns it."
