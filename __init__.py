@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .models.lean import LeanChatOpenAI as LeanChatOpenAI
     from .models.reading import parse_executor, parse_planner, parse_verifier
     from .models.scripted import ScriptedModel
-    from .prompts.agents import codebase_investigator
+    from .prompts.agents import codebase_investigator, desk_agents
     from .prompts.prompt import PromptManager
     from .state.context import Context
     from .state.contracts import ExecutorResponse, PlannerResponse, Todo, VerifierResponse
@@ -82,6 +82,7 @@ _HOMES: Final = {
     "build_router": "graphs.router",
     "build_customer_service": "graphs.customer_service",
     "codebase_investigator": "prompts.agents",
+    "desk_agents": "prompts.agents",
     "hook": "hooks.contract",
     "open_durability": "doors.durability",
     "parse_executor": "models.reading",
@@ -130,6 +131,7 @@ __all__ = [
     "build_router",
     "build_task_agent",
     "codebase_investigator",
+    "desk_agents",
     "hook",
     "open_durability",
     "parse_executor",

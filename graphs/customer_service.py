@@ -1,22 +1,25 @@
 """customer_service: understand → strategy → act ⇄ call_tools → check, then an end or a human."""
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from langgraph.graph import START
 from typing_extensions import Unpack
 
 from ..calls.approval import next_step
 from ..doors.graph import LoopBuilder, LoopGraph
+from ..nodes.agent.team.delegate_to_agent import team_of
 from ..nodes.approve import approve
 from ..nodes.call_tools import call_tools
 from ..nodes.desk.act import act, ended_by_calls
 from ..nodes.desk.check import check
 from ..nodes.desk.close import close
 from ..nodes.desk.confirm import confirm
+from ..nodes.desk.consult import consult
 from ..nodes.desk.desk import Desk
 from ..nodes.desk.finish import desk_finish
 from ..nodes.desk.human.hand_off import hand_off
@@ -25,13 +28,16 @@ from ..nodes.desk.intake import desk_intake
 from ..nodes.desk.strategy import strategy
 from ..nodes.desk.understand import understand
 from ..nodes.parts import Parts
+from ..prompts.agents import as_agent
 from ..prompts.company import read_company
 from ..state.company import Company
 from ..state.context import Context
+from ..state.definition import AgentDefinition
 from ..state.desk import HANDED_OVER, DeskState
 from ..state.errors import SettingsError
 from ..state.loop import LoopInput, LoopOutput
 from ..state.policy_table import PolicyTable
+from .agent_loop import runs_of
 from .build import (
     BuildOptions,
     build,
@@ -75,12 +81,14 @@ def route_after_strategy(state: DeskState) -> Literal["act", "close", "hand_off"
 
 def route_after_act(
     state: DeskState,
-) -> Literal["approve", "call_tools", "check", "hand_off", "finish"]:
+) -> Literal["approve", "call_tools", "delegate", "check", "hand_off", "finish"]:
     """To the calls; words are checked."""
     if state.halt:
         return _halted(state)
     step = next_step(state.calls, state.decisions)
-    return "check" if step == "done" else step
+    if step != "done":
+        return step
+    return "delegate" if state.delegations else "check"
 
 
 def route_after_approve(state: DeskState) -> Literal["approve", "call_tools"]:
@@ -90,7 +98,7 @@ def route_after_approve(state: DeskState) -> Literal["approve", "call_tools"]:
 
 def route_after_calls(
     state: DeskState,
-) -> Literal["approve", "call_tools", "act", "check", "hand_off", "finish"]:
+) -> Literal["approve", "call_tools", "delegate", "act", "check", "hand_off", "finish"]:
     """On with the calls that are left; a change that waits for a yes ends the turn."""
     if state.halt == "ABORTED" or (state.strategy != "hand_off" and not state.should_continue):
         return "finish"
@@ -101,6 +109,11 @@ def route_after_calls(
         return _halted(state)
     if step != "done":
         return step
+    return "delegate" if state.delegations else route_after_delegate(state)
+
+
+def route_after_delegate(state: DeskState) -> Literal["act", "check"]:
+    """On with what was found out, unless a change waits for a yes."""
     return "check" if state.put is not None else "act"
 
 
@@ -151,23 +164,26 @@ def _verifying(company: Company, table: PolicyTable | None) -> Company:
 
 
 def customer_service_builder(
-    parts: Parts, company: Company | None = None
+    parts: Parts, company: Company | None = None, agents: Sequence[AgentDefinition] = ()
 ) -> LoopBuilder[DeskState, Context, LoopInput, LoopOutput]:
     """Draw the graph."""
     whose = _verifying(company or Company(), parts.toolbox.policy.table)
-    desk = Desk(replace(parts, about=whose.told()), whose)
-    builder = outer_builder(NAME, DeskState, parts, LoopInput)
+    team = team_of(agents)
+    desk = Desk.of(replace(parts, about=whose.told()), whose, team)
+    builder = outer_builder(NAME, DeskState, desk.parts, LoopInput)
+    builder.scratch = ("delegate",)
     builder.borders = ("understand", "act", "approve", "with_human")
-    for name, node in {
+    nodes: dict[str, Callable[..., Any]] = {
         "intake": desk_intake, "understand": understand, "strategy": strategy, "act": act,
         "check": check, "confirm": confirm, "close": close, "hand_off": hand_off,
-        "finish": desk_finish,
-    }.items():  # fmt: skip
+        "finish": desk_finish, "delegate": partial(consult, runs=runs_of(team, parts)),
+    }  # fmt: skip
+    for name, node in nodes.items():
         builder.add_node(name, partial(node, desk=desk))
     builder.add_node("with_human", with_human)
-    builder.add_node("approve", partial(approve, parts=parts))
+    builder.add_node("approve", partial(approve, parts=desk.parts))
     builder.add_node(
-        "call_tools", partial(call_tools, parts=parts, role="support", ended=ended_by_calls)
+        "call_tools", partial(call_tools, parts=desk.parts, role="support", ended=ended_by_calls)
     )
     builder.add_edge(START, "intake")
     builder.add_conditional_edges("intake", route_after_intake)
@@ -176,9 +192,10 @@ def customer_service_builder(
     builder.add_conditional_edges("act", route_after_act)
     builder.add_conditional_edges("approve", route_after_approve)
     builder.add_conditional_edges("call_tools", route_after_calls)
+    builder.add_conditional_edges("delegate", route_after_delegate)
     builder.add_conditional_edges("check", route_after_check)
-    builder.add_edge("confirm", "finish")
-    builder.add_edge("close", "finish")
+    for last in ("confirm", "close"):
+        builder.add_edge(last, "finish")
     builder.add_conditional_edges("hand_off", route_after_hand_off)
     builder.add_conditional_edges("with_human", route_after_human)
     builder.add_conditional_edges("finish", route_after_finish)
@@ -187,17 +204,22 @@ def customer_service_builder(
 
 @documented
 def build_customer_service(
-    *, company: Company | str | Path | None = None, **options: Unpack[BuildOptions]
+    *,
+    company: Company | str | Path | None = None,
+    agents: Sequence[AgentDefinition | str | Path] = (),
+    **options: Unpack[BuildOptions],
 ) -> CustomerServiceGraph:
     """Build the graph, ready to be invoked, streamed or embedded, sync or async.
 
     `company` says whose desk it is, as a folder or as what was read from it: its words, what is
-    sensitive, and the policy that holds where no other is given.
+    sensitive, and the policy that holds where no other is given. `agents` are those its model may
+    ask where one search does not settle a question, such as `desk_agents()`.
     """
     whose = read_company(company) if isinstance(company, str | Path) else company
     if whose and whose.policy and options.get("policy") is None:
         options["policy"] = whose.policy
-    return build(NAME, partial(customer_service_builder, company=whose), options)
+    draw = partial(customer_service_builder, company=whose, agents=[*map(as_agent, agents)])
+    return build(NAME, draw, options)
 
 
 def _served() -> tuple[Parts, Company | None]:

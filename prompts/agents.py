@@ -71,6 +71,12 @@ def codebase_investigator() -> AgentDefinition:
     return read_agent(SHIPPED / "codebase_investigator.md")
 
 
+def desk_agents() -> tuple[AgentDefinition, ...]:
+    """The agents that ship for customer_service: they search and look into cases, and only read."""
+    names = ("knowledge_base", "refund_expert", "technical_expert")
+    return tuple(read_agent(SHIPPED / f"{name}.md") for name in names)
+
+
 def as_agent(given: AgentDefinition | str | Path) -> AgentDefinition:
     """A definition, or the one that a file of this path holds; see `read_agent`."""
     return given if isinstance(given, AgentDefinition) else read_agent(given)

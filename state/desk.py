@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NotRequired
+from typing import Any, ClassVar, Final, Literal, NotRequired
 
 from langchain_core.messages import AnyMessage
 from typing_extensions import TypedDict
@@ -120,6 +120,8 @@ class DeskState(CallState, LoopState):
     """Issue to the id of its ticket; act writes it."""
     promises: list[str] = field(default_factory=list)
     """What the customer was promised and is still open; act writes it."""
+    delegations: list[Any] = field(default_factory=list)
+    """Planned calls of delegate_to_agent without an answer; act writes it, delegate."""
     owner: Owner = "bot"
     """Who answers; while it is a human no model is called. hand_off, with_human, finish write."""
     packet: dict[str, Any] = field(default_factory=dict)
@@ -133,10 +135,13 @@ class DeskState(CallState, LoopState):
 
     per_turn = LoopState.per_turn | {
         "calls", "decisions", "objections", "evidence", "denied", "strikes", "held", "round",
-        "strategy", "why", "consent", "answer",
+        "delegations", "strategy", "why", "consent", "answer",
     }  # fmt: skip
 
     by_tools = frozenset({"messages", "improvements", "task_completed", "should_continue"})
+
+    agents: ClassVar[tuple[str, ...]] = ()
+    """Around the desk there is no other agent."""
 
     @property
     def path(self) -> str:
@@ -219,6 +224,7 @@ class DeskUpdate(LoopUpdate, CallsUpdate, total=False):
     answered: dict[str, str]
     tickets: dict[str, str]
     promises: list[str]
+    delegations: list[Any]
     owner: Owner
     packet: dict[str, Any]
     asked_satisfied: bool

@@ -13,6 +13,7 @@ from ...models.ask import Answer, ask
 from ...models.drafts import drafted
 from ...models.thoughts import read_words
 from ...prompts.prompt import section
+from ...state.agent import DELEGATE
 from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
 from ...state.desk import DeskState, DeskUpdate
@@ -22,6 +23,7 @@ from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.end import answer_id
 from ...turn.scope import RunScope, scope_of
+from .consult import offered
 from .desk import Desk
 from .human.stretch import as_told, handed_over
 from .learnt import learnt
@@ -43,8 +45,9 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
         return news | DeskUpdate(halt="MAX_TURNS", unmet=[say("rounds_used_up")])
     catalog = await desk.parts.toolbox.catalog(scope.user)
     request = _request(scope, state, catalog.shelf.listed())
+    tools = offered(catalog.specs(state.found), state)
     answer: Answer[Any] = await ask(
-        scope, desk.parts.models, "support", request, tools=catalog.specs(state.found),
+        scope, desk.parts.models, "support", request, tools=tools,
         read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,
         draft=drafted(scope, answer_id(state), "support"),
     )  # fmt: skip
@@ -71,7 +74,11 @@ async def _calls(
         return DeskUpdate(halt="DENIED", unmet=[stopped])
     calls, handed = handed_over(calls, desk.company)
     calls, proposed = held_for_consent(state, calls)
-    update = DeskUpdate(calls=calls, messages=[_kept(scope, state, message, calls, round_)])
+    given = [call for call in calls if call["name"] == DELEGATE and call["action"] == "allow"]
+    own = [call for call in calls if call not in given]
+    update = DeskUpdate(
+        calls=own, delegations=given, messages=[_kept(scope, state, message, calls, round_)]
+    )
     return update | handed | (DeskUpdate(proposal=proposed) if proposed else {})
 
 

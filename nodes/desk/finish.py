@@ -1,19 +1,23 @@
 """Finish: ends a turn of the desk with its honest outcome."""
 
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from ...calls.policy import NOT_INTERACTIVE
 from ...hooks.contract import Verdict
+from ...state.claims import cited_in
 from ...state.context import Context
 from ...state.desk import DeskState, DeskUpdate
 from ...state.messages import ENDS, signature
 from ...turn.end import Facts, answer_id, end_turn, made_anew, not_run
 from ...turn.scope import scope_of
 from .desk import Desk
+
+SOURCES: Final = "sources"
+"""Key in an answer's `additional_kwargs`: id, title and url of each article it cites, in order."""
 
 
 async def desk_finish(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> DeskUpdate:
@@ -32,7 +36,9 @@ async def desk_finish(state: DeskState, runtime: Runtime[Context], *, desk: Desk
 
 
 def _said(state: DeskState) -> AIMessage:
-    about = {**signature("support"), ENDS: True}
+    cited = [one for one in cited_in(state.answer, state.sources) if one in state.sources]
+    shown = [{"id": one, **{k: state.sources[one][k] for k in ("title", "url")}} for one in cited]
+    about = {**signature("support"), ENDS: True, **({SOURCES: shown} if shown else {})}
     return AIMessage(state.answer, id=answer_id(state), additional_kwargs=about)
 
 

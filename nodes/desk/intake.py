@@ -14,7 +14,7 @@ async def desk_intake(state: DeskState, runtime: Runtime[Context], *, desk: Desk
     scope = await scope_of(state, runtime, desk.parts)
 
     async def adopted(scope: RunScope, state: DeskState) -> DeskUpdate:
-        return DeskUpdate(messages=await answered(scope, state, state.calls))
+        return DeskUpdate(messages=await answered(scope, state, [*state.calls, *state.delegations]))
 
     update: DeskUpdate = await begin_turn(scope, state, adopted, desk.parts.missing)
     update["found"] = await desk.parts.likely(scope, state, update)

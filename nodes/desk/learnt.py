@@ -1,17 +1,22 @@
 """What results tell the desk: the articles that were found, and who the customer is."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
 
+from ...state.agent import DELEGATE
 from ...state.company import Company
 from ...state.desk import DeskState, DeskUpdate, Source
 from ...state.grounding import Grounds
 from ...state.mandates import KNOWLEDGE, data_of, names_of_searches
 from ...state.messages import since
+from ..agent.team.crew import is_of
 from .human.stretch import who_said
 
+SURE: Final = 0.5
+"""The least confidence of a sub-agent whose findings count."""
 _TEXTS: Final = ("excerpt", "text", "content", "snippet", "answer")
 
 
@@ -23,11 +28,8 @@ def learnt(state: DeskState, company: Company) -> DeskUpdate:
         if not isinstance(message, ToolMessage) or message.status != "success":
             continue
         data = data_of(message)
-        for article in _articles(data):
-            sources[str(article["id"])] = Source(
-                title=str(article["title"]), url=str(article.get("url", "")),
-                score=float(article.get("score", 0)), turn=state.turn, text=text_of(article),
-            )  # fmt: skip
+        found = _articles(data) if message.name != DELEGATE else _of_sub_agent(state, data)
+        sources |= {str(article["id"]): _source(article, state.turn) for article in found}
         if message.name == company.verified_by and isinstance(data, Mapping):
             verified = data.get(company.verified_if) is True
             who = {"customer_id": data.get(company.verified_as), "turn": state.turn}
@@ -43,6 +45,38 @@ def learnt(state: DeskState, company: Company) -> DeskUpdate:
     if sources != state.sources:
         update["sources"] = sources
     return update
+
+
+def _source(article: Mapping[str, Any], turn: int) -> Source:
+    return Source(
+        title=str(article["title"]), url=str(article.get("url", "")),
+        score=float(article.get("score", 0)), turn=turn, text=text_of(article),
+    )  # fmt: skip
+
+
+def _of_sub_agent(state: DeskState, data: Any) -> Iterator[Mapping[str, Any]]:
+    """What the searches of a sub-agent gave, whatever it says of them; nothing if it is unsure."""
+    output = data.get("output") if isinstance(data, Mapping) else None
+    sure = output.get("confidence", 0) if isinstance(output, Mapping) else 0
+    if not isinstance(sure, int | float) or sure < SURE:
+        return
+    for record in state.evidence:
+        inside = is_of(record["task"], str(data["path"]))
+        if inside and record["tool"] and record["status"] == "success":
+            yield from _articles_in(record["result"])
+
+
+def _articles_in(text: str) -> Iterator[Mapping[str, Any]]:
+    """The articles in a result as text, which may be cut off."""
+    read, place = json.JSONDecoder(), 0
+    while (place := text.find("{", place)) >= 0:
+        try:
+            found, place = read.raw_decode(text, place)
+        except ValueError:
+            place += 1
+            continue
+        yield from _articles([found])
+        yield from _articles(found)
 
 
 def text_of(article: Mapping[str, Any]) -> str:
@@ -61,7 +95,7 @@ def grounds_of(state: DeskState, sources: Mapping[str, Source], company: Company
     facts = [
         message.text
         for message in state.messages
-        if (message.type == "tool" and message.name not in searches)
+        if (message.type == "tool" and message.name not in {*searches, DELEGATE})
         or who_said(message) == "colleague"
     ]
     said = [message.text for message in state.messages if message.type == "human"]
@@ -78,4 +112,10 @@ def _articles(data: Any) -> Iterator[Mapping[str, Any]]:
         for value in data.values():
             yield from _articles(value)
     elif isinstance(data, list):
-        yield from (a for a in data if isinstance(a, Mapping) and {"id", "title"} <= a.keys())
+        yield from filter(_is_article, data)
+
+
+def _is_article(one: Any) -> bool:
+    if not (isinstance(one, Mapping) and {"id", "title"} <= one.keys()):
+        return False
+    return bool({"url", "score", *_TEXTS} & one.keys())

@@ -223,5 +223,6 @@ def test_a_conversation_remembers_its_agent_and_says_what_became_of_it(tmp_path,
     code, _, errors = chat("--thread", "t", stdin="Hello\n")
     assert (code, f"The thread 't' needs its agent {team / 'c.md'}. " in errors) == (2, True)
     code, _, errors = chat("--agent", "nobody", stdin="Hello\n")
-    known = "give the path of its file, or one of codebase_investigator."
+    shipped = "codebase_investigator, knowledge_base, refund_expert, technical_expert"
+    known = f"give the path of its file, or one of {shipped}."
     assert (code, known in errors) == (2, True), errors

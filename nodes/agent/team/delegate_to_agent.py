@@ -87,14 +87,18 @@ def known_to(agent: AgentDefinition, team: Team, *, all_of: bool = False) -> Tea
     return team if all_of and not agent.agents else {name: team[name] for name in agent.agents}
 
 
-def delegate_to_agent(team: Team) -> CatalogTool:
-    """The tool of an agent with this team; its calls are run by the node `delegate`."""
+def delegate_to_agent(team: Team, *, beside: bool = True) -> CatalogTool:
+    """The tool of an agent with this team; its calls are run by the node `delegate`.
+
+    With `beside` one may work in the background.
+    """
     agents = "\n".join(member.line for member in team.values())
     about: dict[str, Any] = {
         "agent_name": {"type": "string", "enum": [*team]},
         "objective": {"type": "string", "minLength": 1, "description": say("delegate_objective")},
     }
-    about["background"] = {"type": "boolean", "description": say("delegate_background")}
+    if beside:
+        about["background"] = {"type": "boolean", "description": say("delegate_background")}
     if any(member.input is not None for member in team.values()):
         about["input"] = {"type": "object", "description": say("delegate_input")}
     return own_tool(
