@@ -45,7 +45,7 @@ async def act(state: DeskState, runtime: Runtime[Context], *, desk: Desk) -> Des
         return news | DeskUpdate(halt="MAX_TURNS", unmet=[say("rounds_used_up")])
     catalog = await desk.parts.toolbox.catalog(scope.user)
     request = _request(scope, state, catalog.shelf.listed())
-    tools = offered(catalog.specs(state.found), state)
+    tools = offered(catalog.specs(state.found), state, news.get("sources", state.sources))
     answer: Answer[Any] = await ask(
         scope, desk.parts.models, "support", request, tools=tools,
         read=partial(read_words, with_tools=True), most_asks=_MOST_ASKS,

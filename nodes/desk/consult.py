@@ -7,27 +7,29 @@ from langgraph.runtime import Runtime
 
 from ...state.agent import DELEGATE, AgentState
 from ...state.context import Context
-from ...state.desk import DeskState, DeskUpdate
+from ...state.desk import DeskState, DeskUpdate, Source
 from ...turn.schedule import run_ready, used_by
 from ...turn.scope import scope_of
 from ..agent.team.crew import Crew, RunAgent
 from .desk import Desk
 
 
-def offered(specs: Sequence[dict[str, Any]], state: DeskState) -> list[dict[str, Any]]:
+def offered(
+    specs: Sequence[dict[str, Any]], state: DeskState, sources: Mapping[str, Source]
+) -> list[dict[str, Any]]:
     """The tools that a model turn is shown: a sub-agent only where it may pay."""
-    if pays(state):
+    if pays(state, sources):
         return [*specs]
     return [spec for spec in specs if spec["function"]["name"] != DELEGATE]
 
 
-def pays(state: DeskState) -> bool:
+def pays(state: DeskState, sources: Mapping[str, Source]) -> bool:
     """Whether to ask a sub-agent may pay: in a case, or where searching or an answer was in vain.
 
     For all else one model call with a search is enough, and costs less.
     """
     searched = any(r["status"] == "success" for r in state.evidence)
-    found = any(source["turn"] == state.turn for source in state.sources.values())
+    found = any(source["turn"] == state.turn for source in sources.values())
     case = state.intent in ("refund", "technical", "complaint")
     return state.again > 0 or bool(state.improvements) or case or (searched and not found)
 

@@ -86,6 +86,7 @@ ROUTERS: dict[str, dict[str, Callable[..., str]]] = {
         "act": customer_service.route_after_act,
         "approve": customer_service.route_after_approve,
         "call_tools": customer_service.route_after_calls,
+        "delegate": customer_service.route_after_delegate,
         "check": customer_service.route_after_check,
         "hand_off": customer_service.route_after_hand_off,
         "with_human": customer_service.route_after_human,
