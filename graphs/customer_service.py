@@ -19,13 +19,13 @@ from ..nodes.desk.act import act, ended_by_calls
 from ..nodes.desk.check import check
 from ..nodes.desk.close import close
 from ..nodes.desk.confirm import confirm
-from ..nodes.desk.consult import consult
 from ..nodes.desk.desk import Desk
 from ..nodes.desk.finish import desk_finish
 from ..nodes.desk.human.hand_off import hand_off
 from ..nodes.desk.human.with_human import with_human
 from ..nodes.desk.intake import desk_intake
 from ..nodes.desk.strategy import strategy
+from ..nodes.desk.team.consult import consult
 from ..nodes.desk.understand import understand
 from ..nodes.parts import Parts
 from ..prompts.agents import as_agent

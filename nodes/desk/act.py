@@ -23,11 +23,11 @@ from ...state.told import say
 from ...turn.budget import limit_reason
 from ...turn.end import answer_id
 from ...turn.scope import RunScope, scope_of
-from .consult import offered
 from .desk import Desk
 from .human.stretch import as_told, handed_over
 from .learnt import learnt
 from .proposals import agreed, held_for_consent
+from .team.consult import offered
 
 _MOST_ASKS = 2
 

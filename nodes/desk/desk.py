@@ -17,7 +17,7 @@ class Desk:
     Attributes:
         parts: The graph's live objects.
         company: Whose desk it is.
-        team: Whom its model may ask; see `pays` in consult.py.
+        team: Whom its model may ask; see `pays` in team/consult.py.
     """
 
     parts: Parts

@@ -1,0 +1,1 @@
+"""Sub-agents that a desk may ask."""
