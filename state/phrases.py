@@ -211,11 +211,13 @@ _SCRIPTS: Final = (
 )  # fmt: skip
 _HAN: Final = re.compile("[\\u3400-\\u9fff]")
 _LATIN: Final = re.compile(r"[A-Za-z]{2,}")
+_ADDRESS: Final = re.compile(r"\S+@[\w.-]+|https?://\S+")
 _FEW: Final = 2
 
 
 def language_of(text: str, before: str = "") -> str:
     """The language of a text by its letters, such as `zh` or `en`; `before` where they are few."""
+    text = _ADDRESS.sub(" ", text)
     for language, letters in _SCRIPTS:
         if letters.search(text):
             return language

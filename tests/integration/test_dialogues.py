@@ -8,14 +8,13 @@ import time
 import pytest
 
 from loopwright import open_durability
-from loopwright.servers.seed import sown
-from support.dialogues import COMPANY, WAYS, World, all_of, dialogues
+from support.dialogues import WAYS, all_of, dialogues, opened
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     path = tmp_path_factory.mktemp("shop") / "shop.db"
-    sown(COMPANY, path)
+    shop = opened(path)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-P", "-m", "loopwright.servers.support_desk", "--shop", str(path)]
@@ -25,7 +24,7 @@ def world(tmp_path_factory):
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
-        yield World(path), {"desk": {"transport": "http", "url": f"http://127.0.0.1:{port}/mcp"}}
+        yield shop, {"desk": {"transport": "http", "url": f"http://127.0.0.1:{port}/mcp"}}
         server.terminate()
 
 
@@ -35,4 +34,4 @@ def test_customers_get_what_the_policy_gives_and_nothing_else(world, tmp_path):
     chosen = [(one, WAYS[n % len(WAYS)]) for n, one in enumerate(dialogues())]
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         ended = all_of(chosen, place, mcp, kept)
-    assert {f"{name} ({way})": why for name, way, why, _ in ended if why} == {}
+    assert {f"{one.dialogue['name']} ({one.way})": one.wrong for one in ended if one.wrong} == {}

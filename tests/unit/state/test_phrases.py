@@ -136,6 +136,7 @@ def test_greetings_are_nothing_else():
 def test_the_language_stays_where_a_text_says_little():
     assert language_of("Where is my order?") == "en"
     assert language_of("订单 A-1042 lamp Juno 坏了") == "zh"
+    assert language_of("退掉 A-7, ada.byron@post.example") == "zh"
     assert language_of("How do I say 退款 in the form") == "en"
     assert (language_of("yes", "zh"), language_of("A-1042", "zh"), language_of("谢谢", "en")) == (
         "zh", "zh", "zh",
