@@ -57,6 +57,14 @@ _RULE: Final = re.compile(
 )
 
 
+_REQUEST: Final = re.compile(
+    r"(?:(?:please|kindly|could you|can you|would you|may i ask you to)[, ]+)+(?:please )?"
+    r"(?:tell|send|give|provide|confirm|share)(?: with)?(?: me| us)? (?:your|the|which|what)\b"
+    r"(?!.*(?:\d|\b(?:is|are|was|were|has|have|will|can|may|takes?|lasts|comes?|costs?|gets?)\b))"
+    r"|(?:请|麻烦您?|能否)(?:您)?(?:再)?(?:告诉|提供|发|确认)(?:一下)?(?:我们?)?[您你](?!.*(?:\d|[是会将可能有]))"
+)
+
+
 def clauses(text: str) -> list[str]:
     """The parts of a sentence."""
     return [part.strip() for part in _CLAUSE.split(text) if part and part.strip()]
@@ -65,6 +73,11 @@ def clauses(text: str) -> list[str]:
 def asks(text: str) -> bool:
     """Whether it is a question."""
     return bool(_QUESTION.search(text))
+
+
+def is_request(text: str) -> bool:
+    """Whether it only asks for details, such as the last four digits of a number."""
+    return bool(_REQUEST.match(text.casefold())) and not states_rule(text)
 
 
 def states_rule(text: str) -> bool:

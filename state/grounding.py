@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from .claims import CITATION, asks, cited_in, clauses, is_polite, states_rule
+from .claims import CITATION, asks, cited_in, clauses, is_polite, is_request, states_rule
 from .phrases import language_of
 from .quantities import Quantity, names_in, quantities_in, without_numbers
 from .told import say
@@ -218,6 +218,8 @@ def _unlike(
 
 def _is_claim(text: Text, grounds: Grounds) -> bool:
     """Whether a sentence without a citation states something that must be carried."""
+    if is_request(text.text):
+        return False
     if text.claimed and not all(q.is_in(grounds.known.quantities) for q in text.claimed):
         return not (asks(text.text) and _all_said(text, grounds))
     if asks(text.text) or is_polite(text.text):
