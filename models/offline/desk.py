@@ -9,10 +9,12 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from ...state.messages import ROLE
-from .matching import READ, Tool
+from .matching import READ, Match, Tool
+from .react import act
 from .tasks import NO_MODEL
 
 _ID: Final = re.compile(r"\b[A-Z]{1,3}-\d+\b")
+_SEARCHES: Final = re.compile("(?i)article|faq|help|knowledge")
 NO_CASES: Final = (
     f"{NO_MODEL}: I can look things up in our articles, but I cannot deal with orders, refunds or "
     "accounts. Ask for a human to be handed over."
@@ -32,12 +34,10 @@ def supported(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> AIMessa
     search = _search_in(tools)
     if search is None:
         return None
-    said = [m for m in messages if m.type == "human" and m.id and ROLE not in m.additional_kwargs]
-    request = said[-1].text if said else ""
+    request = next((m.text for m in reversed(messages) if _is_request(m)), "")
     if _ID.search(request):
         return AIMessage(NO_CASES)
-    since = [*takewhile(lambda m: not said or m is not said[-1], reversed(messages))][::-1]
-    results = [m for m in since if isinstance(m, ToolMessage)]
+    results = _results(messages)
     if not results:
         call = {"name": search[0], "args": {search[1]: request}, "id": f"offline_{len(messages)}"}
         return AIMessage("", tool_calls=[call])
@@ -48,12 +48,30 @@ def supported(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> AIMessa
     return AIMessage(f"{text} [{best['id']}]")
 
 
+def bare(messages: Sequence[BaseMessage], tools: Sequence[Tool]) -> tuple[str, Match]:
+    """The next call, or what the calls gave and no word beside it, which no article would carry."""
+    text, match = act(messages, tools)
+    given = [m.text for m in _results(messages) if m.status == "success"]
+    return (text if match.calls else "\n\n".join(given) or text), match
+
+
+def _results(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
+    """What was called for since the customer's last message."""
+    since = takewhile(lambda m: not _is_request(m), reversed(messages))
+    return [m for m in since if isinstance(m, ToolMessage)][::-1]
+
+
+def _is_request(message: BaseMessage) -> bool:
+    return bool(message.type == "human" and message.id and ROLE not in message.additional_kwargs)
+
+
 def _search_in(tools: Sequence[Tool]) -> tuple[str, str] | None:
-    """The tool that searches by a text alone, and the name of the text; the plainest of them."""
+    """The tool that searches articles by a text alone, and the name of the text; the plainest."""
     found = [
         (len(tool.parameters), tool.name, needed[0].name)
         for tool in tools
-        if len(needed := [p for p in tool.parameters if p.required]) == 1
+        if _SEARCHES.search(tool.name)
+        and len(needed := [p for p in tool.parameters if p.required]) == 1
         and needed[0].name in ("query", "question", "q")
     ]
     return max(found)[1:] if found else None

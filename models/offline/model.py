@@ -18,7 +18,7 @@ from ...state.roles import ROLE_METADATA
 from ...state.told import say
 from ...tools.catalog import READ_RESULT
 from . import tasks
-from .desk import listened, supported
+from .desk import bare, listened, supported
 from .matching import ONLY_ENGLISH, Match, in_another_script, read_tools
 from .react import act, calls_of, observe, think, work
 
@@ -140,7 +140,7 @@ _ANSWERS: Final[Mapping[str, Callable[[_Asked], AIMessage | str | dict[str, Any]
     # It cannot judge how hard a request is: the loop that calls tools one by one.
     "dispatcher": lambda _: {"graph": "react", "why": tasks.NO_MODEL},
     "listener": lambda a: listened(a.request),
-    "support": lambda a: supported(a.messages, a.tools) or _calling(a, *act(a.messages, a.tools)),
+    "support": lambda a: supported(a.messages, a.tools) or _calling(a, *bare(a.messages, a.tools)),
     "responder": lambda _: tasks.PASSED_ON,
     "thought": lambda a: think(
         a.messages, read_tools(read_json(a.system, "tools") or ()) or a.tools

@@ -58,6 +58,15 @@ async def begin(client: Any, goal: str, graph: str = GRAPH, **options: Any) -> A
     )
 
 
+async def writes(client: Any, goal: str, graph: str, thread: str = "") -> Any:
+    """Ask for a write; a customer says yes to it in words before anybody else is asked."""
+    thread = thread or (await client.threads.create())["thread_id"]
+    for text in (goal, "yes") if graph == "customer_service" else (goal,):
+        said = {"messages": [{"role": "user", "content": text}]}
+        paused = await client.runs.wait(thread, graph, input=said, raise_error=False)
+    return thread, paused
+
+
 async def answer(client: Any, thread: str, value: object, graph: str = GRAPH) -> Any:
     return await client.runs.wait(thread, graph, command={"resume": value}, raise_error=False)
 
@@ -199,7 +208,7 @@ async def test_a_write_waits_for_approval_in_the_shapes_of_both_front_ends(serve
 
 async def approved(client: Any, graph: str, folder: Path) -> None:
     file = folder / f"{graph}.txt"
-    thread, paused = await begin(client, f'Write "good morning" to {graph}.txt', graph)
+    thread, paused = await writes(client, f'Write "good morning" to {graph}.txt', graph)
     asked = paused["__interrupt__"][0]["value"]
     arguments = {"path": f"{graph}.txt", "content": "good morning"}
     (action,) = asked["action_requests"]
@@ -219,11 +228,10 @@ async def test_an_approval_is_drawn_under_the_last_message_in_every_turn(server,
 
 
 async def drawn(client: Any, graph: str, folder: Path) -> None:
-    thread, _ = await begin(client, f'Write "one" to {graph}-1.txt', graph)
+    thread = ""
     for number, text in ((1, "one"), (2, "two")):
-        if number == 2:
-            message = {"messages": [{"role": "user", "content": f'Write "two" to {graph}-2.txt'}]}
-            await client.runs.wait(thread, graph, input=message, raise_error=False)
+        goal = f'Write "{text}" to {graph}-{number}.txt'
+        thread, _ = await writes(client, goal, graph, thread)
         state = await client.threads.get_state(thread)
         (newest, *_) = await client.threads.get_history(thread, limit=1)
         assert newest["values"]["messages"] == state["values"]["messages"]
@@ -240,6 +248,7 @@ async def drawn(client: Any, graph: str, folder: Path) -> None:
             "flow_planner",
             "action",
             "agent",
+            "support",
         )
         ended = await answer(client, thread, {"decisions": [{"type": "approve"}]}, graph)
         assert ended["outcome"]["status"] == "complete"

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import random
 import sqlite3
 import zlib
 from contextlib import closing
@@ -159,7 +160,7 @@ def test_no_write_is_made_whose_record_finds_no_room(tmp_path):
         made.append(note)
         return "paid"
 
-    note = "x" * 200_000
+    note = random.Random(1).randbytes(100_000).hex()
     with open_durability(f"sqlite:///{tmp_path / 't.db'}") as durability:
         model = ScriptedModel({
             "thought": [thought("I pay.", more=True, reason="due"), thought("It is paid.")],
