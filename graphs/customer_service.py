@@ -22,6 +22,7 @@ from ..nodes.desk.confirm import confirm
 from ..nodes.desk.desk import Desk
 from ..nodes.desk.finish import desk_finish
 from ..nodes.desk.human.hand_off import hand_off
+from ..nodes.desk.human.rescue import or_a_human
 from ..nodes.desk.human.with_human import with_human
 from ..nodes.desk.intake import desk_intake
 from ..nodes.desk.strategy import strategy
@@ -174,7 +175,8 @@ def customer_service_builder(
     builder.scratch = ("delegate",)
     builder.borders = ("understand", "act", "approve", "with_human")
     nodes: dict[str, Callable[..., Any]] = {
-        "intake": desk_intake, "understand": understand, "strategy": strategy, "act": act,
+        "intake": desk_intake, "understand": partial(or_a_human, phase=understand),
+        "strategy": strategy, "act": partial(or_a_human, phase=act),
         "check": check, "confirm": confirm, "close": close, "hand_off": hand_off,
         "finish": desk_finish, "delegate": partial(consult, runs=runs_of(team, parts)),
     }  # fmt: skip

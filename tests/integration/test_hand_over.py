@@ -216,3 +216,13 @@ def test_what_waits_for_a_colleague_is_done_exactly_or_dropped_and_told(tmp_path
         values = graph.get_state(THREAD).values
         assert (values["owner"], values.get("proposal")) == ("bot", None)
         assert done["outcome"]["status"] == "complete", done["outcome"]
+
+
+@pytest.mark.req("S4-69")
+def test_where_no_model_can_be_reached_the_customer_gets_a_human(tmp_path):
+    down = [RuntimeError("the provider is down")] * 9
+    graph, kept = desk(tmp_path, ScriptedModel({"listener": down, "support": down}), Queue())
+    with kept:
+        given = graph.invoke(said("Where is my lamp?"), THREAD)
+        assert "could not finish this turn (ERROR, " in asked(given)["description"]
+        assert "colleague" in texts(given)[-1]

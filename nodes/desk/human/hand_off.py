@@ -47,7 +47,9 @@ async def _begun(scope: RunScope, state: DeskState, desk: Desk) -> DeskUpdate:
     staff = await staff_of(scope, desk.company)
     packet = packet_of(state, why) | {"staffed": staff.there, "hours": staff.hours}
     scope.emit({"type": "hand_off", "why": why})
-    update = DeskUpdate(packet=packet, halt=None, unmet=[], improvements=[], calls=[])
+    update = DeskUpdate(
+        strategy="hand_off", packet=packet, halt=None, unmet=[], improvements=[], calls=[]
+    )
     by = desk.company.handed_over_by if staff.there else desk.company.tickets_by
     if not staff.there and _issue(state) in state.tickets:
         return update
