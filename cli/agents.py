@@ -122,7 +122,9 @@ def _known(environ: Mapping[str, str]) -> dict[str, Path]:
             with suppress(SettingsError):  # told where it is named by its path
                 known.setdefault(read_agent(path).name, path)
             known.setdefault(path.stem, path)
-    return known | {path.stem: path for path in SHIPPED.glob("*.md") if path.stem not in known}
+    return known | {
+        path.stem: path for path in sorted(SHIPPED.glob("*.md")) if path.stem not in known
+    }
 
 
 def _of_file(path: Path) -> NamedAgent:

@@ -39,7 +39,7 @@ _HEAD: Final = re.compile(r"[:：]\s*$")  # noqa: RUF001 - full-width
 _UNKNOWN: Final = re.compile(
     r"\b(?:do not|don['’]t|cannot|can['’]t|could not|couldn['’]t|did not|didn['’]t|unable to|not"  # noqa: RUF001
     r" able to|no)\b.{0,24}\b(?:know|find|found|say|tell|answer|information|articles?|anything"
-    r"|confirm|see|have (?:an|that|this)|sure)\b|\bnot sure\b"
+    r"|confirm|see|have (?:an|that|this)|sure)\b|\bnot sure\b|\bno (?:language )?model\b"
     r"|不知道|不清楚|不确定|没有?(?:能)?(?:找到|查到)|未(?:能)?(?:找到|查到)|[查找]不到|没有相关"
     r"|无法(?:确认|回答|告诉|确定)"
 )
