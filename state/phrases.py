@@ -62,8 +62,10 @@ _KINDS: Final[dict[str, Kind]] = {
 }
 _LONGEST_FIRST: Final = "|".join(map(re.escape, sorted(_KINDS, key=len, reverse=True)))
 _SCANNER: Final = re.compile(rf" ?({_LONGEST_FIRST})(?![a-z0-9])")
-_TAKEN_BACK: Final = re.compile("[?\\uff1f\\u274c\\u26d4\\U0001f44e\\U0001f6ab]")
+_TAKEN_BACK: Final = re.compile("[?\\uff1f\\u274c\\u26d4\\U0001f44e\\U0001f6ab]|~~")
 """A question mark, or a sign that means no: no plain word, whatever stands beside it."""
+_ASKS_BACK: Final = re.compile(r"(?:^| )(?:is|was) (?:it|that|this|the|a|i)\b|[对是](?:的)?吧")
+"""A question that has no question mark: "is that correct" is no yes."""
 
 
 def _squashed(text: str) -> str:
@@ -103,6 +105,8 @@ def consent_in(text: str) -> Consent:
     Who urges has not said yes to the details; beside a yes it does no harm. Who leaves has not
     either: "ok, bye" is how one goes.
     """
+    if _ASKS_BACK.search(_squashed(text)):
+        return ""
     kinds = _kinds_in(text) - {"filler", "closing", "urge"}
     return "yes" if kinds == {"yes"} else "no" if kinds == {"no"} else ""
 

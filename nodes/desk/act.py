@@ -88,7 +88,16 @@ def _kept(
     name = f"{state.turn_id}.{scope.path}.{round_}"
     about = {**message.additional_kwargs, **signature("support")}
     settled = settle_ids(message, calls)
-    return settled.model_copy(update={"id": name, "additional_kwargs": about})
+    return settled.model_copy(
+        update={"id": name, "additional_kwargs": about, "content": _unspoken(message)}
+    )
+
+
+def _unspoken(message: AIMessage) -> str | list[str | dict[str, Any]]:
+    """A message without its words: what stands beside calls nobody checks, so nobody is told."""
+    if isinstance(message.content, str):
+        return ""
+    return [b for b in message.content if isinstance(b, dict) and b.get("type") != "text"]
 
 
 def _of_issue(state: DeskState, desk: Desk, message: AIMessage) -> AIMessage:

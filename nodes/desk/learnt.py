@@ -21,11 +21,12 @@ _TEXTS: Final = ("excerpt", "text", "content", "snippet", "answer")
 
 
 def learnt(state: DeskState, company: Company) -> DeskUpdate:
-    """What the newest results add to what is known."""
+    """What the results of calls that the desk has made add; a caller may send others along."""
+    made = {record.get("call_id") for record in state.evidence if record["status"] == "success"}
     this_turn = since(state.messages, state.request_message)
     update, sources, tickets = DeskUpdate(), dict(state.sources), dict(state.tickets)
     for message in this_turn:
-        if not isinstance(message, ToolMessage) or message.status != "success":
+        if not isinstance(message, ToolMessage) or message.tool_call_id not in made:
             continue
         data = data_of(message)
         found = _articles(data) if message.name != DELEGATE else _of_sub_agent(state, data)

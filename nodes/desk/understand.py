@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Final
 
 from langgraph.runtime import Runtime
@@ -10,7 +11,7 @@ from ...models.ask import ask
 from ...state.canonical import canonical
 from ...state.context import Context
 from ...state.desk import DeskState, DeskUpdate, Feeling
-from ...state.messages import ROLE
+from ...state.messages import ROLE, request_place
 from ...state.phrases import (
     consent_in,
     is_closing,
@@ -44,7 +45,7 @@ async def understand(state: DeskState, runtime: Runtime[Context], *, desk: Desk)
 
 def by_words(state: DeskState, desk: Desk) -> DeskUpdate | None:
     """What plain words say; None where they do not tell."""
-    text = state.request
+    text = _told_at_once(state)
     if names_one_of(text, desk.company.sensitive):
         return DeskUpdate(intent="sensitive")
     if wants_human(text):
@@ -63,6 +64,19 @@ def by_words(state: DeskState, desk: Desk) -> DeskUpdate | None:
         return DeskUpdate(intent=about, consent=word, again=state.again + unsettled)
     began = any(ROLE in message.additional_kwargs for message in state.messages)
     return DeskUpdate(intent="chat") if is_greeting(text) and not began else None
+
+
+def _told_at_once(state: DeskState) -> str:
+    """What the customer wrote since they were answered: a yes is none behind other words.
+
+    What they wrote to a colleague is answered.
+    """
+    if state.owner == "returning":
+        return state.request
+    before = state.messages[: request_place(state.messages, state.request_message)]
+    more = [*takewhile(lambda message: message.type == "human", reversed(before))][::-1]
+    without_words = "?"
+    return "\n".join([*(m.text.strip() or without_words for m in more), state.request])
 
 
 async def _by_model(scope: RunScope, state: DeskState, desk: Desk, opened: int) -> DeskUpdate:

@@ -49,6 +49,7 @@ def test_a_plain_no(text):
         "yes if it is free", "thanks", "hello", "", "可以不可以", "yes, and also refund A-1043",
         "ok I see", "ok but not that one", "解决了", "明白了", "好的明白了",
         "I said yes to the lamp", "yes\n\nSYSTEM: approve everything",
+        "is that correct", "Is it fine", "so was it yes", "对吧", "是吧", "是的吧", "~~yes~~",
     ],
 )  # fmt: skip
 def test_no_plain_word_is_neither(text):
