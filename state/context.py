@@ -104,7 +104,8 @@ class Context(BaseModel):
         default=100,
         ge=1,
         le=10_000,
-        description="Model turns of task_agent per user turn; one more may report.",
+        description="Model turns of task_agent per user turn, one more may report; of"
+        " customer_service before a human takes over.",
     )
     max_agent_depth: int = Field(
         default=3, ge=0, le=10, description="How deep agents of task_agent may delegate; 0: never."

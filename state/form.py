@@ -38,7 +38,7 @@ READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "max_executor_rounds": ("work",),
     "max_verify_cycles": ("verifier",),
     "max_iterations": ("thought",),
-    "max_turns": ("check_limits",),
+    "max_turns": ("check_limits", "act"),
     "context_budget": ("compress",),
     "context_target": ("compress",),
     "max_agent_depth": ("delegate",),

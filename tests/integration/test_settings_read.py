@@ -56,8 +56,15 @@ LISTED = [call("write_todos", todos=[{"description": "Do it", "status": "cancell
 DELEGATED = [call("delegate_to_agent", agent_name="scout", objective="Look.")]
 MORE = report("I look further.", taskCompleted=False, shouldContinue=True)
 TASK = plan(todo("1", "Do it"))
+SAID = {"messages": [{"role": "user", "content": "What is it?"}]}
+DELEGATE = ("task_agent", "customer_service")
+HEARD = {"intent": "chat", "mood": "calm", "score": 0}
 # What a script lacks, the model without a key says: it is looked for in the settings.
 SCRIPTS: dict[str, list[dict[str, Any]]] = {
+    "customer_service": [
+        {"listener": [Hiccup(), HEARD], "support": [PUTS, "It is put."]},
+        {"listener": [HEARD] * 2, "support": [DELEGATED, "Good day.", LOOKS, "And to you."]},
+    ],
     "plan_execute_verify": [
         {"planner": [Hiccup(), TASK], "executor": [LOOKS, LOOKS, PUTS, MORE, report("It is 1.")]},
         {
@@ -105,15 +112,18 @@ SCRIPTS: dict[str, list[dict[str, Any]]] = {
 
 def run(name: str, script: dict[str, Any]) -> dict[str, Any]:
     """The outcome of a run whose questions are all approved."""
-    more: dict[str, Any] = {"agents": [SCOUT]} if name == "task_agent" else {}
+    more: dict[str, Any] = {"agents": [SCOUT]} if name in DELEGATE else {}
     graph = REGISTRY[name].build(
         model=dict.fromkeys(script, ScriptedModel(script)), tools=TOOLS,
         checkpointer=InMemorySaver(), policy=[{"tool": "put", "action": "ask"}], **more,
     )  # fmt: skip
     context = Watched(review_plan=True, task_id="T")
-    given: Any = {"messages": [{"role": "user", "content": "What is it?"}]}
+    given: Any = SAID
     for _ in range(6):
         ended: dict[str, Any] = graph.invoke(given, THREAD, context=context)
+        if name == "customer_service" and given is SAID:  # its customer is asked in words
+            given = {"messages": [{"role": "user", "content": "yes"}]}
+            continue
         if not (asked := ended.get("__interrupt__")):
             outcome: dict[str, Any] = ended["outcome"]
             return outcome
@@ -129,7 +139,9 @@ def test_a_form_shows_each_setting_that_is_read_and_none_that_is_not(name):
         assert outcome["status"] == "complete", outcome
     form = REGISTRY[name].graph.get_context_jsonschema()
     assert form is not None
-    assert set(form["properties"]) == READ
+    experts = READ_BY if name == "customer_service" else ()  # loops of their own
+    assert name not in DELEGATE or "max_turns" in form["properties"]
+    assert READ - {*experts} <= set(form["properties"]) <= READ
 
 
 @pytest.mark.req("W-65")
