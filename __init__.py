@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from .state.journal import Journal
     from .state.outcome import Outcome
-    from .state.policy_table import PolicyTable
+    from .state.policy.table import PolicyTable
     from .state.stream.replay import Replay
     from .state.stream.streamed import stream_event
 
@@ -60,7 +60,7 @@ _HOMES: Final = {
     "Outcome": "state.outcome",
     "PlannerResponse": "state.contracts",
     "Policy": "calls.policy",
-    "PolicyTable": "state.policy_table",
+    "PolicyTable": "state.policy.table",
     "PromptManager": "prompts.prompt",
     "Replay": "state.stream.replay",
     "Rule": "calls.policy",

@@ -20,8 +20,8 @@ from loopwright.servers import knowledge
 from loopwright.servers.knowledge import Article
 from loopwright.servers.seed import sown
 from loopwright.servers.shop import Shop
-from loopwright.state.claims import is_polite
-from loopwright.state.grounding import Grounds, Text, unproven
+from loopwright.state.desk.claims import is_polite
+from loopwright.state.desk.grounding import Grounds, Text, unproven
 
 ROOT = Path(__file__).parents[1]
 WRITTEN = ROOT / "tests" / "fixtures" / "answers.yaml"

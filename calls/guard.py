@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from ..state.canonical import hash_of
-from ..state.policy_facts import Fact, Known, Unread, same
-from ..state.policy_table import Governed, PolicyTable, Ruling
+from ..state.policy.facts import Fact, Known, Unread, same
+from ..state.policy.table import Governed, PolicyTable, Ruling
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope

@@ -20,7 +20,7 @@ from ..state.canonical import canonical
 from ..state.context import Context, PolicyWord
 from ..state.errors import SettingsError
 from ..state.patterns import PatternError, is_found, why_wrong
-from ..state.policy_table import PolicyTable
+from ..state.policy.table import PolicyTable
 from ..state.questions import Remembered
 from ..state.told import say
 from ..tools.catalog import CatalogTool

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
-from ..state.policy_table import PolicyTable, in_language
+from ..state.policy.table import PolicyTable, in_language
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..tools.python_tools import BUILT_IN

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ..doors.desk import HandOver, hand_over
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
-from ..state.desk import AWAY
+from ..state.desk.conversation import AWAY
 from ..state.errors import SettingsError, ThreadBusy, ThreadNotFound
 from ..state.messages import calls_in
 from .run import Session, opened

@@ -27,7 +27,7 @@ from ..graphs.registry import builder_of
 from ..models.choice import OFFLINE, Models
 from ..models.scripted import read_script
 from ..state.context import Context
-from ..state.desk import said_around
+from ..state.desk.conversation import said_around
 from ..state.errors import (
     AnswerRejected,
     SettingsError,

@@ -31,13 +31,13 @@ from ..nodes.desk.understand import understand
 from ..nodes.parts import Parts
 from ..prompts.agents import as_agent
 from ..prompts.company import read_company
-from ..state.company import Company
 from ..state.context import Context
 from ..state.definition import AgentDefinition
-from ..state.desk import HANDED_OVER, DeskState
+from ..state.desk.company import Company
+from ..state.desk.conversation import HANDED_OVER, DeskState
 from ..state.errors import SettingsError
 from ..state.loop import LoopInput, LoopOutput
-from ..state.policy_table import PolicyTable
+from ..state.policy.table import PolicyTable
 from .agent_loop import runs_of
 from .build import (
     BuildOptions,

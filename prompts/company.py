@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ..state.company import COMPANY_FILE, Company
+from ..state.desk.company import COMPANY_FILE, Company
 from ..state.errors import SettingsError
 
 _POLICY: Final = "policy.yaml"

@@ -16,7 +16,7 @@ from ...prompts.prompt import section
 from ...state.agent import DELEGATE
 from ...state.calls import STOPPED, UNCERTAIN, stopped_by
 from ...state.context import Context
-from ...state.desk import DeskState, DeskUpdate
+from ...state.desk.conversation import DeskState, DeskUpdate
 from ...state.messages import signature
 from ...state.repetition import LOOP_DETECTED
 from ...state.told import say

@@ -3,9 +3,9 @@
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.desk import MOST_CLARIFICATIONS, DeskState, DeskUpdate, patience
-from ...state.mandates import problems_of, unsourced
-from ...state.phrases import alike
+from ...state.desk.conversation import MOST_CLARIFICATIONS, DeskState, DeskUpdate, patience
+from ...state.desk.mandates import problems_of, unsourced
+from ...state.desk.phrases import alike
 from ...state.told import say, say_to
 from ...turn.scope import scope_of
 from .desk import Desk

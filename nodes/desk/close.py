@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.desk import DeskState, DeskUpdate
+from ...state.desk.conversation import DeskState, DeskUpdate
 from ...state.told import say_to
 from .desk import Desk
 

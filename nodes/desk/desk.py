@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 
 from ...state.agent import DELEGATE
-from ...state.company import Company
 from ...state.definition import AgentDefinition
+from ...state.desk.company import Company
 from ..agent.agent import Agent
 from ..agent.team.delegate_to_agent import Team, delegate_to_agent
 from ..parts import Parts

@@ -8,9 +8,9 @@ from langgraph.runtime import Runtime
 
 from ...calls.policy import NOT_INTERACTIVE
 from ...hooks.contract import Verdict
-from ...state.claims import cited_in
 from ...state.context import Context
-from ...state.desk import DeskState, DeskUpdate
+from ...state.desk.claims import cited_in
+from ...state.desk.conversation import DeskState, DeskUpdate
 from ...state.messages import ENDS, signature
 from ...turn.end import Facts, answer_id, end_turn, made_anew, not_run
 from ...turn.scope import scope_of

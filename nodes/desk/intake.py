@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.desk import DeskState, DeskUpdate
+from ...state.desk.conversation import DeskState, DeskUpdate
 from ...turn.begin import answered, begin_turn
 from ...turn.scope import RunScope, scope_of
 from .desk import Desk

@@ -7,10 +7,10 @@ from typing import Any, Final
 from langchain_core.messages import ToolMessage
 
 from ...state.agent import DELEGATE
-from ...state.company import Company
-from ...state.desk import DeskState, DeskUpdate, Source
-from ...state.grounding import Grounds
-from ...state.mandates import KNOWLEDGE, data_of, names_of_searches
+from ...state.desk.company import Company
+from ...state.desk.conversation import DeskState, DeskUpdate, Source
+from ...state.desk.grounding import Grounds
+from ...state.desk.mandates import KNOWLEDGE, data_of, names_of_searches
 from ...state.messages import since
 from ..agent.team.crew import is_of
 from .human.stretch import who_said

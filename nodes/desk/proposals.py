@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage
 from ...calls.call_records import PendingCall, changed
 from ...calls.guard import By, agreement
 from ...state.canonical import hash_of
-from ...state.desk import DeskState, Proposal
+from ...state.desk.conversation import DeskState, Proposal
 from ...state.told import say, say_to
 
 

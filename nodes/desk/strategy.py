@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from ...state.context import Context
-from ...state.desk import Asked, DeskState, DeskUpdate, Strategy, patience
+from ...state.desk.conversation import Asked, DeskState, DeskUpdate, Strategy, patience
 from ...state.told import say, say_to
 from ...turn.scope import scope_of
 from .desk import Desk

@@ -10,9 +10,8 @@ from langgraph.runtime import Runtime
 from ...models.ask import ask
 from ...state.canonical import canonical
 from ...state.context import Context
-from ...state.desk import DeskState, DeskUpdate, Feeling
-from ...state.messages import ROLE, request_place
-from ...state.phrases import (
+from ...state.desk.conversation import DeskState, DeskUpdate, Feeling
+from ...state.desk.phrases import (
     consent_in,
     is_closing,
     is_greeting,
@@ -23,7 +22,8 @@ from ...state.phrases import (
     wants_human,
     wrote,
 )
-from ...state.understanding import Understanding
+from ...state.desk.understanding import Understanding
+from ...state.messages import ROLE, request_place
 from ...turn.scope import RunScope, scope_of
 from .desk import Desk
 

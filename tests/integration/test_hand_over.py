@@ -7,8 +7,8 @@ from langchain_core.tools import tool
 from langgraph.types import Command
 
 from loopwright import PolicyTable, ScriptedModel, build_customer_service, open_durability
-from loopwright.state.company import Company
-from loopwright.state.desk import AWAY
+from loopwright.state.desk.company import Company
+from loopwright.state.desk.conversation import AWAY
 from support.guarded import ADA, POLICY, Shop, refund
 from support.reacting import THREAD, said
 from support.scripts import call

@@ -7,8 +7,8 @@ import pytest
 
 from loopwright import ScriptedModel, build_customer_service, open_durability
 from loopwright.servers.seed import sown
-from loopwright.state.company import Company
-from loopwright.state.desk import AWAY
+from loopwright.state.desk.company import Company
+from loopwright.state.desk.conversation import AWAY
 from support.reacting import THREAD, said
 from support.scripts import call
 

@@ -1,7 +1,8 @@
 """The contracts by role, as the table of roles names them."""
 
-from loopwright.state import contracts, execution_plan, route, snapshot, understanding
+from loopwright.state import contracts, execution_plan, route, snapshot
 from loopwright.state.contracts import Contract
+from loopwright.state.desk import understanding
 from loopwright.state.roles import ROLES
 
 _MODULES = (contracts, execution_plan, route, snapshot, understanding)

@@ -14,7 +14,7 @@ from ....calls.gate import open_calls
 from ....calls.of_message import settle_ids
 from ....state.canonical import hash_of
 from ....state.context import Context
-from ....state.desk import DeskState, DeskUpdate
+from ....state.desk.conversation import DeskState, DeskUpdate
 from ....state.messages import PACKAGE, signature
 from ....state.questions import Decision
 from ....state.told import say, say_to

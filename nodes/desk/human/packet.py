@@ -8,7 +8,7 @@ from typing import Any, Final
 from langchain_core.messages import ToolMessage
 
 from ....state.canonical import beginning_of
-from ....state.desk import DeskState
+from ....state.desk.conversation import DeskState
 from ....state.messages import calls_in
 from ....state.told import say
 from .stretch import who_said

@@ -10,8 +10,8 @@ from typing import Final
 from langchain_core.messages import AIMessage, AnyMessage
 
 from ....calls.call_records import PendingCall, changed
-from ....state.company import Company
-from ....state.desk import OPERATOR, DeskState, DeskUpdate
+from ....state.desk.company import Company
+from ....state.desk.conversation import OPERATOR, DeskState, DeskUpdate
 from ....state.messages import ROLE, calls_in
 from ....state.told import say
 

@@ -5,7 +5,7 @@ from typing import Any, assert_never
 from langchain_core.messages import AIMessage
 from langgraph.types import interrupt
 
-from ....state.desk import OPERATOR, DeskState, DeskUpdate
+from ....state.desk.conversation import OPERATOR, DeskState, DeskUpdate
 from ....state.messages import PACKAGE, signature
 from ....state.questions import Said, question
 from ....state.told import say, say_to

@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 
 from ....state.agent import DELEGATE, AgentState
 from ....state.context import Context
-from ....state.desk import DeskState, DeskUpdate, Source
+from ....state.desk.conversation import DeskState, DeskUpdate, Source
 from ....turn.schedule import run_ready, used_by
 from ....turn.scope import scope_of
 from ...agent.team.crew import Crew, RunAgent

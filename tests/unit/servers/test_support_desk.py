@@ -18,7 +18,7 @@ from loopwright.servers.cases import LOCKED_SECONDS, MOST_FAILURES
 from loopwright.servers.knowledge import ENOUGH, ENOUGH_FOR_FAQ
 from loopwright.servers.seed import sown
 from loopwright.servers.shop import Shop
-from loopwright.state.company import Company
+from loopwright.state.desk.company import Company
 from support.docs_text import ROOT, table
 from support.patience import PATIENCE
 

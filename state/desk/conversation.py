@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Final, Literal, NotRequired
 from langchain_core.messages import AnyMessage
 from typing_extensions import TypedDict
 
-from .calls import CallState, CallsUpdate
+from ..calls import CallState, CallsUpdate
+from ..loop import LoopState, LoopUpdate
+from ..messages import ROLE
+from ..outcome import Reason
 from .claims import cited_in
-from .loop import LoopState, LoopUpdate
-from .messages import ROLE
-from .outcome import Reason
 
 PATH: Final = "desk"
 """Begins the id of every call of this graph: `desk.<round>.<index>`."""

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any, Final, Literal
 
-from .policy_conditions import YES_NO, Dimension, Value
+from .conditions import YES_NO, Dimension, Value
 
 CALL: Final = "call"
 """Begins the path of an argument of the call that is judged."""

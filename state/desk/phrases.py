@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Collection, Iterable
 from typing import Final, Literal
 
-from .desk import Consent
+from .conversation import Consent
 
 Kind = Literal[
     "yes", "no", "urge", "solved", "unsolved", "heard", "closing", "farewell", "greeting", "filler",

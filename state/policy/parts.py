@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 
 import yaml  # type: ignore[import-untyped]  # stubs are a package of their own
 
-from .errors import SettingsError
+from ..errors import SettingsError
 
 _BOOLEANS: Final = {"yes": True, "no": False, "true": True, "false": False}
 

@@ -8,9 +8,9 @@ import yaml  # type: ignore[import-untyped]  # its stubs are a package of their 
 
 from loopwright.servers import knowledge
 from loopwright.servers.seed import sown
-from loopwright.state.claims import cited_in
-from loopwright.state.grounding import Grounds, unproven
-from loopwright.state.quantities import Quantity, quantities_in
+from loopwright.state.desk.claims import cited_in
+from loopwright.state.desk.grounding import Grounds, unproven
+from loopwright.state.desk.quantities import Quantity, quantities_in
 
 HERE = Path(__file__).parents[2]
 WRITTEN = yaml.safe_load((HERE / "fixtures" / "answers.yaml").read_text(encoding="utf-8"))

@@ -4,8 +4,8 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
-from .contracts import Contract, Flag, Text, Texts, read_word
-from .desk import Mood
+from ..contracts import Contract, Flag, Text, Texts, read_word
+from .conversation import Mood
 
 Intent = Literal[
     "question", "order", "refund", "technical", "account", "complaint", "human", "closing", "chat",

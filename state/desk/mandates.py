@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, ToolMessage
 
-from .canonical import weigh
+from ..canonical import weigh
+from ..told import say
 from .claims import cited_in
-from .desk import DeskState, Source
+from .conversation import DeskState, Source
 from .grounding import Grounds, unproven
 from .phrases import alike, names_one_of
-from .told import say
 
 KNOWLEDGE: Final = frozenset({"question", "technical"})
 """Intents whose answers stand on articles, or on what a tool told."""

@@ -2,9 +2,9 @@
 
 from decimal import Decimal
 
-from .policy_conditions import Condition, Dimension, Interval
-from .policy_table import PolicyTable, Row, Section, in_language
-from .told import LANGUAGE, known_as, say
+from ..told import LANGUAGE, known_as, say
+from .conditions import Condition, Dimension, Interval
+from .table import PolicyTable, Row, Section, in_language
 
 
 def articles_of(table: PolicyTable, language: str) -> list[dict[str, str]]:

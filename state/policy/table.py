@@ -11,9 +11,9 @@ from itertools import product
 from pathlib import Path
 from typing import Final, Literal
 
-from .policy_conditions import Condition, Dimension, Piece, Value, joined
-from .policy_facts import Fact, Known, Source, Unread, same
-from .told import ENGLISH, LANGUAGE, say
+from ..told import ENGLISH, LANGUAGE, say
+from .conditions import Condition, Dimension, Piece, Value, joined
+from .facts import Fact, Known, Source, Unread, same
 
 Verdict = Literal["allowed", "asks", "forbidden"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("allowed", "asks", "forbidden")
@@ -229,7 +229,7 @@ class PolicyTable:
             SettingsError: The file cannot be read, says something wrong, or a cell of a table has
                 no row or several; the message names the place and what to do.
         """
-        from .policy_file import read_table  # noqa: PLC0415 - YAML is for those who have such files
+        from .file import read_table  # noqa: PLC0415 - YAML is for those who have such files
 
         return read_table(Path(path))
 
@@ -239,7 +239,7 @@ class PolicyTable:
         Args:
             language: `en` or `zh`; a row that lacks it is told in another one.
         """
-        from .policy_articles import articles_of  # noqa: PLC0415 - it stands on this module
+        from .articles import articles_of  # noqa: PLC0415 - it stands on this module
 
         return articles_of(self, language)
 

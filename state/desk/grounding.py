@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from ..told import say
+from ..words import words_in
 from .claims import CITATION, asks, cited_in, clauses, is_polite, is_request, states_rule
 from .phrases import language_of
 from .quantities import Quantity, names_in, quantities_in, without_numbers
-from .told import say
-from .words import words_in
 
 _LINK: Final = re.compile(
     r"https?://[^\s<>()\[\]\"'，。；）】]+|www\.[^\s<>()\[\]\"'，。；）】]+"  # noqa: RUF001 - full-width

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from .errors import SettingsError
-from .policy_conditions import COMPARED, ConditionError, Dimension, Interval, read_interval
-from .policy_facts import CALL, CUSTOMER, Fact, Kind, Path as Place, Source
-from .policy_table import VERDICTS, Governed, Identity, PolicyTable, Row, Section, Verdict
-from .policy_yaml import Part, part_of
+from ..errors import SettingsError
+from .conditions import COMPARED, ConditionError, Dimension, Interval, read_interval
+from .facts import CALL, CUSTOMER, Fact, Kind, Path as Place, Source
+from .parts import Part, part_of
+from .table import VERDICTS, Governed, Identity, PolicyTable, Row, Section, Verdict
 
 _ROOTS: Final = frozenset({CALL, CUSTOMER})
 _SOURCES: Final[Mapping[str, Kind]] = {
