@@ -12,7 +12,7 @@ from loopwright.state.desk.claims import cited_in
 from loopwright.state.desk.grounding import Grounds, unproven
 from loopwright.state.desk.quantities import Quantity, quantities_in
 
-HERE = Path(__file__).parents[2]
+HERE = Path(__file__).parents[3]
 WRITTEN = yaml.safe_load((HERE / "fixtures" / "answers.yaml").read_text(encoding="utf-8"))
 FACTS = '{"order_id": "A-1042", "paid": 149.0, "status": "delivered", "days_since_delivery": 5}'
 
