@@ -66,7 +66,7 @@ def talks(folder: Path, mcp: Any, cast: Cast, thread: str, dies_after: int = -1)
     config: Any = {"configurable": {"thread_id": thread}}
     with open_durability(f"sqlite:///{folder}/threads.db") as kept:
         graph = build_customer_service(model=model(cast), mcp=mcp, company=COMPANY, durability=kept)
-        if (state := graph.get_state(config)).next:
+        if (state := graph.get_state(config)).tasks:  # `next` leaves out those that are done
             graph.invoke(None, config)
         if graph.get_state(config).interrupts:  # the refund may have run: the desk knows its key
             graph.invoke(Command(resume="approve"), config)
