@@ -256,13 +256,8 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) 
         emit, budget = outer.emit, _budget_within(outer.budget, context, state, path)
         hear(state)
     scope = RunScope(
-        context=context,
-        budget=budget,
-        journal=parts.journal,
-        hooks=parts.hooks,
-        prompts=parts.prompts,
-        instructions=parts.instructions,
-        about=parts.about,
+        context=context, budget=budget, journal=parts.journal, hooks=parts.hooks,
+        prompts=parts.prompts, instructions=parts.instructions, about=parts.about,
         emit=emit,
         store=runtime.store,
         thread=thread,
@@ -282,7 +277,7 @@ async def scope_of(state: _State, runtime: Runtime[Context], parts: GraphParts) 
         session=_session_of(configurable),
         public=_public(state, outer),
         by_tools=getattr(state, "by_tools", frozenset()),
-    )
+    )  # fmt: skip
     return scope.noting().in_model_turn(getattr(state, "turn_name", ""))
 
 
