@@ -78,7 +78,8 @@ async def test_no_model_takes_more_than_the_quote(part):
 
 
 @pytest.mark.req("P-01", "P-27")
-@pytest.mark.parametrize("name", REGISTRY)
+# At the desk a model that cannot be reached ends at a human: there is no failure to take up.
+@pytest.mark.parametrize("name", sorted(REGISTRY.keys() - {"customer_service"}))
 def test_a_graph_keeps_its_quote_also_when_it_is_taken_up_after_failures(name):
     for seed in range(8):
         context = Context(**adversary.settings(seed, times=10))
