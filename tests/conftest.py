@@ -43,6 +43,41 @@ def clean_environment(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory):
+    """A PostgreSQL server of this session's own; `support.postgres` says how."""
+    pytest.importorskip("psycopg")
+    from support import postgres  # noqa: PLC0415 - the driver is an extra
+
+    if lacks := postgres.missing("initdb", "postgres"):
+        pytest.skip(f"{lacks} is not installed: .ci/servers installs it")
+    with postgres.server(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server):
+    """The URL of a new, empty database."""
+    return postgres_server.database()
+
+
+@pytest.fixture(scope="session")
+def bouncer_port(postgres_server, tmp_path_factory):
+    """The port of PgBouncer in transaction mode, before the same server."""
+    from support import postgres  # noqa: PLC0415 - the driver is an extra
+
+    if lacks := postgres.missing("pgbouncer"):
+        pytest.skip(f"{lacks} is not installed: .ci/servers installs it")
+    with postgres.bouncer(tmp_path_factory.mktemp("bouncer"), postgres_server) as port:
+        yield port
+
+
+@pytest.fixture
+def bouncer_url(postgres_server, bouncer_port, postgres_url):
+    """The same database as `postgres_url`, through PgBouncer in transaction mode."""
+    return postgres_url.replace(f":{postgres_server.port}/", f":{bouncer_port}/")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
     """One more than there are cores: many tests wait for a process or a deadline."""

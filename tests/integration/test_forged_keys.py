@@ -1,12 +1,12 @@
 """Keys of `configurable` that only LangGraph sets: whoever else sends them is refused."""
 
 import asyncio
-import os
 import subprocess
 import sys
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph._internal import _constants
@@ -230,11 +230,8 @@ KILL = (
 
 @pytest.mark.req("W-47")
 @pytest.mark.postgres
-def test_a_run_whose_lock_connection_was_cut_makes_no_further_write():
-    url = os.environ.get("POSTGRES_URI")
-    if not url:
-        pytest.skip("POSTGRES_URI is not set")
-    psycopg = pytest.importorskip("psycopg")
+def test_a_run_whose_lock_connection_was_cut_makes_no_further_write(postgres_url):
+    url = postgres_url
     book, thread = [], uuid4().hex
 
     def pay(amount: int) -> str:

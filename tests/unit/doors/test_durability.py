@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from uuid import uuid4
 
+import psycopg
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
@@ -289,22 +290,13 @@ async def test_one_database_serves_several_loops(database):
     assert len((await graph.aget_state(on("t"))).values["messages"]) == 6
 
 
-@pytest.fixture
-def postgres():
-    """URL of a real server, and its driver."""
-    url = os.environ.get("POSTGRES_URI")
-    if not url:
-        pytest.skip("POSTGRES_URI is not set")
-    return url, pytest.importorskip("psycopg")
-
-
 KILL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
 
 
 @pytest.mark.postgres
 @pytest.mark.req("S0-36", "P-33")
-def test_postgres_survives_connections_killed_between_turns(postgres):
-    url, psycopg = postgres
+def test_postgres_survives_connections_killed_between_turns(postgres_url):
+    url = postgres_url
     thread = uuid4().hex
     with open_durability(url) as database:
         graph = asker().compile(database.checkpointer, store=database.store)
@@ -319,8 +311,8 @@ def test_postgres_survives_connections_killed_between_turns(postgres):
 
 
 @pytest.mark.postgres
-def test_postgres_that_cannot_be_reached_or_written(postgres):
-    url = postgres[0]
+def test_postgres_that_cannot_be_reached_or_written(postgres_url):
+    url = postgres_url
     with pytest.raises(DatabaseError, match=r"refused.*check that the server runs"):
         open_durability("postgresql://ada:geheim@127.0.0.1:1/loops")
     open_durability(url).close()

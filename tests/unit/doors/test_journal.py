@@ -1,7 +1,6 @@
 """Where intents are kept: one claim a call, whoever asks; rows outlive their process."""
 
 import asyncio
-import os
 import signal
 import sqlite3
 import subprocess
@@ -440,10 +439,8 @@ async def test_a_late_database_is_opened_by_its_first_use(tmp_path):
 
 
 @pytest.mark.postgres
-async def test_postgres_keeps_the_same_journal():
-    url = os.environ.get("POSTGRES_URI")
-    if not url:
-        pytest.skip("POSTGRES_URI is not set")
+async def test_postgres_keeps_the_same_journal(postgres_url):
+    url = postgres_url
     thread = f"t-{time.time_ns()}"
     with await asyncio.to_thread(open_durability, url) as database:
         journal = database.journal
@@ -461,9 +458,8 @@ async def test_postgres_keeps_the_same_journal():
         assert (await recorder.begin(thread, intent(), Word("a", 1), new)).say == "send"
         await recorder.grant(thread, {"tool": "pay"})
         assert await recorder.grants(thread) == [{"tool": "pay"}]
-        assert await recorder.model_calls(thread, "u") == 0
-        recorder.count_model_call(thread, "u")
-        assert await recorder.model_calls(thread, "u") == 1
+        counted = [await asyncio.to_thread(journal.model_calls, thread, "u", add=1) for _ in "ab"]
+        assert counted == [1, 2]
         await asyncio.to_thread(journal.forget, thread)
         assert (await recorder.rows(thread), await recorder.grants(thread)) == ([], [])
 

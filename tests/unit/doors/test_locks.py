@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from uuid import uuid4
 
+import psycopg
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -372,11 +373,8 @@ async def test_threads_saved_by_a_server_are_locked_where_it_is_told(database):
 
 
 @pytest.mark.postgres
-async def test_postgres_locks_fall_with_the_connection():
-    url = os.environ.get("POSTGRES_URI")
-    if not url:
-        pytest.skip("POSTGRES_URI is not set")
-    psycopg = pytest.importorskip("psycopg")
+async def test_postgres_locks_fall_with_the_connection(postgres_url):
+    url = postgres_url
     thread = uuid4().hex
     with await asyncio.to_thread(open_durability, url) as first, open_durability(url) as second:
         async with hold_of(first.checkpointer, thread):
