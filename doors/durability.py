@@ -29,7 +29,7 @@ from .desk import HandOver, handed_over
 from .journal import cause_of
 from .locks import Locks, held_here
 from .pace import in_turn
-from .postgres import PostgresDatabase, without_password
+from .postgres.database import PostgresDatabase, without_password
 from .pruning import RUNS, Keeps, Pruned, what_stays
 from .sqlite import SqliteDatabase, SqliteLocks
 from .threads import EXPIRY, ThreadSummary, list_threads, offered

@@ -1,0 +1,1 @@
+"""Threads in PostgreSQL, for many workers: the saver, the journal, and who holds a thread."""

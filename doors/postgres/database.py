@@ -1,0 +1,128 @@
+"""Threads in PostgreSQL, over a pool of checked connections; locked by advisory locks.
+
+The drivers are an extra that most installations do not have: they are imported when it is opened.
+"""
+
+import importlib
+import re
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, Final
+
+from ...state.errors import DatabaseError
+from ..journal import BUSY_SECONDS, SqlJournal, cause_of, patiently
+from ..langgraph_keys import THREADS_SQL
+from ..pruning import Keeps
+from .leases import PostgresLocks
+from .tables import PostgresTables
+
+_IDLE_SECONDS: Final = 300.0
+"""Connections unused for longer are closed: firewalls drop idle ones silently."""
+
+_KEEP_ALIVE_SECONDS: Final = 60
+"""An idle connection that holds locks may not be closed: it is kept awake instead."""
+
+_DRIVERS: Final = (
+    "psycopg", "psycopg_pool", "langgraph.checkpoint.postgres", "langgraph.store.postgres",
+)  # fmt: skip
+
+
+class PostgresDatabase:
+    """`postgresql://…`; see `durability.Database`."""
+
+    def __init__(self, url: str) -> None:
+        """Open it over a pool, create the tables that are missing, and prove the right to write."""
+        psycopg, pools, savers, stores = _drivers(url)
+        self.url = without_password(url)
+        errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
+        # No prepared statements: PgBouncer hands a session to somebody else between two of them.
+        rows = psycopg.rows.dict_row
+        options = {"autocommit": True, "prepare_threshold": None, "row_factory": rows}
+        connect = partial(psycopg.connect, url, connect_timeout=int(BUSY_SECONDS), **options)
+        self._pool = pools.ConnectionPool(
+            url,
+            max_size=10,
+            min_size=1,
+            max_idle=_IDLE_SECONDS,
+            timeout=BUSY_SECONDS,
+            open=False,
+            check=pools.ConnectionPool.check_connection,
+            kwargs=options,
+        )
+        self.saver, self.store = savers.PostgresSaver(self._pool), stores.PostgresStore(self._pool)
+        tables = PostgresTables(self._pool, errors, self.url)
+        self.journal = SqlJournal(lambda: tables, durable=True)
+        self.locks = PostgresLocks(
+            lambda name: connect(application_name=name, keepalives_idle=_KEEP_ALIVE_SECONDS),
+            errors,
+            self.url,
+        )
+        try:
+            with ExitStack() as opened:
+                opened.callback(self._pool.close)
+                # Alone it fails at once and says why; a pool tries again and only says it gave up.
+                connect().close()
+                self._pool.open()
+                self._prepare(tables)
+                opened.pop_all()
+        except errors as error:
+            msg = (
+                f"Cannot use the database {self.url!r} ({cause_of(error)}): check that the server"
+                " runs and that this user may create and write tables there."
+            )
+            raise DatabaseError(msg) from error
+
+    def _prepare(self, tables: PostgresTables) -> None:
+        for setup in (self.saver.setup, self.store.setup):
+            patiently(setup, tables.is_race)
+        self.journal.open()
+        with self._pool.connection() as connection:
+            # Existing tables are not touched by setup; no row is enough to ask for the right to
+            # write.
+            connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")
+
+    def thread_ids(self) -> list[str]:
+        """See Database."""
+        with self._pool.connection() as connection:
+            return [row["thread_id"] for row in connection.execute(THREADS_SQL)]
+
+    def size(self) -> int:
+        """See Database."""
+        return 0
+
+    def prune(self, thread: str, keeps: Keeps) -> str | bool:  # noqa: ARG002 - see Database
+        """See Database; not here yet."""
+        msg = (
+            f"Threads in {self.url!r} cannot be pruned: that can be done in a SQLite database only."
+            " Delete threads you no longer need by checkpointer.delete_thread(thread)."
+        )
+        raise DatabaseError(msg)
+
+    def shrink(self) -> bool:
+        """See Database; the server does that by itself."""
+        return True
+
+    def close(self) -> None:
+        """See Database."""
+        self.journal.close()
+        self.locks.close()
+        self._pool.close()
+
+
+def _drivers(url: str) -> tuple[Any, ...]:
+    try:
+        return tuple(importlib.import_module(name) for name in _DRIVERS)
+    except ImportError as error:
+        msg = (
+            f"Cannot open {without_password(url)!r}: the PostgreSQL drivers are not installed"
+            f" ({error.name}); run pip install 'loopwright[postgres]'."
+        )
+        raise DatabaseError(msg) from error
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be shown."""
+    scheme, _, rest = url.partition("://")
+    user, at, host = rest.rpartition("@")
+    shown = f"{scheme}://{user.partition(':')[0]}{at}{host}"
+    return re.sub(r"(?i)(password=)[^&]*", r"\1…", shown)
