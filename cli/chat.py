@@ -239,15 +239,16 @@ class Talk:
     def _stop(self) -> None:
         """Have the turn ended: by another thread, as a signal's handler must not wait."""
         self._stopper = threading.Thread(target=self._stop_turn, args=(self._over,), daemon=True)
-        self._session.view.stopping()
         self._stopper.start()
 
     def _stop_turn(self, over: threading.Event) -> None:
-        """Until the run has it: one that just begins may not hold its thread yet."""
-        while not over.wait(_AGAIN):
+        """Until the run has it, and say so: one that just begins may not hold its thread yet."""
+        while not over.is_set():
             with suppress(LoopwrightError):
                 if self._session.graph.stop(self._session.config) is None:
+                    self._session.view.stopping()
                     return
+            over.wait(_AGAIN)
 
     def _heard(self, line: str) -> None:
         """Hand what was typed during a turn to it, or keep it for the prompt."""

@@ -76,7 +76,7 @@ class PlainView:
         """Show a piece of the message with this id; `again`: it begins anew."""
 
     def stopping(self) -> None:
-        """Show that a stop was asked for, past the buffers: this runs in a signal handler."""
+        """Show that a stop was asked for, past the buffers: a signal's handler may say so."""
         with suppress(OSError):
             os.write(2, f"{STOPPING}\n".encode())
 

@@ -21,13 +21,13 @@ log: list[str] = []
 
 
 @tool
-def search(query: str) -> dict[str, list[dict[str, object]]]:
+def search_articles(query: str) -> dict[str, list[dict[str, object]]]:
     """Search the articles."""
     words = query.lower()
     return {"articles": [a for a in ARTICLES if str(a["title"]).lower()[:5] in words]}
 
 
-search.metadata = {"readOnlyHint": True}
+search_articles.metadata = {"readOnlyHint": True}
 
 
 @hook("BeforeAgent")
@@ -49,7 +49,7 @@ def said(turn: dict[str, Any]) -> dict[str, str] | None:
     return None
 
 
-graph = build_customer_service(tools=[search], hooks=[heard, said])
+graph = build_customer_service(tools=[search_articles], hooks=[heard, said])
 messages: list[object] = []
 for text in ("Hello", "How long can I return a lamp?", "What of your prices?", "Thanks, bye"):
     messages = graph.invoke({"messages": [*messages, ("user", text)]})["messages"]

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.constants import TAG_NOSTREAM
-from langgraph.errors import GraphBubbleUp
+from langgraph.errors import GraphBubbleUp, GraphDrained
 
 from ..state.context import Context
 from ..state.contracts import Contract
@@ -188,6 +188,9 @@ class _Caller:
             except _PASSED_ON:
                 raise
             except Exception as error:
+                if self.scope.stopped():  # who stops a turn wants neither another try nor an error
+                    msg = "stop"
+                    raise GraphDrained(msg) from error
                 # Providers' errors share no base class: whatever it is, the next may do better.
                 more = attempt <= self.scope.context.model_retries
                 if more and (delay := refusals.delay_before(attempt, error)) is not None:

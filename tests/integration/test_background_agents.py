@@ -181,7 +181,7 @@ def test_a_stop_ends_those_in_the_background_and_a_resume_knows_what_they_did(tm
         [call("wait_for", sign="never")],
         done("Busy."),
     ]
-    settings = Context(tool_deadline=2)
+    settings = Context(tool_deadline=60)
     with open_durability(f"sqlite:///{tmp_path}/t.db") as kept:
         graph = Office(chief=chief, busy=busy).graph(kept, [save, halt, *signs.tools()])
         stopped = graph.invoke(said(), THREAD, context=settings)["outcome"]

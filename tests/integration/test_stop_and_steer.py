@@ -186,6 +186,45 @@ def test_whenever_a_turn_is_stopped_it_ends_as_cancelled_and_can_be_resumed(kind
     assert moment >= 10
 
 
+def cut_off_at(kind, ask, folder):
+    """A run whose model fails at an ask during which it is stopped, or None where it has fewer."""
+    folder.mkdir()
+    book, cut_off = Book(folder), []
+
+    async def stop(graph, name):
+        if name == "BeforeModel" and model_calls(book) == ask + 1 and not cut_off:
+            cut_off.append(ask)
+            assert await graph.astop(THREAD) is None
+
+    def down():
+        return cut_off == [ask] and model_calls(book) == ask + 1
+
+    graph = graph_of(
+        kind, book, at=lambda graph, _, name: stop(graph, name), down=down,
+        checkpointer=InMemorySaver(),
+    )  # fmt: skip
+    outcome = graph.invoke(said(FIRST), THREAD, context=CALM)["outcome"]
+    return (book, graph, outcome) if cut_off else None
+
+
+@pytest.mark.req("W-27")
+@pytest.mark.parametrize("kind", [*RULES])
+def test_a_model_that_fails_under_a_stop_is_asked_no_more_and_the_turn_ends_as_cancelled(
+    kind, tmp_path
+):
+    """So nobody who has stopped a turn waits for the retries of a call that hangs, or its error."""
+    ask = 0
+    while found := cut_off_at(kind, ask, tmp_path / str(ask)):
+        book, graph, outcome = found
+        assert (outcome["status"], outcome["reason"]) == ("cancelled", "ABORTED"), ask
+        assert model_calls(book) == ask + 1
+        assert outcome["uncertain_calls"] == []
+        graph.invoke(None, THREAD)
+        assert sorted(book.told("visits")) == sorted(places(FIRST)), ask
+        ask += 1
+    assert ask >= 2
+
+
 @pytest.mark.req("W-27")
 @pytest.mark.parametrize("kind", [*RULES])
 def test_a_thread_that_waits_at_a_question_is_stopped_at_once(kind, tmp_path):

@@ -122,9 +122,17 @@ RULES: dict[str, dict[str, Any]] = {
 
 
 def graph_of(
-    kind: str, book: Book, *, at: Callable[[Any, int, str], Any] | None = None, **options: Any
+    kind: str,
+    book: Book,
+    *,
+    at: Callable[[Any, int, str], Any] | None = None,
+    down: Callable[[], bool] = lambda: False,
+    **options: Any,
 ) -> Any:
-    """A graph that visits; `at` is told the graph and the number and name of each event."""
+    """A graph that visits; `at` is told the graph and the number and name of each event.
+
+    Where `down` says so its model cannot be reached.
+    """
     built: list[Any] = []
     count = iter(range(10_000))
 
@@ -142,8 +150,16 @@ def graph_of(
 
         return Hook(event=name, run=noted, on_error="closed")  # type: ignore[arg-type]  # a name
 
+    def reached(rule: Callable[..., Any]) -> Callable[..., Any]:
+        def answered(messages: Any, offered: Any) -> Any:
+            if down():
+                raise ConnectionError("nobody is there")
+            return rule(messages, offered)
+
+        return answered
+
     hooks = [noting(name) for name in EVENTS]
-    model = ScriptedModel(RULES[kind])
+    model = ScriptedModel({role: reached(rule) for role, rule in RULES[kind].items()})
     built.append(BUILDERS[kind](model=model, tools=[visit], hooks=hooks, **options))
     return built[0]
 
