@@ -324,7 +324,7 @@ def ours(name: str, graph: str, **options: Any) -> Callable[[Wanted], Any]:
         from loopwright.graphs import build  # noqa: PLC0415
 
         telling = build.telling
-        build.telling = telling if wanted.alive else lambda node: node
+        build.telling = telling if wanted.alive else lambda _, node: node
         async with AsyncExitStack() as stack:
             kept = None
             if wanted.place:

@@ -171,7 +171,7 @@ def _known(gate: Gate, call: PendingCall, found: Found | None) -> PendingCall:
     if isinstance(found, Answered):
         return changed(call, action="allow", reason="it was made before", known=True)
     if isinstance(found, Doubt) and gate.scope.can_ask:
-        return waiting(call, found.arguments(call["args"]), found.reason, doubt=found.told)
+        return waiting(call, found.arguments(call["args"]), found.reason, doubt=found.told())
     return call
 
 

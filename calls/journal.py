@@ -11,6 +11,7 @@ from typing import Any
 from ..state.calls import UNCERTAIN
 from ..state.canonical import hash_of
 from ..state.journal import End, Intent, Row, Verdict, Word
+from ..state.meters import DOUBTS, KIND, TOOL, measure
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from ..turn.scope import RunScope
@@ -28,10 +29,15 @@ class Doubt:
     other: bool = False
     """It is another write of the tool that may have, and that stands in the way of this one."""
 
-    @property
     def told(self) -> InDoubt:
-        """What a pending call says of it."""
+        """What a pending call says of it, which a human is asked about."""
+        self.count()
         return InDoubt(why=self.why, key=self.row.key, sends=self.row.sends, other=self.other)
+
+    def count(self) -> None:
+        """Tell the meter of a call that a crash cut off; the others were counted as they ended."""
+        if not (self.other or self.row.result):
+            measure(DOUBTS, 1, {TOOL: self.row.tool, KIND: "cut_off"})
 
     @property
     def reason(self) -> str:
@@ -97,6 +103,7 @@ class Book:
         ending = End("failed" if result.is_error else "finished", _as_json(result, stored))
         if ambiguous:
             ending = ending._replace(how="unknown")
+            measure(DOUBTS, 1, {TOOL: row.tool, KIND: "unanswered"})
         await self.scope.journal.end(self.thread, row, ending)
 
     async def pause(self, row: Row) -> None:
@@ -184,5 +191,6 @@ def unasked(doubt: Doubt) -> Answered:
     if doubt.other:
         told = say("held_by_doubt", why=doubt.why, advice=say("report_it"))
         return unrun(told, "cancelled", NOT_INTERACTIVE)
+    doubt.count()
     told = say("doubted_nobody_asked", why=doubt.why, advice=say("report_doubt"))
     return unrun(told, "cancelled", UNCERTAIN)

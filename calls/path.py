@@ -177,7 +177,7 @@ class _Run:
         args = answer.arguments(args)
         if not self.scope.can_ask:
             return ended(call, args, unasked(answer), status)
-        await self._wait(call, args, status, answer.reason, doubt=answer.told)
+        await self._wait(call, args, status, answer.reason, doubt=answer.told())
         return None
 
     async def _tried(

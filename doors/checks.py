@@ -1,16 +1,19 @@
 """What is refused of an answer or a context, each in a sentence of its own."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command, Interrupt
 from pydantic import ValidationError
 
 from ..state.context import Context
 from ..state.errors import AnswerRejected, LoopwrightError, SettingsError
 from ..state.messages import unreadable
+from ..state.meters import AGENT, ERROR, RUNS, STATUS, measure
 from ..state.questions import Answer, Said, Words
 from .run import Run
 
@@ -115,6 +118,22 @@ def _is_map(resume: object) -> bool:
         and bool(resume)
         and all(isinstance(key, str) and _INTERRUPT_ID.fullmatch(key) for key in resume)
     )
+
+
+@contextmanager
+def failing(run: Run, graph: str) -> Iterator[None]:
+    """Tell the meter of a run that an error ends, and whoever called it in words."""
+    try:
+        yield
+    except GraphBubbleUp:
+        raise
+    except Exception as error:
+        if not run.nested:
+            kind = {ERROR: type(error).__name__}
+            measure(RUNS, 1, {AGENT: graph, STATUS: "error", **kind})
+        if isinstance(error, ValidationError) and (words := in_words(error, thread=run.thread)):
+            raise words from error
+        raise
 
 
 def in_words(error: ValidationError, *, thread: str) -> LoopwrightError | None:

@@ -33,7 +33,7 @@ from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
 from .beside import beside
 from .builder import Surrounded
-from .checks import in_words
+from .checks import failing, in_words
 from .compiled import Compiled
 from .continuing import check_nodes, check_values, keep_order
 from .durability import lend, with_async, with_async_store
@@ -369,12 +369,8 @@ class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
             else:
                 run = await let_in(self, run, began, client=client)
             async with run.session(self.ours.session) as opened, beside(opened) as told:
-                try:
+                with failing(run, self.ours.graph):
                     yield told, held
-                except ValidationError as error:
-                    if words := in_words(error, thread=run.thread):
-                        raise words from error
-                    raise
             if self.ours.inbox is not None and not run.nested:
                 await self.ours.inbox.settled(run.thread)
 

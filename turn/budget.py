@@ -299,3 +299,15 @@ def limit_reason(limit: str | None) -> Reason:
     if limit == "hook":
         return "DENIED"
     return "TIMEOUT" if limit == "seconds" else "BUDGET"
+
+
+def unpriced(spend: Spend, prices: object) -> str:
+    """Which models' calls are not in the dollars that a turn has spent; "" where none is asked."""
+    answered = {k: one for k, one in spend.get("by_model", {}).items() if one.get("input_tokens")}
+    unknown = sorted(name for name, one in answered.items() if "usd" not in one)
+    if not (unknown and ("usd" in spend or prices)):
+        return ""
+    return (
+        f"The price of {', '.join(unknown)} is not known, so spend.usd lacks those calls: give"
+        " it by Context(prices=…)."
+    )

@@ -13,12 +13,14 @@ from ..state.calls import GAVE_UP, UNCERTAIN, Evidence, join_texts, step_of
 from ..state.intents import uncertain_call
 from ..state.loop import LoopState, LoopUpdate
 from ..state.messages import ANSWER, PACKAGE, REJECTED, request_place, signature
+from ..state.meters import AGENT, RUNS, STATUS, measure
 from ..state.outcome import Outcome, OutcomeStatus, Reason, Spend, TaskOutcome, add_spend
 from ..state.plan import Task, is_left_out
 from ..state.repetition import LOOP_DETECTED
 from ..state.stream.shown import last_words, made_whole
 from ..state.told import say
 from .begin import DROPPED
+from .budget import unpriced
 from .scope import RunScope
 
 _STATUS: Final[dict[Reason, OutcomeStatus]] = {
@@ -140,7 +142,8 @@ async def end_turn(
         The update. Without an outcome in it the graph goes on.
     """
     facts = await _with_doubts(scope, facts)
-    _tell_unpriced(scope, state.spend)
+    if text := unpriced(state.spend, scope.context.prices):
+        scope.emit({"type": "warning", "text": text})
     resume = how_to_resume(scope, state.request_id, facts.kept)
     told = join_texts(state.warnings, scope.notes)
     sum_up = partial(
@@ -166,27 +169,22 @@ async def end_turn(
         update["spend"] = used
     by_package = verdict.blocked or not facts.answer
     update["messages"] = made_whole(state) + (_last(state, facts, outcome) if by_package else [])
-    told_of = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
-    scope.emit({"type": "outcome", **told_of, "message_id": facts.message})
+    _tell(scope, outcome, facts.message)
     return update | LoopUpdate(outcome=outcome, should_continue=False)
+
+
+def _tell(scope: RunScope, outcome: Outcome, message: str) -> None:
+    """Tell the stream of the end, and the meter: a graph that works for another has no turn."""
+    told_of = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
+    scope.emit({"type": "outcome", **told_of, "message_id": message})
+    if scope.handed is None:
+        measure(RUNS, 1, {AGENT: scope.agent, STATUS: outcome["status"]})
 
 
 def _can_go_on(state: LoopState, facts: Facts, verdict: Verdict) -> bool:
     """Whether another answer may be made in place of one that a hook rejects."""
     ended_itself = facts.end[1] == "GOAL" and bool(facts.answer)
     return ended_itself and not state.stop_hook_active and verdict.stop is None
-
-
-def _tell_unpriced(scope: RunScope, spend: Spend) -> None:
-    """Tell which models' calls are not in the dollars that a turn has spent."""
-    answered = {k: one for k, one in spend.get("by_model", {}).items() if one.get("input_tokens")}
-    unknown = sorted(name for name, one in answered.items() if "usd" not in one)
-    if unknown and ("usd" in spend or scope.context.prices):
-        text = (
-            f"The price of {', '.join(unknown)} is not known, so spend.usd lacks those calls: give"
-            " it by Context(prices=…)."
-        )
-        scope.emit({"type": "warning", "text": text})
 
 
 def _last(state: LoopState, facts: Facts, outcome: Outcome) -> list[AnyMessage]:

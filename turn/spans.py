@@ -5,14 +5,17 @@ conventions for generative AI, where the program has set up a tracer.
 """
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langchain_core.messages import AIMessage
 from langgraph.errors import GraphBubbleUp
 
+from ..state.meters import AGENT, ERROR, OPERATION, TOKENS, measure, metered
 from ..state.roles import ROLE_METADATA
 from .scope import RunScope
 
@@ -41,20 +44,19 @@ def about(
 
 @contextmanager
 def of_model(scope: RunScope, role: str, model: Any, name: str) -> Iterator[Callable[..., None]]:
-    """An OpenTelemetry span around a model call; what is given is told the answer."""
-    tracer = _tracer()
-    if tracer is None:
+    """An OpenTelemetry span around a model call, and its numbers; it is told the answer."""
+    tracer, counts = _tracer(), metered()
+    if tracer is None and not counts:
         yield lambda _: None
         return
     bare = name.partition(":")[2] or name
     provider = model._get_ls_params().get("ls_provider", "")
-    attributes = _common(scope, "chat") | {
-        "gen_ai.request.model": bare,
-        "gen_ai.provider.name": provider,
-        "loopwright.role": role,
-    }
-    with _span(tracer, f"chat {bare}", "CLIENT", attributes) as span:
-        yield lambda answer: span.set_attributes(_of_answer(answer))
+    asked = {"gen_ai.request.model": bare, "gen_ai.provider.name": provider}
+    attributes = _common(scope, "chat") | asked | {"loopwright.role": role}
+    about = {"gen_ai.operation.name": "chat", AGENT: scope.agent, **asked}
+    spanned = _span(tracer, f"chat {bare}", "CLIENT", attributes) if tracer else nullcontext()
+    with _measured(about) if counts else nullcontext(), spanned as span:
+        yield partial(_heard, span, about)
 
 
 @contextmanager
@@ -76,6 +78,28 @@ def of_tool(
     }
     with _span(tracer, f"execute_tool {name}", "INTERNAL", attributes) as span:
         yield lambda failed: _failed(span, "tool_error") if failed else None
+
+
+@contextmanager
+def _measured(about: dict[str, str]) -> Iterator[None]:
+    """Tell the meter how long it took, and the type of the error that ended it."""
+    began, ended = time.monotonic(), {}
+    try:
+        yield
+    except BaseException as error:
+        ended = {ERROR: type(error).__name__}
+        raise
+    finally:
+        measure(OPERATION, time.monotonic() - began, about | ended)
+
+
+def _heard(span: Any, about: dict[str, str], answer: AIMessage) -> None:
+    if span is not None:
+        span.set_attributes(_of_answer(answer))
+    for kind, tokens in (answer.usage_metadata or {}).items():
+        if kind in ("input_tokens", "output_tokens"):
+            of_kind = {"gen_ai.token.type": kind.removesuffix("_tokens")}
+            measure(TOKENS, cast("int", tokens), about | of_kind)
 
 
 def _task(scope: RunScope, task: str | None = None) -> str:

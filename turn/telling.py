@@ -15,13 +15,14 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage
 from langgraph.config import get_config, get_stream_writer
-from langgraph.errors import GraphBubbleUp
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.types import Command, Interrupt
 
 from ..doors.builder import Node
 from ..doors.head import add_around
 from ..state.context import Emit
 from ..state.loop import LoopState
+from ..state.meters import AGENT, KIND, QUESTIONS, measure, metered
 from ..state.stream.components import Component
 from ..state.stream.events import OF_CALLS, OF_PHASES, Event, Kept, brief, subject_of
 from ..state.stream.shown import asked, news, next_message
@@ -135,8 +136,8 @@ def _logged(write: Callable[[Any], None], event: Event) -> None:
     write(event)
 
 
-def telling(action: Node) -> Node:
-    """A node whose events are numbered and kept.
+def telling(graph: str, action: Node) -> Node:
+    """A node of a graph whose events are numbered and kept.
 
     What is kept of a node that asks, or is drained, is written beside its step: its update is lost.
     """
@@ -147,15 +148,34 @@ def telling(action: Node) -> Node:
         before = _TELLER.set(teller)
         try:
             update = await action(state, *args, **kwargs)
-        except GraphBubbleUp:
+        except GraphBubbleUp as left:
             if kept := teller.update():
                 await add_around(get_config()["configurable"], kept)
+            if isinstance(left, GraphInterrupt):
+                _count(graph, left)
             raise
         finally:
             _TELLER.reset(before)
         return _with(update, teller.update())
 
     return told
+
+
+_asked: dict[str, None] = {}
+"""The newest questions this process has put: a node that goes on puts what is still open again."""
+_MOST_ASKED: Final = 10_000
+
+
+def _count(graph: str, left: GraphInterrupt) -> None:
+    """Tell the meter of the questions with which a node was left, each once."""
+    for one in left.args[0] if metered() and left.args else ():
+        if one.id in _asked:
+            continue
+        _asked[one.id] = None
+        kind = one.value.get("type") if isinstance(one.value, Mapping) else None
+        measure(QUESTIONS, 1, {AGENT: graph, KIND: str(kind or "question")})
+    for oldest in list(_asked)[:-_MOST_ASKED]:
+        _asked.pop(oldest, None)
 
 
 def _with(update: Any, kept: Mapping[str, Any]) -> Any:

@@ -1,0 +1,120 @@
+"""What an OpenTelemetry meter hears of real runs: the real SDK, its reader in memory."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphRecursionError
+from langgraph.types import Command
+from opentelemetry.metrics import _internal
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from loopwright import build_react, build_router, open_durability
+from loopwright.state import meters
+from support import killed, paying
+from support.reacting import THREAD, one_step, said, shelf
+from support.scripts import call
+
+
+class Meter:
+    """What was told, by name and attributes."""
+
+    def __init__(self) -> None:
+        self.reader = InMemoryMetricReader()
+        self.provider = MeterProvider([self.reader])
+
+    def heard(self, name: str) -> dict[tuple[str, ...], Any]:
+        """The sum of each set of attributes; of a histogram how often and how much."""
+        found: dict[tuple[str, ...], Any] = {}
+        data = self.reader.get_metrics_data()
+        for scope in data.resource_metrics[0].scope_metrics if data else ():
+            assert scope.scope.name == "loopwright"
+            for metric in scope.metrics:
+                for point in metric.data.data_points if metric.name == name else ():
+                    values = tuple(str(word) for _, word in sorted(point.attributes.items()))
+                    one = point.value if hasattr(point, "value") else (point.count, point.sum)
+                    found[values] = one
+        return found
+
+
+@pytest.fixture
+def meter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Meter]:
+    meter = Meter()
+    monkeypatch.setattr(_internal, "_METER_PROVIDER", meter.provider)
+    yield meter
+    meter.provider.shutdown()
+
+
+def push(name: str) -> str:
+    """Change a fact."""
+    return f"{name} changed"
+
+
+async def test_runs_questions_and_model_calls_are_counted_by_graph(meter):
+    model = one_step(action=[[call("push", name="owner")]])
+    graph = build_react(model=model, tools=[push], policy="ask", checkpointer=InMemorySaver())
+    await graph.ainvoke(said(), THREAD)
+    assert meter.heard(meters.QUESTIONS) == {("react", "tool_approval"): 1}
+    assert meter.heard(meters.RUNS) == {}, "a turn that asks has not ended"
+    await graph.ainvoke(Command(resume={"type": "approve"}), THREAD)
+    assert meter.heard(meters.QUESTIONS) == {("react", "tool_approval"): 1}
+    assert meter.heard(meters.RUNS) == {("react", "complete"): 1}
+    state = await graph.aget_state(THREAD)
+    spend = state.values["outcome"]["spend"]
+    ((asked, (calls, seconds)),) = meter.heard(meters.OPERATION).items()
+    assert asked[0] == "react"
+    assert (calls, seconds > 0) == (spend["model_calls"], True)
+    told = meter.heard(meters.TOKENS)
+    assert {words[-1]: total for words, (_, total) in told.items() if total} == {
+        kind: spend[f"{kind}_tokens"] for kind in ("input", "output") if spend[f"{kind}_tokens"]
+    }
+
+
+async def test_a_graph_inside_the_router_is_no_run_of_its_own(meter):
+    result = await build_router(model=one_step(), tools=[shelf(), push]).ainvoke(
+        said("Look up who owns it")
+    )
+    assert [one["graph"] for one in result["outcome"]["tried"]] == ["react"]
+    assert meter.heard(meters.RUNS) == {("router", "complete"): 1}
+
+
+async def test_a_run_that_an_error_ends_is_counted_with_its_type(meter):
+    graph = build_react(model=one_step(), tools=[shelf()])
+    with pytest.raises(GraphRecursionError):
+        await graph.ainvoke(said(), {"recursion_limit": 1})
+    assert meter.heard(meters.RUNS) == {("GraphRecursionError", "react", "error"): 1}
+
+
+def test_a_write_that_a_crash_cut_off_is_a_doubt_once(meter, tmp_path):
+    paying.die_paying(tmp_path)
+    till = paying.Till(tmp_path)
+    with open_durability(till.url) as durability:
+        graph = till.graph(durability)
+        graph.invoke(None, killed.THREAD)
+        assert meter.heard(meters.DOUBTS) == {("pay", "cut_off"): 1}
+        assert meter.heard(meters.QUESTIONS) == {("plan_execute_verify", "uncertain_call"): 1}
+        graph.invoke(Command(resume="respond: paid 3"), killed.THREAD)
+    assert meter.heard(meters.DOUBTS) == {("pay", "cut_off"): 1}
+    assert meter.heard(meters.RUNS) == {("plan_execute_verify", "complete"): 1}
+
+
+async def test_without_a_meter_nothing_is_made(monkeypatch):
+    """The API is loaded here; what stands in for a provider until there is one is no meter."""
+    monkeypatch.setattr(_internal, "_METER_PROVIDER", None)
+    monkeypatch.setattr(meters, "_made", {})
+    await build_react(model=one_step(), tools=[shelf()]).ainvoke(said())
+    assert not meters.metered()
+    assert meters._made == {}
+
+
+def test_every_instrument_is_documented():
+    page = (Path(__file__).parents[2] / "docs/embedding.md").read_text(encoding="utf-8")
+    table = page.split("\n## Metrics\n")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", table, flags=re.MULTILINE))
+    kinds = {name: f"{one.kind.replace('_', '-')}, `{one.unit}`"
+             for name, one in meters.INSTRUMENTS.items()}  # fmt: skip
+    assert rows == kinds
