@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl, get_runtime
 
-from ..state.errors import DatabaseError
+from ..state.errors import DatabaseError, LeaseLost
 
 Kind = Literal["stop", "steer"]
 Look = Callable[[], Kind | None]
@@ -26,7 +26,7 @@ _EVERY: Final = 1.0
 class Control(RunControl):
     """The control of one run; safe to use from any thread."""
 
-    __slots__ = ("_caller", "_look", "_next", "_wish")
+    __slots__ = ("_caller", "_look", "_next", "_wish", "lost")
 
     def __init__(self, caller: RunControl | None = None, look: Look | None = None) -> None:
         """Heed the caller's control, and whatever `look` finds; it may block."""
@@ -34,6 +34,8 @@ class Control(RunControl):
         self._caller, self._look = caller, look
         self._wish: Kind | None = None
         self._next = time.monotonic() + _EVERY
+        self.lost: LeaseLost | None = None
+        """Why the run may write nothing more, once its thread is another's."""
 
     @property
     def paused(self) -> bool:
@@ -61,15 +63,15 @@ class Control(RunControl):
 
     @property
     def drain_requested(self) -> bool:
-        """Whether no further node may start: a pause, or a stop."""
-        return self.wish == "stop" or self.paused
+        """Whether no further node may start: a pause, a stop, or another holds the thread."""
+        return self.wish == "stop" or self.paused or self.lost is not None
 
     @property
     def drain_reason(self) -> str | None:
         """Why."""
         if self._caller is not None and self._caller.drain_requested:
             return self._caller.drain_reason
-        return self._drain_reason or self._wish
+        return self._drain_reason or self._wish or ("lost" if self.lost else None)
 
 
 class EndsItself(RunControl):

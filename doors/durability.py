@@ -30,6 +30,7 @@ from .journal import cause_of
 from .locks import Locks, held_here
 from .pace import in_turn
 from .postgres.database import PostgresDatabase, without_password
+from .postgres.leases import LEASE, checked_lease
 from .pruning import RUNS, Keeps, Pruned, what_stays
 from .sqlite import SqliteDatabase, SqliteLocks
 from .threads import EXPIRY, ThreadSummary, list_threads, offered
@@ -192,24 +193,27 @@ class Durability(AbstractContextManager["Durability"]):
         self.close()
 
 
-def open_durability(url: str = DEFAULT_URL) -> Durability:
+def open_durability(url: str = DEFAULT_URL, *, lease: float = LEASE) -> Durability:
     """Open a database and prove that it can be written.
 
     Args:
         url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `sqlite:///:memory:` or
             `postgresql://user@host/name`. Missing folders of a SQLite file are created.
+        lease: Seconds after which a thread in Postgres is free whose holder does not answer. With
+            SQLite the operating system frees it at once, whatever is said here.
 
     Raises:
+        SettingsError: The lease is too short or too long.
         DatabaseError: it cannot be opened or written; says what, where and what to do.
     """
-    return Durability(_opened(url))
+    return Durability(_opened(url, checked_lease(lease)))
 
 
-def _opened(url: str) -> Database:
+def _opened(url: str, lease: float) -> Database:
     if re.fullmatch(r"sqlite:///.+", url):
         return SqliteDatabase(url)
     if re.match(r"postgres(ql)?://", url):
-        return PostgresDatabase(url)
+        return PostgresDatabase(url, lease)
     shown = without_password(url) if "://" in url else url
     file = f" (sqlite:///{url} for a file)" if "/" not in url and ":" not in url else ""
     msg = (

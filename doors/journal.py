@@ -93,11 +93,23 @@ class Tables(Protocol):
     errors: tuple[type[Exception], ...]
     packs: bool
 
-    def block(self, thread: str | None = None) -> AbstractContextManager[Execute]:
+    def block(
+        self, thread: str | None = None, fence: Fence | None = None
+    ) -> AbstractContextManager[Execute]:
         """A block whose statements count all or not at all, alone with the rows of a thread.
 
         A statement's values stand as `?`; it gives rows, to be read by column name. Without a
         thread each statement is a transaction of its own.
+
+        Raises:
+            LeaseLost: The fence of the run, or else the lease by which this process holds the
+                thread, is another's by now; told before or after the block, and nothing counts.
+        """
+
+    def token(self, name: str) -> int | None:
+        """Of the lease by which this process holds a name; None where the database has none.
+
+        A run's fence is this token then, and is checked by `block`.
         """
 
     def is_race(self, error: Exception) -> bool:
@@ -132,15 +144,23 @@ class SqlJournal:
         fence: Fence | None = None,
     ) -> T:
         """See Journal."""
-        packs = self.open().packs
-        with self._block(thread) as execute:
-            if fence is not None:
+        tables = self.open()
+        with self._block(thread, fence) as execute:
+            if fence is not None and tables.token(fence.name) != fence.token:
                 _check_fence(execute, fence)
             result, change = work(_rows(execute, thread, _LIVE if names else _OPEN, names))
             for row in change.save:
                 settled = row.state == "finished" and not row.spare
                 state = _SETTLED if settled else row.state
-                _save(execute, thread, "intent", row.name, asdict(row), state=state, packs=packs)
+                _save(
+                    execute,
+                    thread,
+                    "intent",
+                    row.name,
+                    asdict(row),
+                    state=state,
+                    packs=tables.packs,
+                )
             for name in change.drop:
                 execute(_DROP, [storable(thread), "intent", storable(name)])
             if not self.durable:
@@ -149,7 +169,10 @@ class SqlJournal:
 
     def raise_fence(self, name: str) -> Fence:
         """See Journal."""
-        return Fence(name, self._count("", "fence", name, first=1, add=1))
+        token = self.open().token(name)
+        return Fence(
+            name, self._count("", "fence", name, first=1, add=1) if token is None else token
+        )
 
     def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
         """See Journal."""
@@ -229,9 +252,9 @@ class SqlJournal:
             return int(found[0]["body"])
 
     @contextmanager
-    def _block(self, thread: str | None = None) -> Iterator[Execute]:
+    def _block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
         tables = self.open()
-        with _told(tables), tables.block(thread) as execute:
+        with _told(tables), tables.block(thread, fence) as execute:
             yield execute
 
 
@@ -269,7 +292,7 @@ class SqliteTables:
         weakref.finalize(self, connection.close)
 
     @contextmanager
-    def block(self, thread: str | None = None) -> Iterator[Execute]:
+    def block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:  # noqa: ARG002 - see Tables
         """See Tables; SQLite has one writer at a time, for whatever thread."""
         if self._check is not None:
             self._check()
@@ -287,6 +310,9 @@ class SqliteTables:
 
     def _execute(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         return self._connection.execute(sql, values).fetchall()
+
+    def token(self, name: str) -> None:
+        """See Tables; a thread is held by a file's lock."""
 
     def is_race(self, error: Exception) -> bool:
         """See Tables."""

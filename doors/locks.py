@@ -1,8 +1,8 @@
 """Locks of threads: what a database brings, and who in this process holds which.
 
-A thread that is held is refused, not waited for, and no lock outlives its process: it is an
-operating system's lock on a file beside a SQLite database, a session's advisory lock in Postgres,
-and for every other saver an entry in memory.
+A thread that is held is refused, not waited for, and no lock outlives its process for long: it is
+an operating system's lock on a file beside a SQLite database, a lease that has to be renewed in
+Postgres, and for every other saver an entry in memory.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final, Protocol
 
-from ..state.errors import ThreadBusy
+from ..state.errors import LeaseLost, ThreadBusy
 from .control import Control, Kind
 
 _CLEAN_UP: Final = 5.0
@@ -33,7 +33,7 @@ class Locks(Protocol):
     def take(self, name: str) -> Release | str | None:
         """Lock a name.
 
-        No lock may outlive its process.
+        No lock may outlive its process for long. Where one can be lost before, `lose` tells it.
 
         Returns:
             What unlocks it, None where no other process can have it, or who has it in words, ""
@@ -57,6 +57,8 @@ class Holding:
         self.control: Control | None = None
         """Of the run, if others may wish something of it."""
         self.over = False
+        self.lost: LeaseLost | None = None
+        """Why it holds the thread no more, where it has not let go of it."""
         self.gone = threading.Event()
         self._process = os.getpid()
 
@@ -153,6 +155,24 @@ def ring(locked_by: LockedBy, name: str, kind: Kind) -> None:
     entry = _here.get((locked_by().place, name))
     if entry is not None and entry.control is not None:
         entry.control.ring(kind)
+
+
+def lose(place: Hashable, name: str, holder: str) -> None:
+    """Tell the run of this process that holds a thread that somebody else has taken it."""
+    entry = _here.get((place, name))
+    if entry is not None:
+        entry.lost = lost(name, holder)
+        if entry.control is not None:
+            entry.control.lost = entry.lost
+
+
+def lost(name: str, holder: str) -> LeaseLost:
+    """What a run is told that has lost its thread, and to whom if that is known."""
+    thread, who = name.partition("\n")[0], f" ({holder})" if holder else ""
+    return LeaseLost(
+        f"Another run{who} has taken the thread {thread!r}, which this one had not renewed in time:"
+        " this one stops, and writes nothing more. Resume the thread when the other has ended."
+    )
 
 
 async def _let_go(held: Held) -> None:

@@ -138,13 +138,21 @@ class _Look:
 
 @asynccontextmanager
 async def ended_by_wish(run: Run) -> AsyncIterator[None]:
-    """A block that may end before its turn because of a wish, but for a pause by being raised."""
+    """A block that may end before its turn because of a wish, but for a pause by being raised.
+
+    Raises:
+        LeaseLost: The thread is another's by now.
+    """
     control = run.options.get("control")
     try:
         yield
     except GraphDrained:
-        if not isinstance(control, Control) or control.paused or control.wish is None:
+        if not isinstance(control, Control) or control.paused:
             raise
+        if control.wish is None and control.lost is None:
+            raise
+    if isinstance(control, Control) and control.lost is not None:
+        raise control.lost
 
 
 _WENT_ON: ContextVar[list[str] | None] = ContextVar("loopwright_went_on", default=None)

@@ -9,6 +9,7 @@ LoopwrightError
 │   ├── ThreadNotFound       no checkpoint under this thread id
 │   ├── ThreadIncompatible   saved by a graph whose nodes or schema this one does not have
 │   └── ThreadBusy           another run holds the thread
+│       └── LeaseLost        another run has taken it from this one, which stops
 ├── AnswerRejected           an answer to a pending question has none of the accepted shapes
 ├── StateKeyError            a node returned a key that its graph's state does not have
 ├── SyncCallInLoop           a sync method was called on the package's own event loop
@@ -54,6 +55,10 @@ class ThreadIncompatible(ThreadError):
 
 class ThreadBusy(ThreadError):
     """Another run holds this thread; it is refused at once, and nothing of it is changed."""
+
+
+class LeaseLost(ThreadBusy):
+    """Another run has taken the thread from this one, which writes nothing more."""
 
 
 class AnswerRejected(LoopwrightError, ValueError):

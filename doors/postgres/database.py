@@ -1,4 +1,4 @@
-"""Threads in PostgreSQL, over a pool of checked connections; locked by advisory locks.
+"""Threads in PostgreSQL, over a pool of checked connections; a run holds its thread by a lease.
 
 The drivers are an extra that most installations do not have: they are imported when it is opened.
 """
@@ -13,14 +13,12 @@ from ...state.errors import DatabaseError
 from ..journal import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..langgraph_keys import THREADS_SQL
 from ..pruning import Keeps
-from .leases import PostgresLocks
+from .leases import LEASE, Leases
+from .schema import prepare
 from .tables import PostgresTables
 
 _IDLE_SECONDS: Final = 300.0
 """Connections unused for longer are closed: firewalls drop idle ones silently."""
-
-_KEEP_ALIVE_SECONDS: Final = 60
-"""An idle connection that holds locks may not be closed: it is kept awake instead."""
 
 _DRIVERS: Final = (
     "psycopg", "psycopg_pool", "langgraph.checkpoint.postgres", "langgraph.store.postgres",
@@ -30,7 +28,7 @@ _DRIVERS: Final = (
 class PostgresDatabase:
     """`postgresql://…`; see `durability.Database`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, lease: float = LEASE) -> None:
         """Open it over a pool, create the tables that are missing, and prove the right to write."""
         psycopg, pools, savers, stores = _drivers(url)
         self.url = without_password(url)
@@ -50,13 +48,9 @@ class PostgresDatabase:
             kwargs=options,
         )
         self.saver, self.store = savers.PostgresSaver(self._pool), stores.PostgresStore(self._pool)
-        tables = PostgresTables(self._pool, errors, self.url)
+        self.locks = Leases(self._pool, errors, self.url, lease)
+        tables = PostgresTables(self._pool, errors, self.url, self.locks)
         self.journal = SqlJournal(lambda: tables, durable=True)
-        self.locks = PostgresLocks(
-            lambda name: connect(application_name=name, keepalives_idle=_KEEP_ALIVE_SECONDS),
-            errors,
-            self.url,
-        )
         try:
             with ExitStack() as opened:
                 opened.callback(self._pool.close)
@@ -77,6 +71,7 @@ class PostgresDatabase:
             patiently(setup, tables.is_race)
         self.journal.open()
         with self._pool.connection() as connection:
+            prepare(connection)
             # Existing tables are not touched by setup; no row is enough to ask for the right to
             # write.
             connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")

@@ -1,118 +1,249 @@
-"""Who holds a thread in PostgreSQL: advisory locks of one session."""
+"""Who holds a thread in PostgreSQL: a lease, which is renewed while its process lives.
 
-import hashlib
+It is a row, not a session's lock: it works through a pool that hands its sessions around, outlives
+a connection that is cut, and ends by itself where its holder is frozen or gone. Only the database's
+clock is asked. Whoever writes shows the token of his lease in the same transaction (`schema`), so
+a holder that comes too late writes nothing.
+"""
+
 import os
 import platform
+import secrets
 import threading
-from collections.abc import Callable, Hashable
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
+from math import nan
 from typing import Any, Final
 
-from ...state.errors import DatabaseError
+from ...state.canonical import storable
+from ...state.errors import DatabaseError, LeaseLost, SettingsError
+from ...state.journal import Fence
 from ..journal import cause_of
+from ..locks import lose, lost
+from .schema import LOST
 
-_TAKE: Final = "SELECT pg_try_advisory_lock(%s) AS got"
-_FREE: Final = "SELECT pg_advisory_unlock(%s)"
-# PostgreSQL splits the 64-bit key of an advisory lock into these two columns.
-_HOLDER: Final = (
-    "SELECT a.application_name AS name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"
-    " WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1"
-    " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    " AND (l.classid::bigint << 32) | l.objid::bigint = %s"
+LEASE: Final = 30.0
+"""Seconds after which the thread of a holder that does not answer is another's to take."""
+
+_SHORTEST: Final = 1.0
+_LONGEST: Final = 3600.0
+_TRIES: Final = 3
+"""How often a statement is begun on another connection, where one is found broken."""
+
+_TAKE: Final = "SELECT loopwright_take(%s, %s, %s, %s) AS holder"
+_FREE: Final = (
+    "UPDATE loopwright_threads t SET owner = NULL, until = NULL"
+    " FROM unnest(%s::text[], %s::bigint[]) AS mine (name, token)"
+    " WHERE t.name = mine.name AND t.token = mine.token"
 )
-_NAME: Final = "loopwright process "
+_HOLDER: Final = (
+    "SELECT owner FROM loopwright_threads WHERE name = %s AND until >= clock_timestamp()"
+)
+# A row that is just being written is passed over: it says nothing of who holds it, and waiting for
+# it would keep all others from being renewed. Nor is one renewed that is let go meanwhile.
+_RENEW: Final = """
+WITH mine AS (SELECT * FROM unnest(%s::text[], %s::bigint[]) AS m (name, token)),
+free AS (
+    SELECT t.name FROM loopwright_threads t JOIN mine m ON t.name = m.name AND t.token = m.token
+    WHERE t.until IS NOT NULL FOR NO KEY UPDATE OF t SKIP LOCKED
+),
+kept AS (
+    UPDATE loopwright_threads t SET until = clock_timestamp() + make_interval(secs => %s)
+    FROM free WHERE t.name = free.name RETURNING t.name
+)
+SELECT m.token, t.owner, coalesce(t.token = m.token, false) AS mine,
+    kept.name IS NOT NULL AS renewed
+FROM mine m LEFT JOIN loopwright_threads t ON t.name = m.name LEFT JOIN kept ON kept.name = m.name
+"""
 
 
-class PostgresLocks:
-    """The advisory locks of one session; the server lets go of them with the connection."""
+class Leases:
+    """The leases of this process in one database; see `Locks`. Safe to use from several threads."""
 
     def __init__(
-        self, connect: Callable[[str], Any], errors: tuple[type[Exception], ...], database: str
+        self, pool: Any, errors: tuple[type[Exception], ...], database: str, lease: float = LEASE
     ) -> None:
-        """Keep one connection for locks, opened with the first.
+        """Take leases of so many seconds through a pool that gives rows as dicts."""
+        self.seconds = lease
+        self._pool, self._errors, self._database = pool, errors, database
+        self._begin()
 
-        `connect` opens it under an application name, in autocommit mode, with rows as dicts.
-        """
-        self._connect = connect
-        self._errors = errors
-        self._database = database
-        self._connection: Any = None
-        self._process = os.getpid()
-        self._held: set[int] = set()
+    def _begin(self) -> None:
+        self._process = os.getpid()  # a forked child has neither its parent's leases nor its thread
         self._lock = threading.Lock()
+        self._held: dict[str, int] = {}
+        self._leaving: dict[str, int] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+        # The end of a process lets go, as far as it comes to that.
+        weakref.finalize(self, _free_all, self._pool, self._held, self._process)
 
     @property
     def place(self) -> Hashable:
-        """Another session is another holder, also in this process."""
+        """Another one is another holder, also in this process."""
         return id(self)
 
     def take(self, name: str) -> Callable[[], None] | str:
         """Lock a name; see `Locks`."""
-        number = _number(name)
+        if self._process != os.getpid():
+            self._begin()
+        token = secrets.randbits(63)
+        try:
+            owner = f"process {os.getpid()} on {platform.node()}"
+            (found,) = self._run(_TAKE, [storable(name), owner, token, self.seconds])
+        except self._errors as error:
+            msg = (
+                f"Cannot lock a thread in the database {self._database!r} ({cause_of(error)}):"
+                " check that the server runs, then try again."
+            )
+            raise DatabaseError(msg) from error
+        if found["holder"] is not None:
+            return in_words(found["holder"])
         with self._lock:
-            try:
-                holder = self._holder(number)
-            except self._errors as error:
-                msg = (
-                    f"Cannot lock a thread in the database {self._database!r} ({cause_of(error)}):"
-                    " check that the server runs, then try again."
+            self._held[name] = token
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._keep, name="loopwright leases", daemon=True
                 )
-                raise DatabaseError(msg) from error
-            if holder is not None:
-                return holder
-            self._held.add(number)
-        return partial(self._free, number)
+                self._thread.start()
+        return partial(self._free, name, token)
+
+    def holder(self, name: str) -> str | None:
+        """Who holds a thread, in words; None where nobody does."""
+        found = self._run(_HOLDER, [storable(name)])
+        return in_words(found[0]["owner"] or "") if found else None
+
+    def token(self, name: str) -> int | None:
+        """By which this process holds a name, also where it has lost it; None where it does not."""
+        return self._held.get(name) if self._process == os.getpid() else None
+
+    def of(self, thread: str, place: str = "") -> Fence | None:
+        """What a write must show that is made in a thread, at this place of the graphs in it."""
+        parts = place.split("|")
+        for name in (thread, *(f"{thread}\n{'|'.join(parts[: n + 1])}" for n in range(len(parts)))):
+            if (token := self.token(name)) is not None:
+                return Fence(name, token)
+        return None
 
     def close(self) -> None:
-        """Close the connection, and with it every lock."""
+        """Let go of all; a second call does nothing."""
+        self._closed.set()
+        if self._process == os.getpid():
+            _free_all(self._pool, self._held, self._process)
+
+    def _free(self, name: str, token: int) -> None:
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
-            self._held.clear()
-
-    def _holder(self, number: int, *, again: bool = True) -> str | None:
-        """Who has the lock; None if it is ours now. A broken connection is replaced once."""
-        connection = self._session()
-        try:
-            if connection.execute(_TAKE, [number]).fetchone()["got"]:
-                return None
-            found = connection.execute(_HOLDER, [number]).fetchone()
-        except self._errors:
-            if again and connection.closed:
-                return self._holder(number, again=False)
-            raise
-        return _in_words(found["name"]) if found else ""
-
-    def _session(self) -> Any:
-        if self._process != os.getpid():  # a forked child: the connection is its parent's
-            self._connection, self._process, self._held = None, os.getpid(), set()
-        if self._connection is None or self._connection.closed:
-            self._connection = self._connect(f"{_NAME}{os.getpid()} on {platform.node()}"[:63])
-            # With the old connection the server let go of what runs here still hold.
-            for number in self._held:
-                self._connection.execute(_TAKE, [number])
-        return self._connection
-
-    def _free(self, number: int) -> None:
-        with self._lock:
-            self._held.discard(number)
-            if self._connection is None or self._connection.closed:
+            if self._held.get(name) != token:
                 return
+            self._leaving[name] = self._held.pop(name)
+        self._let_go()
+
+    def _let_go(self) -> bool:
+        """Free what is being left; what fails is tried again, and ends by itself if need be."""
+        leaving = dict(self._leaving)
+        if not leaving:
+            return True
+        try:
+            self._run(_FREE, _sent(leaving))
+        except self._errors:
+            return False
+        with self._lock:
+            for name, token in leaving.items():
+                if self._leaving.get(name) == token:
+                    del self._leaving[name]
+        return True
+
+    def _keep(self) -> None:
+        """Renew until there is nothing to renew; what fails is soon tried again."""
+        often, soon = self.seconds / 3, self.seconds / 30
+        pause = often
+        while not self._closed.wait(pause):
+            with self._lock:
+                if not self._held and not self._leaving:
+                    self._thread = None
+                    return
+            done = [self._renew(), self._let_go()]
+            pause = often if all(done) else soon
+
+    def _renew(self) -> bool:
+        """Renew all at once; False where that is not done.
+
+        A database that does not answer takes no lease away: whoever finds his token still there
+        goes on.
+        """
+        with self._lock:
+            held = dict(self._held)
+        try:
+            rows = self._run(_RENEW, [*_sent(held), self.seconds])
+        except self._errors:
+            return False
+        names = {token: name for name, token in held.items()}
+        for row in rows:
+            name = names[row["token"]]
+            if not row["mine"] and self._held.get(name) == row["token"]:
+                lose(self.place, name, in_words(row["owner"] or ""))
+        return all(row["renewed"] or not row["mine"] for row in rows)
+
+    def _run(self, sql: str, values: Sequence[object]) -> list[Any]:
+        """Run a statement that may be run twice."""
+        tries = 1
+        while True:
             try:
-                self._connection.execute(_FREE, [number])
+                with self._pool.connection() as connection:
+                    cursor = connection.execute(sql, values)
+                    return [] if cursor.description is None else list(cursor.fetchall())
             except self._errors:
-                # Half a connection may still hold the lock; none does not.
-                self._connection.close()
+                if tries == _TRIES or not connection.closed:
+                    raise
+                tries += 1
 
 
-def _number(name: str) -> int:
-    """The lock's key: 64 bits, signed, that no other program is likely to use."""
-    text = f"loopwright thread {name}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.sha256(text).digest()[:8], signed=True)
+def _free_all(pool: Any, held: Mapping[str, int], process: int) -> None:
+    if held and os.getpid() == process and not pool.closed:
+        with suppress(Exception), pool.connection(timeout=1) as connection:
+            connection.execute(_FREE, _sent(held))
 
 
-def _in_words(application: str) -> str:
-    """The holder from the name of its connection; its computer only where it is another one."""
-    told = application.removeprefix("loopwright ") if application.startswith(_NAME) else ""
-    return told.removesuffix(f" on {platform.node()}")
+def _sent(held: Mapping[str, int]) -> list[object]:
+    return [[storable(name) for name in held], [*held.values()]]
+
+
+def checked_lease(seconds: float) -> float:
+    """A lease's length.
+
+    Raises:
+        SettingsError: It is too short to be renewed in time, or nearly endless.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        seconds = nan
+    if not _SHORTEST <= seconds <= _LONGEST:
+        msg = (
+            f"lease={seconds} is no length of a lease: give seconds from {_SHORTEST:.0f} to"
+            f" {_LONGEST:.0f}; a holder that does not answer for so long loses its thread."
+        )
+        raise SettingsError(msg)
+    return float(seconds)
+
+
+@contextmanager
+def told_lost(errors: tuple[type[Exception], ...]) -> Iterator[None]:
+    """A transaction in which leases are checked.
+
+    Raises:
+        LeaseLost: One of them is another's by now; nothing was written.
+    """
+    try:
+        yield
+    except errors as error:
+        if getattr(error, "sqlstate", None) != LOST:
+            raise
+        told: Any = getattr(error, "diag", None)
+        who = in_words(told.message_detail or "")
+        raise LeaseLost(lost(told.message_primary or "", who)) from error
+
+
+def in_words(owner: str) -> str:
+    """The holder as people are told; its computer only where it is another one."""
+    return owner.removesuffix(f" on {platform.node()}")

@@ -5,12 +5,17 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
+from ...state.canonical import storable
+from ...state.journal import Fence
 from ..journal import Execute
+from .leases import Leases, told_lost
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
 
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended(?, 0))"
+_HELD: Final = f"{_ONE_AT_A_TIME}, loopwright_holds(?, ?)"
+"""In one statement: a process that is frozen between two would keep the first lock for good."""
 
 
 class PostgresTables:
@@ -19,22 +24,33 @@ class PostgresTables:
     number = "BIGSERIAL PRIMARY KEY"
     packs = False
 
-    def __init__(self, pool: Any, errors: tuple[type[Exception], ...], name: str) -> None:
+    def __init__(
+        self, pool: Any, errors: tuple[type[Exception], ...], name: str, leases: Leases
+    ) -> None:
         """Use a pool that gives rows as dicts; whoever opened it closes it."""
         self.errors, self.name = errors, name
-        self._pool = pool
+        self._pool, self._leases = pool, leases
 
     @contextmanager
-    def block(self, thread: str | None = None) -> Iterator[Execute]:
+    def block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
         """See Tables."""
         with self._pool.connection() as connection:
             execute = partial(_executed, connection)
             if thread is None:
                 yield execute
                 return
-            with connection.transaction():
-                execute(_ONE_AT_A_TIME, [thread])
+            mine = fence is not None and self.token(fence.name) == fence.token
+            shown = fence if mine else self._leases.of(thread)
+            with told_lost(self.errors), connection.transaction():
+                if shown is None:
+                    execute(_ONE_AT_A_TIME, [storable(thread)])
+                else:
+                    execute(_HELD, [storable(thread), storable(shown.name), shown.token])
                 yield execute
+
+    def token(self, name: str) -> int | None:
+        """See Tables."""
+        return self._leases.token(name)
 
     def is_race(self, error: Exception) -> bool:
         """See Tables."""

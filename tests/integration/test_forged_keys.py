@@ -20,7 +20,7 @@ from loopwright.doors.graph import LoopBuilder
 from loopwright.doors.locks import Holding, _here
 from loopwright.doors.run import HELD_KEY
 from loopwright.state.context import SESSION_KEY
-from loopwright.state.errors import SettingsError
+from loopwright.state.errors import LeaseLost, SettingsError
 from loopwright.state.journal import FENCE_KEY
 from support.patience import PATIENCE
 from support.reacting import DONE, LOOK
@@ -222,15 +222,16 @@ with open_durability(sys.argv[1]) as kept:
     graph.invoke(talk, {"configurable": {"thread_id": sys.argv[2]}})
 """
 
-KILL = (
+CUT = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-    " WHERE application_name LIKE 'loopwright process %' AND datname = current_database()"
+    " WHERE pid <> pg_backend_pid() AND datname = current_database()"
 )
+LAPSED = "UPDATE loopwright_threads SET until = NULL"
 
 
 @pytest.mark.req("W-47")
 @pytest.mark.postgres
-def test_a_run_whose_lock_connection_was_cut_makes_no_further_write(postgres_url):
+def test_a_run_that_has_lost_its_thread_makes_no_further_write(postgres_url):
     url = postgres_url
     book, thread = [], uuid4().hex
 
@@ -238,7 +239,8 @@ def test_a_run_whose_lock_connection_was_cut_makes_no_further_write(postgres_url
         """Pay."""
         book.append(amount)
         with psycopg.connect(url, autocommit=True) as server:
-            server.execute(KILL)
+            server.execute(LAPSED)
+            server.execute(CUT)
         command = [sys.executable, "-c", OTHER_RUN, url, thread]
         subprocess.run(command, check=True, timeout=PATIENCE)
         return "paid"
@@ -247,6 +249,6 @@ def test_a_run_whose_lock_connection_was_cut_makes_no_further_write(postgres_url
     model = ScriptedModel({"thought": [LOOK, DONE], "action": action})
     with open_durability(url) as durability:
         graph = build_react(model=model, tools=[pay], durability=durability)
-        with pytest.raises(ThreadBusy, match="stops before it changes anything more"):
+        with pytest.raises(LeaseLost, match="writes nothing more"):
             graph.invoke(hello(), on(thread))
     assert book == [3]

@@ -10,9 +10,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from functools import partial
-from uuid import uuid4
 
-import psycopg
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -370,36 +368,3 @@ async def test_threads_saved_by_a_server_are_locked_where_it_is_told(database):
         with pytest.raises(ThreadBusy, match=ME):
             await graphs[1].ainvoke(hello(), on("t"))
     await graphs[1].ainvoke(hello(), on("t"))
-
-
-@pytest.mark.postgres
-async def test_postgres_locks_fall_with_the_connection(postgres_url):
-    url = postgres_url
-    thread = uuid4().hex
-    with await asyncio.to_thread(open_durability, url) as first, open_durability(url) as second:
-        async with hold_of(first.checkpointer, thread):
-            for database in (first, second):
-                with pytest.raises(ThreadBusy, match=rf"\(process {os.getpid()}\)"):
-                    async with hold_of(database.checkpointer, thread):
-                        pass
-            assert await is_free(second.checkpointer, "another")
-            with psycopg.connect(url, autocommit=True) as other:
-                other.execute(KILL)
-            # The next lock is taken on a new connection, which takes back the old one's, too.
-            assert await is_free(first.checkpointer, "another")
-            assert not await is_free(second.checkpointer, thread)
-        assert await is_free(second.checkpointer, thread)
-        with holder(url, thread) as process:
-            with pytest.raises(ThreadBusy, match=rf"\(process {process.pid}\)"):
-                async with hold_of(first.checkpointer, thread):
-                    pass
-            process.kill()
-            process.wait()
-            await until_free(first.checkpointer, thread)
-            assert await is_free(first.checkpointer, thread)
-
-
-KILL = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-    " WHERE application_name LIKE 'loopwright process %' AND datname = current_database()"
-)

@@ -1,0 +1,118 @@
+"""What stands in PostgreSQL: tables and functions, made together by whoever comes first.
+
+One row a thread says who holds it, where it stands and how large it is. A lease that is checked
+locks its row until the end of the transaction, so that nobody takes the thread in the middle of
+what is written; no transaction locks two rows in another order than that of their names.
+"""
+
+from typing import Any, Final
+
+from ...state.errors import DatabaseError
+
+VERSION: Final = 1
+"""Of the tables as a whole; each step from one to the next is an entry of its own."""
+
+LOST: Final = "LW001"
+"""The SQLSTATE of what is not written because the lease is another's by now."""
+
+_ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended('loopwright schema', 0))"
+
+STATEMENTS: tuple[str, ...] = (
+    """
+CREATE TABLE IF NOT EXISTS loopwright_threads (
+    name TEXT COLLATE "C" PRIMARY KEY,
+    owner TEXT,
+    token BIGINT NOT NULL DEFAULT 0,
+    until TIMESTAMPTZ,
+    graph TEXT NOT NULL DEFAULT '',
+    state TEXT NOT NULL DEFAULT '',
+    status TEXT,
+    updated TIMESTAMPTZ,
+    bytes BIGINT NOT NULL DEFAULT 0
+) WITH (fillfactor = 70)""",
+    """
+CREATE TABLE IF NOT EXISTS loopwright_waiting (
+    ticket BIGSERIAL PRIMARY KEY,
+    name TEXT COLLATE "C" NOT NULL,
+    owner TEXT NOT NULL,
+    until TIMESTAMPTZ NOT NULL
+)""",
+    "CREATE INDEX IF NOT EXISTS loopwright_waiting_by_name ON loopwright_waiting (name, ticket)",
+    # Takes a thread, or tells who has it. One whose lease has ended may have left a transaction
+    # open that locks the row: a process that is frozen, a machine that is gone. It is ended.
+    """
+CREATE OR REPLACE FUNCTION loopwright_take(
+    given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION
+) RETURNS TEXT LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE holder loopwright_threads;
+BEGIN
+    FOR attempt IN 1..2 LOOP
+        SELECT * INTO holder FROM loopwright_threads WHERE name = given;
+        IF holder.until >= clock_timestamp() AND holder.token <> shown THEN
+            RETURN coalesce(holder.owner, '');
+        END IF;
+        BEGIN
+            INSERT INTO loopwright_threads AS t (name, owner, token, until)
+            VALUES (given, who, shown, clock_timestamp() + make_interval(secs => seconds))
+            ON CONFLICT (name) DO UPDATE SET owner = who, token = shown,
+                until = clock_timestamp() + make_interval(secs => seconds)
+            WHERE t.until IS NULL OR t.until < clock_timestamp() OR t.token = shown;
+            IF FOUND THEN
+                RETURN NULL;
+            END IF;
+        EXCEPTION WHEN lock_not_available THEN
+            PERFORM pg_terminate_backend(a.pid, 2000)
+            FROM loopwright_threads t JOIN pg_stat_activity a ON a.backend_xid = t.xmax
+            WHERE t.name = given AND a.wait_event = 'ClientRead'
+                AND (t.until IS NULL OR t.until < clock_timestamp());
+        END;
+    END LOOP;
+    RETURN coalesce((SELECT owner FROM loopwright_threads WHERE name = given), '');
+END $$""",
+    # Called in a transaction that writes: it goes on only while this token is the thread's.
+    f"""
+CREATE OR REPLACE FUNCTION loopwright_holds(given TEXT, shown BIGINT)
+RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+DECLARE holder TEXT;
+BEGIN
+    PERFORM 1 FROM loopwright_threads WHERE name = given AND token = shown FOR NO KEY UPDATE;
+    IF FOUND THEN
+        RETURN TRUE;
+    END IF;
+    SELECT owner INTO holder FROM loopwright_threads WHERE name = given;
+    RAISE EXCEPTION USING ERRCODE = '{LOST}', MESSAGE = given, DETAIL = coalesce(holder, '');
+END $$""",
+)
+
+
+def prepare(connection: Any) -> None:
+    """Make what is missing, in one transaction; where nothing is, no right to do so is needed.
+
+    Raises:
+        DatabaseError: A newer version of the package has made the tables.
+    """
+    if _version(connection) == VERSION:
+        return
+    with connection.transaction():
+        connection.execute(_ONE_AT_A_TIME)
+        found = _version(connection)
+        if found > VERSION:
+            msg = (
+                f"The tables of this database are those of a newer loopwright (version {found},"
+                f" this one knows {VERSION}): update the package here, or use another database."
+            )
+            raise DatabaseError(msg)
+        for statement in STATEMENTS:
+            connection.execute(statement)
+        connection.execute("CREATE TABLE IF NOT EXISTS loopwright_schema (version INT NOT NULL)")
+        connection.execute("DELETE FROM loopwright_schema")
+        connection.execute("INSERT INTO loopwright_schema (version) VALUES (%s)", [VERSION])
+
+
+def _version(connection: Any) -> int:
+    """Of the tables that are there; 0 where there are none."""
+    found = connection.execute("SELECT to_regclass('loopwright_schema') IS NOT NULL AS made")
+    if not found.fetchone()["made"]:
+        return 0
+    (row,) = connection.execute("SELECT max(version) AS version FROM loopwright_schema").fetchall()
+    return int(row["version"] or 0)

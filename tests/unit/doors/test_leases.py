@@ -1,0 +1,232 @@
+"""Leases of threads in Postgres: taken, renewed, lost, checked where something is written."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from loopwright.doors.durability import open_durability
+from loopwright.doors.locks import _here, held_here
+from loopwright.state.errors import DatabaseError, LeaseLost, SettingsError, ThreadBusy
+from loopwright.state.journal import Change
+from support.patience import PATIENCE
+
+pytestmark = pytest.mark.postgres
+
+ODD = "../../a thread/\x00\ud800"
+CUT = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+STEAL = (
+    "UPDATE loopwright_threads SET owner = 'process 7 on elsewhere', token = 42,"
+    " until = clock_timestamp() + interval '1 minute' WHERE name = 't'"
+)
+EXPIRED = "SELECT 1 FROM loopwright_threads WHERE name = 't' AND until < clock_timestamp()"
+STOLEN = r"Another run \(process 7 on elsewhere\) has taken the thread 't'.* writes nothing more"
+
+
+@pytest.fixture(params=["direct", "through PgBouncer"])
+def url(request):
+    return request.getfixturevalue(
+        "bouncer_url" if request.param == "through PgBouncer" else "postgres_url"
+    )
+
+
+@pytest.fixture
+def database(url):
+    with open_durability(url, lease=1.2) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ask(postgres_url):
+    """Runs a statement on a connection of its own."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+
+        def run(sql):
+            cursor = connection.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+        yield run
+
+
+def held(database, thread="t"):
+    return held_here(lambda: database.locks, thread)
+
+
+def is_free(database, thread="t"):
+    try:
+        with held(database, thread):
+            return True
+    except ThreadBusy:
+        return False
+
+
+def until(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def claim(database):
+    database.journal.transact("t", lambda _: (None, Change()))
+
+
+@pytest.mark.req("W-91")
+def test_holders_exclude_each_other_and_are_named(database, url, ask):
+    with open_durability(url) as other:
+        for thread in ("t", ODD):
+            with held(database, thread):
+                assert database.locks.holder(thread) == f"process {os.getpid()}"
+                with pytest.raises(ThreadBusy, match=rf"\(process {os.getpid()}\)"):
+                    held(other, thread).__enter__()
+                assert is_free(other, "another")
+            assert database.locks.holder(thread) is None
+            assert is_free(other, thread)
+        ask(STEAL)
+        with pytest.raises(ThreadBusy, match=r"\(process 7 on elsewhere\)"), held(other):
+            pass
+
+
+@pytest.mark.req("W-90", "W-91")
+def test_it_is_renewed_and_outlives_connections_that_are_cut(database, url, ask):
+    with open_durability(url) as other:
+        with held(database), held(database, "b"):
+            ask("UPDATE loopwright_threads SET until = now() - interval '1 day'")
+            ask(CUT)
+            until(lambda: not ask(EXPIRED))
+            assert not is_free(other)
+            assert not is_free(other, "b")
+            claim(database)
+            ask(CUT)
+        until(lambda: is_free(other))
+        assert is_free(other, "b")
+
+
+@pytest.mark.req("W-90")
+def test_who_has_lost_it_is_told_and_writes_nothing(database, ask):
+    with held(database):
+        entry = _here[database.locks.place, "t"]
+        fence = database.journal.raise_fence("t")
+        ask(STEAL)
+        for shown in (None, fence):
+            with pytest.raises(LeaseLost, match=STOLEN):
+                database.journal.transact("t", lambda _: (None, Change()), fence=shown)
+        until(lambda: entry.lost)
+        assert "(process 7 on elsewhere)" in str(entry.lost)
+        with pytest.raises(LeaseLost, match=STOLEN):
+            claim(database)
+    assert ask("SELECT owner, token FROM loopwright_threads") == [("process 7 on elsewhere", 42)]
+
+
+def test_the_fence_is_the_lease_and_costs_no_row(database, ask):
+    with held(database):
+        fence = database.journal.raise_fence("t")
+        database.journal.transact("t", lambda _: (None, Change()), fence=fence)
+        assert fence.token == database.locks.token("t")
+        assert ask("SELECT count(*) FROM loopwright_journal") == [(0,)]
+        assert database.locks.of("t", "inner:1|b:2") == fence
+    with pytest.raises(ThreadBusy, match="Another run has locked"):
+        database.journal.transact("t", lambda _: (None, Change()), fence=fence)
+    with held(database, "t\ninner:1"):
+        assert database.locks.of("t", "inner:1|b:2").name == "t\ninner:1"
+        assert database.locks.of("t", "outer:1") is None
+    assert database.journal.raise_fence("never locked").token == 1
+
+
+HOLD = """
+import os, sys
+from loopwright.doors.durability import open_durability
+from loopwright.doors.locks import held_here
+database = open_durability(sys.argv[1], lease=1.2)
+held = held_here(lambda: database.locks, "t")
+held.__enter__()
+if sys.argv[2] == "writes":
+    block = database.journal.open().block("t")
+    block.__enter__()
+print("held", flush=True)
+sys.stdin.read()
+if sys.argv[2] == "forks":
+    if os.fork():
+        os.wait()
+    else:
+        assert database.locks.token("t") is None
+        held.__exit__(None, None, None)
+        database.locks.close()
+        sys.exit()
+    print("forked", flush=True)
+    import threading
+    threading.Event().wait()
+"""
+
+
+@contextmanager
+def holder(url, how=""):
+    command = [sys.executable, "-W", "ignore", "-c", HOLD, url, how]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.req("W-92")
+@pytest.mark.parametrize("how", ["", "writes"])
+def test_a_frozen_holder_is_taken_over_also_in_the_middle_of_a_transaction(database, url, how):
+    with holder(url, how) as process:
+        with pytest.raises(ThreadBusy, match=rf"\(process {process.pid}\)"), held(database):
+            pass
+        process.send_signal(signal.SIGSTOP)
+        until(lambda: is_free(database))
+        with held(database):
+            claim(database)
+            process.send_signal(signal.SIGCONT)
+            claim(database)
+
+
+@pytest.mark.req("W-92")
+def test_a_killed_holder_is_taken_over_and_one_that_ends_lets_go_at_once(database, url, ask):
+    with holder(url) as process:
+        process.kill()
+        process.wait()
+        until(lambda: is_free(database))
+    with holder(url) as process:
+        process.stdin.close()
+        assert process.wait() == 0
+        assert ask("SELECT until FROM loopwright_threads") == [(None,)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_neither_renews_nor_lets_go(database, url, ask):
+    with holder(url, "forks") as process:
+        process.stdin.close()
+        assert process.stdout.readline() == b"forked\n"
+        ask("UPDATE loopwright_threads SET until = now() - interval '1 day'")
+        until(lambda: not ask(EXPIRED))
+        assert not is_free(database)
+        process.kill()
+        process.wait()
+        until(lambda: is_free(database))
+
+
+@pytest.mark.parametrize("lease", [0, -1, 0.5, 4000, float("nan"), float("inf"), "30", True])
+def test_a_lease_of_a_wrong_length_is_refused(lease):
+    with pytest.raises(SettingsError, match=r"give seconds from 1 to 3600"):
+        open_durability("sqlite:///:memory:", lease=lease)
+
+
+def test_tables_of_a_newer_version_are_refused_with_a_sentence(postgres_url, ask):
+    open_durability(postgres_url).close()
+    open_durability(postgres_url).close()
+    assert ask("SELECT version FROM loopwright_schema") == [(1,)]
+    ask("UPDATE loopwright_schema SET version = 2")
+    with pytest.raises(DatabaseError, match=r"newer loopwright \(version 2, this one knows 1\)"):
+        open_durability(postgres_url)
