@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from .calls.policy import Policy, Rule
     from .doors.durability import Durability, open_durability
+    from .doors.graph import LoopBuilder
     from .graphs.customer_service import build_customer_service
     from .graphs.plan_execute_verify import build_plan_execute_verify
     from .graphs.prompt_flow import build_prompt_flow
@@ -54,6 +55,7 @@ _HOMES: Final = {
     "Hook": "hooks.contract",
     "Journal": "state.journal",
     "LeanChatOpenAI": "models.lean",
+    "LoopBuilder": "doors.graph",
     "LoopwrightError": "state.errors",
     "ModelCallFailed": "state.errors",
     "ModelUnavailable": "state.errors",
@@ -103,6 +105,7 @@ __all__ = [
     "ExecutorResponse",
     "Hook",
     "Journal",
+    "LoopBuilder",
     "LoopwrightError",
     "ModelCallFailed",
     "ModelUnavailable",

@@ -45,7 +45,7 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
     """Check and complete a run of the whole graph, whose caller called at `began`.
 
     One read of the thread's head; a second one only where old state is migrated, an ended thread is
-    resumed, somebody steers, or a client names messages.
+    resumed, somebody steers, or a client names messages. A server's run asks if it has begun before.
     """
     check_input(run)
     if client and isinstance(run.input, Mapping) and run.input.get("messages"):
@@ -63,6 +63,8 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
         return run
     check_nodes(run, head, graph)
     await check_values(run, head.saved.config, head.saved.parent_config)
+    if await run.repeats(head, client=client):
+        return await _again(graph, run, head)
     if stops and STOPPING not in graph.channels:
         await graph.abulk_update_state(run.where(), [[StateUpdate(None, END)]])
         return replace(run, input=None)
@@ -73,6 +75,13 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
         await inbox.taken(run.thread, waiting.settled)
     await _forget_scratch(graph, run, head)
     return run if stops else replace(run, input=await _input(graph, run, head))
+
+
+async def _again(graph: Entered, run: Run, head: Head) -> Run:
+    """A run that its server calls again goes on; what it brought is saved, and maybe answered."""
+    run = replace(run, input=None)
+    await _bring_up(graph, run, head, (), stops=False)
+    return run
 
 
 async def _heard(graph: Entered, run: Run) -> Run:
@@ -195,9 +204,6 @@ async def _forget_scratch(graph: Entered, run: Run, head: Head) -> None:
 
 async def _input(graph: Entered, run: Run, head: Head) -> Any:
     if isinstance(run.input, Command):
-        if run.repeats(head):
-            # Its answer is in the checkpoint; it must not go to the question after that.
-            return None
         asked = any(head.asked())
         return address_answer(run, run.input, await run.questions(head), asked=asked)
     if run.input is None and head.status in RESUMABLE and not run.addressed:

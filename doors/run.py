@@ -57,10 +57,23 @@ class Run:
         """Whether the run names a checkpoint instead of taking the newest."""
         return not self.nested and bool(self.configurable.get("checkpoint_id"))
 
-    def repeats(self, head: Head) -> bool:
-        """Whether a server calls again, after a crash, the run that saved this checkpoint."""
+    async def repeats(self, head: Head, *, client: bool) -> bool:
+        """Whether a server calls again, after a crash, a run that has begun before.
+
+        A server that does not keep the runs of a thread apart may have let another one in between,
+        so that the newest checkpoint is not its own.
+        """
         given = {**self.configurable, **self.config.get("metadata", {})}.get("run_id")
-        return given is not None and str(given) == str(head.saved.metadata.get("run_id"))
+        if given is None or self.saver is None:
+            return False
+        if str(given) == str(head.saved.metadata.get("run_id")):
+            return True
+        if self.addressed or not client:
+            return False
+        place = RunnableConfig(configurable={"thread_id": self.thread, "checkpoint_ns": ""})
+        async for _ in self.saver.alist(place, filter={"run_id": str(given)}, limit=1):
+            return True
+        return False
 
     def where(self, inner: str = "") -> RunnableConfig:
         """The config under which the saver finds the checkpoint the run starts from.

@@ -24,6 +24,7 @@ from ..calls.skills import skill_reader
 from ..calls.toolbox import Toolbox
 from ..doors.durability import Durability, open_durability
 from ..doors.graph import LoopBuilder, LoopGraph
+from ..doors.locks import LockedBy
 from ..doors.recorder import Recorder
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, current_folder, sessions
@@ -69,6 +70,8 @@ class BuildOptions(TypedDict, total=False):
     checkpointer: Where threads are saved.
     store: Where long results are kept.
     journal: Where calls are recorded before they are made; in memory without one.
+    locked_by: Gives what keeps the runs of a thread apart, `lambda: durability.locks`, for a graph
+        whose threads a server saves; called in a worker thread.
     result_schema: A pydantic model or a JSON schema: the outcome's `result` is then the answer as
         data of it. Asked for at the end, by one model call more.
     name: Of the compiled graph; its own without one.
@@ -85,6 +88,7 @@ class BuildOptions(TypedDict, total=False):
     checkpointer: Checkpointer
     store: BaseStore | None
     journal: Journal | None
+    locked_by: LockedBy | None
     result_schema: ResultType | None
     name: str
 
@@ -175,8 +179,26 @@ def assemble(**options: Unpack[BuildOptions]) -> Parts:
         hooks=Hooks(options.get("hooks", ())),
         journal=Recorder(journal),
         result=None if wanted is None else ResultSchema.of(wanted),
+        locked_by=_locked_by(options),
         name=options.get("name", ""),
     )
+
+
+def _locked_by(options: BuildOptions) -> LockedBy | None:
+    """What locks the threads whoever saves them: what was named, or the given database.
+
+    A saver that was given on its own brings its own locks.
+    """
+    given, kept = options.get("locked_by"), options.get("durability")
+    if given is not None and not callable(given):
+        msg = (
+            f"locked_by= is no function but {type(given).__name__}: pass `lambda: durability.locks`"
+            " with what open_durability(url) gave, or leave the argument out."
+        )
+        raise SettingsError(msg)
+    if given is not None or kept is None or options.get("checkpointer") is not None:
+        return given
+    return lambda: kept.locks
 
 
 def outer_builder(

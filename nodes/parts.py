@@ -25,7 +25,7 @@ class Parts(GraphParts):
     result: ResultSchema | None = None
     """What the result of a turn must be, beside its answer in words; None where nobody asks."""
     locked_by: LockedBy | None = None
-    """Gives the saver by whose rules threads are locked; None where it is the graph's own."""
+    """Gives what locks the threads; None where that is for the graph's saver to say."""
 
     async def missing(self, user_id: str | None = None) -> Missing:
         """What is to be said of tools and instructions before a turn begins."""

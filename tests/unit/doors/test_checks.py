@@ -400,6 +400,39 @@ def test_a_server_that_repeats_a_crashed_resume_does_not_answer_twice(database):
     assert result["log"] == ["ask:first", "recovered", "ask:second"]
 
 
+@pytest.mark.req("W-94")
+@pytest.mark.parametrize("between", [False, True], ids=["next", "after another run"])
+def test_a_server_that_repeats_a_crashed_run_says_nothing_twice(database, between):
+    crashes, sent = [RuntimeError("crash")], []
+
+    async def send(state: ToyState) -> dict[str, Any]:
+        sent.append(state.messages[-1].text)
+        return {"log": ["sent"]}
+
+    async def crash(state: ToyState) -> dict[str, Any]:
+        if crashes:
+            raise crashes.pop()
+        return {"log": ["recovered"]}
+
+    builder = LoopBuilder(ToyState, input_schema=ToyInput)
+    builder.add_sequence([("send", send), ("crash", crash)])
+    builder.add_edge(START, "send")
+    graph = builder.compile(database.checkpointer)
+    served = {"assistant_id": "toy"}
+    first = {"messages": [HumanMessage("first")]}
+    with pytest.raises(RuntimeError, match="crash"):
+        graph.invoke(first, on("t", run_id="r1", **served))
+    said = ["first"]
+    if between:
+        graph.invoke({"messages": [HumanMessage("second")]}, on("t", run_id="r2", **served))
+        said += ["second"]
+    for _ in range(2):
+        values = graph.invoke(first, on("t", run_id="r1", **served))
+        assert sent == said == [message.text for message in values["messages"]]
+        assert values["log"][-1] == "recovered"
+        assert not graph.get_state(on("t")).next
+
+
 # --- what there is to resume -------------------------------------------------------------------
 
 

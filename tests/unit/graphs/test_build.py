@@ -4,12 +4,12 @@ import os
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from loopwright import open_durability
+from loopwright import build_react, open_durability
 from loopwright.calls.policy import Policy, Rule
 from loopwright.doors.journal import MemoryJournal
 from loopwright.graphs.build import BuildOptions, assemble, served_parts
 from loopwright.graphs.registry import REGISTRY
-from loopwright.state.errors import SettingsError, ToolServerError
+from loopwright.state.errors import SettingsError, ThreadBusy, ToolServerError
 
 
 async def test_a_wrong_variable_fails_the_run_not_the_import(monkeypatch):
@@ -48,9 +48,13 @@ def test_the_policy_of_served_graphs_is_a_word_or_a_file(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("argument", "advice"),
-    [({"hooks": [print]}, "put @hook"), ({"journal": object()}, "leave the argument out")],
+    [
+        ({"hooks": [print]}, "put @hook"),
+        ({"journal": object()}, "leave the argument out"),
+        ({"locked_by": object()}, "pass `lambda: durability.locks`"),
+    ],
 )
-def test_what_is_no_hook_and_no_journal_is_refused_not_ignored(argument, advice):
+def test_what_is_no_hook_no_journal_and_no_lock_is_refused_not_ignored(argument, advice):
     with pytest.raises(SettingsError, match=advice):
         assemble(**argument)
 
@@ -81,3 +85,28 @@ def test_what_is_given_on_its_own_wins_over_the_durability(tmp_path):
         assert graph.store is kept.store
         assert assemble(durability=kept).journal.journal is kept.journal
         assert assemble(durability=kept, journal=journal).journal.journal is journal
+
+
+@pytest.mark.req("W-94")
+@pytest.mark.parametrize("saver", ["the server's own", "none until then"])
+async def test_a_server_that_saves_the_threads_locks_them_where_the_builder_says(tmp_path, saver):
+    def served(kept):
+        """The graph with a saver of the server's, whose processes share nothing but a database."""
+        where = {"journal": kept.journal, "locked_by": lambda: kept.locks}
+        built = build_react(
+            tools=[], **({"durability": kept} if saver == "the server's own" else where)
+        )
+        return built.copy(update={"checkpointer": InMemorySaver()})
+
+    url, on = f"sqlite:///{tmp_path}/locks.db", {"configurable": {"thread_id": "t"}}
+    with open_durability(url) as here, open_durability(url) as there:
+        one, other = served(here), served(there)
+        async for _ in one.astream({"messages": "hello"}, on):
+            with pytest.raises(ThreadBusy):
+                await other.ainvoke({"messages": "hello"}, on)
+        await other.ainvoke({"messages": "hello"}, on)
+
+
+def test_a_saver_given_on_its_own_brings_its_own_locks(tmp_path):
+    with open_durability(f"sqlite:///{tmp_path}/locks.db") as kept:
+        assert assemble(durability=kept, checkpointer=InMemorySaver()).locked_by is None
