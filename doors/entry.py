@@ -45,7 +45,7 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
     """Check and complete a run of the whole graph, whose caller called at `began`.
 
     One read of the thread's head; a second one only where old state is migrated, an ended thread is
-    resumed, somebody steers, or a client names messages. A server's run asks if it has begun before.
+    resumed, somebody steers, or a client names messages. A client's run asks if it has begun yet.
     """
     check_input(run)
     if client and isinstance(run.input, Mapping) and run.input.get("messages"):
