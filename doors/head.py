@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, PendingWrite
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
-from langgraph.graph import END
+from langgraph.graph import END, START
 from langgraph.types import Interrupt, Send, StateSnapshot
 
 from . import langgraph_keys as keys
@@ -90,21 +90,28 @@ class Head:
 
     def waiting(self) -> set[str]:
         """Names of the nodes the saved run would go to next, known to this graph or not."""
-        checkpoint = self.saved.checkpoint
-        stored, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
+        stored = self.saved.checkpoint["channel_values"]
         names = _sent_to(stored.get(TASKS) or ())
-        for channel in stored:
-            if channel.startswith(keys.BRANCH):
-                name = _target(channel)
-                seen = checkpoint["versions_seen"].get(name, {}).get(channel)
-                if seen is None or versions[channel] > seen:  # type: ignore[operator] # one scheme per saver
-                    names.add(name)
+        names |= {_target(c) for c in stored if c.startswith(keys.BRANCH) and self._unseen(c)}
+        names |= {START} if START in stored and self._unseen(START) else set()
+        names |= {
+            _target(c) for c in stored
+            if c.startswith(keys.JOIN) and _is_full(c, stored[c]) and self._unseen(c)
+        }  # fmt: skip
         for _, channel, value in self.writes:
             if channel.startswith(keys.BRANCH):
                 names.add(_target(channel))
             elif channel == TASKS:
                 names |= _sent_to([value])
         return names - {END}
+
+    def _unseen(self, channel: str) -> bool:
+        """Whether no node has run yet for what stands in a channel that makes one run."""
+        checkpoint = self.saved.checkpoint
+        nodes = (seen for node, seen in checkpoint["versions_seen"].items() if node != INTERRUPT)
+        seen = (versions[channel] for versions in nodes if channel in versions)
+        version: Any = checkpoint["channel_versions"][channel]  # one scheme per saver
+        return all(version > one for one in seen)
 
     def foreign(self, nodes: Container[str]) -> list[str]:
         """Which of the nodes the thread has ever gone to a graph does not have."""
@@ -179,6 +186,11 @@ def as_question(saved: Any) -> Interrupt:
 
 def _target(channel: str) -> str:
     return channel.split(":", 2)[2]
+
+
+def _is_full(join: str, seen: object) -> bool:
+    """Whether all the nodes have come for which a node waits."""
+    return isinstance(seen, set | list) and set(join.split(":")[1].split("+")) == set(seen)
 
 
 def _sent_to(packets: Iterable[object]) -> set[str]:
