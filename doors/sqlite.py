@@ -19,12 +19,20 @@ from langgraph.store.sqlite import SqliteStore
 
 from ..state.errors import DatabaseError
 from .database_file import DatabaseFile
-from .journal import BUSY_SECONDS, SqliteTables, SqlJournal, cause_of, is_sqlite_race, patiently
+from .journal import (
+    BUSY_SECONDS,
+    Execute,
+    SqliteTables,
+    SqlJournal,
+    cause_of,
+    is_sqlite_race,
+    patiently,
+)
 from .langgraph_keys import THREADS_SQL
 from .line import Line
 from .packed_writes import PackingSaver
 from .pruning import Keeps
-from .sqlite_pruning import SqlitePruning
+from .thread_pruning import LeftError, Rows, ThreadPruning
 from .words import WORDS
 
 _MEMORY: Final = ":memory:"
@@ -94,8 +102,13 @@ class SqliteDatabase:
 
     def prune(self, thread: str, keeps: Keeps) -> str | bool:
         """See Database."""
-        with self._apart() as saver:
-            return SqlitePruning(saver).prune(thread, keeps)
+        with self._apart() as saver, _transaction(saver.conn) as execute:
+            has = partial(_has, execute)
+            try:
+                return ThreadPruning(Rows(execute, saver, has)).prune(thread, keeps)
+            except LeftError as left:
+                saver.conn.rollback()
+                return str(left)
 
     def shrink(self) -> bool:
         """See Database; not while another process is in the middle of something."""
@@ -127,6 +140,24 @@ class SqliteDatabase:
         for owner in (self.saver, self.store):
             with owner.lock:
                 owner.conn.close()
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[Execute]:
+    """A block whose statements count all or not at all; their rows are read by column name."""
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    cursor.execute("BEGIN IMMEDIATE")
+    try:
+        yield lambda sql, values: cursor.execute(sql, values).fetchall()
+        connection.commit()
+    finally:
+        if connection.in_transaction:
+            connection.rollback()
+
+
+def _has(execute: Execute, table: str) -> bool:
+    return bool(execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [table]))
 
 
 @contextmanager

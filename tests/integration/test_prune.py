@@ -429,10 +429,10 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_pruned(kept, how):
 KILLED = """
 import os, signal, sys
 from loopwright import open_durability
-from loopwright.doors.sqlite_pruning import SqlitePruning
+from loopwright.doors.thread_pruning import ThreadPruning
 left = int(sys.argv[2])
 def dying(name):
-    whole = getattr(SqlitePruning, name)
+    whole = getattr(ThreadPruning, name)
     def step(self, *args):
         global left
         found = whole(self, *args)
@@ -440,7 +440,7 @@ def dying(name):
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return found
-    setattr(SqlitePruning, name, step)
+    setattr(ThreadPruning, name, step)
 for name in ("_cut_loose", "_remove", "_forget_inner", "_forget_calls", "_forget_results"):
     dying(name)
 with open_durability(sys.argv[1]) as kept:

@@ -1,32 +1,31 @@
-"""A thread in a SQLite file made smaller: all that goes, goes in one transaction."""
+"""A thread made smaller, in whatever SQL database: all that goes, goes in one transaction."""
 
 import json
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from ..state.calls import results_of
 from ..state.canonical import storable
 from .head import Head
-from .journal import text_of
+from .journal import Execute, text_of
 from .pruning import Keeps, Saved, severed
 from .shared_values import COUNTERS, OURS, missing_values, unfolded
 
-_JOURNAL: Final = "loopwright_journal"
 _TASK: Final = ":"
 """In the first part of a namespace: what a task of one step saved, which no other step reads."""
-
 
 _DOUBT: Final = (
     "SELECT 1 FROM loopwright_journal WHERE thread = ? AND kind = 'intent' AND state = 'claimed'"
 )
 
+_AT_ONCE: Final = 500
+"""Rows that one statement names."""
 
 _GONE: Final = "nothing of it is saved any more"
 _ASKS: Final = "a question waits for an answer"
@@ -36,30 +35,47 @@ _CUT_OFF: Final = "older checkpoints, which it needs, were deleted"
 _FOREIGN: Final = "its graph is not one of this package's"
 
 
-class _LeftError(Exception):
+class LeftError(Exception):
     """Why a thread must be left as it is."""
 
 
-class SqlitePruning:
-    """Prunes threads through a saver whose connection nobody else uses meanwhile."""
+@dataclass(frozen=True)
+class Rows:
+    """What is saved of threads, seen in one transaction that nobody else ends.
 
-    def __init__(self, saver: SqliteSaver) -> None:
-        """Use this saver, whose tables are there."""
-        self._saver, self._connection = saver, saver.conn
+    Attributes:
+        execute: Runs a statement of the transaction; see `journal.Tables.block`.
+        saver: Reads in it.
+        has: Whether there is a table of this name.
+        checkpoints: The table of checkpoints.
+        writes: The table of what tasks wrote.
+        alone: What more is set in a checkpoint that does without those before it.
+    """
 
-    def prune(self, thread: str, keeps: Keeps) -> str | bool:
+    execute: Execute
+    saver: BaseCheckpointSaver[Any]
+    has: Callable[[str], bool]
+    checkpoints: str = "checkpoints"
+    writes: str = "writes"
+    alone: str = ""
+
+
+class ThreadPruning:
+    """Prunes threads in one transaction."""
+
+    def __init__(self, rows: Rows) -> None:
+        """Use these rows."""
+        self._rows, self._saver = rows, rows.saver
+
+    def prune(self, thread: str, keeps: Keeps) -> bool:
         """Remove what is not kept of a thread; the caller holds its lock.
 
         Returns:
-            Whether anything was removed, or why the thread was left as it is.
-        """
-        try:
-            with self._transaction():
-                return self._pruned(thread, keeps)
-        except _LeftError as left:
-            return str(left)
+            Whether anything was removed.
 
-    def _pruned(self, thread: str, keeps: Keeps) -> bool:
+        Raises:
+            LeftError: The thread must be left as it is: the transaction is to be rolled back.
+        """
         head = self._head(thread)
         saved = self._saved(thread)
         kept = keeps(_id(head), saved)
@@ -72,51 +88,38 @@ class SqlitePruning:
             removed += self._forget_results(thread)
         return removed > 0
 
-    def _run(self, sql: str, *values: object) -> sqlite3.Cursor:
-        return self._connection.execute(sql, values)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._connection.rollback()
-            raise
-        self._connection.commit()
+    def _run(self, sql: str, *values: object) -> list[Any]:
+        tables = {"checkpoints": self._rows.checkpoints, "writes": self._rows.writes}
+        return self._rows.execute(sql.format(**tables), values)
 
     def _head(self, thread: str) -> Head:
         """Where the thread stands, if it may be touched."""
         saved = self._saver.get_tuple(_place(thread))
         if saved is None:
-            raise _LeftError(_GONE)
+            raise LeftError(_GONE)
         head = Head(saved)
         if head.interrupts():
-            raise _LeftError(_ASKS)
+            raise LeftError(_ASKS)
         if head.waiting():
-            raise _LeftError(_UNFINISHED)
-        if self._has(_JOURNAL) and self._run(_DOUBT, storable(thread)).fetchone():
-            raise _LeftError(_IN_DOUBT)
+            raise LeftError(_UNFINISHED)
+        if self._rows.has("loopwright_journal") and self._run(_DOUBT, storable(thread)):
+            raise LeftError(_IN_DOUBT)
         return head
-
-    def _has(self, table: str) -> bool:
-        found = self._run("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", table)
-        return found.fetchone() is not None
 
     def _saved(self, thread: str) -> list[Saved]:
         rows = self._run(
-            "SELECT checkpoint_id, parent_checkpoint_id, metadata FROM checkpoints"
+            "SELECT checkpoint_id, parent_checkpoint_id, metadata FROM {checkpoints}"
             " WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id",
             thread,
-        ).fetchall()
+        )
         return [
             Saved(
-                name,
-                parent,
-                json.loads(metadata or "{}").get("source") == "input",
-                partial(self._at, thread, name),
+                row["checkpoint_id"],
+                row["parent_checkpoint_id"],
+                json.loads(row["metadata"] or "{}").get("source") == "input",
+                partial(self._at, thread, row["checkpoint_id"]),
             )
-            for name, parent, metadata in rows
+            for row in rows
         ]
 
     def _at(self, thread: str, checkpoint: str) -> datetime:
@@ -130,82 +133,79 @@ class SqlitePruning:
         for name in checkpoints:
             saved = self._tuple(thread, name)
             if missing_values(self._saver, saved.config, saved.parent_config):
-                raise _LeftError(_CUT_OFF)
+                raise LeftError(_CUT_OFF)
             filled = unfolded(self._saver, saved)
             if filled is None:
-                raise _LeftError(_FOREIGN)
+                raise LeftError(_FOREIGN)
             metadata = dict(saved.metadata)
             counted = {k: v for k, v in metadata.pop(COUNTERS, {}).items() if k not in filled}
             kind, blob = self._saver.serde.dumps_typed(saved.checkpoint)
             told = {**metadata, **({COUNTERS: counted} if counted else {})}
             self._run(
-                "UPDATE checkpoints SET parent_checkpoint_id = NULL, type = ?, checkpoint = ?,"
-                " metadata = ? WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
-                kind, blob, json.dumps(told, ensure_ascii=False).encode("utf-8", "ignore"),
+                "UPDATE {checkpoints} SET parent_checkpoint_id = NULL, type = ?, checkpoint = ?,"
+                f" metadata = ?{self._rows.alone}"
+                " WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
+                kind, blob, json.dumps(told, ensure_ascii=False).encode("utf-8", "ignore").decode(),
                 thread, name,
             )  # fmt: skip
 
     def _remove(self, thread: str, kept: set[str], gone: set[str]) -> None:
-        for table in ("checkpoints", "writes"):
-            where = f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ''"
-            self._connection.executemany(
-                f"{where} AND checkpoint_id = ?", [(thread, name) for name in gone]
-            )
-        orphans = self._run(
-            "SELECT DISTINCT checkpoint_id FROM writes WHERE thread_id = ? AND checkpoint_ns = ''",
-            thread,
-        ).fetchall()
-        self._connection.executemany(
-            "DELETE FROM writes WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
-            [(thread, name) for (name,) in orphans if name not in kept],
-        )
+        own = " WHERE thread_id = ? AND checkpoint_ns = ''"
+        self._delete("{checkpoints}" + own, [thread], "checkpoint_id", gone)
+        written = self._run("SELECT DISTINCT checkpoint_id FROM {writes}" + own, thread)
+        lost = {row["checkpoint_id"] for row in written} - kept
+        self._delete("{writes}" + own, [thread], "checkpoint_id", lost)
+
+    def _delete(
+        self, where: str, values: Sequence[object], column: str, gone: Collection[object]
+    ) -> None:
+        names = [*gone]
+        for begin in range(0, len(names), _AT_ONCE):
+            some = names[begin : begin + _AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            self._run(f"DELETE FROM {where} AND {column} IN ({marks})", *values, *some)
 
     def _forget_inner(self, thread: str, oldest: str) -> int:
         """Remove what tasks saved in steps before the oldest checkpoint that stays."""
         found = self._run(
-            "SELECT checkpoint_ns, max(checkpoint_id) FROM checkpoints"
+            "SELECT checkpoint_ns AS place, max(checkpoint_id) AS newest FROM {checkpoints}"
             " WHERE thread_id = ? AND checkpoint_ns <> '' GROUP BY checkpoint_ns",
             thread,
-        ).fetchall()
-        removed = 0
-        for place, newest in found:
-            if newest < oldest and _TASK in place.partition("|")[0]:
-                for table in ("checkpoints", "writes"):
-                    sql = f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ?"
-                    removed += self._run(sql, thread, place).rowcount
-        return removed
+        )
+        gone = [
+            row["place"] for row in found
+            if row["newest"] < oldest and _TASK in row["place"].partition("|")[0]
+        ]  # fmt: skip
+        for table in ("{checkpoints}", "{writes}"):
+            self._delete(f"{table} WHERE thread_id = ?", [thread], "checkpoint_ns", gone)
+        return len(gone)
 
     def _forget_calls(self, thread: str, kept: set[str]) -> int:
         """Remove from the journal what was recorded of turns of which nothing stays."""
-        if not self._has(_JOURNAL):
+        if not self._rows.has("loopwright_journal"):
             return 0
         values = (self._tuple(thread, name).checkpoint["channel_values"] for name in kept)
         turns = {str(value.get("turn_id", "")) for value in values}
         rows = self._run(
-            f"SELECT seq, kind, name, body FROM {_JOURNAL} WHERE thread = ?"
+            "SELECT seq, kind, name, body FROM loopwright_journal WHERE thread = ?"
             " AND (kind = 'turn' OR (kind = 'intent' AND state = 'closed'))",
             storable(thread),
-        ).fetchall()
-        ended = [
-            (seq,)
-            for seq, kind, name, body in rows
-            if (name.split(" ")[0] if kind == "turn" else json.loads(text_of(body))["turn"])
-            not in turns
-        ]
-        self._connection.executemany(f"DELETE FROM {_JOURNAL} WHERE seq = ?", ended)
+        )
+        ended = [row["seq"] for row in rows if _turn(row) not in turns]
+        self._delete("loopwright_journal WHERE thread = ?", [storable(thread)], "seq", ended)
         return len(ended)
 
     def _forget_results(self, thread: str) -> int:
         """Remove long results that nothing of the thread names any more."""
-        if not self._has("store"):
+        if not self._rows.has("store"):
             return 0
         place = ".".join(results_of(thread))
-        keys = self._run("SELECT key FROM store WHERE prefix = ?", place).fetchall()
-        if not keys:
+        rows = self._run("SELECT key FROM store WHERE prefix = ?", place)
+        if not rows:
             return 0
         told = "\n".join(self._texts(thread))
-        lost = [(place, key) for (key,) in keys if key not in told]
-        self._connection.executemany("DELETE FROM store WHERE prefix = ? AND key = ?", lost)
+        lost = [row["key"] for row in rows if row["key"] not in told]
+        self._delete("store WHERE prefix = ?", [place], "key", lost)
         return len(lost)
 
     def _texts(self, thread: str) -> Iterator[str]:
@@ -213,14 +213,21 @@ class SqlitePruning:
         for saved in self._saver.list({"configurable": {"thread_id": thread}}):
             yield repr(saved.checkpoint["channel_values"])
             yield repr(saved.pending_writes)
-        if self._has(_JOURNAL):
-            sql = f"SELECT body FROM {_JOURNAL} WHERE thread = ?"
-            yield from (text_of(body) for (body,) in self._run(sql, storable(thread)))
+        if self._rows.has("loopwright_journal"):
+            sql = "SELECT body FROM loopwright_journal WHERE thread = ?"
+            yield from (text_of(row["body"]) for row in self._run(sql, storable(thread)))
 
 
 def _place(thread: str, checkpoint: str | None = None) -> RunnableConfig:
     named = {"checkpoint_id": checkpoint} if checkpoint else {}
     return {"configurable": {"thread_id": thread, "checkpoint_ns": "", **named}}
+
+
+def _turn(row: Mapping[str, Any]) -> str:
+    """The turn in which something was recorded."""
+    if row["kind"] == "turn":
+        return str(row["name"]).split(" ", maxsplit=1)[0]
+    return str(json.loads(text_of(row["body"]))["turn"])
 
 
 def _id(head: Head) -> str:
