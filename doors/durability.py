@@ -1,39 +1,38 @@
 """Where threads are kept: one URL gives the checkpointer, the store and the journal.
 
-What a database has to bring is `Database`. Savers and stores have sync methods only: every async
-call goes to a worker thread, so that one connection serves every event loop. An async driver would
-belong to the loop it was opened on.
+What a database has to bring is `Database`. Savers and stores have sync methods only (`threaded`).
 """
 
-import asyncio
-import copy
 import re
-import sqlite3
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from functools import partial, wraps
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Protocol
 
-from langchain_core.runnables import ConfigurableFieldSpec, RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, Op, Result
-from langgraph.store.sqlite import SqliteStore
+from langgraph.store.base import BaseStore
 
 from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
 from ..state.journal import Journal
-from . import langgraph_keys as keys
 from .desk import HandOver, handed_over
-from .journal import cause_of
 from .locks import Locks, held_here
-from .pace import in_turn
 from .postgres.database import PostgresDatabase, without_password
 from .postgres.leases import LEASE, checked_lease
 from .pruning import RUNS, Keeps, Pruned, what_stays
 from .sqlite import SqliteDatabase, SqliteLocks
-from .threads import EXPIRY, ThreadSummary, list_threads, offered
+from .threaded import ThreadedSaver, ThreadedStore
+from .threads import (
+    EXPIRY,
+    LOOKED_AT,
+    Found,
+    Order,
+    ThreadSummary,
+    Which,
+    checked,
+    list_threads,
+    sought,
+)
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 
@@ -70,7 +69,11 @@ class Database(Protocol):
         """Keep the runs of a thread apart, whatever process they are of."""
 
     def thread_ids(self) -> Iterable[str]:
-        """Every saved thread, those that changed last before the others."""
+        """Every saved thread, those that changed last before the others.
+
+        Where it has `find(wanted)` that gives those which are asked for, each as a `Found`; where
+        it has `sizes()`, the bytes of each.
+        """
 
     def size(self) -> int:
         """Bytes it takes; 0 where that is not its own to say."""
@@ -108,9 +111,31 @@ class Durability(AbstractContextManager["Durability"]):
         self.thread_ids, self.close = database.thread_ids, database.close
         self._database = database
 
-    def threads(self) -> list[ThreadSummary]:
-        """Every saved thread, newest first."""
-        return list_threads(self.checkpointer, self.thread_ids(), self.locks)
+    def threads(
+        self, which: Which | None = None, *, order: Order = "newest", limit: int | None = None
+    ) -> list[ThreadSummary]:
+        """The saved threads.
+
+        In Postgres one statement by an index finds them, and only these are read; in SQLite each
+        thread is read until there are enough.
+
+        Args:
+            which: "unfinished": a resume or an answer goes on with it, and no run is at it.
+                "waiting": it asks. "expired": its run died before the turn had ended. None: all.
+            order: "newest" or "oldest" change first, or "largest" first.
+            limit: At most so many; None: all of them.
+
+        Raises:
+            SettingsError: One of these is not known.
+        """
+        wanted = checked(which, order, limit)
+        find = getattr(self._database, "find", None)
+        if find is not None:
+            return [*list_threads(self.checkpointer, find(wanted), self.locks)]
+        count = getattr(self._database, "sizes", None) if order == "largest" else None
+        sizes = count() if count else {}
+        found = (Found(name, bytes=sizes.get(name)) for name in self.thread_ids())
+        return sought(self.checkpointer, found, self.locks, wanted)
 
     def unfinished(self, within: timedelta = EXPIRY) -> list[ThreadSummary]:
         """Of the 100 newest threads, those to offer for a resume: cut off, or short of their goal.
@@ -118,7 +143,11 @@ class Durability(AbstractContextManager["Durability"]):
         Args:
             within: How old they may be. One that waits for a human does not expire.
         """
-        return offered(self.checkpointer, self.thread_ids(), self.locks, within)
+        if hasattr(self._database, "find"):
+            newest = self.threads("unfinished", limit=LOOKED_AT)
+        else:
+            newest = self.threads(limit=LOOKED_AT)
+        return [thread for thread in newest if thread.is_offered(within)]
 
     def handed_over(self) -> list[HandOver]:
         """The threads that wait for a human who took them over, longest first."""
@@ -136,7 +165,8 @@ class Durability(AbstractContextManager["Durability"]):
             self.checkpointer.delete_thread(thread)
 
     def _check_saved(self, thread: str) -> None:
-        if thread not in self.thread_ids():
+        place = {"thread_id": thread, "checkpoint_ns": ""}
+        if self.checkpointer.get_tuple({"configurable": place}) is None:
             msg = f"No thread {thread!r} is saved in {self.url}."
             raise ThreadNotFound(msg)
 
@@ -243,156 +273,3 @@ def locks_of(saver: Saver) -> Locks:
     if isinstance(saver, SqliteSaver):
         return SqliteLocks(saver)
     return _InProcess(id(getattr(saver, "conn", getattr(saver, "storage", saver))))
-
-
-def is_sync_only(saver: object) -> bool:
-    """Whether a saver lacks the async methods a run needs.
-
-    `aput_writes` decides: a sync saver may override some async methods only to refuse them
-    (SqliteSaver does), but none overrides this one without supporting it.
-    """
-    return (
-        isinstance(saver, BaseCheckpointSaver)
-        and type(saver).aput_writes is BaseCheckpointSaver.aput_writes
-    )
-
-
-def with_async(saver: Any) -> Any:
-    """The saver itself, or its threaded twin if it is sync only; None and flags pass."""
-    return ThreadedSaver(saver) if is_sync_only(saver) else saver
-
-
-def with_async_store(store: BaseStore | None) -> BaseStore | None:
-    """The store itself, or its threaded twin if its `abatch` refuses (SqliteStore)."""
-    return ThreadedStore(store) if isinstance(store, SqliteStore) else store
-
-
-class ThreadedSaver(Saver):
-    """Any sync saver with async methods that run in worker threads.
-
-    Every method is the inner saver's; see below the class.
-
-    Attributes:
-        locks: what locks its threads, if that is not to be seen from the inner saver.
-        forget: what else is known of a thread is dropped by this when the thread is deleted.
-    """
-
-    def __init__(
-        self,
-        inner: Saver,
-        locks: Locks | None = None,
-        forget: Callable[[str], None] | None = None,
-    ) -> None:
-        """Adapt `inner`, which must be safe to call from several threads."""
-        super().__init__(serde=inner.serde)
-        self.inner, self.locks, self.forget = inner, locks, forget
-
-    def __getattr__(self, name: str) -> Any:
-        """What only the inner saver knows (its connection, `setup`, …)."""
-        if name == "inner":  # asked by copy() before the instance has its fields
-            raise AttributeError(name)
-        return getattr(self.inner, name)
-
-    @property
-    def config_specs(self) -> list[ConfigurableFieldSpec]:
-        """The configurable fields of the inner saver."""
-        return self.inner.config_specs
-
-    def get_next_version(self, current: Any, channel: None) -> Any:
-        """The inner saver's version scheme."""
-        return self.inner.get_next_version(current, channel)
-
-    def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> Self:
-        """A twin whose inner saver accepts these types as well."""
-        twin = copy.copy(self)
-        twin.inner = self.inner.with_allowlist(extra_allowlist)
-        twin.serde = twin.inner.serde
-        return twin
-
-    def delete_thread(self, thread_id: str) -> None:
-        """See the inner saver; whatever else is kept of the thread goes with it."""
-        self.inner.delete_thread(thread_id)
-        if self.forget is not None:
-            self.forget(thread_id)
-
-    async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[Any]:
-        """`list` in a worker thread, read to its end there: its cursor may not change threads."""
-        for saved in await asyncio.to_thread(lambda: [*self.inner.list(config, **options)]):
-            yield saved
-
-
-# What runs do all the time; the rest goes beyond the saver's own connection, or is rare.
-_LINED: Final = frozenset({"put", "put_writes", "get_tuple", "get_delta_channel_history"})
-
-
-# Under the signatures of the base class: LangGraph looks whether a saver takes `task_path`.
-def _inner(name: str) -> Callable[..., Any]:
-    @wraps(getattr(BaseCheckpointSaver, name))
-    def call(self: ThreadedSaver, *args: Any, **options: Any) -> Any:
-        return getattr(self.inner, name)(*args, **options)
-
-    return call
-
-
-def _in_thread(name: str) -> Callable[..., Any]:
-    @wraps(getattr(BaseCheckpointSaver, f"a{name}"))
-    async def call(self: ThreadedSaver, *args: Any, **options: Any) -> Any:
-        work = partial(getattr(self, name), *args, **options)
-        line = getattr(self.inner, "line", None)
-        if line is None or name not in _LINED:
-            return await asyncio.to_thread(work)
-        result = await line.run(work)
-        await in_turn()  # whoever was saved together need not go on together
-        return result
-
-    return call
-
-
-# Whatever a saver can do in two ways, those that LangGraph adds one day included.
-for _name in vars(BaseCheckpointSaver):
-    if f"a{_name}" in vars(BaseCheckpointSaver):
-        for _method, _made in ((_name, _inner), (f"a{_name}", _in_thread)):
-            if _method not in vars(ThreadedSaver):
-                setattr(ThreadedSaver, _method, _made(_name))
-
-
-class ThreadedStore(BaseStore):
-    """A sync store whose async methods run in worker threads."""
-
-    def __init__(self, inner: BaseStore) -> None:
-        """Adapt `inner`, which must be safe to call from several threads."""
-        super().__init__()
-        self.inner = inner
-        self.supports_ttl = inner.supports_ttl
-        self.ttl_config = inner.ttl_config
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """See the inner store; what it cannot keep is told in a sentence."""
-        try:
-            return self.inner.batch(ops)
-        except sqlite3.OperationalError as error:
-            first: BaseException = error  # the store fails once more when it cleans up
-            while isinstance(first.__context__, sqlite3.Error):
-                first = first.__context__
-            msg = (
-                f"Nothing can be kept in the store or read from it ({cause_of(first)}): make room,"
-                " or see that the database may be written, then try again."
-            )
-            raise DatabaseError(msg) from error
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """`batch` in a worker thread."""
-        return await asyncio.to_thread(self.batch, list(ops))
-
-
-def lend(config: RunnableConfig, configurable: Mapping[str, Any]) -> RunnableConfig:
-    """Give async methods to the saver and the store a sync parent graph passes down."""
-    lent: dict[str, Any] = {}
-    if is_sync_only(saver := configurable.get(keys.SAVER)):
-        lent[keys.SAVER] = with_async(saver)
-    runtime = configurable.get(keys.RUNTIME)
-    if isinstance(runtime, Runtime) and with_async_store(runtime.store) is not runtime.store:
-        lent[keys.RUNTIME] = runtime.override(store=with_async_store(runtime.store))
-    return (
-        {**config, "configurable": {**config.get("configurable", {}), **lent}} if lent else config
-    )

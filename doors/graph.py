@@ -36,7 +36,6 @@ from .builder import Surrounded
 from .checks import failing, in_words
 from .compiled import Compiled
 from .continuing import check_nodes, check_values, keep_order
-from .durability import lend, with_async, with_async_store
 from .entry import let_in
 from .head import without_answered
 from .locks import Held
@@ -44,6 +43,7 @@ from .outside import check_keys, check_update, client_run, from_outside
 from .pace import in_turn
 from .routing import read_less
 from .run import HELD_KEY, Run
+from .threaded import lend, with_async, with_async_store
 from .wishes import (
     STOP,
     as_next,

@@ -39,6 +39,12 @@ _MEMORY: Final = ":memory:"
 _PAGE_BYTES: Final = 8192
 _TABLES: Final = ("checkpoints", "writes")
 
+_SIZES: Final = (
+    "SELECT thread_id, sum(size) FROM ("
+    "SELECT thread_id, length(checkpoint) AS size FROM checkpoints"
+    " UNION ALL SELECT thread_id, length(value) FROM writes) GROUP BY thread_id"
+)
+
 _ZLIB: Final = "zlib"  # what earlier versions have saved
 _WORDY: Final = "zlib-words"
 _PLAIN: Final = "plain"
@@ -86,6 +92,11 @@ class SqliteDatabase:
         """See Database."""
         with self.saver.cursor(transaction=False) as cursor:
             return [thread for (thread,) in cursor.execute(THREADS_SQL)]
+
+    def sizes(self) -> dict[str, int]:
+        """See Database; reads all that is saved."""
+        with self.saver.cursor(transaction=False) as cursor:
+            return dict(cursor.execute(_SIZES).fetchall())
 
     def size(self) -> int:
         """See Database."""

@@ -1,17 +1,18 @@
-"""The saved threads, as a list shows them, and which of them are offered for a resume."""
+"""The saved threads, as a list shows them: which are asked for, and which offered for a resume."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from ..state.errors import ThreadBusy
+from ..state.errors import SettingsError, ThreadBusy
 from ..state.plan import progress
-from .head import Head
+from .head import Head, inner_places, open_questions
 from .locks import Locks, held_here
 from .shared_values import OURS, missing_values, told_by_writes
 
@@ -21,8 +22,40 @@ GRAPH_KEY: Final = "loopwright_graph"
 EXPIRY: Final = timedelta(hours=1)
 """How old an unfinished thread may be that is offered for a resume."""
 
-_LOOKED_AT: Final = 100
+LOOKED_AT: Final = 100
 """Threads among which those to offer are sought: a command must not wait for thousands."""
+
+Which = Literal["unfinished", "waiting", "expired"]
+"""Unfinished: a resume or an answer goes on with it, and no run is at it. Waiting: a question of
+it waits for an answer. Expired: its holder died, before its turn had ended."""
+
+Order = Literal["newest", "oldest", "largest"]
+"""By their last change, or by the bytes that are saved of them."""
+
+
+class Wanted(NamedTuple):
+    """Which threads are asked for, at most so many."""
+
+    which: Which | None
+    order: Order
+    limit: int | None
+
+
+class Found(NamedTuple):
+    """What a database knows of a thread without reading it; None where it does not know.
+
+    Attributes:
+        asks: A question of it waits.
+        held: A run holds it.
+        expired: Its holder died, before its turn had ended.
+        bytes: So many are saved of it.
+    """
+
+    thread_id: str
+    asks: bool | None = None
+    held: bool | None = None
+    expired: bool | None = None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +73,9 @@ class ThreadSummary:
         request: the first human message that is still kept, '' without one.
         graph: the graph that the command line began it with, None where a program did.
         incomplete: it cannot go on: somebody has deleted older checkpoints that it needs.
+        expired: its run died before the turn had ended; in SQLite, which knows of no death, also
+            one that was left in order.
+        bytes: so many are saved of it; None where nobody has counted.
     """
 
     thread_id: str
@@ -52,6 +88,8 @@ class ThreadSummary:
     request: str
     graph: str | None = None
     incomplete: bool = False
+    expired: bool = False
+    bytes: int | None = None
 
     @property
     def age(self) -> timedelta:
@@ -69,43 +107,88 @@ class ThreadSummary:
         return self.unfinished and (self.waiting or self.age <= within)
 
 
+def checked(which: Which | None, order: Order, limit: int | None) -> Wanted:
+    """What is asked for.
+
+    Raises:
+        SettingsError: It makes no sense.
+    """
+    for name, given, known in (
+        ("which", which, get_args(Which)),
+        ("order", order, get_args(Order)),
+    ):
+        if given not in known and not (name == "which" and given is None):
+            msg = f"{name}={given!r} is not known: it takes {', '.join(map(repr, known))}."
+            raise SettingsError(msg)
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        msg = f"limit={limit!r} lists nothing: give a whole number from 1 on, or None for all."
+        raise SettingsError(msg)
+    return Wanted(which, order, limit)
+
+
 def list_threads(
-    saver: BaseCheckpointSaver[Any], threads: Iterable[str], locks: Locks
+    saver: BaseCheckpointSaver[Any], found: Iterable[Found], locks: Locks
+) -> Iterator[ThreadSummary]:
+    """These threads, in their order; reads one checkpoint a thread, when it is asked for."""
+    return filter(None, (_summary(saver, one, locks) for one in found))
+
+
+def sought(
+    saver: BaseCheckpointSaver[Any], found: Iterable[Found], locks: Locks, wanted: Wanted
 ) -> list[ThreadSummary]:
-    """These threads, newest first; reads one checkpoint a thread."""
-    found = (_summary(saver, thread, locks) for thread in threads)
-    known = [summary for summary in found if summary is not None]
-    return sorted(known, key=lambda summary: summary.updated, reverse=True)
+    """Of all threads, newest first, those that are asked for: each is read until there are enough.
+
+    That is what it takes in a database which does not know where its threads stand.
+    """
+    if wanted.order == "largest":
+        found = sorted(found, key=lambda one: one.bytes or 0, reverse=True)
+    elif wanted.order == "oldest":
+        found = reversed([*found])
+    asked: Callable[[ThreadSummary], bool] = (
+        attrgetter(wanted.which) if wanted.which else lambda _: True
+    )
+    return [*islice(filter(asked, list_threads(saver, found, locks)), wanted.limit)]
 
 
-def offered(
-    saver: BaseCheckpointSaver[Any], threads: Iterable[str], locks: Locks, within: timedelta
-) -> list[ThreadSummary]:
-    """Of the first of these threads, which are the newest, those that are offered for a resume."""
-    newest = list_threads(saver, islice(threads, _LOOKED_AT), locks)
-    return [thread for thread in newest if thread.is_offered(within)]
-
-
-def _summary(saver: BaseCheckpointSaver[Any], thread: str, locks: Locks) -> ThreadSummary | None:
+def _summary(saver: BaseCheckpointSaver[Any], found: Found, locks: Locks) -> ThreadSummary | None:
+    thread = found.thread_id
     saved = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
     if saved is None:  # deleted since it was listed
         return None
     head = Head(saved)
     lost = bool(missing_values(saver, saved.config, saved.parent_config))
-    stands_at, waiting = tuple(sorted(head.waiting())), bool(head.interrupts())
+    stands_at = tuple(sorted(head.waiting()))
+    waiting = bool(_open(saver, head)) if found.asks is None else found.asks
+    held = found.held
+    if held is None:
+        held = bool(stands_at) and not waiting and _is_held(thread, locks)
     graph = dict(saved.metadata).get(GRAPH_KEY)
+    cut_off = bool(stands_at) and not (waiting or held)
     return ThreadSummary(
         thread_id=thread,
         updated=saved.checkpoint["ts"],
         next=stands_at,
         waiting=waiting,
-        running=bool(stands_at) and not waiting and _is_held(thread, locks),
+        running=bool(stands_at) and not waiting and held,
         status=head.status,
         progress=(0, 0) if lost else _progress(saver, head),
         request="" if lost else _first_request(saver, head),
         graph=str(graph) if graph else None,
         incomplete=lost,
+        expired=cut_off if found.expired is None else found.expired,
+        bytes=found.bytes,
     )
+
+
+def _open(saver: BaseCheckpointSaver[Any], head: Head, around: str = "") -> set[str]:
+    """The questions that wait, without those whose answer a graph inside has taken."""
+    inner: dict[str, set[str]] = {}
+    thread = head.saved.config["configurable"]["thread_id"]
+    for place in set[str]().union(*inner_places(head, around).values()):
+        at = {"thread_id": thread, "checkpoint_ns": place}
+        if (saved := saver.get_tuple({"configurable": at})) is not None:
+            inner[place] = _open(saver, Head(saved), place)
+    return {question.id for question in open_questions(head, inner, around)}
 
 
 def _is_held(thread: str, locks: Locks) -> bool:

@@ -17,10 +17,10 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from ..doors.control import wish_of, wished
-from ..doors.durability import ThreadedSaver
 from ..doors.langgraph_keys import SAVER, without_values
 from ..doors.outside import from_outside, identity
 from ..doors.recorder import Recorder
+from ..doors.threaded import ThreadedSaver
 from ..hooks.contract import NOTHING, HookEvent, Verdict
 from ..hooks.registry import Hooks
 from ..prompts.instructions import Instructions

@@ -17,9 +17,10 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command
 
-from loopwright.doors.durability import locks_of, open_durability, with_async
+from loopwright.doors.durability import locks_of, open_durability
 from loopwright.doors.graph import LoopBuilder
 from loopwright.doors.locks import _take, thread_lock
+from loopwright.doors.threaded import with_async
 from loopwright.state.errors import DatabaseError, ThreadBusy
 from support.patience import PATIENCE
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
