@@ -30,6 +30,7 @@ from ..tools.catalog import (
 )
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
+from ..tools.mcp.seats import SEATS
 from ..tools.mcp.servers import Listing, Servers
 from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import Missing
@@ -88,6 +89,8 @@ class Toolbox:
         self._python = read_tools(tools)
         self.secrets = Secrets()
         self._configs = read_servers(mcp, secrets=self.secrets)
+        if self._configs:
+            SEATS.read(os.environ)
         self._home = _Home(self._configs)
         self._named: dict[tuple[object, ...], tuple[Sequence[Listing], Catalog]] = {}
         self._own: OwnTools = lambda: [reader()]

@@ -17,6 +17,7 @@ KIND: Final = "loopwright.kind"
 """The type of a question; why a call is in doubt, or a claim was refused."""
 TOOL: Final = "gen_ai.tool.name"
 SERVER: Final = "loopwright.server"
+WIRE: Final = "network.transport"
 ERROR: Final = "error.type"
 
 

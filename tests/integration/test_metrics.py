@@ -14,8 +14,11 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from loopwright import build_react, build_router, open_durability
+from loopwright.calls.toolbox import Toolbox
 from loopwright.state import meters
 from support import killed, paying
+from support.mcp_servers import stdio
+from support.mcp_servers.calling import text
 from support.reacting import THREAD, one_step, said, shelf
 from support.scripts import call
 
@@ -35,7 +38,9 @@ class Meter:
             assert scope.scope.name == "loopwright"
             for metric in scope.metrics:
                 for point in metric.data.data_points if metric.name == name else ():
-                    values = tuple(str(word) for _, word in sorted(point.attributes.items()))
+                    values = tuple(
+                        str(word) for _, word in sorted((point.attributes or {}).items())
+                    )
                     one = point.value if hasattr(point, "value") else (point.count, point.sum)
                     found[values] = one
         return found
@@ -100,6 +105,16 @@ def test_a_write_that_a_crash_cut_off_is_a_doubt_once(meter, tmp_path):
         graph.invoke(Command(resume="respond: paid 3"), killed.THREAD)
     assert meter.heard(meters.DOUBTS) == {("pay", "cut_off"): 1}
     assert meter.heard(meters.RUNS) == {("plan_execute_verify", "complete"): 1}
+
+
+async def test_processes_of_servers_are_counted_up_and_down(meter):
+    box = Toolbox(mcp={"mcpServers": {"faulty": stdio("faulty")}})
+    await text(box, "pid")
+    assert meter.heard(meters.PROCESSES) == {("faulty",): 1}
+    await box.aclose()
+    assert meter.heard(meters.PROCESSES) == {("faulty",): 0}
+    ((about, (sessions, seconds)),) = meter.heard(meters.SESSION).items()
+    assert (about, sessions, seconds > 0) == (("faulty", "pipe"), 1, True)
 
 
 async def test_without_a_meter_nothing_is_made(monkeypatch):

@@ -1,6 +1,7 @@
 """The MCP configuration people already have (`{"mcpServers": {…}}`), read into `ServerConfig`s."""
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,9 @@ from ...state.secrets import Secrets, values_of, values_of_arguments, values_of_
 Headers = Callable[[str | None], Any]
 """Gives the headers for a user id: a dict, or an awaitable of one. Called for every request."""
 
+IDLE: Final = 300.0
+"""Seconds: longer than the pauses within a turn, shorter than those between users."""
+
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(\w+)(?::-([^}]*))?\}")
 _NO_VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
 
@@ -35,6 +39,7 @@ _WANTED: Final = {
     "transport": "stdio, http or sse",
     "timeout": "a number of seconds above 0, at most 3600",
     "startupTimeout": "a number of seconds above 0, at most 3600",
+    "idle": 'a number of seconds above 0, or "never"',
     "autoApprove": "true or a list of tool names",
 }
 """What an entry may hold where a plain text will not do."""
@@ -64,6 +69,10 @@ def _transport(value: object) -> object:
     return (
         "http" if spelled in ("streamable_http", "streamable-http", "streamablehttp") else spelled
     )
+
+
+def _rest(value: object) -> object:
+    return math.inf if value == "never" else value
 
 
 def _approved(value: object) -> object:
@@ -97,6 +106,8 @@ class ServerConfig(BaseModel):
     # A first `npx` or `uvx` downloads its server; then it shakes hands and lists its tools.
     # None: what the run's settings say.
     startup_timeout: _Seconds | None = Field(default=None, validation_alias="startupTimeout")
+    # How long nobody may use a session before it ends; the next call begins another one.
+    idle: Annotated[float, Field(gt=0, strict=True), BeforeValidator(_rest)] = IDLE
     auto_approve: Annotated[frozenset[str], BeforeValidator(_approved)] = Field(
         default=frozenset(), validation_alias=AliasChoices("autoApprove", "alwaysAllow")
     )

@@ -8,14 +8,16 @@ import contextlib
 import contextvars
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ...state.context import STARTUP
 from ...state.told import say
 from .call import Lost, ServerCall, ServerUnavailable, ToolGone
 from .config import ServerConfig
+from .seats import SEATS, VARIABLE
 
 if TYPE_CHECKING:
     from .session import Connection
@@ -41,8 +43,22 @@ _SLOW: Final = (
 )
 
 
+_CROWDED: Final = (
+    "MCP server {name!r} is left out: {why}. Its tools are missing. It is started once more behind "
+    "the scenes."
+)
+
+
 class _Silent(ServerUnavailable):
     """It has not answered within its time to start."""
+
+
+class _Crowded(ServerUnavailable):
+    """It could not be started, because calls of others were under way on all there may be."""
+
+
+_SAID: Final[dict[type[Exception], str]] = {_Silent: _SLOW, _Crowded: _CROWDED}
+_LINED_UP: Final = "its server had no seat yet"
 
 
 @dataclass(frozen=True)
@@ -61,8 +77,15 @@ class _Place:
         failed: When it failed last, by the monotonic clock; None if the last listing is good.
     """
 
-    def __init__(self, config: ServerConfig, user_id: str | None, parked: "Parked") -> None:
-        """Start nothing yet."""
+    def __init__(
+        self,
+        config: ServerConfig,
+        user_id: str | None,
+        parked: "Parked",
+        forget: Callable[[], object],
+    ) -> None:
+        """Start nothing yet; `forget` is called when nobody has used it for long."""
+        self._forget = forget
         self.config = config
         self.failed: float | None = None
         self._offered = 0, Listing(config)
@@ -73,7 +96,7 @@ class _Place:
         self._opened_before = False
         self._lock = asyncio.Lock()
         self._retry: asyncio.Task[None] | None = None
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving: dict[asyncio.Task[None], Connection] = {}
 
     @property
     def listing(self) -> Listing:
@@ -93,11 +116,12 @@ class _Place:
         """Have the tools listed again at the next request for them."""
         self._changes += 1
 
-    async def load(self, seconds: float | None = None) -> None:
+    async def load(self, seconds: float | None = None, held: "Connection | None" = None) -> None:
         """List the tools; a server that was there keeps its tools: it may be back by the call.
 
         Args:
             seconds: How long it may take to start; without them as the run says.
+            held: The session to ask, if the caller holds one.
         """
         seen = self._changes
         try:
@@ -105,7 +129,7 @@ class _Place:
                 raise ServerUnavailable(self.config.problem)  # noqa: TRY301 - told like the others
             async with self._in_time(seconds):
                 try:
-                    seen, found = await self._asked()
+                    seen, found = await self._asked(held)
                 except Lost:
                     if not self.is_open:  # it was given up meanwhile
                         raise
@@ -116,16 +140,21 @@ class _Place:
             found = self._without(error)
         self._offered = seen, self.listing if found == self.listing else found
 
-    async def _asked(self) -> tuple[int, Listing]:
+    async def _asked(self, held: "Connection | None" = None) -> tuple[int, Listing]:
+        if held is not None:
+            seen = self._changes
+            return seen, Listing(self.config, await held.tools())
         connection = await self._usable()
-        seen = self._changes
-        return seen, Listing(self.config, await connection.tools())
+        try:
+            return await self._asked(connection)
+        finally:
+            connection.let_go()
 
     def _without(self, error: Exception) -> Listing:
         self.failed = time.monotonic()
         known = isinstance(error, ServerUnavailable)
         why = str(error) if known else f"{type(error).__name__}: {error}"[:300]
-        words = _SLOW if isinstance(error, _Silent) else _LEFT_OUT
+        words = _SAID.get(type(error), _LEFT_OUT)
         words = _AWAY if self.listing.tools else words
         said = words.format(name=self.config.name, why=self.config.masked(why))
         return Listing(self.config, self.listing.tools, said)
@@ -158,9 +187,15 @@ class _Place:
                 until = asyncio.get_running_loop().time() + patience
                 contextvars.Context().run(limit.reschedule, until)
                 yield
-        except TimeoutError:
+        except TimeoutError as error:
+            held, told = self._connection, f"{patience:g}"
+            if _LINED_UP in getattr(error.__cause__, "__notes__", ()):
+                said = say("no_seat", most=SEATS.most, seconds=told, variable=VARIABLE)
+                raise _Crowded(said) from None
+            if held is not None:
+                held.silent = True
             self.discard()
-            raise _Silent(say("server_silent", seconds=f"{patience:g}")) from None
+            raise _Silent(say("server_silent", seconds=told)) from None
 
     async def call(self, call: ServerCall) -> Any:
         """Call a tool; a dead session is reopened once.
@@ -187,55 +222,106 @@ class _Place:
 
     async def _try(self, call: ServerCall) -> Any:
         async with self._in_time():
-            connection = await self._usable()
-        if self.fresh is None:
-            await self.load()
-        offered = (tool.get("name") for tool in self.listing.tools)
-        if not self.listing.warning and call.name not in offered:
-            raise ToolGone(call.name)
-        return await connection.call(call)
+            held = await self._usable()
+        try:
+            if self.fresh is None:
+                await self.load(held=held)
+            offered = (tool.get("name") for tool in self.listing.tools)
+            if not self.listing.warning and call.name not in offered:
+                raise ToolGone(call.name)
+            return await held.call(call)
+        finally:
+            held.let_go()
 
     async def _usable(self) -> "Connection":
-        """The session if the next call has a chance on it, else a new one."""
-        async with self._lock:
+        """The session if the next call has a chance on it, else a new one; the caller holds it.
+
+        Whoever comes while one is opened holds it, too: it serves them all before it makes room.
+        """
+        while True:
             held = self._connection
-            if held is not None and await held.usable():
+            if held is None or not held.takes:
+                held = self._current(await asyncio.to_thread(_connection_class))
+            if await self._holds(held):
                 return held
+
+    async def _holds(self, held: "Connection") -> bool:
+        """Hold a session, once it is open; False where another one is needed."""
+        held.hold()
+        try:
+            await held.opened()
+            self._greet(held)
+            async with self._lock:
+                if await held.usable():
+                    return True
+        except BaseException as error:
+            if held.lined_up:
+                error.add_note(_LINED_UP)
+            self._let_go(held)
+            if isinstance(error, ServerUnavailable) and held.silent:
+                return False  # another caller's patience has ended, not this one's
+            raise
+        self._let_go(held)
+        if held is self._connection:
             self.discard()
-            kind = await asyncio.to_thread(_connection_class)
-            opened = self._connection = kind(
-                self.config, self._user_id, changed=self._change, parked=self._parked
-            )
-            try:
-                await opened.opened()
-            except BaseException:
-                self.discard()
-                raise
-            if self._opened_before:  # another process, perhaps of another version
+        return False
+
+    def _current(self, kind: "type[Connection]") -> "Connection":
+        """The session for new calls."""
+        held = self._connection
+        if held is None or not held.takes:
+            self.discard()
+            held = self._connection = kind(
+                self.config, self._user_id, changed=self._change, ended=self._rested,
+                parked=self._parked,
+            )  # fmt: skip
+        return held
+
+    def _greet(self, held: "Connection") -> None:
+        """Take note of a new session: another process is perhaps of another version."""
+        if not held.greeted:
+            held.greeted = True
+            if self._opened_before:
                 self._change()
             self._opened_before = True
-            return opened
+
+    def _let_go(self, held: "Connection") -> None:
+        """Let go of a session that came to nothing; one that nobody waits for is not opened."""
+        held.let_go()
+        if held is self._connection and not (held.greeted or held.busy):
+            self.discard()
+
+    def _rested(self) -> None:
+        """What nobody uses costs nothing: of a user nothing is known, of a process its tools are.
+
+        A server reached over HTTP may offer others by the time it is needed again.
+        """
+        if self._user_id is not None:
+            self._forget()
+        elif self.config.transport != "stdio":
+            self._change()
 
     @property
     def is_open(self) -> bool:
         """Whether a session is held, though it may be dead."""
         return self._connection is not None
 
-    def discard(self, *, if_idle: bool = False) -> None:
+    def discard(self) -> None:
         """End the session without waiting."""
-        held = self._connection
-        if held is None or (if_idle and not held.idle):
-            return
-        self._connection = None
-        leaving = asyncio.create_task(held.close())
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
+        held, self._connection = self._connection, None
+        if held is not None:
+            leaving = asyncio.create_task(held.left())
+            self._leaving[leaving] = held
+            leaving.add_done_callback(lambda done: self._leaving.pop(done, None))
 
     def give_up(self) -> None:
         """End everything without waiting, and forget what was listed."""
         if self._retry is not None:
             self._retry.cancel()
         self.discard()
+        for held in self._leaving.values():
+            if held.leaving:  # it would wait for the calls under way
+                held.stop()
         self._offered, self.failed = (0, Listing(self.config)), None
         self._change()
 
@@ -291,16 +377,15 @@ class Servers:
         return await self._place(server, call.user_id).call(call)
 
     def _key(self, config: ServerConfig, user_id: str | None) -> tuple[str, str | None]:
-        return config.name, user_id if config.user_headers else None
+        by_user = config.user_headers and config.transport != "stdio"
+        return config.name, user_id if by_user else None
 
     def _place(self, name: str, user_id: str | None) -> _Place:
         config = self._configs[name]
         key = self._key(config, user_id)
         if key not in self._places:
-            self._places[key] = _Place(config, key[1], self.parked)
-        if not self._places[key].is_open:  # one is about to be opened
-            for place in self._places.values():
-                place.discard(if_idle=True)
+            forget = partial(self._places.pop, key, None)
+            self._places[key] = _Place(config, key[1], self.parked, forget)
         return self._places[key]
 
     def give_up(self) -> None:

@@ -7,8 +7,8 @@ tasks; calls come from any other task of the same loop.
 import asyncio
 import contextlib
 import contextvars
-import json
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -23,18 +23,19 @@ from mcp.client.sse import sse_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import McpError
 
+from ...state.meters import ERROR, SERVER, SESSION, WIRE, measure
 from ...state.told import say
 from .bodies import MOST_TOOLS, bounded
 from .call import Asked, Lost, ServerCall, ServerUnavailable, Why
 from .config import ServerConfig
+from .seats import SEATS
 from .stdio import last_line, process
 from .streamable_http import authentication, connected, explain
-from .talk import LOST, Failure, Parked, Session, Talks
+from .talk import LOST, Failure, Parked, Session, Talks, as_message, is_closed, text_block
 
 log = logging.getLogger(__name__)
 
 _PING_DEADLINE: Final = 5.0
-_IDLE: Final = 900.0
 _LAST_WORDS: Final = 0.5
 _LAST_REFUSALS: Final = 10.0
 """Seconds for the calls under way when a server has forgotten the session: each is about to hear
@@ -45,7 +46,17 @@ _RESERVED: Final = frozenset({"callbacks", "config", "run_manager", "runtime"})
 
 
 class Connection:
-    """One live session and the task that owns it."""
+    """One live session and the task that owns it.
+
+    Whoever uses it holds it meanwhile: one that nobody holds ends when it has rested for as long
+    as its entry allows, or when another server needs its seat.
+
+    Attributes:
+        rested: When it was used last, by the monotonic clock.
+        leaving: It takes no new calls.
+        silent: It was given up because it did not answer.
+        greeted: Somebody has heard that it is open.
+    """
 
     def __init__(
         self,
@@ -53,15 +64,18 @@ class Connection:
         user_id: str | None,
         *,
         changed: Callable[[], None],
+        ended: Callable[[], None],
         parked: Parked,
     ) -> None:
         """Start the owner task; `opened` waits for the handshake.
 
         `changed` is called when the server's tools are perhaps no longer those it has listed: it
-        has said so, or it has gone away. Calls that wait for a human are kept in `parked`.
+        has said so, or it has gone away; `ended` when it has rested for too long. Calls that wait
+        for a human are kept in `parked`.
         """
         self._config = config
-        self._changed = changed
+        self._changed, self._ended, self._holders = changed, ended, 0
+        self.leaving = self.silent = self.greeted = False
         self._stderr = bytearray()
         self._session: Session | None = None
         self._begun = asyncio.Event()
@@ -71,7 +85,7 @@ class Connection:
         self._doubted = False
         self._under_way: set[asyncio.Future[Any]] = set()
         self._talks = Talks(config, parked)
-        self._used = time.monotonic()
+        self.rested = time.monotonic()
         self._why: Why = partial(say, "server_closed")
         # In an empty context: the one of the first run, and what it holds, would live as long.
         self._owner = asyncio.create_task(
@@ -79,27 +93,95 @@ class Connection:
         )
 
     @property
-    def idle(self) -> bool:
-        """Whether nobody has used it for a quarter of an hour."""
-        busy = self._under_way or self._talks.waiting
-        return not busy and time.monotonic() - self._used > _IDLE
+    def busy(self) -> bool:
+        """Whether somebody holds it, or a question of its server is open."""
+        return bool(self._holders or self._talks.now or self.asks)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a call on it waits for a human."""
+        return bool(self._talks.waiting)
+
+    @property
+    def stays(self) -> bool:
+        """Whether it never ends for others' sake."""
+        return self._config.idle == math.inf
+
+    @property
+    def takes(self) -> bool:
+        """Whether a new call may be made on it."""
+        return not (self.leaving or self._forgotten or self._over.is_set())
+
+    @property
+    def lined_up(self) -> bool:
+        """Whether its server has no seat yet, because those of others have calls under way."""
+        return SEATS.waits(self)
+
+    def hold(self) -> None:
+        """Keep it from ending for rest; whoever holds it lets it go."""
+        self._holders += 1
+
+    def let_go(self) -> None:
+        """Have no more use for it."""
+        self._holders -= 1
+        self.rested = time.monotonic()
+        if self.leaving and self.asks:  # another one must leave: its answer goes to this one
+            self.leaving = False
+        elif self.leaving and not self.busy:
+            self.stop()
+        SEATS.moved()
+
+    def retire(self) -> None:
+        """Take no new calls, and end after those under way."""
+        self.leaving = True
+        if not self.busy:
+            self.stop()
+
+    def stop(self) -> None:
+        """End it, whoever holds it."""
+        self._left = self.leaving = True
+        self._over.set()
+        if self._session is None:
+            self._owner.cancel()
 
     async def _own(self, user_id: str | None) -> None:
+        began, ended = time.monotonic(), ""
+        is_process = self._config.transport == "stdio"
         try:
-            async with self._connected(user_id) as session:
+            async with (
+                SEATS.seat(self) if is_process else contextlib.nullcontext(),
+                self._connected(user_id) as session,
+            ):
                 await session.initialize()
                 self._session = session
                 self._begun.set()
-                await self._over.wait()
+                await self._rest()
         except (Exception, BaseExceptionGroup) as error:
+            ended = type(error).__name__
             self._why = _explain(error, self._config)
             log.debug("MCP server %s: %s", self._config.name, self._why(), exc_info=error)
         finally:
+            about = {SERVER: self._config.name, ERROR: ended, WIRE: "pipe" if is_process else "tcp"}
+            measure(SESSION, time.monotonic() - began, about)
             self._over.set()
             self._talks.close()
             if self._begun.is_set() and not self._left:
                 self._changed()
             self._begun.set()
+
+    async def _rest(self) -> None:
+        """Stay until the end, or until nobody has used it for as long as it may rest."""
+        while not self._over.is_set():
+            left = self._config.idle
+            if not self.busy:
+                left += self.rested - time.monotonic()
+            if left <= 0:
+                self.stop()
+                self._ended()
+                return
+            over = self._over.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over, None if left == math.inf else left)
 
     @contextlib.asynccontextmanager
     async def _connected(self, user_id: str | None) -> AsyncIterator[Session]:
@@ -163,14 +245,12 @@ class Connection:
         why = self._why()
         return self._config.masked(say("server_said", why=why, said=said) if said else why)
 
-    async def close(self) -> None:
-        """Stop, and wait until the process or connection is gone."""
+    async def left(self) -> None:
+        """Wait until the process or connection is gone: at once, or after the calls under way."""
         if self._forgotten and self._under_way:
             await asyncio.wait(self._under_way, timeout=_LAST_REFUSALS)
-        self._left = True
-        self._over.set()
-        if self._session is None:
-            self._owner.cancel()
+        if not self.leaving:
+            self.stop()
         await asyncio.wait({self._owner})
 
     async def tools(self) -> tuple[dict[str, Any], ...]:
@@ -216,8 +296,8 @@ class Connection:
                 with self._talks.under_way(call, self._live) as talk:
                     answer = await self._request(talk.request, talk.form)
             except McpError as error:
-                answer = {"content": [_text(error.error.message)], "isError": True}
-            return _as_message(answer, self._config)
+                answer = {"content": [text_block(error.error.message)], "isError": True}
+            return as_message(answer, self._config)
 
         tool = convert_mcp_tool_to_langchain_tool(
             self._live,
@@ -277,7 +357,6 @@ class Connection:
             if form is None or not form.done():
                 request.cancel()
             self._under_way.discard(request)
-            self._used = time.monotonic()
         return self._result(request)
 
     def _result(self, request: asyncio.Future[Any]) -> Any:
@@ -297,43 +376,10 @@ class Connection:
                 self._forgotten = True
                 self._changed()
             return Lost(self._config.masked(failure.why()), sent=failure.sent)
-        if _is_closed(error) or isinstance(error, LOST):
+        if is_closed(error) or isinstance(error, LOST):
             self._over.set()
-            return Lost(self._reason(), sent=_is_closed(error))
+            return Lost(self._reason(), sent=is_closed(error))
         return None
-
-
-def _as_message(answer: dict[str, Any], config: ServerConfig) -> ToolMessage:
-    """An answer as a tool message, without secrets."""
-    said = config.secrets.in_json([answer.get("content") or [], answer.get("structuredContent")])
-    content, structured = said
-    blocks = content if isinstance(content, list) else [_text(json.dumps(content))]
-    failed = answer.get("isError") is True
-    if failed:
-        blocks = [_masked(block, config) for block in blocks]
-    return ToolMessage(
-        blocks,
-        tool_call_id="",
-        artifact=None if structured is None else {"structured_content": structured},
-        status="error" if failed else "success",
-    )
-
-
-def _masked(block: Any, config: ServerConfig) -> Any:
-    if isinstance(block, dict) and isinstance(block.get("text"), str):
-        return {**block, "text": config.masked(block["text"])}
-    return block
-
-
-def _text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
-
-
-def _is_closed(error: BaseException) -> bool:
-    """Whether an error is the one that the client makes up where a connection ends."""
-    if not isinstance(error, McpError):
-        return False
-    return (error.error.code, error.error.message) == (types.CONNECTION_CLOSED, "Connection closed")
 
 
 def _explain(error: BaseException, config: ServerConfig) -> Why:
@@ -347,7 +393,7 @@ def _explain(error: BaseException, config: ServerConfig) -> Why:
         return partial(say, "command_not_found", command=repr(config.command))
     if isinstance(error, PermissionError):
         return partial(say, "command_not_executable", command=repr(config.command))
-    if _is_closed(error):
+    if is_closed(error):
         return partial(say, "server_closed")
     if isinstance(error, McpError):
         return partial(str, error.error.message)

@@ -24,9 +24,11 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from ...state.meters import PROCESSES, SERVER, measure
 from ...state.told import say
 from .bodies import MOST, TOO_LONG, is_too_much
 from .config import ServerConfig
+from .orphans import adopt, release
 from .talk import failed
 
 log = logging.getLogger(__name__)
@@ -187,11 +189,19 @@ async def process(
             cwd=config.cwd,
             start_new_session=True,
         )
-        stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+        stdin, group = (
+            cast("asyncio.WriteTransport", transport.get_pipe_transport(0)),
+            transport.get_pid(),
+        )
+        told = measure(PROCESSES, 1, {SERVER: config.name})
         try:
+            await asyncio.to_thread(adopt, group)
             yield messages, _Stdin(stdin)
         finally:
             await _stop(transport, protocol, stdin)
+            release(group)
+            if told:
+                measure(PROCESSES, -1, {SERVER: config.name})
 
 
 def _nothing_from_here(config: ServerConfig) -> dict[str, str]:

@@ -13,8 +13,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 import anyio
+from langchain_core.messages import ToolMessage
 from mcp import ClientSession, types
 from mcp.shared.context import RequestContext
+from mcp.shared.exceptions import McpError
 from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -172,12 +174,16 @@ class Talk:
 
 
 class Talks:
-    """The calls under way on one session, and those that wait for a human."""
+    """The calls under way on one session, and those that wait for a human.
+
+    Attributes:
+        now: Those under way, also where another session of the server waits for the answer.
+    """
 
     def __init__(self, config: ServerConfig, parked: "Parked") -> None:
         """Begin with none; those that wait for a human go into `parked`."""
         self._config = config
-        self._now: list[Talk] = []
+        self.now: list[Talk] = []
         self._parked = parked
 
     @property
@@ -189,19 +195,19 @@ class Talks:
     def under_way(self, call: ServerCall, session: Session) -> Iterator[Talk]:
         """Send a call, or take up the parked one of its key; it is parked if its server asks."""
         self._let_go(call)
-        _, talk = self._parked.pop(call.key, (self, None))
+        home, talk = self._parked.pop(call.key, (self, None))
         if talk is None:
             talk = Talk(call, session, self._config.secrets)
         else:
             talk.go_on(call)
-        self._now.append(talk)
+        home.now.append(talk)
         try:
             yield talk
         except Asked:
-            self._parked[call.key] = self, talk
+            self._parked[call.key] = home, talk
             raise
         finally:
-            self._now.remove(talk)
+            home.now.remove(talk)
             talk.let_go()
 
     def _let_go(self, call: ServerCall) -> None:
@@ -232,7 +238,7 @@ class Talks:
         """Let the call ask in which the server does; where nobody can be asked, decline at once."""
         request = context.session.asked_in(context.request_id)
         looks = _LOOKS
-        while (talk := self._speaking(request)) is None and self._now and looks:
+        while (talk := self._speaking(request)) is None and self.now and looks:
             looks -= 1
             await asyncio.sleep(_BETWEEN_LOOKS)
         if talk is not None and talk.call.can_ask and talk.call.key:
@@ -244,8 +250,42 @@ class Talks:
 
         Over HTTP its request may be known; else all calls under way must be of one thread.
         """
-        talks = [t for t in self._now if not t.form.done() and request in (None, t.number)]
+        talks = [t for t in self.now if not t.form.done() and request in (None, t.number)]
         return talks[0] if len({talk.call.thread for talk in talks}) == 1 else None
+
+
+def as_message(answer: dict[str, Any], config: ServerConfig) -> ToolMessage:
+    """An answer as a tool message, without secrets."""
+    said = config.secrets.in_json([answer.get("content") or [], answer.get("structuredContent")])
+    content, structured = said
+    blocks = content if isinstance(content, list) else [text_block(json.dumps(content))]
+    failed = answer.get("isError") is True
+    if failed:
+        blocks = [_masked(block, config) for block in blocks]
+    return ToolMessage(
+        blocks,
+        tool_call_id="",
+        artifact=None if structured is None else {"structured_content": structured},
+        status="error" if failed else "success",
+    )
+
+
+def _masked(block: Any, config: ServerConfig) -> Any:
+    if isinstance(block, dict) and isinstance(block.get("text"), str):
+        return {**block, "text": config.masked(block["text"])}
+    return block
+
+
+def text_block(words: str) -> dict[str, Any]:
+    """Words as a block of an answer."""
+    return {"type": "text", "text": words}
+
+
+def is_closed(error: BaseException) -> bool:
+    """Whether an error is the one that the client makes up where a connection ends."""
+    if not isinstance(error, McpError):
+        return False
+    return (error.error.code, error.error.message) == (types.CONNECTION_CLOSED, "Connection closed")
 
 
 Parked = dict[str, tuple[Talks, Talk]]

@@ -1,0 +1,218 @@
+"""Servers of which there are many: what rests ends, few processes serve all, and none is left."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from loopwright import ScriptedModel, SettingsError, build_react
+from loopwright.calls.toolbox import Toolbox
+from loopwright.state.context import STARTUP
+from loopwright.tools.mcp.seats import SEATS, VARIABLE, _borne
+from support.mcp_servers import children, gone, serving, soon, stdio
+from support.mcp_servers.calling import failure, run, text
+from support.patience import PATIENCE
+from support.reacting import THREAD, said
+from support.scripts import call, thought
+
+TESTS = Path(__file__).parents[3]
+
+
+def boxed(**servers: Any) -> Toolbox:
+    return Toolbox(mcp={"mcpServers": servers})
+
+
+def held(box: Toolbox, user: str | None = None) -> Any:
+    here = box._home.here
+    return here and here.held(user)
+
+
+async def test_a_process_that_rests_ends_and_the_next_call_starts_another():
+    before = children()
+    box = boxed(faulty=stdio("faulty", idle=0.2), kept=stdio("faulty", idle="never"))
+    pid = await text(box, "faulty_pid")
+    kept = await text(box, "kept_pid")
+    assert await soon(lambda: len(children() - before) == 1)
+    assert held(box) is not None, "the next turn needs no process to know the tools"
+    assert await text(box, "kept_pid") == kept
+    again = await text(box, "faulty_pid")
+    assert again != pid
+    await box.aclose()
+    assert await gone(before) == set()
+
+
+async def test_neither_a_call_nor_an_open_question_is_ended_for_rest(tmp_path):
+    box = boxed(desk=stdio("desk", idle=0.2))
+    pid = await text(box, "pid")
+    path, marker = tmp_path / "notes", tmp_path / "marker"
+    assert await text(box, "note", path=str(path), text="x", seconds=0.8, marker=str(marker))
+    assert path.read_text() == "x\n", "a call of four times the limit"
+    await box.aclose()
+
+    graph = build_react(
+        model=ScriptedModel({
+            "thought": [thought("I sign.", more=True, reason="r"), thought("Signed.")],
+            "action": [[call("sign", path=str(tmp_path / "signed"))]],
+            "observation": ["It is signed."],
+        }),
+        mcp={"mcpServers": {"desk": stdio("desk", idle=0.2)}}, policy="allow",
+        checkpointer=InMemorySaver(),
+    )  # fmt: skip
+    assert (await graph.ainvoke(said(), THREAD))["__interrupt__"]
+    await asyncio.sleep(0.8)
+    result = await graph.ainvoke(Command(resume="respond: Ada"), THREAD)
+    assert result["outcome"]["status"] == "complete"
+    assert (tmp_path / "signed").read_text().count("asked") == 1
+    assert pid
+
+
+async def test_a_session_over_http_that_rests_is_closed_and_a_users_place_forgotten():
+    with serving() as (_, url):
+        box = boxed(
+            each={"url": url, "idle": 0.2, "headers": lambda user: {"Authorization": f"of {user}"}},
+            all={"url": url, "idle": 0.2},
+        )
+        for user in ("ann", "bob"):
+            (record,) = await run(box, ("each_whoami", {}), user=user)
+            assert record["result"] == f"of {user}"
+        places = box._home.here._places
+        assert await soon(lambda: list(places) == [("all", None)])
+        assert held(box, "ann") is None, "over HTTP tools may be others by now: listed anew"
+        (record,) = await run(box, ("each_whoami", {}), user="ann")
+        assert record["result"] == "of ann"
+        await box.aclose()
+
+
+def servers_of(before: set[int]) -> set[int]:
+    """The children that run the server, and not what watches over them for a moment."""
+    command = {pid: Path(f"/proc/{pid}/cmdline") for pid in children() - before}
+    found = set()
+    for pid, path in command.items():
+        with contextlib.suppress(OSError):
+            found |= {pid} if b"faulty.py" in path.read_bytes() else set()
+    return found
+
+
+def team(count: int) -> dict[str, Any]:
+    return {f"s{n}": stdio("faulty") for n in range(count)}
+
+
+@pytest.mark.parametrize(("most", "servers"), [(1, 2), (2, 3)])
+async def test_fifty_threads_that_need_all_servers_at_once_get_on_with_fewer_processes(
+    most, servers, monkeypatch
+):
+    """Each run calls every server in one step, as each of the others does."""
+    monkeypatch.setenv(VARIABLE, str(most))
+    before, seen = children(), [0]
+    names = [f"s{n}_echo" for n in range(servers)]
+
+    def thinks(messages: Any, offered: Any) -> Any:
+        if any(message.type == "tool" for message in messages):
+            return thought("Done.")
+        return thought("I ask.", more=True, reason="r")
+
+    graph = build_react(
+        model=ScriptedModel({
+            "thought": thinks,
+            "action": [[call(name, f"c{n}", n=n) for n, name in enumerate(names)]] * 50,
+            "observation": ["There."] * 50,
+        }),
+        mcp={"mcpServers": team(servers)}, policy="allow",
+    )  # fmt: skip
+    over = asyncio.Event()
+
+    async def count() -> None:
+        while not over.is_set():
+            seen[0] = max(seen[0], len(servers_of(before)))
+            await asyncio.sleep(0.02)
+
+    counting = asyncio.create_task(count())
+    results = await asyncio.gather(*(graph.ainvoke(said(f"Go {n}.")) for n in range(50)))
+    over.set()
+    await counting
+    for result in results:
+        assert result["outcome"]["spend"]["tool_calls"] == servers
+        assert result["outcome"]["warnings"] == []
+        got = [m for m in result["messages"] if m.type == "tool"]
+        assert {m.status for m in got} == {"success"}
+        assert [m.text for m in got] == [str(n) for n in range(servers)]
+    assert 0 < seen[0] <= most
+
+
+async def test_who_waits_too_long_for_a_seat_is_told_so_and_served_later(monkeypatch, tmp_path):
+    monkeypatch.setenv(VARIABLE, "1")
+    before = children()
+    box = boxed(busy=stdio("faulty"), late=stdio("faulty"))
+    await box.catalog()
+    path = tmp_path / "notes"
+    long = asyncio.create_task(run(box, ("busy_hold", {"path": str(path)})))
+    assert await soon(path.exists), "it holds the only seat until it is cancelled"
+    known = STARTUP.set(0.3)
+    told = await failure(box, "late_echo", n=1)
+    STARTUP.reset(known)
+    assert "this program runs 1 server processes at most" in told
+    assert VARIABLE in told
+    assert len(servers_of(before)) == 1
+    late = asyncio.create_task(text(box, "late_echo", n=1))
+    await asyncio.sleep(0.1)
+    assert not late.done()
+    long.cancel()
+    assert await late == "1"
+    await box.aclose()
+    assert await gone(before) == set()
+
+
+def test_how_many_processes_there_may_be(monkeypatch):
+    assert [_borne(size * 2**30) for size in (0, 4, 16, 1_024)] == [4, 12, 51, 128]
+    monkeypatch.setenv(VARIABLE, "many")
+    with pytest.raises(SettingsError, match=f"{VARIABLE} must be a whole number above 0"):
+        boxed(one=stdio("faulty"))
+    monkeypatch.delenv(VARIABLE)
+    boxed(one=stdio("faulty"))
+    assert SEATS.most >= 4
+
+
+KILLED = """
+import asyncio, os, signal, sys, time
+sys.path.insert(0, {tests!r})
+from support.mcp_servers import stdio
+from support.mcp_servers.calling import text
+from loopwright.calls.toolbox import Toolbox
+box = Toolbox(mcp={{"mcpServers": {{"s": stdio("faulty", "stubborn", "fork")}}}})
+print(asyncio.run(text(box, "pid")), asyncio.run(text(box, "child")), flush=True)
+if os.fork() == 0:
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+time.sleep(0.2)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def alive(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_no_process_is_left_of_a_worker_that_was_killed_also_where_it_had_forked():
+    """Neither the server, deaf to the end of its input and to SIGTERM, nor what it has started."""
+    ran = subprocess.Popen(
+        [sys.executable, "-c", KILLED.format(tests=str(TESTS))], stdout=subprocess.PIPE, text=True
+    )
+    assert ran.stdout is not None
+    pids = [int(word) for _ in range(2) for word in ran.stdout.readline().split()]
+    *left, forked = pids
+    try:
+        assert ran.wait(PATIENCE) == -signal.SIGKILL
+        assert asyncio.run(soon(lambda: not any(map(alive, left))))
+        assert alive(forked), "it was there all the time"
+    finally:
+        os.kill(forked, signal.SIGKILL)
+        ran.stdout.close()

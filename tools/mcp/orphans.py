@@ -1,0 +1,100 @@
+"""No server outlives its worker: a shell beside it ends what is left where the worker was killed.
+
+A killed worker ends nobody, and many servers go on when their input is closed. The shell holds the
+end of a pipe which the worker's death closes, whatever killed it. It takes 1 MB, and is started
+with the first server.
+"""
+
+import contextlib
+import os
+import subprocess
+import threading
+from typing import Final
+
+_SCRIPT: Final = """
+trap '' HUP INT TERM
+exec 3<&0
+(
+groups=' '
+while read -r sign group; do
+  case $sign in
+    +) groups="$groups$group " ;;
+    -) groups="${groups%% $group *} ${groups#* $group }" ;;
+  esac
+done
+[ -n "${groups# }" ] || exit 0
+sleep 2
+for group in $groups; do kill -s TERM -- "-$group"; done
+sleep 1
+for group in $groups; do kill -s KILL -- "-$group"; done
+) <&3 >/dev/null 2>&1 &
+"""
+"""Takes `+ group` and `- group`, line by line. Servers get as long as `stdio` gives them."""
+
+
+class _Watch:
+    """The pipe to the shell; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pipe: int | None = None
+
+    def tell(self, line: str) -> None:
+        """Write a line; where the shell is gone, another one is started for it."""
+        with self._lock:
+            for _ in range(2):
+                try:
+                    if self._pipe is None:
+                        self._pipe = _started()
+                    os.write(self._pipe, line.encode())
+                except OSError:
+                    self.forget()
+                else:
+                    return
+
+    def forget(self) -> None:
+        """Close our end; a forked child must not keep its parent's shell waiting."""
+        if self._pipe is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._pipe)
+        self._pipe = None
+
+    def forked(self) -> None:
+        """In a forked child: the lock may be held by nobody."""
+        self._lock = threading.Lock()
+        self.forget()
+
+
+def _started() -> int:
+    """Start the shell, which is nobody's child from then on; gives the end to write to."""
+    ours, theirs = (os.pipe())[::-1]
+    try:
+        subprocess.run(
+            ["/bin/sh", "-c", _SCRIPT],
+            stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True, check=False,
+        )  # fmt: skip
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    return ours
+
+
+_watch: Final = _Watch()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_watch.forked)
+
+
+def adopt(group: int) -> None:
+    """See that a server's process group ends with this process. May block for a moment."""
+    if os.name == "posix":
+        _watch.tell(f"+ {group}\n")
+
+
+def release(group: int) -> None:
+    """Its processes are gone: the number may become another's."""
+    if os.name == "posix":
+        _watch.tell(f"- {group}\n")
