@@ -62,7 +62,9 @@ def loopwright(
 Body = Callable[..., int]
 
 
-def _command(*options: str, within: typer.Typer = app) -> Callable[[Body], Body]:
+def _command(
+    *options: str, within: typer.Typer = app, hidden: bool = False
+) -> Callable[[Body], Body]:
     """Make a command of a function, which takes its own arguments and these of the settings."""
 
     def register(body: Body) -> Body:
@@ -74,7 +76,7 @@ def _command(*options: str, within: typer.Typer = app) -> Callable[[Body], Body]
         own = list(signature(body).parameters.values())[2:]
         shared = [signature(Settings).parameters[name] for name in options]
         command.__signature__ = Signature([*own, *shared])  # type: ignore[attr-defined]  # typer reads it
-        within.command(body.__name__, help=body.__doc__)(command)
+        within.command(body.__name__, help=body.__doc__, hidden=hidden)(command)
         return body
 
     return register
@@ -203,26 +205,35 @@ app.add_typer(_threads, name="threads")
 @_threads.callback(invoke_without_command=True)
 def threads(
     context: typer.Context,
-    unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="Only those to resume; LOOPWRIGHT_EXPIRY, else 1h.")
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="Only those to resume.")] = False,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only those with a question.")] = False,
+    expired: Annotated[
+        bool, typer.Option("--expired", help="Only those whose run died in its turn.")
     ] = False,
+    order: Annotated[str, typer.Option(help="newest, oldest or largest first.")] = "newest",
+    limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 100,
     database: Annotated[
         str | None, typer.Option("--db", help="Database URL; see prune --help.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """List the saved threads, newest first, delete some, or make them smaller."""
+    """List the saved threads, newest first, or delete some."""
+    flags = {"unfinished": unfinished, "waiting": waiting, "expired": expired}
+    given = [name for name, on in flags.items() if on]
     if context.invoked_subcommand is not None:
-        if database is not None or unfinished or json:
-            option = "--db" if database is not None else "--unfinished" if unfinished else "--json"
+        first = next((f"--{name}" for name in given), "--json" if json else "")
+        if option := "--db" if database is not None else first:
             msg = f"Give it behind the command: threads {context.invoked_subcommand} {option} …"
             raise typer.BadParameter(msg, param_hint=option)
         return
+    if len(given) > 1:
+        msg = f"Choose one of {', '.join(f'--{name}' for name in given)}."
+        raise typer.BadParameter(msg)
     from .threads import show_threads  # noqa: PLC0415 - see the module
 
-    output = Output(json=json)
-    settings = Settings(database=database)
-    raise typer.Exit(guarded(output, lambda: show_threads(settings, output, unfinished=unfinished)))
+    output, settings = Output(json=json), Settings(database=database)
+    which = given[0] if given else None
+    raise typer.Exit(guarded(output, lambda: show_threads(settings, output, which, order, limit)))
 
 
 @_command("database", within=_threads)
@@ -237,7 +248,8 @@ def dismiss(
     return dismiss_threads(settings, output, threads)
 
 
-@_command("database", "json", within=_threads)
+@_command("database", "json")
+@_command("database", "json", within=_threads, hidden=True)  # as it was called at first
 def prune(
     settings: Settings,
     output: Output,
@@ -249,11 +261,14 @@ def prune(
     older_than: Annotated[
         str | None, typer.Option(help="Remove what is older: 12h, 30d, 8w.")
     ] = None,
+    every: Annotated[
+        str | None, typer.Option(help="Again and again, with a pause of 30m, 12h, 1d.")
+    ] = None,
 ) -> int:
-    """Remove older checkpoints of threads that are at rest, and shrink the file."""
-    from .prune import prune_threads  # noqa: PLC0415 - see the module
+    """Remove older checkpoints of threads that are at rest, also while others run."""
+    from .prune import Asked, prune_threads  # noqa: PLC0415 - see the module
 
-    return prune_threads(settings, output, thread, keep=keep, turns=turns, older_than=older_than)
+    return prune_threads(settings, output, thread, Asked(keep, turns, older_than), every)
 
 
 @_command()

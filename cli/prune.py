@@ -1,37 +1,66 @@
-"""`loopwright threads prune`: what is asked for, and what became of it."""
+"""`loopwright prune`: what is asked for, and what became of it."""
 
-from typing import Any, Final
+import time
+from collections import Counter
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
 
 from ..doors.durability import DEFAULT_URL, open_durability
 from ..doors.pruning import Pruned
 from ..state.environment import stated
-from ..state.errors import SettingsError
+from ..state.errors import DatabaseError, SettingsError
 from .settings import Settings, age_of, thread_named
 from .terminal import Code, Output, clean, plural
 
 _KILO: Final = 1000
+_NAMED: Final = 20
+"""Threads that are named, each with why it was left; of more than that only the reasons are."""
+
+
+class Asked(NamedTuple):
+    """What is to be kept of a thread, as it was typed: one of them."""
+
+    keep: str | None
+    turns: int | None
+    older_than: str | None
+
+    def wanted(self) -> dict[str, Any]:
+        """The arguments of `Durability.prune`."""
+        age = None if self.older_than is None else age_of(self.older_than, "--older-than")
+        wanted = {"keep": stated(self.keep, "--keep"), "turns": self.turns, "older_than": age}
+        if sum(given is not None for given in wanted.values()) != 1:
+            msg = "Say what is kept by one of --keep latest, --turns N and --older-than 30d."
+            raise SettingsError(msg)
+        return wanted
 
 
 def prune_threads(
-    settings: Settings,
-    output: Output,
-    thread: str | None,
-    *,
-    keep: str | None,
-    turns: int | None,
-    older_than: str | None,
+    settings: Settings, output: Output, thread: str | None, asked: Asked, every: str | None
 ) -> int:
-    """Prune one thread or all, and say what was left as it is, and why."""
+    """Prune one thread or all, and say what was left as it is, and why; once, or again and again.
+
+    A database that does not answer ends the first round; later ones wait for the next.
+    """
     name = None if thread is None else thread_named(thread)
-    age = None if older_than is None else age_of(older_than, "--older-than")
-    wanted: dict[str, Any] = {"keep": stated(keep, "--keep"), "turns": turns, "older_than": age}
-    if sum(given is not None for given in wanted.values()) != 1:
-        msg = "Say what is kept by one of --keep latest, --turns N and --older-than 30d."
+    wanted, pause = asked.wanted(), None if every is None else age_of(every, "--every")
+    if pause == timedelta():
+        msg = f"--every {every!r} leaves no pause: give one such as 30m, 12h or 1d."
         raise SettingsError(msg)
+    pruned = _prune(settings, output, name, wanted)
+    while pause is not None:
+        time.sleep(pause.total_seconds())
+        try:
+            _prune(settings, output, name, wanted)
+        except DatabaseError as error:
+            output.error(str(error))
+    return Code.USAGE if name in pruned.left else Code.COMPLETE
+
+
+def _prune(settings: Settings, output: Output, name: str | None, wanted: dict[str, Any]) -> Pruned:
     with open_durability(settings.database_url(DEFAULT_URL)) as durability:
         pruned = durability.prune(name, **wanted)
     _tell(output, pruned)
-    return Code.USAGE if name in pruned.left else Code.COMPLETE
+    return pruned
 
 
 def _tell(output: Output, pruned: Pruned) -> None:
@@ -39,15 +68,21 @@ def _tell(output: Output, pruned: Pruned) -> None:
     if output.json:
         output.result({"threads": pruned.threads, "left": pruned.left, "bytes": size})
         return
-    for thread, why in pruned.left.items():
-        output.line(f"{clean(thread)} was left as it is: {why}")
+    if len(pruned.left) > _NAMED:
+        for why, number in Counter(pruned.left.values()).most_common():
+            output.line(f"{plural(number, 'thread')} left as they were: {why}")
+    else:
+        for thread, why in pruned.left.items():
+            output.line(f"{clean(thread)} was left as it is: {why}")
     count = plural(len(pruned.threads), "thread")
-    output.line(f"{count} pruned: {_size(pruned.before)} before, {_size(pruned.after)} now")
+    before, after = size_text(pruned.before), size_text(pruned.after)
+    output.line(f"{count} pruned: {before} before, {after} now")
     if not pruned.shrunk:
         output.line("The file keeps its size while others use it: what comes next fills the room.")
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
+    """A number of bytes as people say it."""
     amount, unit = float(count), "B"
     for larger in ("kB", "MB", "GB"):
         if amount < _KILO:

@@ -13,6 +13,7 @@ from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.threads import EXPIRY, ThreadSummary
 from ..state.errors import DatabaseError
 from ..state.intents import uncertain_call
+from .prune import size_text
 from .settings import Settings, thread_named
 from .terminal import Code, Output, call_text, clean, plural, short
 
@@ -22,21 +23,25 @@ _OFFERED: Final = 3
 """Threads that `run` names before it begins."""
 
 
-def show_threads(settings: Settings, output: Output, *, unfinished: bool) -> int:
-    """Print one line a thread, newest first; tab-separated where nobody watches."""
+def show_threads(settings: Settings, output: Output, which: Any, order: Any, limit: int) -> int:
+    """Print one line a thread; tab-separated where nobody watches."""
     within = settings.expiry(EXPIRY)
     with open_durability(settings.database_url(DEFAULT_URL)) as durability:
-        listed = durability.unfinished(within) if unfinished else durability.threads()
+        found = durability.threads(which, order=order, limit=limit + 1)
+    listed, sized = found[:limit], order == "largest"
     if output.json:
         output.result({"threads": [_as_json(thread, within) for thread in listed]})
     elif not listed:
-        which = "no unfinished threads" if unfinished else "no threads"
-        output.error(f"{which} are saved in {durability.url}{'' if unfinished else ' yet'}.")
+        kind = f"no {which} threads" if which else "no threads"
+        output.error(f"{kind} are saved in {durability.url}{'' if which else ' yet'}.")
     elif output.live:
-        Console(highlight=False).print(_table([_row(one, ago(one.age)) for one in listed]))
+        rows = [_row(one, ago(one.age), sized) for one in listed]
+        Console(highlight=False).print(_table(_titles(sized), rows))
     else:
-        for row in (_TITLES, *(_row(one, _when(one)) for one in listed)):
+        for row in (_titles(sized), *(_row(one, _when(one), sized) for one in listed)):
             output.line("\t".join(row))
+    if len(found) > limit:
+        output.error(f"only the first {limit} are shown: --limit shows more.")
     return Code.COMPLETE
 
 
@@ -114,9 +119,14 @@ def _when(thread: ThreadSummary) -> str:
     return datetime.fromisoformat(thread.updated).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _row(thread: ThreadSummary, when: str) -> tuple[str, str, str, str, str]:
+def _titles(sized: bool) -> tuple[str, ...]:
+    return (*_TITLES[:-1], *(("size",) if sized else ()), _TITLES[-1])
+
+
+def _row(thread: ThreadSummary, when: str, sized: bool) -> tuple[str, ...]:
     request = _INCOMPLETE if thread.incomplete else short(thread.request, 80)
-    return clean(thread.thread_id), when, _status(thread), _done(thread), request
+    size = (size_text(thread.bytes or 0),) if sized else ()
+    return clean(thread.thread_id), when, _status(thread), _done(thread), *size, request
 
 
 def _as_json(thread: ThreadSummary, within: timedelta) -> dict[str, Any]:
@@ -130,14 +140,16 @@ def _as_json(thread: ThreadSummary, within: timedelta) -> dict[str, Any]:
         "completed": done,
         "total": total,
         "offered": thread.is_offered(within),
+        "expired": thread.expired,
+        "bytes": thread.bytes,
         "request": thread.request,
     }
 
 
-def _table(rows: list[tuple[str, str, str, str, str]]) -> Table:
+def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    for title in _TITLES:
-        ratio = 1 if title == _TITLES[-1] else None
+    for title in titles:
+        ratio = 1 if title == titles[-1] else None
         table.add_column(title, no_wrap=True, overflow="ellipsis", ratio=ratio)
     for row in rows:
         table.add_row(*map(Text, row))

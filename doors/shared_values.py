@@ -64,7 +64,7 @@ def incomplete(thread: str, lost: Collection[str]) -> str:
     return (
         f"Thread {thread!r} is incomplete: older checkpoints were deleted, and with them"
         f" {', '.join(map(repr, lost))}. Bring them back from a copy, or start a new thread; to"
-        " make threads smaller use `loopwright threads prune`, or durability.prune()."
+        " make threads smaller use `loopwright prune`, or durability.prune()."
     )
 
 

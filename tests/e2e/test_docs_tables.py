@@ -23,6 +23,7 @@ from loopwright import (
 )
 from loopwright.cli import app
 from loopwright.cli.terminal import Code, code_of
+from loopwright.doors.threads import Which
 from loopwright.flow.expectations import flawed
 from loopwright.flow.order import steps_of
 from loopwright.flow.references import MissingValue, malformed_in, resolve
@@ -113,12 +114,13 @@ def test_commands_and_options_are_those_of_the_command():
     rows = {row[0].split("`")[1]: " ".join(row) for row in table("| command |")}
     rows = {re.sub(r"^loopwright | ?[\[A-Z].*", "", name): row for name, row in rows.items()}
     threads = commands.commands["threads"]
-    told = commands.commands | {f"threads {n}": one for n, one in threads.commands.items()}
+    shown = {f"threads {n}": one for n, one in threads.commands.items() if not one.hidden}
+    told = commands.commands | shown
     assert set(rows) == set(told)
-    for name in ("desk", "threads", *(f"threads {n}" for n in threads.commands)):
+    for name in ("desk", "threads", "prune", *shown):
         options = {o for p in told[name].params for o in p.opts if o.startswith("--")}
         assert set(re.findall(r"--[a-z-]+", rows[name])) == options
-    pruning = {o for p in threads.commands["prune"].params for o in p.opts if o.startswith("--")}
+    pruning = {o for p in commands.commands["prune"].params for o in p.opts if o.startswith("--")}
     assert set(re.findall(r"--[a-z-]+", str(table("| pruning |")))) < pruning
     options = {o for p in commands.commands["run"].params for o in p.opts if o.startswith("--")}
     assert set(re.findall(r"--[a-z-]+", rows["run"])) == options
@@ -126,6 +128,13 @@ def test_commands_and_options_are_those_of_the_command():
     assert options - chat == set(re.findall(r"--[a-z-]+", rows["chat"]))
     resume = {o for p in commands.commands["resume"].params for o in p.opts if o.startswith("--")}
     assert options - resume == {"--thread", "--plan", "--set", "--quote"}
+
+
+def test_what_operators_ask_for_is_what_is_found():
+    asked = {re.sub(r'[`"]', "", which): command for which, _, command in table("| which |")}
+    assert set(asked) == {"none", *get_args(Which)}
+    for which in get_args(Which):
+        assert asked[which] == f"`loopwright threads --{which}`"
 
 
 def test_environment_variables_are_those_the_code_reads():

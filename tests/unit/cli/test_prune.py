@@ -1,13 +1,14 @@
-"""`loopwright threads prune`: its options, its report, and its exit codes."""
+"""`loopwright prune`: its options, its report, and its exit codes."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.cli.app import app
-from loopwright.cli.prune import _size
+from loopwright.cli.prune import size_text
 from support.scripts import thought
 
 
@@ -39,7 +40,7 @@ def database(tmp_path, monkeypatch):
 
 
 def told(*args):
-    done = CliRunner().invoke(app, ["threads", *args])
+    done = CliRunner().invoke(app, [*args])
     return done.exit_code, done.output
 
 
@@ -54,7 +55,7 @@ def test_threads_at_rest_are_pruned_and_the_others_named(database):
     assert (code, report["threads"]) == (0, [])
     assert report["left"] == {"asks": "a question waits for an answer"}
     assert report["bytes"]["before"] == report["bytes"]["after"] > 0
-    code, text = told("--db", database)
+    code, text = told("threads", "--db", database)
     assert code == 0
     assert {line.split("\t")[2] for line in text.splitlines()} == {"status", "waiting", "complete"}
 
@@ -70,6 +71,7 @@ def test_threads_at_rest_are_pruned_and_the_others_named(database):
         (["--older-than", "30"], "--older-than '30' is no age"),
         (["--older-than", "-1d"], "--older-than '-1d' is no age"),
         (["--turns", "0"], "--turns"),
+        (["--turns", "1", "--every", "0m"], "--every '0m' leaves no pause"),
         (["nobody", "--turns", "1"], "No thread 'nobody' is saved in"),
         (["", "--turns", "1"], "cannot be used"),
         (["asks", "--turns", "1"], "asks was left as it is: a question waits"),
@@ -84,8 +86,27 @@ def test_wrong_use_is_told_and_prunes_nothing(database, args, sentence):
         assert len([*kept.checkpointer.list(on("rests"))]) > 3
 
 
+@pytest.mark.req("W-93")
+def test_it_is_done_again_and_again_until_it_is_stopped(database, monkeypatch):
+    pauses, url = [], database
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 2:  # somebody has put another file there
+            Path(url.removeprefix("sqlite:///")).write_text("no database", encoding="utf-8")
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("loopwright.cli.prune.time.sleep", sleep)
+    code, text = told("prune", "--older-than", "0m", "--every", "12h", "--db", url)
+    assert (code, pauses) == (130, [43_200.0] * 3)
+    assert text.count("asks was left as it is: a question waits for an answer") == 2
+    assert ("1 thread pruned: " in text, "0 threads pruned: " in text) == (True, True)
+    assert text.count("as a database") == 1
+
+
 def test_the_database_is_named_behind_the_command(database):
-    code, text = told("--db", database, "prune", "--turns", "1")
+    code, text = told("threads", "--db", database, "prune", "--turns", "1")
     assert code == 2
     assert "behind the command" in text
 
@@ -95,4 +116,4 @@ def test_the_database_is_named_behind_the_command(database):
     [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (9_936_896, "9.94 MB"), (5e12, "5,000 GB")],
 )
 def test_sizes_are_readable(count, shown):
-    assert _size(count) == shown
+    assert size_text(count) == shown

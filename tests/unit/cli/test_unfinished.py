@@ -140,7 +140,8 @@ def test_the_command_lists_and_dismisses(url, monkeypatch):
     assert (listed[1]["completed"], listed[1]["total"], listed[1]["graph"]) == (
         1, 2, "plan_execute_verify"
     )  # fmt: skip
-    assert told("--unfinished", "--db", url)[1].count("\n") == 2
+    # An operator is told of all of them, however old; what is too old is not offered.
+    assert told("--unfinished", "--db", url)[1].count("\n") == 4
     assert told("dismiss", "partial", "paused", "asks", "--db", url)[0] == 0
     code, text = told("--unfinished", "--db", url)
     assert "no unfinished threads are saved" in text
@@ -150,3 +151,21 @@ def test_the_command_lists_and_dismisses(url, monkeypatch):
     code, text = told("--db", url)
     assert (code, "LOOPWRIGHT_EXPIRY 'soon' is no age" in text) == (2, True)
     assert "Give it behind the command" in told("--json", "dismiss", "x")[1].replace("\n", " ")
+
+
+@pytest.mark.req("W-93")
+def test_the_command_finds_what_operators_ask_for(url):
+    for flag, which in (("--waiting", "asks"), ("--expired", "paused")):
+        rows = told(flag, "--db", url)[1].splitlines()[1:]
+        assert [row.split("\t")[0] for row in rows] == [which]
+    _, text = told("--order", "oldest", "--limit", "2", "--db", url)
+    assert [row.split("\t")[0] for row in text.splitlines()[1:3]] == ["done", "partial"]
+    assert "only the first 2 are shown: --limit shows more." in text
+    header, *rows = (
+        row.split("\t") for row in told("--order", "largest", "--db", url)[1].splitlines()
+    )
+    assert header[4] == "size"
+    assert len(rows) == 4
+    assert rows[-1][0] == "asks"
+    assert "order='newer' is not known" in told("--order", "newer", "--db", url)[1]
+    assert "Choose one of" in told("--waiting", "--expired", "--db", url)[1]
