@@ -11,7 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
-from ..state.errors import SettingsError, ThreadNotFound
+from ..state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
 from ..state.loop import STOPPING
 from ..state.messages import STEERS, read_messages
 from ..state.migrations import SCHEMA_VERSION, migrate
@@ -24,6 +24,7 @@ from .continuing import Continues, check_nodes, check_values, keep_order
 from .head import CUT_OFF, Head, add
 from .outside import unmarked, withdraws
 from .run import Run
+from .taken_back import put_back
 from .wishes import Heeded, heeded
 
 
@@ -56,13 +57,12 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
     head = await run.head()
     keep_order(run, await run.newest() if run.addressed else head)
     stops = withdraws(run.input)
+    head = await _whole(graph, run, head, client=client)
     if head is None:
         if (run.resumes or stops) and run.thread:
             msg = f"No thread {run.thread!r} is saved here; start it with a message."
             raise ThreadNotFound(msg)
         return run
-    check_nodes(run, head, graph)
-    await check_values(run, head.saved.config, head.saved.parent_config)
     if await run.repeats(head, client=client):
         return await _again(graph, run, head)
     if stops and STOPPING not in graph.channels:
@@ -75,6 +75,21 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
         await inbox.taken(run.thread, waiting.settled)
     await _forget_scratch(graph, run, head)
     return run if stops else replace(run, input=await _input(graph, run, head))
+
+
+async def _whole(graph: Entered, run: Run, head: Head | None, *, client: bool) -> Head | None:
+    """Where the run starts from, once nothing is missing there."""
+    if head is None:
+        return None
+    check_nodes(run, head, graph)
+    try:
+        await check_values(run, head.saved.config, head.saved.parent_config)
+    except ThreadIncompatible:
+        if run.addressed or not client or not await put_back(graph, run, head):
+            raise
+        if (head := await run.head()) is not None:
+            await check_values(run, head.saved.config, head.saved.parent_config)
+    return head
 
 
 async def _again(graph: Entered, run: Run, head: Head) -> Run:
