@@ -21,6 +21,7 @@ from .builder import Surrounded
 from .checks import address_answer, check_input
 from .compiled import saved_values
 from .continuing import Continues, check_nodes, check_values, keep_order
+from .enqueue import Due
 from .head import CUT_OFF, Head, add
 from .outside import unmarked, withdraws
 from .run import Run
@@ -48,13 +49,11 @@ async def let_in(graph: Entered, run: Run, began: float, *, client: bool) -> Run
     One read of the thread's head; a second one only where old state is migrated, an ended thread is
     resumed, somebody steers, or a client names messages. A client's run asks if it has begun yet.
     """
-    check_input(run)
-    if client and isinstance(run.input, Mapping) and run.input.get("messages"):
-        run = await _heard(graph, run)
+    run, head = await _asked(graph, run, client=client)
     if run.saver is None:
         return run
     run = replace(run, options=_durable(graph, run.options))
-    head = await run.head()
+    head = head or await run.head()
     keep_order(run, await run.newest() if run.addressed else head)
     stops = withdraws(run.input)
     head = await _whole(graph, run, head, client=client)
@@ -97,6 +96,18 @@ async def _again(graph: Entered, run: Run, head: Head) -> Run:
     run = replace(run, input=None)
     await _bring_up(graph, run, head, (), stops=False)
     return run
+
+
+async def _asked(graph: Entered, run: Run, *, client: bool) -> tuple[Run, Head | None]:
+    """The run with its input checked, and the thread's head where that had to be read for it."""
+    head = None
+    if isinstance(run.input, Due):
+        head = await run.head()
+        run = await run.input.chosen(graph, run, head)
+    check_input(run)
+    if client and isinstance(run.input, Mapping) and run.input.get("messages"):
+        run = await _heard(graph, run)
+    return run, head
 
 
 async def _heard(graph: Entered, run: Run) -> Run:

@@ -34,8 +34,8 @@ from .background import run_blocking, stream_blocking
 from .beside import beside
 from .builder import Surrounded
 from .checks import failing, in_words
-from .compiled import Compiled
 from .continuing import check_nodes, check_values, keep_order
+from .enqueue import Enqueues
 from .entry import let_in
 from .head import without_answered
 from .locks import Held
@@ -74,7 +74,7 @@ class LoopBuilder(Surrounded[StateT, ContextT, InputT, OutputT]):
         return graph
 
 
-class LoopGraph(Compiled[StateT, ContextT, InputT, OutputT]):
+class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
     """A compiled graph that can be called sync or async, from any thread and any event loop."""
 
     @property

@@ -7,13 +7,14 @@ import time
 import weakref
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from ..state.canonical import hash_of, storable, storable_json
 from ..state.errors import DatabaseError, ThreadBusy
 from ..state.journal import Change, Fence, Row, Wish
+from .tables import Execute, Tables
 
 T = TypeVar("T")
 
@@ -74,49 +75,6 @@ _LIVE: Final = ("", "claimed", "finished")
 _OPEN: Final = (*_LIVE, _SETTLED)
 
 _FORGET: Final = "DELETE FROM loopwright_journal WHERE thread = ? AND kind <> 'fence'"
-
-Execute = Callable[[str, Sequence[object]], list[Any]]
-
-
-class Tables(Protocol):
-    """What differs from one SQL database to the next; safe to use from several threads.
-
-    Attributes:
-        name: The database, for error messages.
-        number: The type of a column that counts its rows.
-        errors: What its driver raises.
-        packs: Whether long texts take less room in it packed; others pack by themselves.
-    """
-
-    name: str
-    number: str
-    errors: tuple[type[Exception], ...]
-    packs: bool
-
-    def block(
-        self, thread: str | None = None, fence: Fence | None = None
-    ) -> AbstractContextManager[Execute]:
-        """A block whose statements count all or not at all, alone with the rows of a thread.
-
-        A statement's values stand as `?`; it gives rows, to be read by column name. Without a
-        thread each statement is a transaction of its own.
-
-        Raises:
-            LeaseLost: The fence of the run, or else the lease by which this process holds the
-                thread, is another's by now; told before or after the block, and nothing counts.
-        """
-
-    def token(self, name: str) -> int | None:
-        """Of the lease by which this process holds a name; None where the database has none.
-
-        A run's fence is this token then, and is checked by `block`.
-        """
-
-    def is_race(self, error: Exception) -> bool:
-        """Whether it comes only from another process that creates the same tables."""
-
-    def close(self) -> None:
-        """Close what is its own, when nobody uses it any more."""
 
 
 class SqlJournal:
@@ -272,6 +230,8 @@ class SqliteTables:
     number = "INTEGER PRIMARY KEY"
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
     packs = True
+    now = "((julianday('now') - 2440587.5) * 86400.0)"
+    free = left = skips = ""
 
     def __init__(
         self,

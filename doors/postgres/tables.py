@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...state.canonical import storable
 from ...state.journal import Fence
-from ..journal import Execute
+from ..tables import Execute
 from .leases import Leases, told_lost
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
@@ -23,6 +23,18 @@ class PostgresTables:
 
     number = "BIGSERIAL PRIMARY KEY"
     packs = False
+    now = "extract(epoch FROM clock_timestamp())::float8"
+    free = (
+        " AND NOT EXISTS (SELECT FROM loopwright_threads held WHERE held.name = turn.thread"
+        " AND (held.until >= clock_timestamp() OR held.state = 'asks' AND turn.state = 'asks'))"
+    )
+    left = (
+        "SELECT held.name, held.graph, held.token, extract(epoch FROM held.updated)::float8 AS at"
+        " FROM loopwright_threads held WHERE held.graph IN ({graphs})"
+        " AND (held.state = 'unfinished' AND held.until IS NULL"
+        " OR held.state IN ('unfinished', 'asks') AND held.until < clock_timestamp())"
+    )
+    skips = " FOR UPDATE SKIP LOCKED"
 
     def __init__(
         self, pool: Any, errors: tuple[type[Exception], ...], name: str, leases: Leases

@@ -1,0 +1,332 @@
+"""Turns for whoever comes to run them: how they are enqueued, found again, and taken by a run."""
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Protocol
+
+from langchain_core.messages import (
+    AnyMessage,
+    HumanMessage,
+    message_to_dict,
+    messages_from_dict,
+)
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command, Interrupt, StateSnapshot
+from langgraph.typing import ContextT, InputT, OutputT, StateT
+from pydantic import ValidationError
+
+from ..state.canonical import hash_of
+from ..state.context import Context
+from ..state.errors import AnswerRejected, SettingsError
+from ..state.messages import ROLE, STEERS, read_messages, unreadable
+from . import langgraph_keys as keys
+from .background import run_blocking
+from .builder import Surrounded
+from .checks import address_answer, in_words
+from .compiled import Compiled
+from .continuing import check_nodes
+from .desk import QUESTION
+from .head import Head
+from .journal import SqlJournal
+from .outside import check_keys
+from .recorder import Recorder
+from .run import Run
+from .turns import TURN_KEY, Turn, Turns
+
+_LOOKS: Final = (0.05, 1.0)
+"""Seconds between two looks at a turn that somebody waits for: at first, and at most."""
+
+_OF_CONFIG: Final = ("metadata", "tags", "recursion_limit")
+
+
+class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
+    """A graph whose turns can wait in the database for a worker."""
+
+    def enqueue(
+        self, config: RunnableConfig, message: Any, *, context: Any = None, id: str | None = None
+    ) -> Turn:
+        """Put a turn behind those that wait for the thread; see `aenqueue`."""
+        return run_blocking(self.aenqueue(config, message, context=context, id=id))
+
+    async def aenqueue(
+        self, config: RunnableConfig, message: Any, *, context: Any = None, id: str | None = None
+    ) -> Turn:
+        """Put a turn behind those that wait for the thread; `loopwright worker` runs it.
+
+        Each message is a turn of its own, in the order of these calls.
+
+        Args:
+            config: Names the thread; kept with the turn, as far as it is JSON.
+            message: Its words, a message, a whole input with `messages`, or the answer to an open
+                question as `Command(resume=…)`, which goes before the messages that wait.
+            context: The settings of the run.
+            id: Of the turn: the same id again is the same turn. Give one to be able to try again.
+
+        Returns:
+            The turn; its `id` finds it again.
+
+        Raises:
+            SettingsError: It cannot be kept, or never be run.
+            AnswerRejected: No such question is open.
+            ThreadIncompatible: The thread is another graph's.
+        """
+        run: Run = self._run(None, config, {})  # type: ignore[attr-defined]  # LoopGraph's
+        turns = self._turns(run)
+        name = id or uuid.uuid4().hex
+        known = await asyncio.to_thread(turns.read, run.thread, name) if id else None
+        head = await run.head()
+        if head is not None:
+            check_nodes(run, head, self)  # type: ignore[arg-type]  # LoopGraph is one
+        answers = isinstance(message, Command)
+        if answers and known is not None:  # its question may have been answered by it
+            return known
+        given = await _answer(run, head, message) if answers else _said(message, name)
+        body = {"thread": run.thread, **given, "context": self._settings(context)}
+        turn = Turn(
+            id=name, thread=run.thread, graph=self.name or "", state="waiting",
+            kind="answer" if answers else "message", body=body | _kept(config, run),
+        )  # fmt: skip
+        _check_json(turn.body)
+        return await asyncio.to_thread(turns.add, turn)
+
+    def enqueued(
+        self, config: RunnableConfig, id: str, *, wait: float | None = None
+    ) -> Turn | None:
+        """A turn that was enqueued for a thread; see `aenqueued`."""
+        return run_blocking(self.aenqueued(config, id, wait=wait))
+
+    async def aenqueued(
+        self, config: RunnableConfig, id: str, *, wait: float | None = None
+    ) -> Turn | None:
+        """A turn that was enqueued for a thread, with its outcome when it has ended.
+
+        Args:
+            config: Names the thread.
+            id: Of the turn.
+            wait: Seconds to wait until it is over, or its thread asks.
+
+        Returns:
+            The turn as it stands; None where the thread has none with this id.
+        """
+        run: Run = self._run(None, config, {})  # type: ignore[attr-defined]  # LoopGraph's
+        turns = self._turns(run)
+        until, pause = time.monotonic() + (wait or 0), _LOOKS[0]
+        while True:
+            turn = await asyncio.to_thread(turns.read, run.thread, id)
+            left = until - time.monotonic()
+            if turn is None or turn.over or turn.state == "asks" or left <= 0:
+                return turn
+            await asyncio.sleep(min(pause, left))
+            pause = min(pause * 2, _LOOKS[1])
+
+    def _turns(self, run: Run) -> Turns:
+        """The queue of its threads.
+
+        Raises:
+            SettingsError: It has none.
+        """
+        check_keys(run.configurable, runs=True)
+        ours: Surrounded[Any, Any, Any, Any] = self.builder  # type: ignore[assignment]  # LoopGraph's
+        turns = queue_of(ours.inbox)
+        if turns is None or not run.heeds or run.addressed:
+            msg = (
+                "Nothing can be enqueued by this config: build the graph with"
+                " durability=open_durability(url), and name the thread_id of a thread, without a"
+                " checkpoint_id."
+            )
+            raise SettingsError(msg)
+        return turns
+
+    def _settings(self, context: Any) -> Any:
+        """The settings of a run, as JSON."""
+        if context is None or self.context_schema is not Context:
+            return context
+        try:
+            read = Context.model_validate(context)
+        except ValidationError as error:
+            raise in_words(error, thread="") or error from error
+        return read.model_dump(mode="json", exclude_unset=True)
+
+
+def queue_of(recorder: Recorder | None) -> Turns | None:
+    """The queue beside a journal; None where the journal does not outlive the process."""
+    if recorder is None or not recorder.durable or not isinstance(recorder.journal, SqlJournal):
+        return None
+    return Turns(recorder.journal)
+
+
+def _said(message: Any, name: str) -> dict[str, Any]:
+    """A message, or a whole input, as JSON; the message says of which turn it is.
+
+    Raises:
+        SettingsError: It cannot be read.
+    """
+    values = dict(message) if isinstance(message, Mapping) and "messages" in message else {}
+    given = values.pop("messages") if values else message
+    if isinstance(given, str):
+        given = [("user", given)]
+    given = given if isinstance(given, list) else [given]
+    why = unreadable(given)
+    said: Sequence[AnyMessage] = () if why else read_messages(given)
+    if not why and not (said and isinstance(said[-1], HumanMessage) and said[-1].content):
+        why = "the last one is none of the user's, or empty"
+    if why:
+        msg = f"The message cannot be enqueued: {why.rstrip('.')}. Give its words."
+        raise SettingsError(msg)
+    last = said[-1].model_copy(
+        update={"additional_kwargs": {**said[-1].additional_kwargs, TURN_KEY: name}}
+    )
+    return {"messages": [message_to_dict(one) for one in [*said[:-1], last]], "values": values}
+
+
+async def _answer(run: Run, head: Head | None, command: Command[Any]) -> dict[str, Any]:
+    """An answer by the ids of the questions that are open, and what they ask."""
+    if command.resume is None or command.update or command.goto:
+        msg = "Only an answer can be enqueued as a command: Command(resume=…), and nothing beside."
+        raise AnswerRejected(msg)
+    pending = [] if head is None else await run.questions(head)
+    answer: Any = address_answer(run, command, pending).resume
+    asked = {one.id: hash_of(one.value) for one in pending if one.id in answer}
+    return {"answer": answer, "asked": asked}
+
+
+def _kept(config: RunnableConfig, run: Run) -> dict[str, Any]:
+    """What of a config is kept with the turn; what LangGraph and we set is not the caller's."""
+    told = {
+        key: value
+        for key, value in run.configurable.items()
+        if not key.startswith((keys.PREFIX, "__")) and value is not None
+    }
+    more = {key: config[key] for key in _OF_CONFIG if config.get(key)}
+    return {"config": {**more, "configurable": told | {"thread_id": run.thread}}}
+
+
+def _check_json(body: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(body)
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = (
+            f"The turn cannot be enqueued: what a worker of another process is to read must be"
+            f" JSON, and {error}. Leave it out of the message, the context and the config."
+        )
+        raise SettingsError(msg) from error
+
+
+class Over(Exception):
+    """There is nothing to run: the turn is over, or its thread asks somebody."""
+
+    def __init__(self, *, asks: bool = False, outcome: Mapping[str, Any] | None = None) -> None:
+        """Say which."""
+        super().__init__()
+        self.asks, self.outcome = asks, outcome
+
+
+class Reads(Protocol):
+    """What is asked of the graph."""
+
+    async def aget_state(self, config: RunnableConfig) -> StateSnapshot:
+        """The thread's state."""
+
+
+@dataclass
+class Due:
+    """The input of a run that takes an enqueued turn.
+
+    What it is shows when the thread is held: the turn's message, if the thread does not have it
+    yet; nothing, to go on with what was cut off; or an answer.
+
+    Attributes:
+        turn: The turn, as it was read last.
+        turns: Where it is enqueued.
+        ours: What runs is this turn; else it is what the thread had to end before.
+    """
+
+    turn: Turn
+    turns: Turns
+    ours: bool = False
+
+    async def chosen(self, graph: Reads, run: Run, head: Head | None) -> Run:
+        """The run with its input; what it saves tells of which turn it is.
+
+        Raises:
+            Over: There is nothing to run.
+            AnswerRejected: It answers a question that is not open any more.
+        """
+        found = await asyncio.to_thread(self.turns.begin, self.turn)
+        if found is None:
+            raise Over
+        dropped, self.turn = self.turn.state == "begun", found
+        if head is None:
+            return self._marked(run, self._message(), found.id)
+        mark, pending = dict(head.saved.metadata).get(TURN_KEY), await run.questions(head)
+        known = await self._known(graph, run, mark)
+        # Whoever dropped it may have died after the question: what works beside it goes on.
+        answers = found.kind == "answer"
+        goes_on = known == "last" and not answers and (dropped or found.kind == "resume")
+        rests = bool(pending) and not goes_on
+        if rests and (answers or not only_desk(pending)):
+            return self._marked(run, self._answer(pending), mark)
+        if head.waiting() and not rests:
+            self.ours = known == "last"
+            return self._marked(run, None, mark)
+        if known:
+            raise Over(outcome=head.values.get("outcome") if known == "last" else None)
+        return self._marked(run, self._message(), found.id)
+
+    def _marked(self, run: Run, given: Any, mark: object) -> Run:
+        told = {**run.config.get("metadata", {}), **({TURN_KEY: mark} if mark else {})}
+        return replace(run, input=given, config={**run.config, "metadata": told})
+
+    def _message(self) -> Any:
+        if self.turn.kind == "resume":
+            raise Over
+        if self.turn.kind == "answer":
+            raise AnswerRejected(self._closed())
+        self.ours = True
+        said = messages_from_dict([*self.turn.body["messages"]])
+        return {**self.turn.body["values"], "messages": said}
+
+    def _answer(self, pending: Sequence[Interrupt]) -> Command[Any]:
+        if self.turn.kind != "answer":
+            raise Over(asks=True)
+        asked = {one.id: hash_of(one.value) for one in pending}
+        body = self.turn.body
+        open_still = [key for key, what in body["asked"].items() if asked.get(key) == what]
+        if not open_still and self.turn.runs > 1:  # it was given, and there is another question
+            raise Over(asks=True)
+        if not open_still:
+            raise AnswerRejected(self._closed())
+        self.ours = True
+        return Command(resume={key: body["answer"][key] for key in open_still})
+
+    def _closed(self) -> str:
+        thread = self.turn.thread
+        return f"The question on thread {thread!r} is not open any more: see what it asks now."
+
+    async def _known(self, graph: Reads, run: Run, mark: object) -> Literal["last", "before", ""]:
+        """Whether the thread has it, as its last turn or an earlier one.
+
+        Whoever began it before may have been killed at any point.
+        """
+        if self.turn.kind == "resume" or mark == self.turn.id:
+            return "last"
+        if self.turn.runs == 1:
+            return ""
+        if self.turn.kind == "answer":  # its question is not open any more
+            return "last"
+        said = (await graph.aget_state(run.where())).values.get("messages") or ()
+        marks = [one.additional_kwargs for one in said if isinstance(one, HumanMessage)]
+        turns = [about.get(TURN_KEY) for about in marks if not {STEERS, ROLE} & about.keys()]
+        if turns[-1:] == [self.turn.id]:
+            return "last"
+        return "before" if self.turn.id in turns else ""
+
+
+def only_desk(questions: Sequence[Interrupt]) -> bool:
+    """Whether only a human who has taken the thread over is asked: the customer goes on writing."""
+    kinds = [one.value.get("type") for one in questions if isinstance(one.value, Mapping)]
+    return len(kinds) == len(questions) and set(kinds) <= {QUESTION}

@@ -1,0 +1,59 @@
+"""What a SQL database has to bring for the journal, and for the queue of turns beside it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from ..state.journal import Fence
+
+Execute = Callable[[str, Sequence[object]], list[Any]]
+
+
+class Tables(Protocol):
+    """What differs from one SQL database to the next; safe to use from several threads.
+
+    Attributes:
+        name: The database, for error messages.
+        number: The type of a column that counts its rows.
+        errors: What its driver raises.
+        packs: Whether long texts take less room in it packed; others pack by themselves.
+        now: The seconds since 1970 by its clock.
+        free: What holds of the row `turn` whose thread can be run now, as far as rows tell it.
+        left: Chooses the threads of these graphs that are unfinished and held by no run: name,
+            graph, token of the last holder, when they changed; "" where no rows tell that.
+        skips: Has a choice pass over rows that another one is choosing.
+    """
+
+    name: str
+    number: str
+    errors: tuple[type[Exception], ...]
+    packs: bool
+    now: str
+    free: str
+    left: str
+    skips: str
+
+    def block(
+        self, thread: str | None = None, fence: Fence | None = None
+    ) -> AbstractContextManager[Execute]:
+        """A block whose statements count all or not at all, alone with the rows of a thread.
+
+        A statement's values stand as `?`; it gives rows, to be read by column name. Without a
+        thread each statement is a transaction of its own.
+
+        Raises:
+            LeaseLost: The fence of the run, or else the lease by which this process holds the
+                thread, is another's by now; told before or after the block, and nothing counts.
+        """
+
+    def token(self, name: str) -> int | None:
+        """Of the lease by which this process holds a name; None where the database has none.
+
+        A run's fence is this token then, and is checked by `block`.
+        """
+
+    def is_race(self, error: Exception) -> bool:
+        """Whether it comes only from another process that creates the same tables."""
+
+    def close(self) -> None:
+        """Close what is its own, when nobody uses it any more."""

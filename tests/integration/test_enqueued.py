@@ -1,0 +1,199 @@
+"""Turns that wait in the database: enqueued once, run in order by a worker, found again."""
+
+import asyncio
+import time
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.types import Command
+
+from loopwright import (
+    AnswerRejected,
+    ModelCallFailed,
+    ScriptedModel,
+    SettingsError,
+    ThreadIncompatible,
+    build_plan_execute_verify,
+    build_react,
+    open_durability,
+)
+from loopwright.doors.turns import Turns
+from loopwright.doors.worker import Worker
+from support.patience import PATIENCE
+from support.scripts import thought
+
+THREAD = {"configurable": {"thread_id": "t"}}
+
+
+ASKED = {"messages": [{"role": "user", "content": "hello"}]}
+GOODS = {"apples", "bread", "cheese"}
+
+
+def said(messages):
+    return [m.text for m in messages if m.type == "human" and m.text in GOODS]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/threads.db"
+    return request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def durability(url):
+    with open_durability(url) as opened:
+        yield opened
+
+
+class Shop:
+    """A graph whose model pays what the user says, with a tool that writes it into a list."""
+
+    def __init__(self, durability, policy="allow"):
+        self.paid, self.away = [], 0
+        self.graph = build_react(
+            model=ScriptedModel(self.answer), tools=[self.pay], policy=policy,
+            durability=durability, observe="direct",
+        )  # fmt: skip
+        self.turns, self.told = Turns(durability.journal), []
+
+    def pay(self, what: str) -> str:
+        """Pay for something."""
+        self.paid.append(what)
+        return f"paid {what}"
+
+    def answer(self, messages, offered):
+        if self.away:
+            self.away -= 1
+            raise ModelCallFailed("the model is away")
+        what = said(messages)[-1]
+        done = any(m.type == "tool" and m.text == f"paid {what}" for m in messages)
+        if not offered:
+            return thought(f"{what} is paid" if done else f"pay {what}", more=not done)
+        return [] if done else [{"name": "pay", "args": {"what": what}}]
+
+    def worker(self, **more):
+        tell = lambda what, turn, why: self.told.append((what, turn and turn.id, why))  # noqa: E731
+        return Worker({self.graph.name: self.graph}, self.turns, tell=tell, **more)
+
+    async def work(self, until, **more):
+        """Let a worker work until something holds."""
+        worker = self.worker(**more)
+        working = asyncio.create_task(worker.work())
+        by = time.monotonic() + 8
+        while not until() and not working.done():
+            assert time.monotonic() < by, self.told
+            await asyncio.sleep(0.02)
+        worker.leave()
+        await working
+
+    def state(self, name):
+        turn = self.graph.enqueued(THREAD, name)
+        return turn and turn.state
+
+
+async def test_each_message_is_a_turn_of_its_own_in_order_and_once(durability):
+    shop = Shop(durability)
+    for name in ("apples", "bread", "apples", "cheese"):
+        turn = shop.graph.enqueue(THREAD, name, id=name, context={"max_iterations": 9})
+        assert (turn.id, turn.thread, turn.graph, turn.state) == (name, "t", "react", "waiting")
+    await shop.work(lambda: shop.state("cheese") == "ended", concurrency=3)
+    assert shop.paid == ["apples", "bread", "cheese"]
+    state = await shop.graph.aget_state(THREAD)
+    assert said(state.values["messages"]) == shop.paid
+    turn = await shop.graph.aenqueued(THREAD, "bread", wait=1)
+    assert turn.over
+    assert turn.outcome["answer"] == "bread is paid"
+    assert turn.outcome["status"] == "complete"
+    assert shop.graph.enqueued(THREAD, "never") is None
+    assert [what for what, *_ in shop.told] == ["taken", "ended"] * 3
+
+
+async def test_a_question_holds_the_thread_until_it_is_answered(durability):
+    shop = Shop(durability, policy="ask")
+    shop.graph.enqueue(THREAD, "apples", id="one")
+    shop.graph.enqueue(THREAD, "bread", id="two")
+    await shop.work(lambda: shop.state("one") == "asks")
+    turn = await shop.graph.aenqueued(THREAD, "one", wait=PATIENCE)  # returns although it goes on
+    assert (turn.over, turn.outcome, shop.paid) == (False, None, [])
+    with pytest.raises(AnswerRejected, match="No question"):
+        shop.graph.enqueue(THREAD, Command(resume={"0" * 32: {"type": "approve"}}))
+    answer = shop.graph.enqueue(THREAD, Command(resume={"type": "approve"}), id="yes")
+    again = shop.graph.enqueue(THREAD, Command(resume={"type": "approve"}), id="yes")
+    assert (answer, answer.kind) == (again, "answer")
+    await shop.work(lambda: shop.state("two") == "asks")
+    assert (shop.state("yes"), shop.state("one"), shop.paid) == ("ended", "ended", ["apples"])
+    assert shop.graph.enqueued(THREAD, "one").outcome["answer"] == "apples is paid"
+    shop.graph.invoke(Command(resume={"type": "respond", "message": "paid bread"}), THREAD)  # or by who calls the graph
+    shop.turns.later(shop.graph.enqueued(THREAD, "two"), 0, asks=True, failed=False)
+    await shop.work(lambda: shop.state("two") == "ended")
+    assert shop.paid == ["apples"]
+
+
+async def test_what_fails_is_tried_again_and_what_cannot_run_is_set_aside(durability, monkeypatch):
+    monkeypatch.setattr("loopwright.doors.worker._PAUSES", (0.01, 0.02))
+    shop = Shop(durability)
+    shop.away = 40
+    shop.graph.enqueue(THREAD, "apples", id="one")
+    shop.graph.enqueue(THREAD, "bread", id="two")
+    await shop.work(lambda: any(what == "failed" for what, *_ in shop.told))
+    failed = shop.graph.enqueued(THREAD, "one")
+    assert (failed.state, failed.tries > 0) == ("begun", True)
+    assert "the model is away" in failed.why
+    shop.away = 0
+    await shop.work(lambda: shop.state("two") == "ended")
+    assert shop.paid == ["apples", "bread"]
+    other = {"configurable": {"thread_id": "u"}}
+    shop.graph.enqueue(other, "cheese", id="three")
+    (taken,) = shop.turns.take(["react"], 5, 0.0)
+    build_plan_execute_verify(model="offline", durability=durability).invoke(ASKED, other)
+    await shop.work(lambda: shop.graph.enqueued(other, "three").over)
+    aside = shop.graph.enqueued(other, "three")
+    assert (aside.id, aside.state) == (taken.id, "aside")
+    assert "continue it with the graph that it belongs to" in aside.why
+    assert ("set aside", "three", aside.why) in shop.told
+    with pytest.raises(ThreadIncompatible):
+        shop.graph.enqueue(other, "cheese", id="three")
+
+
+async def test_what_was_cut_off_goes_on_wherever_it_was_cut_off(durability):
+    """A worker that dies leaves the turn begun: with the message in the thread, or not yet."""
+    shop = Shop(durability)
+    turn = shop.graph.enqueue(THREAD, "apples", id="one")
+    shop.graph.enqueue(THREAD, "bread", id="two")
+    (taken,) = shop.turns.take(["react"], 5, 0.0)
+    assert (taken.id, shop.turns.begin(taken).runs) == (turn.id, 1)
+    await shop.work(lambda: shop.state("one") == "ended")
+    ended = shop.graph.enqueued(THREAD, "one")
+    # Its end was not recorded: the thread has it.
+    with shop.turns._block() as execute:
+        execute("UPDATE loopwright_turns SET state = 'begun', outcome = NULL, due = 0"
+                " WHERE seq = ?", [ended.number])  # fmt: skip
+    await shop.work(lambda: {shop.state("one"), shop.state("two")} == {"ended"})
+    print(shop.told)
+    assert (shop.paid, shop.state("one")) == (["apples", "bread"], "ended")
+
+
+@pytest.mark.parametrize(
+    ("message", "more", "why"),
+    [
+        ("", {}, "or empty"),
+        ({"role": "wizard", "content": "x"}, {}, "wizard"),
+        ({"role": "assistant", "content": "x"}, {}, "none of the user's"),
+        ("x", {"context": {"max_iterations": "many"}}, "context is wrong"),
+        ({"messages": ["x"], "plan": object()}, {}, "must be JSON"),
+        (HumanMessage("x"), {"id": "apples"}, "another turn with the id"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(tmp_path, message, more, why):
+    with open_durability(f"sqlite:///{tmp_path}/threads.db") as durability:
+        shop = Shop(durability)
+        shop.graph.enqueue(THREAD, "apples", id="apples")
+        with pytest.raises(SettingsError, match=why):
+            shop.graph.enqueue(THREAD, message, **more)
+
+
+def test_nothing_waits_where_nothing_outlives_the_process():
+    graph = build_react(model="offline")
+    with pytest.raises(SettingsError, match="durability="):
+        graph.enqueue(THREAD, "x")
