@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from inspect import Signature, signature
 from typing import Annotated, Any
@@ -166,6 +167,32 @@ def steer(
     from .wish import steer_thread  # noqa: PLC0415 - see the module
 
     return steer_thread(settings, output, thread, message)
+
+
+@_command("agent", "mcp", "policy", "instructions", "model", "script", "json")
+def worker(
+    settings: Settings,
+    output: Output,
+    url: Annotated[
+        str | None, typer.Option("--url", "--db", help="Database URL; LOOPWRIGHT_DATABASE_URL.")
+    ] = None,
+    graphs: Annotated[
+        list[str] | None, typer.Option("--graph", help="Run turns of this one; all without it.")
+    ] = None,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option("--module", help="package.module:graph of your own, or a function of it."),
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=256, help="Turns at once.")] = 8,
+    lease: Annotated[
+        float, typer.Option(help="Seconds after which what a dead worker held is free.")
+    ] = 30.0,
+) -> int:
+    """Run the turns that wait in a database, and those whose run has died, until a signal."""
+    from .worker import Wanted, work  # noqa: PLC0415 - see the module
+
+    chosen = replace(settings, database=url)
+    return work(chosen, output, Wanted(graphs or [], modules or [], concurrency, lease))
 
 
 _DESK = ("graph", "mcp", "policy", "instructions", "model", "script", "database", "json")

@@ -82,7 +82,7 @@ def quote_goal(settings: Settings, output: Output, goal: str) -> int:
     context = _context(settings, interactive=True)
     graph_name = settings.graph_of_new
     agent = agent_of(settings, output, graph_name)
-    graph, _ = _graph(settings, graph_name, context, None, agent)
+    graph, _ = built(settings, graph_name, context, None, agent)
     told = graph.quote(read_goal(goal), context=context)
     if output.json:
         output.result({"status": "quote", **told})
@@ -138,7 +138,7 @@ def opened(
         context = _context(settings, interactive=human)
         # Questions go to standard error where standard output is a pipe.
         console = Console(highlight=False, stderr=not output.live)
-        graph, offline = _graph(settings, name, context, durability, agent)
+        graph, offline = built(settings, name, context, durability, agent)
         yield Session(
             graph=graph,
             offline=offline,
@@ -161,7 +161,7 @@ def opened(
     durability.close()
 
 
-def _graph(
+def built(
     settings: Settings,
     name: str,
     context: Context,

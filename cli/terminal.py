@@ -108,6 +108,10 @@ class Output:
         """Write the one JSON object; what could steer a terminal is escaped, so nothing is lost."""
         _write(sys.stdout, "".join(map(_escaped, as_json(content, indent=2))))
 
+    def event(self, content: Mapping[str, Any]) -> None:
+        """Write one JSON object a line, for a command that goes on."""
+        _write(sys.stdout, "".join(map(_escaped, as_json(content))))
+
 
 def _write(stream: TextIO | None, text: str) -> None:
     """Write a line; a reader that has gone away (`| head`) or a full disk does not end the run.

@@ -33,6 +33,7 @@ from .threads import (
     list_threads,
     sought,
 )
+from .turns import forgets
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 
@@ -106,7 +107,7 @@ class Durability(AbstractContextManager["Durability"]):
     def __init__(self, database: Database) -> None:
         """Give out what this database brings."""
         self.url, self.journal, self.locks = database.url, database.journal, database.locks
-        self.checkpointer = ThreadedSaver(database.saver, self.locks, self.journal.forget)
+        self.checkpointer = ThreadedSaver(database.saver, self.locks, forgets(self.journal))
         self.store: BaseStore = ThreadedStore(database.store)
         self.thread_ids, self.close = database.thread_ids, database.close
         self._database = database

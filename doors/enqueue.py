@@ -23,6 +23,7 @@ from ..state.canonical import hash_of
 from ..state.context import Context
 from ..state.errors import AnswerRejected, SettingsError
 from ..state.messages import ROLE, STEERS, read_messages, unreadable
+from ..state.meters import AGENT, ENQUEUED, measure
 from . import langgraph_keys as keys
 from .background import run_blocking
 from .builder import Surrounded
@@ -91,6 +92,7 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
             kind="answer" if answers else "message", body=body | _kept(config, run),
         )  # fmt: skip
         _check_json(turn.body)
+        measure(ENQUEUED, 1, {AGENT: turn.graph})
         return await asyncio.to_thread(turns.add, turn)
 
     def enqueued(

@@ -8,13 +8,14 @@ nothing; from then on the thread's lock tells that somebody is at it.
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from ..state.canonical import storable
 from ..state.errors import DatabaseError, SettingsError
+from ..state.journal import Journal
 from .journal import SqlJournal, cause_of, patiently
 from .tables import Execute, Tables
 
@@ -229,6 +230,17 @@ class Turns:
                 " enqueued is kept there, and waits until the database can be used again."
             )
             raise DatabaseError(msg) from error
+
+
+def forgets(journal: Journal) -> Callable[[str], None]:
+    """What forgets all that is kept of a thread beside its checkpoints."""
+
+    def forget(thread: str) -> None:
+        journal.forget(thread)
+        if isinstance(journal, SqlJournal):
+            Turns(journal).forget(thread)
+
+    return forget
 
 
 def _create(tables: Tables) -> None:

@@ -26,6 +26,7 @@ from ..state.errors import (
     ThreadError,
     ToolServerError,
 )
+from ..state.meters import AGENT, TAKEN, measure
 from .enqueue import Due, Over, only_desk
 from .graph import LoopGraph
 from .threads import GRAPH_KEY
@@ -85,6 +86,11 @@ class Worker:
     _running: dict["asyncio.Task[None]", RunControl] = field(default_factory=dict)
     _leaving: asyncio.Event = field(default_factory=asyncio.Event)
     _next: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def leaves(self) -> bool:
+        """Whether it was told to leave."""
+        return self._leaving.is_set()
 
     def leave(self) -> None:
         """Take nothing more; what runs rests at its next border. For the worker's own loop."""
@@ -163,6 +169,7 @@ class Worker:
             why = f"It was begun {turn.tries} times, and ended its worker each time."
             await self._aside(turn, why)
             return
+        measure(TAKEN, 1, {AGENT: turn.graph})
         self.tell("taken over" if turn.state == "begun" else "taken", turn, "")
         try:
             values = await self.graphs[turn.graph].ainvoke(

@@ -124,7 +124,9 @@ async def test_a_question_holds_the_thread_until_it_is_answered(durability):
     await shop.work(lambda: shop.state("two") == "asks")
     assert (shop.state("yes"), shop.state("one"), shop.paid) == ("ended", "ended", ["apples"])
     assert shop.graph.enqueued(THREAD, "one").outcome["answer"] == "apples is paid"
-    shop.graph.invoke(Command(resume={"type": "respond", "message": "paid bread"}), THREAD)  # or by who calls the graph
+    shop.graph.invoke(
+        Command(resume={"type": "respond", "message": "paid bread"}), THREAD
+    )  # or by who calls the graph
     shop.turns.later(shop.graph.enqueued(THREAD, "two"), 0, asks=True, failed=False)
     await shop.work(lambda: shop.state("two") == "ended")
     assert shop.paid == ["apples"]
@@ -170,7 +172,6 @@ async def test_what_was_cut_off_goes_on_wherever_it_was_cut_off(durability):
         execute("UPDATE loopwright_turns SET state = 'begun', outcome = NULL, due = 0"
                 " WHERE seq = ?", [ended.number])  # fmt: skip
     await shop.work(lambda: {shop.state("one"), shop.state("two")} == {"ended"})
-    print(shop.told)
     assert (shop.paid, shop.state("one")) == (["apples", "bread"], "ended")
 
 

@@ -1,0 +1,165 @@
+"""`loopwright worker`: runs the turns that wait in a database, until it is told to leave."""
+
+import asyncio
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ..doors.durability import DEFAULT_URL, Durability, open_durability
+from ..doors.enqueue import queue_of
+from ..doors.graph import LoopGraph
+from ..doors.postgres.leases import LEASE
+from ..doors.recorder import Recorder
+from ..doors.turns import Turn
+from ..doors.worker import Worker
+from ..graphs.registry import REGISTRY, builder_of
+from ..state.context import Context
+from ..state.errors import SettingsError
+from .agents import agent_of
+from .run import Graph, built
+from .settings import DEFINED, NO_MODEL, Settings
+from .terminal import Code, Output, clean
+
+_SAID = {
+    "taken over": "goes on after its worker has gone",
+    "busy": "another run holds its thread",
+    "went on": "its thread had to end something else before",
+    "asks": "waits for an answer",
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a worker is to be.
+
+    Attributes:
+        names: Of our graphs; all that can be built where nothing is named.
+        modules: What gives graphs of one's own.
+        concurrency: Turns at once.
+        lease: Seconds after which what a dead worker held is free.
+    """
+
+    names: Sequence[str] = ()
+    modules: Sequence[str] = ()
+    concurrency: int = 8
+    lease: float = LEASE
+
+
+def work(settings: Settings, output: Output, wanted: Wanted) -> int:
+    """Run turns until a signal; the exit code."""
+    url = settings.database_url(DEFAULT_URL)
+    with open_durability(url, lease=wanted.lease) as durability:
+        graphs = _graphs(settings, output, wanted, durability)
+        if (turns := queue_of(Recorder(durability.journal))) is None:
+            msg = f"Nothing can be enqueued in {durability.url}: no other process can open it."
+            raise SettingsError(msg)
+        tell = _telling(output)
+        worker = Worker(graphs, turns, wanted.concurrency, tell)
+        most = wanted.concurrency
+        begun = f"{durability.url}, graphs {', '.join(graphs)}, {most} turns at once"
+        tell("started", None, begun)
+        asyncio.run(_until_told(worker))
+        tell("left", None, "")
+    return Code.COMPLETE
+
+
+async def _until_told(worker: Worker) -> None:
+    """Let it work; the first signal has it leave, the second one ends the process at once."""
+
+    def heed() -> None:
+        if worker.leaves:
+            os._exit(Code.PAUSED)
+        worker.leave()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, heed)
+    await worker.work()
+
+
+def _telling(output: Output) -> Callable[[str, Turn | None, str], None]:
+    """Tell what happens: a sentence a line, or with `--json` an object a line."""
+
+    def tell(what: str, turn: Turn | None, why: str) -> None:
+        about = {} if turn is None else _about(turn)
+        if output.json:
+            at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            output.event({"at": at, "event": what, **about, **({"why": why} if why else {})})
+        elif turn is None and what == "away":
+            output.error(why)
+        else:
+            where = f"{clean(turn.thread)} {clean(turn.id)}: " if turn else ""
+            said = f"{what}, {_SAID[what]}" if what in _SAID else what
+            output.line(f"{where}{said}{f' ({why})' if why else ''}")
+
+    return tell
+
+
+def _about(turn: Turn) -> dict[str, Any]:
+    return {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "tries": turn.tries}
+
+
+def _graphs(
+    settings: Settings, output: Output, wanted: Wanted, durability: Durability
+) -> dict[str, Graph]:
+    """The graphs it runs, by name; of ours all that can be built, where none is named."""
+    graphs: dict[str, Graph] = {}
+    for named in wanted.modules:
+        graph = _own(named, durability)
+        if graph.name in graphs or not graph.name:
+            msg = f"--module {named}: there is another graph {graph.name!r}; give it a name=."
+            raise SettingsError(msg)
+        graphs[graph.name] = graph
+    every = not (wanted.names or wanted.modules)
+    for name in REGISTRY if every else wanted.names:
+        builder_of(name)
+        try:
+            graphs[name] = _ours(settings, output, name, durability)
+        except SettingsError as error:
+            if not every:
+                raise
+            output.error(f"the graph {name} is left out: {error}")
+    if not graphs:
+        msg = "There is no graph to run: name one that can be built here by --graph."
+        raise SettingsError(msg)
+    return graphs
+
+
+def _ours(settings: Settings, output: Output, name: str, durability: Durability) -> Graph:
+    agent = agent_of(settings, output, name) if name == DEFINED or not settings.agent else None
+    graph, offline = built(settings, name, Context(), durability, agent)
+    if offline:
+        output.error(f"{name}: {NO_MODEL}")
+    return graph
+
+
+def _own(named: str, durability: Durability) -> Graph:
+    """A graph of the user's: one that keeps its threads itself, or a function that builds one.
+
+    Raises:
+        SettingsError: There is none, or nothing of it outlives the process.
+    """
+    module, _, attribute = named.partition(":")
+    if os.getcwd() not in sys.path:  # as `python -m` has it, behind what is installed
+        sys.path.append(os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+        graph = found if isinstance(found, LoopGraph) else found(durability)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        msg = (
+            f"--module {named} gives no graph ({type(error).__name__}: {error}): name"
+            " package.module:graph, or :function, which is given the open database."
+        )
+        raise SettingsError(msg) from error
+    if not isinstance(graph, LoopGraph) or queue_of(graph.ours.inbox) is None:
+        msg = (
+            f"--module {named} gives no graph of this package with durability=open_durability(url):"
+            " nothing else can go on in another process."
+        )
+        raise SettingsError(msg)
+    return graph
