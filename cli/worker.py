@@ -58,13 +58,13 @@ def work(settings: Settings, output: Output, wanted: Wanted) -> int:
         if (turns := queue_of(Recorder(durability.journal))) is None:
             msg = f"Nothing can be enqueued in {durability.url}: no other process can open it."
             raise SettingsError(msg)
-        tell = _telling(output)
-        worker = Worker(graphs, turns, wanted.concurrency, tell)
+        report = _reporting(output)
+        worker = Worker(graphs, turns, wanted.concurrency, report)
         most = wanted.concurrency
         begun = f"{durability.url}, graphs {', '.join(graphs)}, {most} turns at once"
-        tell("started", None, begun)
+        report("started", None, begun)
         asyncio.run(_until_told(worker))
-        tell("left", None, "")
+        report("left", None, "")
     return Code.COMPLETE
 
 
@@ -82,10 +82,10 @@ async def _until_told(worker: Worker) -> None:
     await worker.work()
 
 
-def _telling(output: Output) -> Callable[[str, Turn | None, str], None]:
+def _reporting(output: Output) -> Callable[[str, Turn | None, str], None]:
     """Tell what happens: a sentence a line, or with `--json` an object a line."""
 
-    def tell(what: str, turn: Turn | None, why: str) -> None:
+    def report(what: str, turn: Turn | None, why: str) -> None:
         about = {} if turn is None else _about(turn)
         if output.json:
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -97,7 +97,7 @@ def _telling(output: Output) -> Callable[[str, Turn | None, str], None]:
             said = f"{what}, {_SAID[what]}" if what in _SAID else what
             output.line(f"{where}{said}{f' ({why})' if why else ''}")
 
-    return tell
+    return report
 
 
 def _about(turn: Turn) -> dict[str, Any]:

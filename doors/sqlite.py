@@ -21,7 +21,6 @@ from ..state.errors import DatabaseError
 from .database_file import DatabaseFile
 from .journal import (
     BUSY_SECONDS,
-    Execute,
     SqliteTables,
     SqlJournal,
     cause_of,
@@ -32,6 +31,7 @@ from .langgraph_keys import THREADS_SQL
 from .line import Line
 from .packed_writes import PackingSaver
 from .pruning import Keeps
+from .tables import Execute
 from .thread_pruning import LeftError, Rows, ThreadPruning
 from .words import WORDS
 

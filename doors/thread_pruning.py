@@ -13,9 +13,10 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from ..state.calls import results_of
 from ..state.canonical import storable
 from .head import Head
-from .journal import Execute, text_of
+from .journal import text_of
 from .pruning import Keeps, Saved, severed
 from .shared_values import COUNTERS, OURS, missing_values, unfolded
+from .tables import Execute
 
 _TASK: Final = ":"
 """In the first part of a namespace: what a task of one step saved, which no other step reads."""

@@ -34,7 +34,7 @@ from .turns import Turn, Turns
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[str, Turn | None, str], None]
+Report = Callable[[str, Turn | None, str], None]
 """Takes what happened, to which turn, and why."""
 
 _RESERVED: Final = 10.0
@@ -76,13 +76,13 @@ class Worker:
         graphs: By the names under which their turns are enqueued.
         turns: The queue.
         concurrency: How many turns it runs at once.
-        tell: Is told what happens.
+        report: Is told what happens.
     """
 
     graphs: Mapping[str, LoopGraph[Any, Any, Any, Any]]
     turns: Turns
     concurrency: int = 8
-    tell: Tell = lambda *_: None
+    report: Report = lambda *_: None
     _running: dict["asyncio.Task[None]", RunControl] = field(default_factory=dict)
     _leaving: asyncio.Event = field(default_factory=asyncio.Event)
     _next: dict[str, float] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Worker:
                 away = 0
             except DatabaseError as error:
                 taken, away = [], away + 1
-                self.tell("away", None, str(error))
+                self.report("away", None, str(error))
             for turn in taken:
                 self._start(turn)
             if not taken or len(self._running) >= self.concurrency:
@@ -157,10 +157,10 @@ class Worker:
         try:
             await self._run(due, control)
         except DatabaseError as error:  # nothing can be recorded: it is taken again by itself
-            self.tell("failed", due.turn, str(error))
+            self.report("failed", due.turn, str(error))
         except Exception:
             log.exception("The worker could not end the turn %r of %r", turn.id, turn.thread)
-            self.tell("failed", due.turn, "see the log")
+            self.report("failed", due.turn, "see the log")
 
     async def _run(self, due: Due, control: RunControl) -> None:
         """Run it once, and record what came of it."""
@@ -170,7 +170,7 @@ class Worker:
             await self._aside(turn, why)
             return
         measure(TAKEN, 1, {AGENT: turn.graph})
-        self.tell("taken over" if turn.state == "begun" else "taken", turn, "")
+        self.report("taken over" if turn.state == "begun" else "taken", turn, "")
         try:
             values = await self.graphs[turn.graph].ainvoke(
                 due, _config(turn), context=turn.body.get("context"), control=control
@@ -216,15 +216,15 @@ class Worker:
         asks, failed = what == "asks", what == "failed"
         told = why if failed else ""
         await asyncio.to_thread(self.turns.later, due.turn, seconds, told, asks=asks, failed=failed)
-        self.tell(what, due.turn, why)
+        self.report(what, due.turn, why)
 
     async def _end(self, turn: Turn, outcome: Mapping[str, Any] | None) -> None:
         await asyncio.to_thread(self.turns.end, turn, "ended", outcome=outcome)
-        self.tell("ended", turn, str((outcome or {}).get("status", "")))
+        self.report("ended", turn, str((outcome or {}).get("status", "")))
 
     async def _aside(self, turn: Turn, why: str) -> None:
         await asyncio.to_thread(self.turns.end, turn, "aside", why)
-        self.tell("set aside", turn, why)
+        self.report("set aside", turn, why)
 
 
 def _pause(tries: int) -> float:
