@@ -315,9 +315,15 @@ def graph(
     return show_graph(output, name, ascii_=ascii_)
 
 
-@_command("agent", "mcp", "policy", "instructions", "model", "database")
-def doctor(settings: Settings, output: Output) -> int:
+@_command("agent", "mcp", "policy", "instructions", "model", "database", "json")
+def doctor(
+    settings: Settings,
+    output: Output,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Look at this database alone, and change nothing.")
+    ] = None,
+) -> int:
     """Say whether a run would work here: model, MCP servers, database, langgraph dev."""
     from .show import examine  # noqa: PLC0415 - see the module
 
-    return examine(settings, output)
+    return examine(settings, output, url)

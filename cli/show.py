@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ..calls.policy import Policy
 from ..calls.toolbox import Toolbox
+from ..doors import health
 from ..doors.background import run_blocking
 from ..doors.durability import DEFAULT_URL, open_durability
 from ..graphs.build import default_company, default_instructions, default_mcp, default_policy
@@ -17,6 +18,7 @@ from ..models.prices import price_of, unpriced
 from ..prompts.company import read_company
 from ..prompts.instructions import FILE, read_instructions
 from ..state.context import Context
+from ..state.environment import stated
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS, roles_of
 from ..state.snapshot import UNKNOWN_WINDOW
@@ -29,6 +31,8 @@ from .terminal import Code, Output, plural, short
 _MODEL_DEADLINE: Final = 30.0
 _WORKS, _WARNING, _BROKEN = "✓", "!", "✗"
 """Marks of findings; only a broken part keeps a run from working."""
+_MARKS: Final[dict[str, str]] = {"ok": _WORKS, "warning": _WARNING, "broken": _BROKEN}
+_LEVELS: Final = {_WORKS: "ok", " ": "ok", _WARNING: "warning", _BROKEN: "broken"}
 _NOBODY_TO_ASK: Final = (
     "Standard input is no terminal: what would be asked about is denied; --yes approves it."
 )
@@ -65,10 +69,28 @@ def _as_text(graph: Any) -> str:
     return "\n\n".join("\n".join(blocks[node]) for node in graph.nodes if node in blocks)
 
 
-def examine(settings: Settings, output: Output) -> int:
-    """Examine everything a run needs; 0 if one would work, 2 otherwise."""
-    broken = False
-    for title, findings in (
+def examine(settings: Settings, output: Output, url: str | None = None) -> int:
+    """Examine everything a run needs, or the database at a URL; 0 if it works, 2 otherwise."""
+    parts = _parts(settings, output) if url is None else [("Database", _health(url))]
+    what = "A run" if url is None else "This database"
+    told: list[dict[str, str]] = []
+    for title, findings in parts:
+        if not output.json:
+            output.line(title)
+        for mark, text in _to_the_end(findings):
+            told.append({"part": title, "level": _LEVELS[mark], "text": text.strip()})
+            if not output.json:
+                output.line(f"  {mark} {text}")
+    broken = any(one["level"] == "broken" for one in told)
+    if output.json:
+        output.result({"status": "broken" if broken else "ok", "findings": told})
+    else:
+        output.line(f"{what} would not work here." if broken else f"{what} would work here.")
+    return Code.USAGE if broken else Code.COMPLETE
+
+
+def _parts(settings: Settings, output: Output) -> list[tuple[str, Iterator[Finding]]]:
+    return [
         ("Model", _models(settings)),
         ("MCP servers", _servers(settings, output)),
         *([("Agent", _agent(settings, settings.agent))] if settings.agent else []),
@@ -76,13 +98,12 @@ def examine(settings: Settings, output: Output) -> int:
         ("Instructions", _instructions(settings)),
         ("Database", _database(settings)),
         ("langgraph dev", _dev_server()),
-    ):
-        output.line(title)
-        for mark, text in _to_the_end(findings):
-            broken = broken or mark == _BROKEN
-            output.line(f"  {mark} {text}")
-    output.line("A run would not work here." if broken else "A run would work here.")
-    return Code.USAGE if broken else Code.COMPLETE
+    ]
+
+
+def _health(url: str) -> Iterator[Finding]:
+    for level, check, text in health.findings(stated(url, "--url") or url):
+        yield _MARKS[level], f"{check}: {text}"
 
 
 def _to_the_end(findings: Iterator[Finding]) -> Iterator[Finding]:

@@ -82,19 +82,28 @@ class DatabaseFile:
 
     def _refuse_foreign(self) -> None:
         with closing(sqlite3.connect(self.path, timeout=BUSY_SECONDS)) as connection:
-            found = connection.execute("SELECT name FROM sqlite_master WHERE type <> 'index'")
-            names = {name for (name,) in found if not name.startswith("sqlite_")}
-            foreign = bool(names) and not names & _OURS.keys()
-            for name in names & _OURS.keys():
-                columns = connection.execute(f"SELECT name FROM pragma_table_info('{name}')")
-                foreign = foreign or not _OURS[name] <= {column for (column,) in columns}
-        if foreign:
-            msg = (
-                f"{self._given!r} is the database of another program (it holds"
-                f" {', '.join(sorted(names)[:5])}) and was left as it is: give a file of its own"
-                " for threads."
-            )
-            raise DatabaseError(msg)
+            refuse_foreign(connection, self._given)
+
+
+def refuse_foreign(connection: sqlite3.Connection, given: str) -> None:
+    """Leave the database of another program as it is.
+
+    Raises:
+        DatabaseError: It is one.
+    """
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type <> 'index'")
+    names = {name for (name,) in found if not name.startswith("sqlite_")}
+    foreign = bool(names) and not names & _OURS.keys()
+    for name in names & _OURS.keys():
+        columns = connection.execute(f"SELECT name FROM pragma_table_info('{name}')")
+        foreign = foreign or not _OURS[name] <= {column for (column,) in columns}
+    if foreign:
+        msg = (
+            f"{given!r} is the database of another program (it holds"
+            f" {', '.join(sorted(names)[:5])}) and was left as it is: give a file of its own"
+            " for threads."
+        )
+        raise DatabaseError(msg)
 
 
 def make_folder(folder: Path) -> None:

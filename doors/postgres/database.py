@@ -30,7 +30,7 @@ class PostgresDatabase:
 
     def __init__(self, url: str, lease: float = LEASE) -> None:
         """Open it over a pool, create the tables that are missing, and prove the right to write."""
-        psycopg, pools, savers, stores = _drivers(url)
+        psycopg, pools, savers, stores = drivers(url)
         self.url = without_password(url)
         errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
         # No prepared statements: PgBouncer hands a session to somebody else between two of them.
@@ -104,7 +104,12 @@ class PostgresDatabase:
         self._pool.close()
 
 
-def _drivers(url: str) -> tuple[Any, ...]:
+def drivers(url: str) -> tuple[Any, ...]:
+    """The packages that are needed.
+
+    Raises:
+        DatabaseError: They are not installed.
+    """
     try:
         return tuple(importlib.import_module(name) for name in _DRIVERS)
     except ImportError as error:

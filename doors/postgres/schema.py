@@ -91,11 +91,11 @@ def prepare(connection: Any) -> None:
     Raises:
         DatabaseError: A newer version of the package has made the tables.
     """
-    if _version(connection) == VERSION:
+    if version(connection) == VERSION:
         return
     with connection.transaction():
         connection.execute(_ONE_AT_A_TIME)
-        found = _version(connection)
+        found = version(connection)
         if found > VERSION:
             msg = (
                 f"The tables of this database are those of a newer loopwright (version {found},"
@@ -109,7 +109,7 @@ def prepare(connection: Any) -> None:
         connection.execute("INSERT INTO loopwright_schema (version) VALUES (%s)", [VERSION])
 
 
-def _version(connection: Any) -> int:
+def version(connection: Any) -> int:
     """Of the tables that are there; 0 where there are none."""
     found = connection.execute("SELECT to_regclass('loopwright_schema') IS NOT NULL AS made")
     if not found.fetchone()["made"]:

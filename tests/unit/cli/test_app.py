@@ -104,6 +104,23 @@ def test_the_doctor_finds_a_server_that_does_not_start(tmp_path):
     assert "/proc/x.db" in shown.stdout
 
 
+def test_the_doctor_looks_at_a_database_alone(tmp_path):
+    shown = invoked("doctor", "--url", "sqlite:///x.db")
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("Database\n  ✓ version: SQLite ")
+    assert "! file: " in shown.stdout
+    assert "This database would work here." in shown.stdout
+    assert not (tmp_path / "x.db").exists()
+    (tmp_path / "x.db").write_text("no database at all, but long enough to be read as one" * 9)
+    shown = invoked("doctor", "--url", "sqlite:///x.db", "--json")
+    assert shown.exit_code == 2
+    told = json.loads(shown.stdout)
+    assert told["status"] == "broken"
+    (one,) = [one for one in told["findings"] if one["level"] == "broken"]
+    assert (one["part"], one["text"].split(": ")[0]) == ("Database", "file")
+    assert "put back a copy" in one["text"]
+
+
 def test_the_doctor_without_servers(no_servers):
     shown = invoked("doctor", "--mcp", no_servers)
     assert shown.exit_code == 0

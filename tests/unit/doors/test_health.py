@@ -1,0 +1,145 @@
+"""What the doctor finds in a database: real SQLite files, a real PostgreSQL server."""
+
+import sqlite3
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from loopwright import DatabaseError, open_durability
+from loopwright.doors.health import findings
+from loopwright.doors.postgres import health
+from loopwright.doors.postgres.schema import VERSION
+
+
+def found(url: str) -> dict[str, tuple[str, str]]:
+    """The gravest finding of each check."""
+    grave = ["ok", "warning", "broken"]
+    told: dict[str, tuple[str, str]] = {}
+    for level, check, text in sorted(findings(url), key=lambda one: grave.index(one.level)):
+        assert text.endswith((".", ")")), text
+        told[check] = level, text
+    return told
+
+
+def test_a_file_that_is_not_there_yet_is_not_made(tmp_path):
+    told = found(f"sqlite:///{tmp_path / 'inner' / 'x.db'}")
+    assert told["file"][0] == "warning"
+    assert "the first run makes it" in told["file"][1]
+    assert told["rights"][0] == told["version"][0] == "ok"
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_file_of_threads_a_damaged_one_and_another_programs(tmp_path):
+    path = tmp_path / "x.db"
+    open_durability(f"sqlite:///{path}").close()
+    told = found(f"sqlite:///{path}")
+    assert {level for level, _ in told.values()} == {"ok"}
+    assert told["log"][1].startswith("It writes ahead")
+    assert told["threads"][1].startswith("0 saved")
+    with path.open("r+b") as file:
+        file.seek(100)
+        file.write(b"\xff" * 4_000)
+    assert found(f"sqlite:///{path}")["file"][0] == "broken"
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE songs (name TEXT)")
+    level, text = found(f"sqlite:///{other}")["file"]
+    assert level == "broken"
+    assert "another program (it holds songs)" in text
+    with pytest.raises(DatabaseError, match="names no database"):
+        [*findings("mysql://x")]
+
+
+@pytest.fixture
+def database(postgres_url):
+    """A database with our tables, and a connection to it."""
+    open_durability(postgres_url).close()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        yield postgres_url, connection
+
+
+@pytest.mark.postgres
+def test_an_empty_database_is_only_looked_at_and_one_that_was_opened_is_well(postgres_url):
+    told = found(postgres_url)
+    assert told["reachable"][1].endswith("is reached directly.")
+    assert told["schema"][0] == "warning"
+    assert "There are no tables of loopwright yet" in told["schema"][1]
+    tables = "SELECT count(*) FROM pg_class WHERE relname LIKE 'loopwright%'"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        assert connection.execute(tables).fetchone() == (0,)
+    with open_durability(postgres_url):
+        told = found(postgres_url)
+    assert {level for level, _ in told.values()} == {"ok"}, told
+    told = found("postgresql://nobody@127.0.0.1:1/none")
+    assert [(check, level) for check, (level, _) in told.items()] == [("reachable", "broken")]
+
+
+@pytest.mark.postgres
+def test_what_is_missing_is_told_with_what_makes_it(database):
+    url, connection = database
+    connection.execute("DROP INDEX loopwright_waiting_by_name")
+    level, text = found(url)["parts"]
+    assert level == "warning"
+    assert "loopwright_waiting_by_name is missing: run CREATE INDEX" in text
+    connection.execute(text.partition(": run ")[2])
+    assert found(url)["parts"][0] == "ok"
+    connection.execute("DROP FUNCTION loopwright_holds")
+    level, text = found(url)["parts"]
+    assert level == "broken"
+    connection.execute(text.partition(": run ")[2].partition(",")[0])
+    open_durability(url).close()
+    assert found(url)["parts"][0] == "ok"
+    connection.execute(f"UPDATE loopwright_schema SET version = {VERSION + 1}")
+    assert found(url)["schema"][0] == "broken"
+    assert "update the package here" in found(url)["schema"][1]
+
+
+@pytest.mark.postgres
+def test_leases_that_ran_out_and_threads_that_nobody_goes_on_with(database):
+    url, connection = database
+    connection.execute(
+        "INSERT INTO loopwright_threads (name, owner, until, state, updated) VALUES"
+        " ('a', 'process 1', now() - interval '2 hours', 'unfinished', now() - interval '3 h'),"
+        " ('b', 'process 2', now() + interval '20 s', 'unfinished', now()),"
+        " ('c', NULL, NULL, 'asks', now())"
+    )
+    told = found(url)
+    assert told["leases"][0] == told["threads"][0] == "warning"
+    assert "1 held, 1 ended without being let go, 2 hours ago" in told["leases"][1]
+    assert "3 threads" in told["threads"][1]
+    assert "2 are unfinished, one of them untouched for 3 hours" in told["threads"][1]
+
+
+@pytest.mark.postgres
+def test_rights_that_are_missing_and_connections_that_run_out(database):
+    url, connection = database
+    connection.execute("CREATE ROLE reader LOGIN")
+    connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    level, text = found(url.replace("postgres@", "reader@"))["rights"]
+    connection.execute("DROP OWNED BY reader")
+    connection.execute("DROP ROLE reader")
+    assert level == "broken"
+    assert "lacks DELETE, INSERT, UPDATE on" in text
+    assert "loopwright_threads" in text
+    connection.execute(f"ALTER DATABASE {connection.info.dbname} CONNECTION LIMIT 2")
+    level, text = found(url)["connections"]
+    assert level == "warning"
+    assert text.startswith("2 of 2 connections are in use: raise")
+
+
+@pytest.mark.postgres
+def test_a_pool_before_the_database_is_named(bouncer_url):
+    assert "through a connection pool" in found(bouncer_url)["reachable"][1]
+
+
+def test_the_clock_is_off_by_what_the_trip_cannot_explain():
+    assert health.ahead_of(100.0, 99.9, 100.2) == 0
+    assert health.ahead_of(100.0, 86_500.0, 86_500.1) == 86_400
+    assert health.ahead_of(86_500.0, 99.9, 100.0) == -86_400
+    assert [health.span(s) for s in (5, 90, 3_600, 86_400)] == [
+        "5 s",
+        "2 minutes",
+        "1 hour",
+        "1 day",
+    ]
