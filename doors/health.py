@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ from .database_file import refuse_foreign
 from .journal import cause_of
 from .langgraph_keys import THREADS_SQL
 from .postgres import health as of_postgres
-from .postgres.health import Level
+from .postgres.health import TURNS, Level, queued
 
 _OLDEST: Final = (3, 35, 0)
 """The first SQLite whose statements say what they have written."""
@@ -110,6 +111,10 @@ def _inside(connection: sqlite3.Connection, path: Path) -> Iterator[Finding]:
         yield Finding("warning", "log", f"{long} reads in it for hours.")
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     count = len(connection.execute(THREADS_SQL).fetchall()) if "checkpoints" in tables else 0
+    if "loopwright_turns" in tables:
+        sql = TURNS.format(now=repr(time.time()))
+        for level, text in queued(*connection.execute(sql).fetchone()):
+            yield Finding(level, "turns", text)
     unused = int(str(ask("freelist_count"))) * int(str(ask("page_size")))
     spare = f"; {_size(unused)} of it are unused: loopwright prune gives them back"
     told = spare if unused > _ROOM else ""

@@ -25,6 +25,7 @@ sys.dont_write_bytecode = False
 SETTINGS = (
     "LOOPWRIGHT_MODEL",
     "LOOPWRIGHT_MCP",
+    "LOOPWRIGHT_MCP_PROCESSES",
     "LOOPWRIGHT_POLICY",
     "LOOPWRIGHT_INSTRUCTIONS",
     "LOOPWRIGHT_AGENTS",
@@ -92,3 +93,16 @@ def pytest_collection_finish():
         remember()
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def meter(monkeypatch):
+    """What an OpenTelemetry meter hears meanwhile."""
+    from opentelemetry.metrics import _internal  # noqa: PLC0415 - few tests need it
+
+    from support.metering import Meter  # noqa: PLC0415 - the same
+
+    meter = Meter()
+    monkeypatch.setattr(_internal, "_METER_PROVIDER", meter.provider)
+    yield meter
+    meter.provider.shutdown()

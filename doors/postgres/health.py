@@ -54,10 +54,13 @@ FROM pg_stat_activity
 WHERE datname = current_database() AND state LIKE 'idle in transaction%%'
     AND clock_timestamp() - xact_start > make_interval(secs => %s)
 """
-_TURNS: Final = """
-SELECT count(*) AS waiting, extract(epoch FROM clock_timestamp() - min(at))::float AS seconds
+TURNS: Final = """
+SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting,
+    count(*) FILTER (WHERE state = 'aside') AS aside,
+    {now} - min(since) FILTER (WHERE state = 'waiting' AND due <= {now}) AS seconds
 FROM loopwright_turns
 """
+_NOW: Final = "extract(epoch FROM clock_timestamp())::float"
 _THREADS: Final = """
 SELECT count(*) AS saved, coalesce(sum(bytes), 0)::bigint AS bytes,
     count(*) FILTER (WHERE state = 'unfinished') AS unfinished,
@@ -208,13 +211,22 @@ def _leases(connection: Any) -> Iterator[Told]:
 def _turns(connection: Any) -> Iterator[Told]:
     if not ask(connection, "SELECT to_regclass('loopwright_turns') IS NOT NULL AS made")[0]["made"]:
         return
-    (row,) = ask(connection, _TURNS)
-    if not row["waiting"]:
-        yield "ok", "No turn waits in the queue."
-        return
-    told = f"{row['waiting']} turns wait in the queue, the oldest for {span(row['seconds'])}"
-    if row["seconds"] > _LATE:
-        yield "warning", f"{told}: start a worker, or more of them (loopwright worker)."
+    (row,) = ask(connection, TURNS.format(now=_NOW))
+    yield from queued(row["waiting"], row["aside"], row["seconds"])
+
+
+def queued(waiting: int, aside: int, seconds: float | None) -> Iterator[Told]:
+    """What is to be said of turns that wait, the oldest that could run for so many seconds."""
+    if aside:
+        told = f"{aside} turns are set aside, because they failed again and again"
+        yield (
+            "warning",
+            f"{told}: look at them (graph.turn), mend the cause and enqueue them again.",
+        )
+    told = f"{waiting} turns wait in the queue"
+    if seconds and seconds > _LATE:
+        oldest = f"the oldest that could run for {span(seconds)}"
+        yield "warning", f"{told}, {oldest}: start a worker, or more of them (loopwright worker)."
     else:
         yield "ok", f"{told}."
 

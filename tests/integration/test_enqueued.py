@@ -17,8 +17,10 @@ from loopwright import (
     build_react,
     open_durability,
 )
+from loopwright.doors.health import findings
 from loopwright.doors.turns import Turns
 from loopwright.doors.worker import Worker
+from loopwright.state import meters
 from support.patience import PATIENCE
 from support.scripts import thought
 
@@ -197,3 +199,20 @@ def test_nothing_waits_where_nothing_outlives_the_process():
     graph = build_react(model="offline")
     with pytest.raises(SettingsError, match="durability="):
         graph.enqueue(THREAD, "x")
+
+
+async def test_the_doctor_and_the_meter_know_how_many_turns_wait(durability, url, meter):
+    shop = Shop(durability)
+    for name in ("apples", "bread"):
+        shop.graph.enqueue(THREAD, name, id=name)
+    assert ("ok", "turns", "2 turns wait in the queue.") in [*findings(url)]
+    with durability.journal.open().block() as execute:
+        execute("UPDATE loopwright_turns SET since = since - 600, due = due - 600", [])
+    (late,) = [one for one in findings(url) if one.check == "turns"]
+    assert (late.level, late.text.split(":")[0]) == (
+        "warning", "2 turns wait in the queue, the oldest that could run for 10 minutes",
+    )  # fmt: skip
+    await shop.work(lambda: shop.state("bread") == "ended")
+    assert ("ok", "turns", "0 turns wait in the queue.") in [*findings(url)]
+    assert meter.heard(meters.ENQUEUED) == meter.heard(meters.TAKEN) == {("react",): 2}
+    assert meter.heard(meters.RUNS) == {("react", "complete"): 2}

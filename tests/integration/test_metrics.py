@@ -1,17 +1,13 @@
 """What an OpenTelemetry meter hears of real runs: the real SDK, its reader in memory."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 from opentelemetry.metrics import _internal
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from loopwright import build_react, build_router, open_durability
 from loopwright.calls.toolbox import Toolbox
@@ -21,37 +17,6 @@ from support.mcp_servers import stdio
 from support.mcp_servers.calling import text
 from support.reacting import THREAD, one_step, said, shelf
 from support.scripts import call
-
-
-class Meter:
-    """What was told, by name and attributes."""
-
-    def __init__(self) -> None:
-        self.reader = InMemoryMetricReader()
-        self.provider = MeterProvider([self.reader])
-
-    def heard(self, name: str) -> dict[tuple[str, ...], Any]:
-        """The sum of each set of attributes; of a histogram how often and how much."""
-        found: dict[tuple[str, ...], Any] = {}
-        data = self.reader.get_metrics_data()
-        for scope in data.resource_metrics[0].scope_metrics if data else ():
-            assert scope.scope.name == "loopwright"
-            for metric in scope.metrics:
-                for point in metric.data.data_points if metric.name == name else ():
-                    values = tuple(
-                        str(word) for _, word in sorted((point.attributes or {}).items())
-                    )
-                    one = point.value if hasattr(point, "value") else (point.count, point.sum)
-                    found[values] = one
-        return found
-
-
-@pytest.fixture
-def meter(monkeypatch: pytest.MonkeyPatch) -> Iterator[Meter]:
-    meter = Meter()
-    monkeypatch.setattr(_internal, "_METER_PROVIDER", meter.provider)
-    yield meter
-    meter.provider.shutdown()
 
 
 def push(name: str) -> str:

@@ -69,7 +69,7 @@ class Seats:
         Raises:
             SettingsError: What the operator says is no number above 0.
         """
-        given = variable(environ, VARIABLE)
+        given = variable(environ, "LOOPWRIGHT_MCP_PROCESSES")
         if given is not None and not (given.isdecimal() and int(given)):
             msg = f"{VARIABLE} must be a whole number above 0, not {given!r}."
             raise SettingsError(msg)
