@@ -2,7 +2,7 @@
 
     python benchmarks/aegra.py [ENVIRONMENT] [SEED]
 
-ENVIRONMENT is a virtual environment of Python 3.12 or newer; without one, `.aegra` is made and
+ENVIRONMENT is a virtual environment of Python 3.12 or newer; without one, `build/aegra` is made and
 Aegra and this package are installed there. PostgreSQL and Redis are started for the length of the
 run, with the graphs of `examples/aegra` and one of its own, which writes into a ledger.
 
@@ -287,7 +287,7 @@ def killed(both: list[Instance], folder: Path, *, waits: bool) -> Killed:
 
 def main() -> int:
     """Run, print; the exit code."""
-    programs = installed(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / ".aegra")
+    programs = installed(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "aegra")
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     told: dict[str, Any] = {}
     good = True
