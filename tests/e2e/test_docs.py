@@ -29,7 +29,12 @@ NOT_COPIED = shutil.ignore_patterns(
 # A test cannot run the suite it belongs to: it runs the same command on one module, in one process.
 STANDS_FOR = {"make test": "make test TEST='-n 0 tests/unit/test_public_api.py'"}
 # Commands in `sh` blocks need a key, a model server or a browser; every other block is run.
-NOT_RUN = {"make dev", "export OPENAI_BASE_URL=http://localhost:11434/v1"}
+NOT_RUN = {
+    "make dev",
+    "export OPENAI_BASE_URL=http://localhost:11434/v1",
+    "loopwright worker --url postgresql://user@host/agents",  # these by test_deploy.py
+    "python3.12 -m venv build/aegra",
+}
 # What a command leaves in the user's home: Matplotlib keeps a list of the fonts there is.
 LEAVES = {".venv/bin/python examples/sales/run.py": {".cache", ".config"}}
 

@@ -1,0 +1,86 @@
+"""What docs/deploy.md and its examples say is what there is; their commands run."""
+
+import json
+import os
+import runpy
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from loopwright.graphs.registry import REGISTRY
+from support.docs_text import MANUAL, PAGES, ROOT, blocks
+from support.forked import Command, server
+from support.patience import PATIENCE
+
+PAGE = PAGES["docs/deploy.md"]
+COMMANDS = [shlex.split(line) for block in blocks("sh", PAGE) for line in block.splitlines()]
+AEGRA = ROOT / "examples" / "aegra"
+COMPOSE = yaml.safe_load((ROOT / "examples" / "deploy" / "compose.yaml").read_text())
+BENCHMARK = ROOT / "benchmarks" / "aegra.py"
+
+
+@pytest.mark.postgres
+@pytest.mark.req("W-94")
+def test_the_worker_shown_starts_and_leaves(postgres_url):
+    (shown,) = [command for command in COMMANDS if command[0] == "loopwright"]
+    with Command(server(), [*shown[1:-1], postgres_url], env=os.environ) as started:
+        until = time.monotonic() + PATIENCE
+        while "turns at once" not in "".join(started.said()) and time.monotonic() < until:
+            time.sleep(0.1)
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(PATIENCE) == 0, started.said()
+    assert COMPOSE["services"]["worker"]["command"] == shown[:2]  # the URL is a variable there
+
+
+@pytest.mark.req("W-94")
+def test_the_shim_has_every_graph(monkeypatch):
+    settings = json.loads((AEGRA / "aegra.json").read_text())
+    assert settings["graphs"] == {name: f"./graphs.py:{name}" for name in REGISTRY}
+    found = runpy.run_path(str(AEGRA / "graphs.py"))
+    assert all(found[name] is REGISTRY[name].graph for name in REGISTRY)
+
+
+@pytest.mark.req("W-94")
+def test_the_recipe_is_what_the_benchmark_runs():
+    """The commands of the page are those that `benchmarks/aegra.py` runs, with its versions."""
+    program = BENCHMARK.read_text()
+    steps = [command[1:] for command in COMMANDS if command[0].endswith("/aegra")]
+    assert steps == [["db", "upgrade"], ["serve", "--host", "127.0.0.1", "--port", "2026"]]
+    for step in (*steps, ["-m", "venv"]):
+        assert ", ".join(f'"{word}"' for word in step if word != "2026") in program
+    version = runpy.run_path(str(BENCHMARK))["VERSION"]
+    (wanted,) = [command for command in COMMANDS if "install" in command]
+    assert wanted[2:] == [f"aegra-cli=={version}", "-e", ".[postgres]"]
+    assert f"aegra-cli=={version}" in (ROOT / "examples" / "deploy" / "Dockerfile").read_text()
+
+
+def test_the_compose_file_sets_what_there_is():
+    services = COMPOSE["services"]
+    ours = {name for one in services.values() for name in one.get("environment", ())}
+    lines = (AEGRA / "environment").read_text().splitlines()
+    of_the_recipe = {line.partition("=")[0] for line in lines if not line.startswith("#")}
+    assert {name for name in ours | of_the_recipe if name.startswith("LOOPWRIGHT_")} <= {
+        word for word in of_the_recipe if f"`{word}`" in MANUAL
+    }
+    assert of_the_recipe <= {*services["server"]["environment"]}
+    assert services["worker"]["deploy"] == {"replicas": 2}
+    assert {"postgres", "worker", "redis", "server", "chat"} < {*services}
+
+
+@pytest.mark.req("W-94")
+def test_aegra_loses_no_message_and_repeats_no_write():
+    """Two instances, many messages, a kill: where LOOPWRIGHT_AEGRA names an environment with it."""
+    named = os.environ.get("LOOPWRIGHT_AEGRA")
+    if not named or not (Path(named) / "bin" / "aegra").exists():
+        pytest.skip("Aegra needs Python 3.12: LOOPWRIGHT_AEGRA names no environment that has it")
+    if not shutil.which("redis-server"):
+        pytest.skip("redis-server is not installed")
+    done = subprocess.run([sys.executable, BENCHMARK, named], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
