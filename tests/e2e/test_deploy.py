@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]  # it has no types
 
 from loopwright.graphs.registry import REGISTRY
 from support.docs_text import MANUAL, PAGES, ROOT, blocks
