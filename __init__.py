@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .state.errors import (
         AnswerRejected,
         DatabaseError,
+        LeaseLost,
         LoopwrightError,
         ModelCallFailed,
         ModelUnavailable,
@@ -70,6 +71,7 @@ _HOMES: Final = {
     "SettingsError": "state.errors",
     "StateKeyError": "state.errors",
     "SyncCallInLoop": "state.errors",
+    "LeaseLost": "state.errors",
     "ThreadBusy": "state.errors",
     "ThreadError": "state.errors",
     "ThreadIncompatible": "state.errors",
@@ -105,6 +107,7 @@ __all__ = [
     "ExecutorResponse",
     "Hook",
     "Journal",
+    "LeaseLost",
     "LoopBuilder",
     "LoopwrightError",
     "ModelCallFailed",

@@ -85,7 +85,7 @@ def _command(
 
 _RUN = (
     "graph", "agent", "mcp", "policy", "instructions", "model", "script", "yes", "review",
-    "max_parallel", "max_cost", "database", "json",
+    "max_parallel", "max_cost", "database", "wait", "json",
 )  # fmt: skip
 
 

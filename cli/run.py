@@ -17,6 +17,7 @@ from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
 from ..doors.head import Head
 from ..doors.threads import GRAPH_KEY
+from ..doors.waiting import wait_of
 from ..graphs.build import (
     default_company,
     default_instructions,
@@ -151,6 +152,7 @@ def opened(
             database=durability.url,
             asker=Asker(console) if output.reads and not output.json else None,
             yes=settings.yes,
+            wait=wait_of(settings.wait, settings.environ, "--wait"),
             metadata={GRAPH_KEY: name} | ({AGENT_KEY: agent.mark} if agent else {}),
         )
     except BaseException:
@@ -201,6 +203,7 @@ class Session:
         console: Where questions are put.
         database: Where its thread is kept.
         offline: A role has no model but the built-in one.
+        wait: Seconds it waits for a thread that another run holds.
         turning: Hands signals on while the graph runs; else they pause it.
     """
 
@@ -217,6 +220,7 @@ class Session:
     database: str = ""
     offline: bool = False
     turning: Callable[[RunControl], AbstractContextManager[None]] | None = None
+    wait: float = 0
     _heard: int = 0
     _warned: set[str] = field(default_factory=set)
 
@@ -295,8 +299,9 @@ class Session:
     def _stream(self, given: Any, control: RunControl) -> None:
         modes: Any = list(self.view.modes)
         for mode, chunk in self.graph.stream(
-            given, self.config, context=self.context, stream_mode=modes, control=control
-        ):
+            given, self.config, context=self.context, stream_mode=modes, control=control,
+            wait=self.wait,
+        ):  # fmt: skip
             if mode == "messages":
                 self._show(chunk)
                 continue

@@ -87,6 +87,12 @@ class Settings:
         str | None,
         Option("--db", help="Database URL; LOOPWRIGHT_DATABASE_URL, else .loopwright/threads.db."),
     ] = None
+    wait: Annotated[
+        float | None,
+        Option(
+            help="Seconds to wait for a thread that another run holds; LOOPWRIGHT_WAIT, else 0."
+        ),
+    ] = None
     json: Annotated[bool, Option("--json", help="One JSON object on standard output.")] = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
@@ -127,6 +133,7 @@ class Settings:
             "--max-parallel": self.max_parallel,
             "--max-cost": self.max_cost,
             "--db": database if self.database else None,
+            "--wait": self.wait,
         }
         options = [part for name, value in given.items() if value for part in (name, str(value))]
         options += [part for one in self.instructions or () for part in ("--instructions", one)]

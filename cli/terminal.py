@@ -23,6 +23,7 @@ from ..doors.database_file import OWN_FOLDER, close_to_others, make_folder
 from ..state.errors import (
     AnswerRejected,
     DatabaseError,
+    LeaseLost,
     ModelCallFailed,
     SettingsError,
     ThreadBusy,
@@ -287,11 +288,13 @@ def attempted(output: Output, action: Callable[[], int]) -> int:
     try:
         return action()
     except (SettingsError, ThreadError, AnswerRejected) as error:
-        if isinstance(error, DatabaseError) and output.thread:  # it failed in mid-run
-            return _ended(output, Code.FAILED, str(error))
+        failed = isinstance(error, LeaseLost) or (
+            isinstance(error, DatabaseError) and output.thread
+        )
         if isinstance(error, ThreadBusy):  # it goes on as it is, in the run that holds it
             output.resume = ""
-        return _ended(output, Code.USAGE, str(error))
+        # What failed in mid-run is no wrong use.
+        return _ended(output, Code.FAILED if failed else Code.USAGE, str(error))
     except ModelCallFailed as error:
         _record(error)
         return _ended(output, Code.FAILED, str(error))

@@ -5,14 +5,9 @@ keep a thread to one run at a time, bring old state up to date, address answers 
 durable.
 """
 
+import os
 import time
-from collections.abc import (
-    AsyncIterator,
-    Generator,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
@@ -44,6 +39,7 @@ from .pace import in_turn
 from .routing import read_less
 from .run import HELD_KEY, Run
 from .threaded import lend, with_async, with_async_store
+from .waiting import wait_of
 from .wishes import (
     STOP,
     as_next,
@@ -174,7 +170,7 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
 
         Args:
             config: Names the thread.
-            options: Those of `ainvoke`.
+            options: Those of `ainvoke`; with `wait` the run that ends it is waited for.
 
         Returns:
             The outcome of a thread at rest; None where a run is about to end it.
@@ -185,7 +181,7 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         run, wish = self._run(None, config, {}), to_stop()
         inbox = await leave(run, self.ours, wish)
         try:
-            await self.ainvoke(STOP, config, **options)
+            await self.ainvoke(STOP, config, **{"wait": 0, **options})
         except ThreadBusy:
             return None
         except LoopwrightError:
@@ -229,23 +225,51 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
     ) -> AsyncIterator[Any]:
         """Run and yield the events of the chosen `stream_mode`.
 
-        Every other way to run the graph ends here. Arguments are LangGraph's. A run that is
-        stopped or steered goes on in the same stream, with its end or with the new message.
+        Every other way to run the graph ends here. Arguments are LangGraph's, and `wait`: for so
+        many seconds another run that holds the thread is waited for. A run that is stopped or
+        steered goes on in the same stream, with its end or with the new message.
 
         Raises:
             ThreadNotFound: a resume of a thread nobody saved.
             ThreadIncompatible: the thread waits at a node or has a schema this graph lacks.
             ThreadBusy: another run of the thread has not ended.
+            LeaseLost: another run has taken the thread from this one, which did not renew its
+                lease; nothing more of this one is written.
             AnswerRejected: an answer that no pending question can take.
             SettingsError: a wrong context, or `durability="exit"` where tools write.
         """
-        began = time.time()
+        began, goes_on = time.time(), False
+        client = self._is_client(self._configurable(config))
+        wait = wait_of(options.pop("wait", None), os.environ if client else {})
+        while True:
+            run, inside = self._run(input, config, options), False
+            await in_turn()
+            check_keys(run.configurable, runs=True)
+            try:
+                async with (
+                    run.hold(self.ours.locked_by, wait) as held,
+                    aclosing(self._legs(run, began, held)) as chunks,
+                ):
+                    inside = True
+                    async for chunk in chunks:
+                        yield chunk
+            except ThreadBusy:
+                if inside or not goes_on:
+                    raise
+                return  # whoever holds the thread by now looks for what was wished
+            # Once more, now that others could have had it.
+            if (input := await next_input(run, held, self.ours.inbox)) is None:
+                return
+            config, wait, goes_on = as_next(config), 0, True
+
+    async def _legs(self, run: Run, began: float, held: Held | None) -> AsyncGenerator[Any, None]:
+        """Run, and go on for as long as something was wished meanwhile: nobody comes between."""
         while True:
             async with (
-                self._door(input, config, options, began) as (run, held),
-                ended_by_wish(run),
+                self._door(run, began, held) as told,
+                ended_by_wish(told),
                 aclosing(
-                    cast("Any", super().astream(run.input, run.config, **run.options))
+                    cast("Any", super().astream(told.input, told.config, **told.options))
                 ) as chunks,
             ):
                 try:
@@ -254,9 +278,9 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
                 finally:
                     if held is not None:
                         held.is_over()
-            if (input := await next_input(run, self.ours.inbox)) is None:
+            if (given := await next_input(run, held, self.ours.inbox)) is None:
                 return
-            config = as_next(config)
+            run = self._run(given, as_next(run.config), run.options)
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """The thread's state; see LangGraph."""
@@ -349,30 +373,24 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
         return lend(config or {}, self._configurable(config))
 
     @asynccontextmanager
-    async def _door(
-        self, input: Any, config: RunnableConfig | None, options: dict[str, Any], began: float
-    ) -> AsyncIterator[tuple[Run, Held | None]]:
-        """Everything around one run: what it needs is taken before and given back after it."""
-        await in_turn()
-        run = self._run(input, config, options)
-        check_keys(run.configurable, runs=True)
-        async with run.hold(self.ours.locked_by) as held:
-            if held is not None:
-                run = run.telling(HELD_KEY, held.entry)
-                if self.ours.fenced is not None and self.ours.writes():
-                    run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
-            if client := self._is_client(run.configurable):
-                run = client_run(run, self.ours.bounded)
-            run = controlled(run, self.ours, held)
-            if run.nested:
-                await self._check_inner(run)
-            else:
-                run = await let_in(self, run, began, client=client)
-            async with run.session(self.ours.session) as opened, beside(opened) as told:
-                with failing(run, self.ours.graph):
-                    yield told, held
-            if self.ours.inbox is not None and not run.nested:
-                await self.ours.inbox.settled(run.thread)
+    async def _door(self, run: Run, began: float, held: Held | None) -> AsyncIterator[Run]:
+        """Everything around one run that holds its thread."""
+        if held is not None:
+            run = run.telling(HELD_KEY, held.entry)
+            if self.ours.fenced is not None and self.ours.writes():
+                run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
+        if client := self._is_client(run.configurable):
+            run = client_run(run, self.ours.bounded)
+        run = controlled(run, self.ours, held)
+        if run.nested:
+            await self._check_inner(run)
+        else:
+            run = await let_in(self, run, began, client=client)
+        async with run.session(self.ours.session) as opened, beside(opened) as told:
+            with failing(run, self.ours.graph):
+                yield told
+        if self.ours.inbox is not None and not run.nested:
+            await self.ours.inbox.settled(run.thread)
 
     async def _check_inner(self, run: Run) -> None:
         """A parent that resumes goes straight into the inner thread, past the parent's checks."""

@@ -1,23 +1,30 @@
 """Locks of threads: what a database brings, and who in this process holds which.
 
-A thread that is held is refused, not waited for, and no lock outlives its process for long: it is
-an operating system's lock on a file beside a SQLite database, a lease that has to be renewed in
-Postgres, and for every other saver an entry in memory.
+A thread that is held is refused, or waited for where that is wished. No lock outlives its process
+for long: it is an operating system's lock on a file beside a SQLite database, a lease that has to
+be renewed in Postgres, and for every other saver an entry in memory.
 """
 
 import asyncio
 import os
 import threading
+import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Protocol, runtime_checkable
 
 from ..state.errors import LeaseLost, ThreadBusy
+from ..state.meters import LOST, REFUSED, measure
 from .control import Control, Kind
+from .waiting import is_waited_for, standing_in_line, wake
 
 _CLEAN_UP: Final = 5.0
 """Seconds a run of this process gets that is over but still cleans up after itself."""
+
+_LOOKS: Final = (0.05, 0.1, 0.2, 0.4)
+"""Seconds between looks whether another process has let go; the last for as long as it takes."""
 
 Key = tuple[Hashable, str]
 Release = Callable[[], None]
@@ -42,6 +49,27 @@ class Locks(Protocol):
         Raises:
             DatabaseError: Locks cannot be had here.
         """
+
+
+class Ticket(Protocol):
+    """A place in the line of a thread; used in worker threads."""
+
+    def enter(self) -> int:
+        """Get in line; whoever has a smaller number goes before."""
+
+    def take(self) -> Release | str | None:
+        """Lock the name, unless it is another's or the turn of another; see `Locks`."""
+
+    def leave(self) -> None:
+        """Wait no more, whether it was taken or not; nobody has to call it to be let go."""
+
+
+@runtime_checkable
+class Lines(Protocol):
+    """Locks for which the processes that wait stand in one line."""
+
+    def ticket(self, name: str) -> Ticket:
+        """For somebody who will wait for a name."""
 
 
 LockedBy = Callable[[], Locks]
@@ -75,8 +103,13 @@ class Holding:
             if self.unlock is not None:
                 self.unlock()
         finally:
-            _here.pop(self.key, None)
-            self.gone.set()
+            self.forget()
+            wake(self.key)
+
+    def forget(self) -> None:
+        """Leave it to others of this process, without having held it."""
+        _here.pop(self.key, None)
+        self.gone.set()
 
 
 _here: dict[Key, Holding] = {}
@@ -115,25 +148,27 @@ def _leave_lost(entry: Holding) -> None:
 
 
 @asynccontextmanager
-async def thread_lock(locked_by: LockedBy, name: str) -> AsyncIterator[Held]:
+async def thread_lock(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncIterator[Held]:
     """Hold a thread for the length of a block.
 
     Args:
         locked_by: Gives what locks it; called in a worker thread.
         name: The thread's id, and in a second line what part of it, if it is only one.
+        wait: For so many seconds whoever holds it is waited for, first come first served.
 
     Raises:
         ThreadBusy: Another run holds it.
         DatabaseError: It cannot be locked here.
     """
-    try:
-        held = await asyncio.to_thread(_take, locked_by, name)
-    except ThreadBusy:
-        # Of this process it may be one that was left (`break` in `async for`): Python closes its
-        # generator by a task of the loop, which has begun by now.
-        if not await asyncio.to_thread(_is_gone_soon, locked_by, name):
-            raise
-        held = await asyncio.to_thread(_take, locked_by, name)
+    held = await asyncio.to_thread(_taken, locked_by, name)
+    if isinstance(held, str) and wait:
+        held = await _waited(locked_by, name, wait, held)
+    # Of this process it may be one that was left (`break` in `async for`): Python closes its
+    # generator by a task of the loop, which has begun by now.
+    elif isinstance(held, str) and await asyncio.to_thread(_is_gone_soon, locked_by, name):
+        held = await asyncio.to_thread(_taken, locked_by, name)
+    if isinstance(held, str):
+        raise _busy(name, held, wait)
     try:
         yield held
     finally:
@@ -143,7 +178,9 @@ async def thread_lock(locked_by: LockedBy, name: str) -> AsyncIterator[Held]:
 @contextmanager
 def held_here(locked_by: LockedBy, name: str) -> Iterator[None]:
     """Hold a thread for the length of a block, in a thread that may wait; see `thread_lock`."""
-    held = _take(locked_by, name)
+    held = _taken(locked_by, name)
+    if isinstance(held, str):
+        raise _busy(name, held)
     try:
         yield
     finally:
@@ -160,7 +197,8 @@ def ring(locked_by: LockedBy, name: str, kind: Kind) -> None:
 def lose(place: Hashable, name: str, holder: str) -> None:
     """Tell the run of this process that holds a thread that somebody else has taken it."""
     entry = _here.get((place, name))
-    if entry is not None:
+    if entry is not None and entry.lost is None:
+        measure(LOST)
         entry.lost = lost(name, holder)
         if entry.control is not None:
             entry.control.lost = entry.lost
@@ -185,21 +223,56 @@ async def _let_go(held: Held) -> None:
         await asyncio.shield(releasing)
 
 
-def _take(locked_by: LockedBy, name: str) -> Held:
+def _taken(locked_by: LockedBy, name: str) -> Held | str:
+    """What is held now, or who holds it."""
     locks = locked_by()
+    if is_waited_for((locks.place, name)):
+        return _ME.format(os.getpid())
+    return _taken_by(locks, name, partial(locks.take, name))
+
+
+_ME: Final = "process {}"
+
+
+def _taken_by(locks: Locks, name: str, take: Callable[[], Release | str | None]) -> Held | str:
     entry = Holding((locks.place, name))
     if _here.setdefault(entry.key, entry) is not entry:
-        raise _busy(name, f"process {os.getpid()}")
+        return _ME.format(os.getpid())
     taken: Release | str | None = ""
     try:
-        taken = locks.take(name)
+        taken = take()
     finally:
         if isinstance(taken, str):
-            entry.leave()
+            entry.forget()
     if isinstance(taken, str):
-        raise _busy(name, taken)
+        return taken
     entry.unlock = taken
     return Held(entry)
+
+
+async def _waited(locked_by: LockedBy, name: str, seconds: float, holder: str) -> Held | str:
+    """Stand in line; whoever is not let in before the time is over is told who holds it."""
+    until = time.monotonic() + seconds
+    locks = await asyncio.to_thread(locked_by)
+    ticket = locks.ticket(name) if isinstance(locks, Lines) else None
+    with standing_in_line((locks.place, name)) as place:
+        try:
+            if ticket is not None:
+                place.rank = await asyncio.to_thread(ticket.enter)
+            take = partial(locks.take, name) if ticket is None else ticket.take
+            looks = 0
+            while (left := until - time.monotonic()) > 0:
+                if place.is_first:
+                    held = await asyncio.to_thread(_taken_by, locks, name, take)
+                    if not isinstance(held, str):
+                        return held
+                    holder, left = held, min(left, _LOOKS[min(looks, len(_LOOKS) - 1)])
+                    looks += 1
+                await place.woken(left)
+            return holder
+        finally:
+            if ticket is not None:
+                await asyncio.shield(asyncio.to_thread(ticket.leave))
 
 
 def _is_gone_soon(locked_by: LockedBy, name: str) -> bool:
@@ -208,9 +281,11 @@ def _is_gone_soon(locked_by: LockedBy, name: str) -> bool:
     return entry is None or (entry.over and entry.gone.wait(_CLEAN_UP))
 
 
-def _busy(name: str, holder: str) -> ThreadBusy:
+def _busy(name: str, holder: str, waited: float = 0) -> ThreadBusy:
+    measure(REFUSED)
     thread, who = name.partition("\n")[0], f" ({holder})" if holder else ""
+    still = f" after {waited:g} seconds" if waited else ""
     return ThreadBusy(
-        f"Another run holds the thread {thread!r}{who}: wait until it has ended, or stop it"
+        f"Another run holds the thread {thread!r}{still}{who}: wait until it has ended, or stop it"
         " (graph.stop), then try again; graph.steer hands a message to it."
     )

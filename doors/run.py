@@ -88,18 +88,21 @@ class Run:
             place["checkpoint_ns"] = ""
         return {"configurable": place}
 
-    def hold(self, locked_by: LockedBy | None) -> "AbstractAsyncContextManager[Held | None]":
+    def hold(
+        self, locked_by: LockedBy | None, wait: float = 0
+    ) -> "AbstractAsyncContextManager[Held | None]":
         """Keep other runs out of the thread, unless a run around this one does so.
 
         Args:
             locked_by: gives what locks threads, if that is not where the run's are saved.
+            wait: for so many seconds another run that holds it is waited for.
         """
         if self.saver is None or not self.thread:
             return nullcontext()
         around = self.configurable.get(HELD_KEY)
         if self.nested and isinstance(around, Holding) and around.covers(self.thread):
             return nullcontext()
-        return thread_lock(locked_by or partial(locks_of, self.saver), self.locked)
+        return thread_lock(locked_by or partial(locks_of, self.saver), self.locked, wait)
 
     @property
     def locked(self) -> str:

@@ -115,6 +115,7 @@ def controlled(run: Run, graph: Graph, held: Held | None) -> Run:
     if run.heeds and graph.inbox is not None and held is not None:
         control = Control(run.options.get("control"), _Look(graph.inbox, run.thread))
         held.entry.control = control
+        control.lost = held.entry.lost
     elif run.options.get("control") is not None:
         return run
     elif graph.ends_itself and isinstance(around := run.configurable.get(keys.RUNTIME), Runtime):
@@ -169,9 +170,9 @@ def going_on() -> Iterator[list[str]]:
         _WENT_ON.reset(token)
 
 
-async def next_input(run: Run, inbox: Recorder | None) -> Any:
+async def next_input(run: Run, held: Held | None, inbox: Recorder | None) -> Any:
     """What a run that is over goes on with; None where nothing was wished meanwhile."""
-    control = run.options.get("control")
+    control = None if held is None else held.entry.control
     if inbox is None or not isinstance(control, Control) or control.paused:
         return None
     if not (wishes := await inbox.waiting(run.thread)):

@@ -20,6 +20,7 @@ from typing import Any, Final
 from ...state.canonical import storable
 from ...state.errors import DatabaseError, LeaseLost, SettingsError
 from ...state.journal import Fence
+from ...state.meters import TAKEOVERS, measure
 from ..journal import cause_of
 from ..locks import lose, lost
 from .schema import LOST
@@ -32,7 +33,10 @@ _LONGEST: Final = 3600.0
 _TRIES: Final = 3
 """How often a statement is begun on another connection, where one is found broken."""
 
-_TAKE: Final = "SELECT loopwright_take(%s, %s, %s, %s) AS holder"
+_TICKETS_LAST: Final = 5.0
+"""Seconds after which one who waits and does not answer is passed over."""
+
+_TAKE: Final = "SELECT holder, gone FROM loopwright_take(%s, %s, %s, %s, %s)"
 _FREE: Final = (
     "UPDATE loopwright_threads t SET owner = NULL, until = NULL"
     " FROM unnest(%s::text[], %s::bigint[]) AS mine (name, token)"
@@ -41,6 +45,15 @@ _FREE: Final = (
 _HOLDER: Final = (
     "SELECT owner FROM loopwright_threads WHERE name = %s AND until >= clock_timestamp()"
 )
+_ENTER: Final = (
+    "INSERT INTO loopwright_waiting (name, owner, until)"
+    " VALUES (%s, %s, clock_timestamp() + make_interval(secs => %s)) RETURNING ticket"
+)
+_WAIT: Final = (
+    "UPDATE loopwright_waiting SET until = clock_timestamp() + make_interval(secs => %s)"
+    " WHERE ticket = ANY(%s)"
+)
+_LEAVE: Final = "DELETE FROM loopwright_waiting WHERE ticket = %s"
 # A row that is just being written is passed over: it says nothing of who holds it, and waiting for
 # it would keep all others from being renewed. Nor is one renewed that is let go meanwhile.
 _RENEW: Final = """
@@ -75,8 +88,9 @@ class Leases:
         self._lock = threading.Lock()
         self._held: dict[str, int] = {}
         self._leaving: dict[str, int] = {}
+        self._tickets: set[int] = set()
         self._thread: threading.Thread | None = None
-        self._closed = threading.Event()
+        self._closed, self._stirred = False, threading.Event()
         # The end of a process lets go, as far as it comes to that.
         weakref.finalize(self, _free_all, self._pool, self._held, self._process)
 
@@ -87,28 +101,43 @@ class Leases:
 
     def take(self, name: str) -> Callable[[], None] | str:
         """Lock a name; see `Locks`."""
-        if self._process != os.getpid():
-            self._begin()
+        return self.take_with(None, name)
+
+    def take_with(self, ticket: int | None, name: str) -> Callable[[], None] | str:
+        """Lock a name that was waited for with a ticket, or without one."""
         token = secrets.randbits(63)
-        try:
-            owner = f"process {os.getpid()} on {platform.node()}"
-            (found,) = self._run(_TAKE, [storable(name), owner, token, self.seconds])
-        except self._errors as error:
-            msg = (
-                f"Cannot lock a thread in the database {self._database!r} ({cause_of(error)}):"
-                " check that the server runs, then try again."
-            )
-            raise DatabaseError(msg) from error
+        with self._reached():
+            (found,) = self._run(_TAKE, [storable(name), _me(), token, self.seconds, ticket])
         if found["holder"] is not None:
             return in_words(found["holder"])
+        if found["gone"]:
+            measure(TAKEOVERS)
         with self._lock:
             self._held[name] = token
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._keep, name="loopwright leases", daemon=True
-                )
-                self._thread.start()
+            self._live()
         return partial(self._free, name, token)
+
+    def ticket(self, name: str) -> "LeaseTicket":
+        """See `Lines`."""
+        return LeaseTicket(self, name)
+
+    def enter(self, name: str) -> int:
+        """Get in line for a name; kept there by the heartbeat until `leave`."""
+        with self._reached():
+            (found,) = self._run(_ENTER, [storable(name), _me(), _TICKETS_LAST])
+        with self._lock:
+            self._tickets.add(found["ticket"])
+            self._live()
+        self._stirred.set()
+        return int(found["ticket"])
+
+    def leave(self, ticket: int, *, taken: bool) -> None:
+        """Wait no more; a ticket that cannot be given back ends by itself."""
+        with self._lock:
+            self._tickets.discard(ticket)
+        if not taken:
+            with suppress(*self._errors):
+                self._run(_LEAVE, [ticket])
 
     def holder(self, name: str) -> str | None:
         """Who holds a thread, in words; None where nobody does."""
@@ -129,7 +158,8 @@ class Leases:
 
     def close(self) -> None:
         """Let go of all; a second call does nothing."""
-        self._closed.set()
+        self._closed = True
+        self._stirred.set()
         if self._process == os.getpid():
             _free_all(self._pool, self._held, self._process)
 
@@ -155,17 +185,47 @@ class Leases:
                     del self._leaving[name]
         return True
 
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        if self._process != os.getpid():
+            self._begin()
+        try:
+            yield
+        except self._errors as error:
+            msg = (
+                f"Cannot lock a thread in the database {self._database!r} ({cause_of(error)}):"
+                " check that the server runs, then try again."
+            )
+            raise DatabaseError(msg) from error
+
+    def _live(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._keep, name="loopwright leases", daemon=True
+            )
+            self._thread.start()
+
     def _keep(self) -> None:
         """Renew until there is nothing to renew; what fails is soon tried again."""
-        often, soon = self.seconds / 3, self.seconds / 30
-        pause = often
-        while not self._closed.wait(pause):
+        done = True
+        while True:
+            often = self.seconds if not self._tickets else min(self.seconds, _TICKETS_LAST)
+            self._stirred.wait(often / 3 if done else often / 30)
+            self._stirred.clear()
             with self._lock:
-                if not self._held and not self._leaving:
+                if self._closed or not (self._held or self._leaving or self._tickets):
                     self._thread = None
                     return
-            done = [self._renew(), self._let_go()]
-            pause = often if all(done) else soon
+            done = all([self._renew(), self._let_go(), self._wait_on()])
+
+    def _wait_on(self) -> bool:
+        if not self._tickets:
+            return True
+        try:
+            self._run(_WAIT, [_TICKETS_LAST, [*self._tickets]])
+        except self._errors:
+            return False
+        return True
 
     def _renew(self) -> bool:
         """Renew all at once; False where that is not done.
@@ -188,16 +248,54 @@ class Leases:
 
     def _run(self, sql: str, values: Sequence[object]) -> list[Any]:
         """Run a statement that may be run twice."""
-        tries = 1
+        tries, connection = 1, None
         while True:
             try:
                 with self._pool.connection() as connection:
                     cursor = connection.execute(sql, values)
                     return [] if cursor.description is None else list(cursor.fetchall())
             except self._errors:
-                if tries == _TRIES or not connection.closed:
+                if tries == _TRIES or connection is None or not connection.closed:
                     raise
                 tries += 1
+
+
+class LeaseTicket:
+    """See `Ticket`. It knows its number only when the database has told it."""
+
+    def __init__(self, leases: Leases, name: str) -> None:
+        """Not in line yet."""
+        self._leases, self._name = leases, name
+        self._number: int | None = None
+        self._taken = self._left = False
+        self._lock = threading.Lock()
+
+    def enter(self) -> int:
+        """See Ticket."""
+        with self._lock:
+            if not self._left:
+                self._number = self._leases.enter(self._name)
+            return self._number or 0
+
+    def take(self) -> Callable[[], None] | str:
+        """See Ticket."""
+        with self._lock:
+            if self._left:  # whoever waited is gone, and would not let go again
+                return ""
+            taken = self._leases.take_with(self._number, self._name)
+            self._taken = not isinstance(taken, str)
+            return taken
+
+    def leave(self) -> None:
+        """See Ticket; what is under way ends first."""
+        with self._lock:
+            self._left = True
+            if self._number is not None:
+                self._leases.leave(self._number, taken=self._taken)
+
+
+def _me() -> str:
+    return f"process {os.getpid()} on {platform.node()}"
 
 
 def _free_all(pool: Any, held: Mapping[str, int], process: int) -> None:

@@ -38,18 +38,30 @@ CREATE TABLE IF NOT EXISTS loopwright_waiting (
     until TIMESTAMPTZ NOT NULL
 )""",
     "CREATE INDEX IF NOT EXISTS loopwright_waiting_by_name ON loopwright_waiting (name, ticket)",
-    # Takes a thread, or tells who has it. One whose lease has ended may have left a transaction
-    # open that locks the row: a process that is frozen, a machine that is gone. It is ended.
+    # Takes a thread, or tells who holds it. One whose lease has ended may have left a transaction
+    # open that locks the row (a process that is frozen, a machine that is gone): it is ended.
+    # `place` is the ticket of one who waits; whoever has none does not go before those who have.
     """
 CREATE OR REPLACE FUNCTION loopwright_take(
-    given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION
-) RETURNS TEXT LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
-DECLARE holder loopwright_threads;
+    given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION, place BIGINT,
+    OUT holder TEXT, OUT gone TEXT
+) LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+    found_row loopwright_threads;
+    who_waits TEXT;
 BEGIN
     FOR attempt IN 1..2 LOOP
-        SELECT * INTO holder FROM loopwright_threads WHERE name = given;
-        IF holder.until >= clock_timestamp() AND holder.token <> shown THEN
-            RETURN coalesce(holder.owner, '');
+        SELECT * INTO found_row FROM loopwright_threads WHERE name = given;
+        holder := coalesce(found_row.owner, '');
+        IF found_row.until >= clock_timestamp() AND found_row.token <> shown THEN
+            RETURN;
+        END IF;
+        SELECT owner INTO who_waits FROM loopwright_waiting
+        WHERE name = given AND until >= clock_timestamp() AND ticket < coalesce(place, ticket + 1)
+        ORDER BY ticket LIMIT 1;
+        IF FOUND THEN
+            holder := who_waits;
+            RETURN;
         END IF;
         BEGIN
             INSERT INTO loopwright_threads AS t (name, owner, token, until)
@@ -58,7 +70,11 @@ BEGIN
                 until = clock_timestamp() + make_interval(secs => seconds)
             WHERE t.until IS NULL OR t.until < clock_timestamp() OR t.token = shown;
             IF FOUND THEN
-                RETURN NULL;
+                DELETE FROM loopwright_waiting
+                WHERE name = given AND (ticket = place OR until < clock_timestamp());
+                gone := nullif(holder, '');
+                holder := NULL;
+                RETURN;
             END IF;
         EXCEPTION WHEN lock_not_available THEN
             PERFORM pg_terminate_backend(a.pid, 2000)
@@ -67,7 +83,6 @@ BEGIN
                 AND (t.until IS NULL OR t.until < clock_timestamp());
         END;
     END LOOP;
-    RETURN coalesce((SELECT owner FROM loopwright_threads WHERE name = given), '');
 END $$""",
     # Called in a transaction that writes: it goes on only while this token is the thread's.
     f"""

@@ -9,6 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import SettingsError, ThreadNotFound, open_durability
+from loopwright.doors.waiting import _lines
 from support import killed
 from support.budget import STEP
 from support.patience import PATIENCE
@@ -293,3 +294,59 @@ def test_the_run_of_another_process_hears_of_a_stop(tmp_path):
     assert process.exitcode == 0
     assert ended[0]["outcome"]["status"] == "cancelled"
     assert len(book.told("visits")) < 3
+
+
+async def in_line(running):
+    """Until what runs waits for its thread."""
+    while not _lines:
+        assert not running.done()
+        await asyncio.sleep(0.01)
+
+
+def test_a_stop_can_wait_for_the_outcome_of_the_run_that_it_ends(tmp_path):
+    later = []
+
+    async def stop(graph, number):
+        if number == 2:
+            later.append(asyncio.create_task(graph.astop(THREAD, wait=PATIENCE)))
+            await in_line(later[0])
+
+    async def both():
+        values = await graph.ainvoke(said(FIRST), THREAD, context=CALM)
+        return values["outcome"], await later[0]
+
+    graph = graph_of(
+        "react", Book(tmp_path), at=lambda g, n, _: stop(g, n), checkpointer=InMemorySaver()
+    )
+    stopped, told = asyncio.run(both())
+    assert stopped["status"] == "cancelled"
+    assert told == stopped
+
+
+def test_a_message_is_taken_up_once_whether_by_the_run_or_by_who_waits_behind_it(tmp_path):
+    for moment in range(30):
+        (tmp_path / str(moment)).mkdir()
+        book, later = Book(tmp_path / str(moment)), []
+
+        async def act(graph, number, moment=moment, later=later):
+            if number == 0:
+                behind = graph.ainvoke(said("Visit Gent."), THREAD, context=CALM, wait=PATIENCE)
+                later.append(asyncio.create_task(behind))
+                await in_line(later[0])
+            if number == moment:
+                later.append(await graph.asteer(THREAD, SECOND))
+
+        graph = graph_of(
+            "react", book, at=lambda g, n, _, act=act: act(g, n), checkpointer=InMemorySaver()
+        )
+
+        async def both(graph=graph, later=later):
+            await graph.ainvoke(said(FIRST), THREAD, context=CALM)
+            return await later[0]
+
+        values = asyncio.run(both())
+        if len(later) == 1:
+            break
+        assert requests(values).count(SECOND) == 1
+        assert book.told("visits").count("Gent") == 1
+    assert moment > 5

@@ -19,7 +19,7 @@ from langgraph.types import Command
 
 from loopwright.doors.durability import locks_of, open_durability
 from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.locks import _take, thread_lock
+from loopwright.doors.locks import _taken, thread_lock
 from loopwright.doors.threaded import with_async
 from loopwright.state.errors import DatabaseError, ThreadBusy
 from support.patience import PATIENCE
@@ -321,7 +321,7 @@ def test_what_is_dropped_without_being_left_lets_go(saver):
 
 
 async def _take_for_good(saver):
-    return await asyncio.to_thread(_take, partial(locks_of, saver), "t")
+    return await asyncio.to_thread(_taken, partial(locks_of, saver), "t")
 
 
 async def test_a_graph_inside_one_of_ours_is_covered_by_it(saver):
