@@ -221,10 +221,12 @@ def _check_json(body: Mapping[str, Any]) -> None:
 class Over(Exception):
     """There is nothing to run: the turn is over, or its thread asks somebody."""
 
-    def __init__(self, *, asks: bool = False, outcome: Mapping[str, Any] | None = None) -> None:
-        """Say which."""
+    def __init__(
+        self, *, asks: bool = False, gone: bool = False, outcome: Mapping[str, Any] | None = None
+    ) -> None:
+        """Say which; `gone`: that is on record already."""
         super().__init__()
-        self.asks, self.outcome = asks, outcome
+        self.asks, self.gone, self.outcome = asks, gone, outcome
 
 
 class Reads(Protocol):
@@ -260,7 +262,7 @@ class Due:
         """
         found = await asyncio.to_thread(self.turns.begin, self.turn)
         if found is None:
-            raise Over
+            raise Over(gone=True)
         dropped, self.turn = self.turn.state == "begun", found
         if head is None:
             return self._marked(run, self._message(), found.id)

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 Report = Callable[[str, Turn | None, str], None]
 """Takes what happened, to which turn, and why."""
 
-_RESERVED: Final = 10.0
+_RESERVED: Final = 5.0
 """Seconds from the moment a turn is taken within which its thread is held."""
 
 _IDLE: Final = 1.0
@@ -199,7 +199,7 @@ class Worker:
     async def _over(self, due: Due, over: Over) -> None:
         if over.asks and due.turn.kind == "message":
             await self._later(due, "asks", _ASKS)
-        else:
+        elif not over.gone:
             await self._end(due.turn, over.outcome)
 
     async def _failed(self, due: Due, error: Exception) -> None:
