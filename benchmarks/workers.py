@@ -111,7 +111,9 @@ class Fleet:
     @contextmanager
     def asked(self) -> Iterator[Any]:
         """A connection of the referee's own, past any pool."""
-        with psycopg.connect(self.admin, autocommit=True, row_factory=dict_row) as connection:
+        with psycopg.connect(
+            self.admin, autocommit=True, row_factory=dict_row, application_name="referee"
+        ) as connection:
             yield connection
 
     def trouble(self) -> None:
@@ -140,7 +142,7 @@ class Fleet:
         with self.asked() as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity WHERE"
-                " datname = current_database() AND pid <> pg_backend_pid()"
+                " datname = current_database() AND application_name <> 'referee'"
                 " ORDER BY random() LIMIT 4) AS few"
             )
 
