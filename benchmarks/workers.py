@@ -117,18 +117,23 @@ class Fleet:
             yield connection
 
     def trouble(self) -> None:
-        """Make trouble until all is over."""
+        """Make trouble until all is over, first as soon as one holds a thread."""
+        while not self.over.wait(0.1) and not self._kill(self.draw.choice(self.workers)):
+            pass
         while not self.over.wait(self.draw.uniform(0.5, 2.0)):
             what = self.draw.choice(["kill", "kill", "freeze", "cut"])
-            self.counts[what] += 1
+            self.counts[what] += what != "kill"
             getattr(self, f"_{what}")(self.draw.choice(self.workers))
 
-    def _kill(self, process: Any) -> None:
-        self._orphaned(process.pid)
+    def _kill(self, process: Any) -> bool:
+        if not self._orphaned(process.pid) and not self.counts["kill"]:
+            return False
+        self.counts["kill"] += 1
         os.kill(process.pid, signal.SIGKILL)
         process.join()
         self.workers.remove(process)
         self.start()
+        return True
 
     def _freeze(self, process: Any) -> None:
         self.frozen_until = time.monotonic() + 1e9
@@ -146,8 +151,8 @@ class Fleet:
                 " ORDER BY random() LIMIT 4) AS few"
             )
 
-    def _orphaned(self, pid: int) -> None:
-        """Note what a worker holds that dies or freezes now."""
+    def _orphaned(self, pid: int) -> bool:
+        """Note what a worker holds that dies or freezes now; whether that is anything."""
         with self.asked() as connection:
             held = connection.execute(
                 "SELECT name, token FROM loopwright_threads"
@@ -155,6 +160,7 @@ class Fleet:
             ).fetchall()  # fmt: skip
         now = time.monotonic()
         self.orphans |= {row["name"]: (row["token"], now) for row in held}
+        return bool(held)
 
     def watch(self) -> None:
         """See how long a thread rests after its holder has gone, until all is over."""

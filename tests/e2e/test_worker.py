@@ -1,0 +1,136 @@
+"""`loopwright worker` as a process: it rests on a signal, and what it held when it died goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from langgraph.types import Command
+
+from loopwright import ScriptedModel, build_react, open_durability
+from support.patience import PATIENCE
+from support.scripts import thought
+
+THREAD = {"configurable": {"thread_id": "t"}}
+NAMES = {"wait", "more", "last"}
+MODULE = "from test_worker import build\n"
+
+
+def build(durability):
+    """A shop that pays what the user says; the payment of `wait` and `more` ends by a file."""
+
+    def pay(what: str) -> str:
+        """Pay for something."""
+        with Path("paid").open("a") as book:
+            book.write(f"{what}\n")
+        while what != "last" and not Path(f"end {what}").exists():
+            time.sleep(0.02)
+        return f"paid {what}"
+
+    def answer(messages, offered):
+        what = [m.text for m in messages if m.type == "human" and m.text in NAMES][-1]
+        done = any(m.type == "tool" and m.text == f"paid {what}" for m in messages)
+        if not offered:
+            return thought(f"{what} is paid" if done else f"pay {what}", more=not done)
+        return [] if done else [{"name": "pay", "args": {"what": what}}]
+
+    return build_react(
+        model=ScriptedModel(answer), tools=[pay], policy="allow", durability=durability,
+        observe="direct", name="shop",
+    )  # fmt: skip
+
+
+def until(holds):
+    by = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < by
+        time.sleep(0.05)
+
+
+def paid():
+    return Path("paid").read_text().split() if Path("paid").exists() else []
+
+
+@contextmanager
+def worker(url):
+    """A worker, which is killed at the end of the block, and what it tells until then."""
+    told = []
+    program = Path(sys.executable).with_name("loopwright")
+    command = [program, "worker", "--url", url, "--module", "shop:build", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process, told
+    finally:
+        process.kill()
+        told += map(json.loads, process.communicate()[0].splitlines())
+
+
+@pytest.fixture
+def url(tmp_path, monkeypatch):
+    here = Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (here, here.parent))))
+    Path("shop.py").write_text(MODULE)
+    return f"sqlite:///{tmp_path}/threads.db"
+
+
+@pytest.fixture
+def graph(url):
+    with open_durability(url) as durability:
+        yield build(durability)
+
+
+def test_a_signal_rests_what_runs_and_a_kill_loses_nothing(url, graph):
+    for name in ("wait", "more", "last"):
+        graph.enqueue(THREAD, name, id=name, context={"max_iterations": 9})
+    with worker(url) as (first, told):
+        until(lambda: paid() == ["wait"] or first.poll())
+        first.send_signal(signal.SIGTERM)  # the payment ends, and the turn rests
+        Path("end wait").touch()
+        assert first.wait(PATIENCE) == 0
+    assert [one["event"] for one in told] == ["started", "taken", "paused", "left"]
+    assert (told[1]["thread"], told[1]["turn"], told[1]["graph"]) == ("t", "wait", "shop")
+    assert graph.enqueued(THREAD, "wait").state == "begun"
+    with worker(url) as (second, then):
+        until(lambda: paid() == ["wait", "more"] or second.poll())
+    assert [e["event"] for e in then] == ["started", "taken over", "ended", "taken"]
+    with worker(url) as (third, _):
+        until(lambda: graph.enqueued(THREAD, "more").state == "asks" or third.poll())
+        [question] = graph.get_state(THREAD).interrupts
+        assert question.value["type"] == "uncertain_call"
+        reply = {"type": "respond", "message": "paid more"}
+        graph.enqueue(THREAD, Command(resume=reply), id="look")
+        assert graph.enqueued(THREAD, "last", wait=PATIENCE).outcome["answer"] == "last is paid"
+        third.send_signal(signal.SIGTERM)
+        assert third.wait(PATIENCE) == 0
+    assert graph.enqueued(THREAD, "more").outcome["answer"] == "more is paid"
+    assert paid() == ["wait", "more", "last"]
+
+
+def test_a_worker_without_a_graph_says_so(tmp_path):
+    program = Path(sys.executable).with_name("loopwright")
+    url = f"sqlite:///{tmp_path}/threads.db"
+    command = [program, "worker", "--url", url, "--module", "nowhere:graph"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert ended.returncode == 2
+    assert "--module nowhere:graph gives no graph (ModuleNotFoundError" in ended.stderr
+
+
+@pytest.mark.postgres
+def test_what_dies_or_freezes_is_taken_over_and_nothing_is_done_twice(repository):
+    """The benchmark in short, through a transaction pool."""
+    script = repository / "benchmarks" / "workers.py"
+    run = subprocess.run(
+        [sys.executable, "-u", str(script), "10", "2", "5", "1.2", "bouncer"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    told = json.loads(run.stdout)
+    assert (told["doubled"], told["lost"], told["wrong_threads"], told["not_ended"]) == (0,) * 4
+    assert told["kill"] >= 1, "one must die for this to prove anything"
