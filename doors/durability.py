@@ -19,6 +19,7 @@ from .desk import HandOver, handed_over
 from .locks import Locks, held_here
 from .postgres.database import PostgresDatabase, without_password
 from .postgres.leases import LEASE, checked_lease
+from .postgres.pool import CONNECTIONS, checked_connections
 from .pruning import RUNS, Keeps, Pruned, what_stays
 from .sqlite import SqliteDatabase, SqliteLocks
 from .threaded import ThreadedSaver, ThreadedStore
@@ -224,7 +225,9 @@ class Durability(AbstractContextManager["Durability"]):
         self.close()
 
 
-def open_durability(url: str = DEFAULT_URL, *, lease: float = LEASE) -> Durability:
+def open_durability(
+    url: str = DEFAULT_URL, *, lease: float = LEASE, connections: int = CONNECTIONS
+) -> Durability:
     """Open a database and prove that it can be written.
 
     Args:
@@ -232,19 +235,20 @@ def open_durability(url: str = DEFAULT_URL, *, lease: float = LEASE) -> Durabili
             `postgresql://user@host/name`. Missing folders of a SQLite file are created.
         lease: Seconds after which a thread in Postgres is free whose holder does not answer. With
             SQLite the operating system frees it at once, whatever is said here.
+        connections: How many connections to Postgres are opened at most.
 
     Raises:
-        SettingsError: The lease is too short or too long.
+        SettingsError: The lease is too short or too long, or there is no connection.
         DatabaseError: it cannot be opened or written; says what, where and what to do.
     """
-    return Durability(_opened(url, checked_lease(lease)))
+    return Durability(_opened(url, checked_lease(lease), checked_connections(connections)))
 
 
-def _opened(url: str, lease: float) -> Database:
+def _opened(url: str, lease: float, connections: int) -> Database:
     if re.fullmatch(r"sqlite:///.+", url):
         return SqliteDatabase(url)
     if re.match(r"postgres(ql)?://", url):
-        return PostgresDatabase(url, lease)
+        return PostgresDatabase(url, lease, connections)
     shown = without_password(url) if "://" in url else url
     file = f" (sqlite:///{url} for a file)" if "/" not in url and ":" not in url else ""
     msg = (

@@ -72,7 +72,8 @@ async def values_missing(
     saver: BaseCheckpointSaver[Any], at: RunnableConfig, parent: RunnableConfig | None
 ) -> list[str]:
     """The same of any saver."""
-    if isinstance(getattr(saver, "inner", saver), SqliteSaver):
+    inner = getattr(saver, "inner", saver)
+    if isinstance(inner, SqliteSaver) or hasattr(inner, "cut_at"):
         return await asyncio.to_thread(missing_values, saver, at, parent)
     if parent is None or await saver.aget_tuple(parent) is not None:
         return []
@@ -141,6 +142,9 @@ def _cut_at(
 ) -> RunnableConfig | None:
     """The oldest checkpoint before this one, if the one that it followed is not there any more."""
     inner = getattr(saver, "inner", saver)
+    if (cut_at := getattr(inner, "cut_at", None)) is not None:
+        found: RunnableConfig | None = cut_at(at)
+        return found
     if not isinstance(inner, SqliteSaver):
         return at if parent is not None and saver.get_tuple(parent) is None else None
     place = at["configurable"]
@@ -150,7 +154,7 @@ def _cut_at(
         if root is None or root[0] is None:
             return None
         cursor.execute(_END, {**named, "id": place["checkpoint_id"]})
-        found = cursor.fetchone()
-    if found is None:
+        end = cursor.fetchone()
+    if end is None:
         return None
-    return {"configurable": {**place, "checkpoint_id": found[0]}}
+    return {"configurable": {**place, "checkpoint_id": end[0]}}

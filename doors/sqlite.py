@@ -3,7 +3,6 @@
 import hashlib
 import os
 import sqlite3
-import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
@@ -11,14 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from filelock import BaseFileLock, FileLock, Timeout
-from langgraph.checkpoint.serde.base import CipherProtocol
-from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
 from ..state.errors import DatabaseError
 from .database_file import DatabaseFile
+from .deflate import lean_serializer, next_version
 from .journal import (
     BUSY_SECONDS,
     SqliteTables,
@@ -33,7 +30,6 @@ from .packed_writes import PackingSaver
 from .pruning import Keeps
 from .tables import Execute
 from .thread_pruning import LeftError, Rows, ThreadPruning
-from .words import WORDS
 
 _MEMORY: Final = ":memory:"
 _PAGE_BYTES: Final = 8192
@@ -44,12 +40,6 @@ _SIZES: Final = (
     "SELECT thread_id, length(checkpoint) AS size FROM checkpoints"
     " UNION ALL SELECT thread_id, length(value) FROM writes) GROUP BY thread_id"
 )
-
-_ZLIB: Final = "zlib"  # what earlier versions have saved
-_WORDY: Final = "zlib-words"
-_PLAIN: Final = "plain"
-# Below this size the header outweighs what compression saves.
-_SMALLEST: Final = 128
 
 
 class SqliteDatabase:
@@ -212,37 +202,15 @@ def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
     return connection
 
 
-class Deflate(CipherProtocol):
-    """Compresses where LangGraph would encrypt: the one wrapper its type allowlist reaches into.
-
-    Checkpoints repeat channel names, versions and texts many times over.
-    """
-
-    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
-        """Compress; tiny values stay as they are."""
-        if len(plaintext) < _SMALLEST:
-            return _PLAIN, plaintext
-        worker = zlib.compressobj(zdict=WORDS)
-        return _WORDY, worker.compress(plaintext) + worker.flush()
-
-    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
-        """Give back what was compressed."""
-        if ciphername == _WORDY:
-            return zlib.decompressobj(zdict=WORDS).decompress(ciphertext)
-        return zlib.decompress(ciphertext) if ciphername == _ZLIB else ciphertext
-
-
 class LeanSqliteSaver(PackingSaver):
     """LangGraph's SQLite saver, packing and compressing; it can drop what a finished turn left."""
 
     def __init__(self, connection: sqlite3.Connection, file: DatabaseFile | None = None) -> None:
         """Save through this connection; it may be used from several threads.
 
-        Of what is saved, only types that are known to be harmless are made again (a file may be
-        anybody's, and LangGraph would call whatever it names); `with_allowlist` adds others.
+        What may be saved says `lean_serializer`.
         """
-        safe = JsonPlusSerializer(allowed_msgpack_modules=None)
-        super().__init__(connection, serde=EncryptedSerializer(Deflate(), safe))
+        super().__init__(connection, serde=lean_serializer())
         self._file = file
         self.line = Line(self._together)
 
@@ -278,14 +246,8 @@ class LeanSqliteSaver(PackingSaver):
             raise DatabaseError(msg) from error
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
-        """A channel's next version: LangGraph's, without the random part.
-
-        That part keeps forks apart where values are stored under their version. Here they are
-        stored inside the checkpoint, and a random number in every channel is what compresses
-        worst. Comparable with LangGraph's own versions, so its threads can be continued; its
-        saver, however, cannot read what is compressed.
-        """
-        return f"{int(str(current or 0).split('.')[0]) + 1:032}"
+        """A channel's next version; see `next_version`."""
+        return next_version(current)
 
     def forget_scratch(self, thread_id: str, nodes: Iterable[str]) -> None:
         """Delete the checkpoints of subgraphs that ran inside these nodes of a thread.

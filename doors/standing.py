@@ -54,7 +54,7 @@ class Standings:
 
     def __init__(self) -> None:
         """Nothing is known yet."""
-        self._asked: dict[str, int | None] = {}
+        self._asked: dict[str, tuple[int | None, str]] = {}
 
     def put(
         self, thread: str, place: str, checkpoint: Mapping[str, Any], token: int | None
@@ -62,18 +62,30 @@ class Standings:
         """A checkpoint is saved, under the lease with this token."""
         if place:
             return self._goes_on(thread, token)
-        self._asked.pop(thread, None)
         head = Head(CheckpointTuple(RunnableConfig(), checkpoint, {}))  # type: ignore[arg-type]  # as savers are given it
+        asker, step = self._asked.get(thread, (None, ""))
+        if asker == token and str(checkpoint["id"]) <= step:
+            # Checkpoints wait for those before them to be saved, what is written onto them not.
+            return Moved("asks", head.status, tells=True)
+        self._asked.pop(thread, None)
         return Moved("unfinished" if head.waiting() else "ended", head.status, tells=True)
 
     def put_writes(
-        self, thread: str, place: str, writes: Sequence[tuple[str, Any]], path: str,
+        self, onto: tuple[str, str, str], writes: Sequence[tuple[str, Any]], path: str,
         token: int | None,
     ) -> Moved | None:  # fmt: skip
-        """A task's writes are saved; `path` is LangGraph's `task_path`."""
+        """A task's writes are saved; `path` is LangGraph's `task_path`.
+
+        Args:
+            onto: Thread, namespace and id of the checkpoint.
+            writes: By channel.
+            path: Of the task.
+            token: Of the lease.
+        """
+        thread, place, step = onto
         channels = {channel for channel, _ in writes}
         if INTERRUPT in channels and not place and path.count("~") == _OF_A_NODE:
-            self._asked[thread] = token
+            self._asked[thread] = (token, step)
             return Moved("asks")
         onto_itself = not path and RESUME not in channels
         if onto_itself or ERROR in channels:
@@ -82,5 +94,5 @@ class Standings:
 
     def _goes_on(self, thread: str, token: int | None) -> Moved | None:
         """What the run that asks had begun beside comes to rest; another run has an answer."""
-        rests = thread in self._asked and self._asked[thread] == token
+        rests = thread in self._asked and self._asked[thread][0] == token
         return None if rests else Moved("goes on")

@@ -120,9 +120,10 @@ def _in_thread(name: str) -> Callable[..., Any]:
     async def call(self: ThreadedSaver, *args: Any, **options: Any) -> Any:
         work = partial(getattr(self, name), *args, **options)
         line = getattr(self.inner, "line", None)
-        if line is None or name not in _LINED:
+        if line is None or name not in getattr(self.inner, "lined", _LINED):
             return await asyncio.to_thread(work)
-        result = await line.run(work)
+        company = getattr(self.inner, "company", None)
+        result = await line.run(work, company and company(name, *args, **options))
         await in_turn()  # whoever was saved together need not go on together
         return result
 

@@ -6,7 +6,7 @@ A row is compressed alone, and most of it are names that every row has.
 from typing import Final
 
 # Frozen: what was compressed with these words can be read with these words only. Others need a
-# cipher of their own in `sqlite.Deflate`, beside this one. Those that are needed most stand last.
+# cipher of their own in `deflate.Deflate`, beside this one. Those that are needed most stand last.
 _WORDS: Final = """
 __error__ __interrupt__ __resume__ __pregel_tasks skills resources component component_props
 clarification question options answered superseded awaiting_approval validating error

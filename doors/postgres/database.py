@@ -6,56 +6,43 @@ The drivers are an extra that most installations do not have: they are imported 
 import importlib
 import re
 from contextlib import ExitStack
-from functools import partial
 from typing import Any, Final
 
 from ...state.errors import DatabaseError
 from ..journal import BUSY_SECONDS, SqlJournal, cause_of, patiently
-from ..langgraph_keys import THREADS_SQL
 from ..pruning import Keeps
 from .leases import LEASE, Leases
+from .pool import CONNECTIONS, Pool
+from .saver import PostgresSaver
 from .schema import prepare
 from .tables import PostgresTables
 
-_IDLE_SECONDS: Final = 300.0
-"""Connections unused for longer are closed: firewalls drop idle ones silently."""
+_DRIVERS: Final = ("psycopg", "psycopg_pool", "langgraph.store.postgres")
 
-_DRIVERS: Final = (
-    "psycopg", "psycopg_pool", "langgraph.checkpoint.postgres", "langgraph.store.postgres",
-)  # fmt: skip
+_ASK: Final = "INSERT INTO loopwright_writes SELECT * FROM loopwright_writes WHERE false"
+_THREADS: Final = "SELECT name FROM loopwright_threads WHERE state <> '' ORDER BY updated DESC"
 
 
 class PostgresDatabase:
     """`postgresql://…`; see `durability.Database`."""
 
-    def __init__(self, url: str, lease: float = LEASE) -> None:
+    def __init__(self, url: str, lease: float = LEASE, connections: int = CONNECTIONS) -> None:
         """Open it over a pool, create the tables that are missing, and prove the right to write."""
-        psycopg, pools, savers, stores = drivers(url)
+        psycopg, pools, stores = drivers(url)
         self.url = without_password(url)
         errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
-        # No prepared statements: PgBouncer hands a session to somebody else between two of them.
-        rows = psycopg.rows.dict_row
-        options = {"autocommit": True, "prepare_threshold": None, "row_factory": rows}
-        connect = partial(psycopg.connect, url, connect_timeout=int(BUSY_SECONDS), **options)
-        self._pool = pools.ConnectionPool(
-            url,
-            max_size=10,
-            min_size=1,
-            max_idle=_IDLE_SECONDS,
-            timeout=BUSY_SECONDS,
-            open=False,
-            check=pools.ConnectionPool.check_connection,
-            kwargs=options,
-        )
-        self.saver, self.store = savers.PostgresSaver(self._pool), stores.PostgresStore(self._pool)
+        self._pool = Pool(psycopg, pools, url, connections)
         self.locks = Leases(self._pool, errors, self.url, lease)
+        self.saver = PostgresSaver(self._pool.connection, self.locks.of)
+        self.locks.before_leaving = self.saver.line.rest
+        self.store = stores.PostgresStore(self._pool.pool)
         tables = PostgresTables(self._pool, errors, self.url, self.locks)
         self.journal = SqlJournal(lambda: tables, durable=True)
         try:
             with ExitStack() as opened:
                 opened.callback(self._pool.close)
                 # Alone it fails at once and says why; a pool tries again and only says it gave up.
-                connect().close()
+                psycopg.connect(url, connect_timeout=int(BUSY_SECONDS)).close()
                 self._pool.open()
                 self._prepare(tables)
                 opened.pop_all()
@@ -67,19 +54,18 @@ class PostgresDatabase:
             raise DatabaseError(msg) from error
 
     def _prepare(self, tables: PostgresTables) -> None:
-        for setup in (self.saver.setup, self.store.setup):
-            patiently(setup, tables.is_race)
+        patiently(self.store.setup, tables.is_race)
         self.journal.open()
         with self._pool.connection() as connection:
             prepare(connection)
             # Existing tables are not touched by setup; no row is enough to ask for the right to
             # write.
-            connection.execute("INSERT INTO checkpoints SELECT * FROM checkpoints WHERE false")
+            connection.execute(_ASK)
 
     def thread_ids(self) -> list[str]:
         """See Database."""
         with self._pool.connection() as connection:
-            return [row["thread_id"] for row in connection.execute(THREADS_SQL)]
+            return [row["name"] for row in connection.execute(_THREADS)]
 
     def size(self) -> int:
         """See Database."""

@@ -80,6 +80,8 @@ class Leases:
     ) -> None:
         """Take leases of so many seconds through a pool that gives rows as dicts."""
         self.seconds = lease
+        self.before_leaving: Callable[[str], object] = lambda _thread: None
+        """Called with a thread before it is let go: what is under way is written down."""
         self._pool, self._errors, self._database = pool, errors, database
         self._begin()
 
@@ -164,6 +166,7 @@ class Leases:
             _free_all(self._pool, self._held, self._process)
 
     def _free(self, name: str, token: int) -> None:
+        self.before_leaving(storable(name.partition("\n")[0]))
         with self._lock:
             if self._held.get(name) != token:
                 return

@@ -97,6 +97,37 @@ BEGIN
     SELECT owner INTO holder FROM loopwright_threads WHERE name = given;
     RAISE EXCEPTION USING ERRCODE = '{LOST}', MESSAGE = given, DETAIL = coalesce(holder, '');
 END $$""",
+    # `written` is what was written onto the parent, by the tasks of which this checkpoint came.
+    """
+CREATE TABLE IF NOT EXISTS loopwright_checkpoints (
+    thread_id TEXT COLLATE "C" NOT NULL,
+    checkpoint_ns TEXT COLLATE "C" NOT NULL DEFAULT '',
+    checkpoint_id TEXT COLLATE "C" NOT NULL,
+    parent_checkpoint_id TEXT COLLATE "C",
+    type TEXT,
+    checkpoint BYTEA,
+    metadata JSONB,
+    written_type TEXT,
+    written BYTEA,
+    PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
+)""",
+    """
+CREATE TABLE IF NOT EXISTS loopwright_writes (
+    thread_id TEXT COLLATE "C" NOT NULL,
+    checkpoint_ns TEXT COLLATE "C" NOT NULL DEFAULT '',
+    checkpoint_id TEXT COLLATE "C" NOT NULL,
+    task_id TEXT COLLATE "C" NOT NULL,
+    task_path TEXT COLLATE "C" NOT NULL DEFAULT '',
+    idx INTEGER NOT NULL,
+    channel TEXT NOT NULL,
+    type TEXT,
+    value BYTEA,
+    PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
+)""",
+    # They are compressed as they come.
+    "ALTER TABLE loopwright_checkpoints ALTER checkpoint SET STORAGE EXTERNAL,"
+    " ALTER written SET STORAGE EXTERNAL",
+    "ALTER TABLE loopwright_writes ALTER value SET STORAGE EXTERNAL",
 )
 
 

@@ -68,13 +68,14 @@ class Server:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[Server]:
+def server(folder: Path, *settings: str) -> Iterator[Server]:
     """A new server for the length of a block; `folder` is for its files."""
     data, port = folder / "data", free_port()
     _own(folder)
     made = [_path("initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-N"]
     subprocess.run(_as_user(made), check=True, stdout=subprocess.DEVNULL, cwd=folder)
-    options = [f"-c{one}" for one in (*_SETTINGS, f"port={port}", "listen_addresses=127.0.0.1")]
+    given = (*_SETTINGS, *settings, f"port={port}", "listen_addresses=127.0.0.1")
+    options = [f"-c{one}" for one in given]
     with (folder / "log").open("wb") as log:
         command = _as_user([_path("postgres"), "-D", str(data), *options])
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)

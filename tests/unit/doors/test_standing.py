@@ -63,7 +63,7 @@ def told(given) -> list[Moved | None]:
         if method == "put":
             moved = standings.put("t", ns, args[1], run)
         else:
-            moved = standings.put_writes("t", ns, args[1], args[3], run)
+            moved = standings.put_writes(("t", ns, place["checkpoint_id"]), args[1], args[3], run)
         known = moved if known is None else known.then(moved)
         all_of_it.append(known)
     return all_of_it

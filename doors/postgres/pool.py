@@ -1,0 +1,107 @@
+"""The connections to PostgreSQL: checked only after a rest, with prepared statements if they may.
+
+Between two statements a pool such as PgBouncer may give the session to somebody else, who knows
+none of the statements that were prepared in it. It also invents the process id that it tells a
+client, which a server does not.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from ...state.errors import SettingsError
+from ..journal import BUSY_SECONDS
+
+CONNECTIONS: Final = 10
+"""How many there are at most."""
+
+_IDLE_SECONDS: Final = 300.0
+"""Connections unused for longer are closed: firewalls drop idle ones silently."""
+
+_RESTED: Final = 5.0
+"""Seconds after which a connection may have been cut without a word."""
+
+_PREPARE_AFTER: Final = 2
+_KNOWN: Final = 200
+"""Statements of a connection that stay prepared."""
+
+_PROCESS: Final = "SELECT pg_backend_pid() AS process"
+
+
+class Pool:
+    """Connections in autocommit mode with rows as dicts; what it does not have is psycopg's pool's.
+
+    Where one is found broken the others are checked before they are used.
+    """
+
+    def __init__(self, psycopg: Any, pools: Any, url: str, connections: int) -> None:
+        """Keep so many connections at most; none is open yet."""
+        self._used: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+        self._broken: type[Exception] = psycopg.OperationalError
+        self.pool = pools.ConnectionPool(
+            url,
+            max_size=connections,
+            min_size=1,
+            max_idle=_IDLE_SECONDS,
+            timeout=BUSY_SECONDS,
+            open=False,
+            configure=self._configure,
+            kwargs={
+                "autocommit": True, "prepare_threshold": None,
+                "row_factory": psycopg.rows.dict_row,
+            },
+        )  # fmt: skip
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever psycopg's pool has."""
+        return getattr(self.pool, name)
+
+    @contextmanager
+    def connection(self, timeout: float | None = None) -> Iterator[Any]:
+        """One of them, for a block."""
+        connection = self._sound(timeout)
+        try:
+            with connection:
+                yield connection
+        except self._broken:
+            self._used.clear()
+            raise
+        finally:
+            self.pool.putconn(connection)
+
+    def _sound(self, timeout: float | None) -> Any:
+        """One that is not broken, as far as can be told; psycopg's pool would rest between two."""
+        for _ in range(self.pool.max_size):
+            connection, now = self.pool.getconn(timeout), time.monotonic()
+            rested = now - self._used.get(connection, -_RESTED) >= _RESTED
+            self._used[connection] = now
+            try:
+                if rested:
+                    self.pool.check_connection(connection)
+            except self._broken:
+                connection.close()
+                self.pool.putconn(connection)
+            else:
+                return connection
+        return self.pool.getconn(timeout)
+
+    def _configure(self, connection: Any) -> None:
+        self._used[connection] = time.monotonic()
+        process = connection.execute(_PROCESS).fetchone()["process"]
+        direct = process == connection.info.backend_pid
+        connection.prepare_threshold = _PREPARE_AFTER if direct else None
+        connection.prepared_max = _KNOWN
+
+
+def checked_connections(number: int) -> int:
+    """How many connections there are at most.
+
+    Raises:
+        SettingsError: It is no number of connections.
+    """
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        msg = f"connections={number!r} is no number of connections: give a whole one from 1 on."
+        raise SettingsError(msg)
+    return number

@@ -1,0 +1,191 @@
+"""Threads in PostgreSQL: what is read back is what LangGraph's own savers give, in fewer rows."""
+
+import asyncio
+import copy
+import sqlite3
+from contextlib import closing
+
+import psycopg
+import pytest
+from hypothesis import given, settings, strategies as st
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from loopwright import open_durability
+from loopwright.doors.threaded import ThreadedSaver
+from support.drawn import drawn, told, updates, without_names
+from support.toy_graphs import asker, greeter, hello, on
+
+pytestmark = pytest.mark.postgres
+
+INNER = ("work:a", "work:a|task:b", "workers:a", "other:a", "")
+
+
+@pytest.fixture(scope="module")
+def durability(postgres_server):
+    with open_durability(postgres_server.database()) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def bounced(postgres_server, bouncer_port):
+    url = postgres_server.database().replace(f":{postgres_server.port}/", f":{bouncer_port}/")
+    with open_durability(url) as opened:
+        yield opened
+
+
+def rows(durability, sql, *values):
+    with durability.checkpointer.cursor() as cursor:
+        return [tuple(row.values()) for row in cursor.execute(sql, values).fetchall()]
+
+
+def alone(saver):
+    """One that saves each thing alone."""
+    twin = copy.copy(saver.inner)
+    twin.lined = frozenset()
+    return ThreadedSaver(twin, saver.locks)
+
+
+@pytest.mark.parametrize("where", ["durability", "bounced"])
+@pytest.mark.parametrize("lined", [True, False])
+@settings(max_examples=8, deadline=None)
+@given(steps=st.lists(updates, min_size=1, max_size=5))
+def test_a_thread_tells_of_itself_what_langgraphs_saver_would(request, where, lined, steps):
+    """Also where every write comes alone, so that nothing is folded."""
+    saver = request.getfixturevalue(where).checkpointer
+    saver.delete_thread("t")
+    found = told(saver if lined else alone(saver), steps)
+    with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
+        meant = told(SqliteSaver(connection), steps)
+    for mine, theirs in zip(found, meant, strict=True):
+        assert without_names(mine) == without_names(theirs)
+
+
+def test_a_superstep_is_one_row(durability):
+    steps = [{"messages": [AIMessage("x", id=str(n))], "plain": "p"} for n in range(10)]
+    graph = drawn(steps).compile(durability.checkpointer)
+    graph.invoke({"messages": [HumanMessage("hi", id="h")]}, on("rows"))
+    ((checkpoints,),) = rows(
+        durability, "SELECT count(*) FROM loopwright_checkpoints WHERE thread_id = 'rows'"
+    )
+    ((writes,),) = rows(
+        durability, "SELECT count(*) FROM loopwright_writes WHERE thread_id = 'rows'"
+    )
+    assert (checkpoints, writes) == (12, 1), "the question alone led to no checkpoint"
+
+
+def test_values_are_found_without_reading_the_checkpoints_between(durability, monkeypatch):
+    steps = [{"messages": [AIMessage("x", id=str(number))]} for number in range(250)]
+    saver = durability.checkpointer
+    graph = drawn(steps).compile(saver)
+    graph.invoke({"messages": [HumanMessage("hi", id="h")]}, on("long") | {"recursion_limit": 1000})
+    read = []
+    loads = saver.serde.loads_typed
+    monkeypatch.setattr(
+        saver.inner.serde, "loads_typed", lambda data: read.append(data[0]) or loads(data)
+    )
+    assert len(graph.get_state(on("long")).values["messages"]) == 251
+    assert len(read) < 70
+
+
+def test_scratch_of_the_named_nodes_goes_and_nothing_else(durability):
+    saver = durability.checkpointer
+    greeter().compile(saver).invoke(hello(), on("s"))
+    saved = saver.get_tuple(on("s", checkpoint_ns=""))
+    for thread in ("s", "s2"):
+        for inner in INNER:
+            place = on(thread, checkpoint_ns=inner)
+            written = saver.put(place, saved.checkpoint, saved.metadata, {})
+            saver.put_writes(written, [("log", ["x"])], "00000000-0000-0000-0000-000000000001")
+    saver.forget_scratch("s", ["work"])
+    for table in ("loopwright_checkpoints", "loopwright_writes"):
+        left = set(rows(durability, f"SELECT DISTINCT thread_id, checkpoint_ns FROM {table}"))
+        assert {name for thread, name in left if thread == "s"} == {"workers:a", "other:a", ""}
+        assert {name for thread, name in left if thread == "s2"} == set(INNER)
+    saver.forget_scratch("s", [])
+    saver.forget_scratch("nobody", ["work"])
+    assert saver.get_tuple(on("s", checkpoint_ns="")) is not None
+
+
+def test_a_list_has_its_filters(durability):
+    saver = durability.checkpointer
+    graph = greeter().compile(saver)
+    for thread in ("l1", "l2"):
+        graph.invoke(hello(), on(thread) | {"metadata": {"who": thread, "deep": True}})
+    whole = [*saver.list(on("l1", checkpoint_ns=""))]
+    ids = [one.config["configurable"]["checkpoint_id"] for one in whole]
+    assert ids == sorted(ids, reverse=True)
+    assert [one.parent_config["configurable"]["checkpoint_id"] for one in whole[:-1]] == ids[1:]
+    assert [*saver.list(on("l1"), limit=2)] == whole[:2]
+    assert [*saver.list(on("l1"), before=whole[1].config)] == whole[2:]
+    assert [*saver.list(whole[2].config)] == [whole[2]]
+    assert [*saver.list(on("l1"), filter={"who": "l2"})] == []
+    by_meta = [*saver.list(None, filter={"who": "l2", "deep": True})]
+    assert {one.config["configurable"]["thread_id"] for one in by_meta} == {"l2"}
+    assert [*saver.list(on("l1"), filter={"source": "input"})] == whole[-1:]
+    assert all(saver.get_tuple(one.config) == one for one in whole)
+
+
+def test_texts_that_postgres_cannot_hold_are_no_end(durability):
+    thread = on("no\x00thread\ud800") | {"metadata": {"who": "a\x00b\ud800"}}
+    graph = greeter().compile(durability.checkpointer)
+    given = {"messages": [HumanMessage("zero \x00 and \ud83d\ude00")]}
+    graph.invoke(given, thread)
+    assert graph.get_state(thread).values["log"] == ["greet", "end"]
+    durability.checkpointer.delete_thread("no\x00thread\ud800")
+    assert graph.get_state(thread).values == {}
+
+
+async def test_many_runs_are_saved_together_and_apart(durability):
+    graph = greeter().compile(durability.checkpointer)
+    await asyncio.gather(*(graph.ainvoke(hello(), on(f"m{n}")) for n in range(40)))
+    states = await asyncio.gather(*(graph.aget_state(on(f"m{n}")) for n in range(40)))
+    assert all(state.values["log"] == ["greet", "end"] for state in states)
+    assert rows(
+        durability, "SELECT count(*) FROM loopwright_threads WHERE name LIKE 'm_%%' AND state = %s",
+        "ended",
+    ) == [(40,)]  # fmt: skip
+
+
+def test_the_row_of_a_thread_says_where_it_stands(durability):
+    graph = asker().compile(durability.checkpointer)
+    graph.invoke(hello(), on("r"))
+    about = "bytes > 100 AND updated > now() - interval '1 minute' AND until IS NULL AS told"
+    sql = f"SELECT state, {about} FROM loopwright_threads WHERE name = 'r'"
+    assert rows(durability, sql) == [("asks", True)]
+    assert "r" in durability.thread_ids()
+    durability.dismiss("r")
+    assert "r" not in durability.thread_ids()
+    assert rows(durability, sql) == []
+
+
+def test_a_cut_connection_costs_a_save_nothing(durability, postgres_server):
+    graph = greeter().compile(durability.checkpointer)
+    for number in range(5):
+        postgres_server.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
+        graph.invoke(hello(), on(f"cut{number}"))
+        assert graph.get_state(on(f"cut{number}")).values["log"] == ["greet", "end"]
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_statements_are_prepared_where_the_connection_allows_it(postgres_url, bouncer_url, direct):
+    with open_durability(postgres_url if direct else bouncer_url, connections=1) as durability:
+        graph = greeter().compile(durability.checkpointer)
+        for turn in range(3):
+            graph.invoke(hello(), on(f"p{turn}"))
+        sql = "SELECT count(*) > 0 FROM pg_prepared_statements WHERE statement LIKE %s"
+        assert rows(durability, sql, "INSERT%") == [(direct,)]
+
+
+def test_what_was_saved_is_there_for_others(durability):
+    greeter().compile(durability.checkpointer).invoke(hello(), on("o"))
+    with psycopg.connect(_url(durability)) as connection:
+        found = connection.execute("SELECT state, status FROM loopwright_threads WHERE name = 'o'")
+        assert found.fetchone() == ("ended", "complete")
+
+
+def _url(durability):
+    return durability.url
