@@ -4,18 +4,18 @@
 
 Each graph runs turns of a scripted model that answers at once, beside LangChain's `create_agent` on
 LangGraph's own saver, with as many model calls a turn. The server is one of this program's own; the
-clients reach it through a proxy, which counts as a round trip each message after which a client
-waits: Sync, Query and Flush.
+clients reach it through a proxy, which counts as a round trip whatever a client sends after it was
+answered.
 """
 
 import asyncio
 import os
 import sys
 import tempfile
-
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +100,9 @@ def plans() -> ScriptedModel:
     tasks = plan(todo("1", "look Ada up", []), todo("2", "pay Ada", ["1"]))
     return ScriptedModel(
         {
-            "planner": lambda messages, offered: tasks,
+            "planner": lambda _messages, _offered: tasks,
             "executor": executes,
-            "verifier": lambda messages, offered: passed("fine", t1=["1.1.0"], t2=["2.1.0"]),
+            "verifier": lambda _messages, _offered: passed("fine", t1=["1.1.0"], t2=["2.1.0"]),
         }
     )
 
@@ -154,7 +154,7 @@ class Server:
                 await turn(f"thread-{number // 3}")
             trips, cpu = self.counting.trips - trips, self.cpu() - cpu
             calls = len(model.asked) - calls
-        await self._alone(url)
+        await asyncio.to_thread(self._alone, url)
         rows, size = self._read(url, ROWS) - rows, self._read(url, BYTES) - size
         return Cost(rows / turns, trips / turns, cpu / turns, size / turns * 3, calls / turns)
 
@@ -162,11 +162,11 @@ class Server:
         with psycopg.connect(url, autocommit=True) as connection:
             return float(connection.execute(sql).fetchone()[0])  # type: ignore[index]
 
-    async def _alone(self, url: str) -> None:
+    def _alone(self, url: str) -> None:
         with psycopg.connect(url, autocommit=True) as connection:
             me = connection.info.backend_pid
             while connection.execute(OTHERS, [me]).fetchone()[0]:  # type: ignore[index]
-                await asyncio.sleep(0.05)
+                time.sleep(0.05)
 
     def cpu(self) -> float:
         """Seconds that the server's processes have taken, those that have ended included."""
@@ -235,25 +235,22 @@ async def main(turns: int, *, bounced: bool) -> None:
         Counting(port if bounced else own.port) as counting,
     ):
         server = Server(own, counting, counting.port)
-        print("| a turn | model calls | rows | round trips | server CPU, ms | kB a thread of 3 |")
-        print("|---|---|---|---|---|---|")
+        _tell("a turn", "model calls", "rows", "round trips", "server CPU, ms", "kB a thread of 3")
+        _tell(*["---"] * 6)
         for name in OURS:
             mine = await server.cost(ours(name), turns)
             theirs = await server.cost(peer(round(mine.calls)), turns)
-            _tell(name, mine)
-            _tell("create_agent", theirs)
-            print(
-                f"| ratio |  | {mine.rows / theirs.rows:.2f}x | {mine.trips / theirs.trips:.2f}x"
-                f" | {mine.cpu / theirs.cpu:.2f}x | {mine.size / theirs.size:.2f}x |",
-                flush=True,
-            )
+            for who, cost in ((name, mine), ("create_agent", theirs)):
+                numbers = (cost.rows, cost.trips, cost.cpu * 1_000, cost.size / 1_000)
+                _tell(who, f"{cost.calls:.0f}", *(f"{number:.1f}" for number in numbers))
+            both = zip(astuple(mine), astuple(theirs), strict=True)
+            ratios = [f"{one / other:.2f}x" for one, other in both][:4]
+            _tell("ratio", "", *ratios)
 
 
-def _tell(name: str, cost: Cost) -> None:
-    print(
-        f"| {name} | {cost.calls:.0f} | {cost.rows:.1f} | {cost.trips:.1f}"
-        f" | {cost.cpu * 1_000:.1f} | {cost.size / 1_000:.1f} |"
-    )
+def _tell(*cells: str) -> None:
+    sys.stdout.write(f"| {' | '.join(cells)} |\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
