@@ -1,19 +1,22 @@
 """What an OpenTelemetry meter hears of real runs: the real SDK, its reader in memory."""
 
+import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 from opentelemetry.metrics import _internal
 
-from loopwright import build_react, build_router, open_durability
+from loopwright import LeaseLost, ThreadBusy, build_react, build_router, open_durability
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state import meters
 from support import killed, paying
-from support.mcp_servers import stdio
+from support.mcp_servers import soon, stdio
 from support.mcp_servers.calling import text
 from support.reacting import THREAD, one_step, said, shelf
 from support.scripts import call
@@ -70,6 +73,49 @@ def test_a_write_that_a_crash_cut_off_is_a_doubt_once(meter, tmp_path):
         graph.invoke(Command(resume="respond: paid 3"), killed.THREAD)
     assert meter.heard(meters.DOUBTS) == {("pay", "cut_off"): 1}
     assert meter.heard(meters.RUNS) == {("plan_execute_verify", "complete"): 1}
+
+
+async def taking_over(graph: Any, url: str) -> int:
+    """Run on a thread whose lease is made to end; how often that was refused first."""
+    for refused in range(100):
+        try:
+            await graph.ainvoke(said(), THREAD)
+        except ThreadBusy:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("UPDATE loopwright_threads SET until = now() - interval '1 s'")
+        else:
+            return refused
+    raise AssertionError
+
+
+@pytest.mark.postgres
+async def test_a_thread_that_is_refused_taken_over_and_lost(meter, postgres_url):
+    """Two workers in one process; the first stands still in a write."""
+    held, let_go = asyncio.Event(), asyncio.Event()
+
+    async def look(name: str) -> str:
+        """Look up a fact, for all the package knows by a write."""
+        held.set()
+        await let_go.wait()
+        return f"{name} is Ada's"
+
+    with open_durability(postgres_url, lease=3) as one, open_durability(postgres_url) as other:
+        first, second = (
+            build_react(model=one_step(), tools=[look], durability=kept) for kept in (one, other)
+        )
+        running = asyncio.create_task(first.ainvoke(said(), THREAD))
+        await held.wait()
+        refused = await taking_over(second, postgres_url)
+        assert meter.heard(meters.REFUSED) == {(): refused}
+        assert meter.heard(meters.TAKEOVERS) == {(): 1}
+        assert await soon(lambda: bool(meter.heard(meters.LOST)))
+        let_go.set()
+        with pytest.raises(LeaseLost):
+            await running
+    assert meter.heard(meters.LOST) == {(): 1}
+    assert meter.heard(meters.RUNS) == {("LeaseLost", "react", "error"): 1}
+    assert meter.heard(meters.DOUBTS) == {("look", "cut_off"): 1}
+    assert meter.heard(meters.QUESTIONS) == {("react", "uncertain_call"): 1}
 
 
 async def test_processes_of_servers_are_counted_up_and_down(meter):

@@ -44,8 +44,7 @@ _SLOW: Final = (
 
 
 _CROWDED: Final = (
-    "MCP server {name!r} is left out: {why}. Its tools are missing. It is started once more behind "
-    "the scenes."
+    "MCP server {name!r} is left out: {why}. Its tools are missing. It is started again soon."
 )
 
 
@@ -82,10 +81,14 @@ class _Place:
         config: ServerConfig,
         user_id: str | None,
         parked: "Parked",
+        others: dict[str, Listing],
         forget: Callable[[], object],
     ) -> None:
-        """Start nothing yet; `forget` is called when nobody has used it for long."""
-        self._forget = forget
+        """Start nothing yet; `forget` is called when nobody has used it for long.
+
+        `others` has what servers offered last to whatever user: most are offered the same.
+        """
+        self._forget, self._others = forget, others
         self.config = config
         self.failed: float | None = None
         self._offered = 0, Listing(config)
@@ -131,14 +134,16 @@ class _Place:
                 try:
                     seen, found = await self._asked(held)
                 except Lost:
-                    if not self.is_open:  # it was given up meanwhile
+                    if self._connection is None:  # it was given up meanwhile
                         raise
                     seen, found = await self._asked()
             self.failed = None
         except Exception as error:
             log.debug("MCP server %s", self.config.name, exc_info=error)
             found = self._without(error)
-        self._offered = seen, self.listing if found == self.listing else found
+        same = (self.listing, self._others.get(self.config.name))
+        self._offered = seen, next((one for one in same if one == found), found)
+        self._others[self.config.name] = self.listing
 
     async def _asked(self, held: "Connection | None" = None) -> tuple[int, Listing]:
         if held is not None:
@@ -301,11 +306,6 @@ class _Place:
         elif self.config.transport != "stdio":
             self._change()
 
-    @property
-    def is_open(self) -> bool:
-        """Whether a session is held, though it may be dead."""
-        return self._connection is not None
-
     def discard(self) -> None:
         """End the session without waiting."""
         held, self._connection = self._connection, None
@@ -347,6 +347,7 @@ class Servers:
     def __init__(self, configs: list[ServerConfig], *, retry_after: float = RETRY_AFTER) -> None:
         """Start nothing yet: servers are opened by the first request for their tools."""
         self.parked: Parked = {}
+        self._listed: dict[str, Listing] = {}
         self._retry_after = retry_after
         self._configs = {config.name: config for config in configs}
         self._places: dict[tuple[str, str | None], _Place] = {}
@@ -385,7 +386,7 @@ class Servers:
         key = self._key(config, user_id)
         if key not in self._places:
             forget = partial(self._places.pop, key, None)
-            self._places[key] = _Place(config, key[1], self.parked, forget)
+            self._places[key] = _Place(config, key[1], self.parked, self._listed, forget)
         return self._places[key]
 
     def give_up(self) -> None:

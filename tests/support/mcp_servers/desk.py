@@ -197,8 +197,8 @@ UNSTRUCTURED: tuple[Callable[..., Any], ...] = (linked, hidden)
 UNDECLARED: tuple[Callable[..., Any], ...] = (count, crash_once, told, sign)
 
 
-def build(port: int) -> FastMCP[Any]:
-    mcp = FastMCP("desk", host="127.0.0.1", port=port, log_level="ERROR")
+def build(port: int, *, stateless: bool = False) -> FastMCP[Any]:
+    mcp = FastMCP("desk", host="127.0.0.1", port=port, log_level="ERROR", stateless_http=stateless)
     for tool in READS:
         mcp.add_tool(tool, name=NAMES.get(tool.__name__), annotations=READ)
     for tool in UNSTRUCTURED:
@@ -214,12 +214,13 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--prefix", default="desk")
     parser.add_argument("--sse", action="store_true")
+    parser.add_argument("--stateless", action="store_true")
     parser.add_argument("--renamed", nargs=2, action="append", default=[])
     chosen = parser.parse_args()
     NAMES.update(chosen.renamed)
     PREFIX[0] = chosen.prefix
     sys.stderr.write("desk starts\n")
-    server = build(chosen.port)
+    server = build(chosen.port, stateless=chosen.stateless)
     if not chosen.port:
         server.run("stdio")
     elif chosen.sse:

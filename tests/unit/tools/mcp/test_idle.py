@@ -91,6 +91,19 @@ async def test_a_session_over_http_that_rests_is_closed_and_a_users_place_forgot
         await box.aclose()
 
 
+async def test_a_server_without_sessions_serves_every_user_and_cannot_ask(tmp_path):
+    path = tmp_path / "signed"
+    with serving(None, "--stateless") as (_, url):
+        box = boxed(desk={"url": url, "headers": lambda user: {"Authorization": f"of {user}"}})
+        for user in ("ann", "bob", "ann"):
+            (record,) = await run(box, ("whoami", {}), user=user)
+            assert record["result"] == f"of {user}"
+        with contextlib.suppress(AssertionError):
+            await failure(box, "sign", path=str(path), deadline=3)
+        assert "Ada" not in (path.read_text() if path.exists() else "")
+        await box.aclose()
+
+
 def servers_of(before: set[int]) -> set[int]:
     """The children that run the server, and not what watches over them for a moment."""
     command = {pid: Path(f"/proc/{pid}/cmdline") for pid in children() - before}
