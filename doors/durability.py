@@ -11,8 +11,9 @@ from typing import Any, Final, Literal, Protocol
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, PutOp
 
+from ..state.calls import results_of
 from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
 from ..state.journal import Journal
 from .desk import HandOver, handed_over
@@ -37,6 +38,9 @@ from .threads import (
 from .turns import forgets
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
+
+_AT_ONCE: Final = 20
+"""Long results of a thread that are removed together; each may be a megabyte."""
 
 Saver = BaseCheckpointSaver[Any]
 
@@ -74,7 +78,8 @@ class Database(Protocol):
         """Every saved thread, those that changed last before the others.
 
         Where it has `find(wanted)` that gives those which are asked for, each as a `Found`; where
-        it has `sizes()`, the bytes of each.
+        it has `sizes()`, the bytes of each. Where it has `forget(thread)` that is called when all
+        else of a thread is gone.
         """
 
     def size(self) -> int:
@@ -108,7 +113,7 @@ class Durability(AbstractContextManager["Durability"]):
     def __init__(self, database: Database) -> None:
         """Give out what this database brings."""
         self.url, self.journal, self.locks = database.url, database.journal, database.locks
-        self.checkpointer = ThreadedSaver(database.saver, self.locks, forgets(self.journal))
+        self.checkpointer = ThreadedSaver(database.saver, self.locks, self._forget)
         self.store: BaseStore = ThreadedStore(database.store)
         self.thread_ids, self.close = database.thread_ids, database.close
         self._database = database
@@ -165,6 +170,16 @@ class Durability(AbstractContextManager["Durability"]):
         self._check_saved(thread)
         with held_here(lambda: self.locks, thread):
             self.checkpointer.delete_thread(thread)
+
+    def _forget(self, thread: str) -> None:
+        """Remove what is kept of a thread beside its checkpoints."""
+        forgets(self.journal)(thread)
+        place = results_of(thread)
+        while found := self.store.search(place, limit=_AT_ONCE):
+            self.store.batch([PutOp(one.namespace, one.key, None) for one in found])
+        forget = getattr(self._database, "forget", None)
+        if forget is not None:
+            forget(thread)
 
     def _check_saved(self, thread: str) -> None:
         place = {"thread_id": thread, "checkpoint_ns": ""}

@@ -5,6 +5,7 @@ Its public surface has no word for them. Each has a test that fails when LangGra
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
@@ -81,6 +82,12 @@ THREADS_SQL: Final = (
 """The threads in the tables of its SQL savers, newest first."""
 
 
+_BEGAN: Final = datetime(1582, 10, 15, tzinfo=UTC)
+"""The time of an id counts from the day on which the calendar of today began."""
+
+_BY_TIME: Final = 6
+
+
 def place_of_task(node: str, step: str, task: str) -> str:
     """The checkpoint namespace of a graph that a `@task` runs inside a node; by names and ids."""
     return f"{node}:{step}|task:{task}"
@@ -120,6 +127,15 @@ def listeners(config: Mapping[str, Any]) -> list[StreamMessagesHandler]:
         return []
     place = graph_namespace(config["metadata"])
     return [one for one in found if one.subgraphs or not place or place == one.parent_ns]
+
+
+def made_at(checkpoint: str) -> datetime | None:
+    """When a checkpoint was made, as its id tells; None where it does not."""
+    try:
+        there = ids.UUID(checkpoint)
+    except ValueError:
+        return None
+    return _BEGAN + timedelta(microseconds=there.time // 10) if there.version == _BY_TIME else None
 
 
 def number_after(checkpoint: str) -> float:

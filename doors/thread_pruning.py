@@ -14,6 +14,7 @@ from ..state.calls import results_of
 from ..state.canonical import storable
 from .head import Head
 from .journal import text_of
+from .langgraph_keys import made_at
 from .pruning import Keeps, Saved, severed
 from .shared_values import COUNTERS, OURS, missing_values, unfolded
 from .tables import Execute
@@ -117,14 +118,15 @@ class ThreadPruning:
             Saved(
                 row["checkpoint_id"],
                 row["parent_checkpoint_id"],
-                json.loads(row["metadata"] or "{}").get("source") == "input",
+                _told(row["metadata"]).get("source") == "input",
                 partial(self._at, thread, row["checkpoint_id"]),
             )
             for row in rows
         ]
 
     def _at(self, thread: str, checkpoint: str) -> datetime:
-        return datetime.fromisoformat(self._tuple(thread, checkpoint).checkpoint["ts"])
+        told = made_at(checkpoint)
+        return told or datetime.fromisoformat(self._tuple(thread, checkpoint).checkpoint["ts"])
 
     def _tuple(self, thread: str, checkpoint: str) -> Any:
         return self._saver.get_tuple(_place(thread, checkpoint))
@@ -222,6 +224,12 @@ class ThreadPruning:
 def _place(thread: str, checkpoint: str | None = None) -> RunnableConfig:
     named = {"checkpoint_id": checkpoint} if checkpoint else {}
     return {"configurable": {"thread_id": thread, "checkpoint_ns": "", **named}}
+
+
+def _told(metadata: Any) -> Mapping[str, Any]:
+    """Metadata as a database gives them: as JSON, or read already."""
+    found = metadata if isinstance(metadata, Mapping) else json.loads(metadata or "{}")
+    return found if isinstance(found, Mapping) else {}
 
 
 def _turn(row: Mapping[str, Any]) -> str:

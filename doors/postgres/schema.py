@@ -38,6 +38,11 @@ CREATE TABLE IF NOT EXISTS loopwright_waiting (
     until TIMESTAMPTZ NOT NULL
 )""",
     "CREATE INDEX IF NOT EXISTS loopwright_waiting_by_name ON loopwright_waiting (name, ticket)",
+    # For `finding`. None of `until`: it changes with each renewal.
+    "CREATE INDEX IF NOT EXISTS loopwright_threads_by_age ON loopwright_threads (updated)",
+    "CREATE INDEX IF NOT EXISTS loopwright_threads_by_size ON loopwright_threads (bytes)",
+    "CREATE INDEX IF NOT EXISTS loopwright_threads_left ON loopwright_threads (state, updated)"
+    " WHERE state IN ('unfinished', 'asks') OR status <> 'complete'",
     # Takes a thread, or tells who holds it. One whose lease has ended may have left a transaction
     # open that locks the row (a process that is frozen, a machine that is gone): it is ended.
     # `place` is the ticket of one who waits; whoever has none does not go before those who have.

@@ -1,0 +1,56 @@
+"""What is asked of all threads in PostgreSQL: one statement by an index, and no thread is read."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ...state.canonical import storable
+from ..threads import Found, Wanted
+
+_FREE: Final = "(until IS NULL OR until < clock_timestamp())"
+_LEFT: Final = "state IN ('unfinished', 'asks')"
+
+# A thread of which nothing is saved, and a part of one, have no time of a change.
+_WHERE: Final = {
+    None: "updated IS NOT NULL",
+    "unfinished": f"({_LEFT} OR status <> 'complete') AND updated IS NOT NULL AND {_FREE}",
+    "waiting": f"state = 'asks' AND updated IS NOT NULL AND {_FREE}",
+    "expired": f"{_LEFT} AND updated IS NOT NULL AND until < clock_timestamp()",
+}
+# OFFSET keeps those apart that are left: few of them are expired, so none is sought by its age.
+_AMONG: Final = f"(SELECT * FROM loopwright_threads WHERE {_LEFT} OFFSET 0) AS left_open"
+_ORDER: Final = {"newest": "updated DESC", "oldest": "updated", "largest": "bytes DESC"}
+
+# A part of a thread has its name behind a line end, see `Run.locked`.
+_OF_IT: Final = "(name = %(name)s OR (name >= %(from)s AND name < %(to)s))"
+_FORGET: Final = (
+    f"DELETE FROM loopwright_waiting WHERE {_OF_IT}",
+    f"DELETE FROM loopwright_threads WHERE {_OF_IT} AND ({_FREE} OR token = %(token)s)",
+)
+
+
+def finding(wanted: Wanted) -> tuple[str, Sequence[object]]:
+    """The statement that finds threads, and its values."""
+    among = _AMONG if wanted.which == "expired" else "loopwright_threads"
+    sql = (
+        "SELECT name, state = 'asks' AS asks, bytes, until >= clock_timestamp() AS held,"
+        f" {_LEFT} AND until < clock_timestamp() AS expired"
+        f" FROM {among} WHERE {_WHERE[wanted.which]} ORDER BY {_ORDER[wanted.order]}"
+    )
+    return (sql, []) if wanted.limit is None else (f"{sql} LIMIT %s", [wanted.limit])
+
+
+def found(rows: Sequence[Any]) -> list[Found]:
+    """What such a statement has found."""
+    return [
+        Found(row["name"], row["asks"], bool(row["held"]), bool(row["expired"]), row["bytes"])
+        for row in rows
+    ]
+
+
+def forget(connection: Any, thread: str, token: int | None) -> None:
+    """Remove its row and those of its parts, unless another run holds it, and who waits for it."""
+    name = storable(thread)
+    about = {"name": name, "from": f"{name}\n", "to": f"{name}\x0b", "token": token}
+    with connection.transaction():
+        for statement in _FORGET:
+            connection.execute(statement, about)

@@ -1,0 +1,48 @@
+"""A thread in PostgreSQL made smaller, while runs of others go on."""
+
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, Final
+
+from ...state.canonical import storable
+from ...state.journal import Fence
+from ..pruning import Keeps
+from ..thread_pruning import LeftError, Rows, ThreadPruning
+from .saver import PostgresSaver
+from .tables import executed
+
+_HOLDS: Final = "SELECT loopwright_holds(?, ?)"
+_WEIGHED: Final = (
+    "UPDATE loopwright_threads SET bytes ="
+    " (SELECT coalesce(sum(octet_length(checkpoint) + coalesce(octet_length(written), 0)), 0)"
+    " FROM loopwright_checkpoints WHERE thread_id = ?)"
+    " + (SELECT coalesce(sum(octet_length(value)), 0) FROM loopwright_writes WHERE thread_id = ?)"
+    " WHERE name = ?"
+)
+
+
+def prune(connection: Any, thread: str, keeps: Keeps, fence: Fence | None) -> str | bool:
+    """Remove what is not kept of a thread, in one transaction; see `Database.prune`.
+
+    The lease is looked at last: while it is, nobody can renew it. Who has lost it removes nothing.
+    """
+    execute, name = partial(executed, connection), storable(thread)
+    rows = Rows(
+        execute,
+        PostgresSaver(partial(nullcontext, connection)),
+        lambda _: True,
+        checkpoints="loopwright_checkpoints",
+        writes="loopwright_writes",
+        # What was written onto the one before it stands in it.
+        alone=", written_type = NULL, written = NULL",
+    )
+    try:
+        with connection.transaction():
+            removed = ThreadPruning(rows).prune(thread, keeps)
+            if fence is not None:
+                execute(_HOLDS, [storable(fence.name), fence.token])
+            if removed:
+                execute(_WEIGHED, [name, name, name])
+            return removed
+    except LeftError as left:
+        return str(left)
