@@ -78,8 +78,8 @@ class Database(Protocol):
         """Every saved thread, those that changed last before the others.
 
         Where it has `find(wanted)` that gives those which are asked for, each as a `Found`; where
-        it has `sizes()`, the bytes of each. Where it has `forget(thread)` that is called when all
-        else of a thread is gone.
+        it has `sizes()`, the bytes of each; where it has `prunable()`, those of which something
+        may be removed. Where it has `forget(thread)` that is called when all else of it is gone.
         """
 
     def size(self) -> int:
@@ -217,7 +217,8 @@ class Durability(AbstractContextManager["Durability"]):
         done: list[str] = []
         left: dict[str, str] = {}
         before = self._database.size()
-        for name in sorted(self.thread_ids()) if thread is None else [thread]:
+        prunable = getattr(self._database, "prunable", self.thread_ids)
+        for name in sorted(prunable()) if thread is None else [thread]:
             said = self._prune(name, keeps)
             if isinstance(said, str):
                 left[name] = said

@@ -5,14 +5,18 @@ The drivers are an extra that most installations do not have: they are imported 
 
 import importlib
 import re
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from ...state.errors import DatabaseError
 from ..journal import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..pruning import Keeps
-from .leases import LEASE, Leases
+from ..threads import Found, Wanted
+from .finding import PRUNABLE, SIZE, finding, forget, found
+from .leases import LEASE, Leases, told_lost
 from .pool import CONNECTIONS, Pool
+from .pruning import prune
 from .saver import PostgresSaver
 from .schema import prepare
 from .tables import PostgresTables
@@ -20,7 +24,6 @@ from .tables import PostgresTables
 _DRIVERS: Final = ("psycopg", "psycopg_pool", "langgraph.store.postgres")
 
 _ASK: Final = "INSERT INTO loopwright_writes SELECT * FROM loopwright_writes WHERE false"
-_THREADS: Final = "SELECT name FROM loopwright_threads WHERE state <> '' ORDER BY updated DESC"
 
 
 class PostgresDatabase:
@@ -30,7 +33,7 @@ class PostgresDatabase:
         """Open it over a pool, create the tables that are missing, and prove the right to write."""
         psycopg, pools, stores = drivers(url)
         self.url = without_password(url)
-        errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
+        self._errors = errors = (psycopg.Error, pools.PoolTimeout, pools.PoolClosed)
         self._pool = Pool(psycopg, pools, url, connections)
         self.locks = Leases(self._pool, errors, self.url, lease)
         self.saver = PostgresSaver(self._pool.connection, self.locks.of)
@@ -64,20 +67,45 @@ class PostgresDatabase:
 
     def thread_ids(self) -> list[str]:
         """See Database."""
-        with self._pool.connection() as connection:
-            return [row["name"] for row in connection.execute(_THREADS)]
+        return [one.thread_id for one in self.find(Wanted(None, "newest", None))]
+
+    def find(self, wanted: Wanted) -> list[Found]:
+        """See Database."""
+        sql, values = finding(wanted)
+        with self._connected() as connection:
+            return found(connection.execute(sql, values).fetchall())
+
+    def prunable(self) -> list[str]:
+        """See Database."""
+        with self._connected() as connection:
+            return [row["name"] for row in connection.execute(PRUNABLE)]
 
     def size(self) -> int:
-        """See Database."""
-        return 0
+        """See Database; what is saved of all threads."""
+        with self._connected() as connection:
+            return int(connection.execute(SIZE).fetchone()["size"])
 
-    def prune(self, thread: str, keeps: Keeps) -> str | bool:  # noqa: ARG002 - see Database
-        """See Database; not here yet."""
-        msg = (
-            f"Threads in {self.url!r} cannot be pruned: that can be done in a SQLite database only."
-            " Delete threads you no longer need by checkpointer.delete_thread(thread)."
-        )
-        raise DatabaseError(msg)
+    def prune(self, thread: str, keeps: Keeps) -> str | bool:
+        """See Database."""
+        with self._connected() as connection:
+            return prune(connection, thread, keeps, self.locks.of(thread))
+
+    def forget(self, thread: str) -> None:
+        """See Database."""
+        with self._connected() as connection:
+            forget(connection, thread, self.locks.token(thread))
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        try:
+            with told_lost(self._errors), self._pool.connection() as connection:
+                yield connection
+        except self._errors as error:
+            msg = (
+                f"The database {self.url!r} does not answer ({cause_of(error)}): see that the"
+                " server runs, then try again."
+            )
+            raise DatabaseError(msg) from error
 
     def shrink(self) -> bool:
         """See Database; the server does that by itself."""

@@ -20,6 +20,15 @@ _WHERE: Final = {
 _AMONG: Final = f"(SELECT * FROM loopwright_threads WHERE {_LEFT} OFFSET 0) AS left_open"
 _ORDER: Final = {"newest": "updated DESC", "oldest": "updated", "largest": "bytes DESC"}
 
+SIZE: Final = "SELECT coalesce(sum(bytes), 0) AS size FROM loopwright_threads"
+
+PRUNABLE: Final = (
+    "SELECT name FROM loopwright_threads t WHERE updated IS NOT NULL AND EXISTS (SELECT 1"
+    " FROM loopwright_checkpoints c WHERE c.thread_id = t.name AND c.checkpoint_ns = ''"
+    " AND c.parent_checkpoint_id IS NOT NULL) ORDER BY name"
+)
+"""Threads of which there is more than where they stand."""
+
 # A part of a thread has its name behind a line end, see `Run.locked`.
 _OF_IT: Final = "(name = %(name)s OR (name >= %(from)s AND name < %(to)s))"
 _FORGET: Final = (

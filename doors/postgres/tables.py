@@ -47,7 +47,7 @@ class PostgresTables:
     def block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
         """See Tables."""
         with self._pool.connection() as connection:
-            execute = partial(_executed, connection)
+            execute = partial(executed, connection)
             if thread is None:
                 yield execute
                 return
@@ -72,6 +72,7 @@ class PostgresTables:
         """The pool is closed by who opened it."""
 
 
-def _executed(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
+def executed(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
+    """Run a statement whose values stand as `?`; see `Tables.block`."""
     cursor = connection.execute(sql.replace("?", "%s"), values)
     return [] if cursor.description is None else list(cursor.fetchall())

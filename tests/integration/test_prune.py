@@ -3,14 +3,18 @@
 import asyncio
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
 import threading
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Annotated, Any
+from uuid import uuid4
 
+import psycopg
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph.channels.delta import DeltaChannel
@@ -104,9 +108,34 @@ def states(graph, thread="t"):
     return [(s.config["configurable"]["checkpoint_id"], s.values, s.next) for s in history]
 
 
-def count(path, table, where="1"):
-    with closing(sqlite3.connect(path)) as database:
-        return database.execute(f"SELECT count(*) FROM {table} WHERE {where}").fetchone()[0]
+def asked(url, sql):
+    """Rows of a statement, straight from the database."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
+            rows = database.execute(sql).fetchall()
+            database.commit()
+            return rows
+    own = re.sub(r"\b(checkpoints|writes)\b", r"loopwright_\1", sql)
+    with psycopg.connect(url, autocommit=True) as connection:
+        return connection.execute(own).fetchall()
+
+
+def count(url, table, where="true"):
+    return asked(url, f"SELECT count(*) FROM {table} WHERE {where}")[0][0]
+
+
+BOTH = [
+    pytest.param("sqlite", id="sqlite"),
+    pytest.param("postgres", id="postgres", marks=[pytest.mark.postgres, pytest.mark.req("W-93")]),
+]
+
+
+@pytest.fixture(params=BOTH)
+def url(request, tmp_path):
+    """A new database of each kind."""
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_url")
+    return f"sqlite:///{tmp_path}/t.db"
 
 
 @pytest.fixture
@@ -115,8 +144,8 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def kept(path):
-    with open_durability(f"sqlite:///{path}") as opened:
+def kept(url):
+    with open_durability(url) as opened:
         yield opened
 
 
@@ -131,28 +160,47 @@ HOW: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(scope="module", params=GRAPHS, ids=lambda make: make.__name__)
+@pytest.fixture(
+    scope="module",
+    params=[*product(GRAPHS, ("sqlite", "postgres"))],
+    ids=lambda one: f"{one[0].__name__}-{one[1]}",
+)
 def five_turns(request, tmp_path_factory):
     """What makes a graph, a database in which its thread has five turns, and their states."""
-    filled = tmp_path_factory.mktemp("five") / "t.db"
-    with open_durability(f"sqlite:///{filled}") as kept:
-        graph = request.param(kept)
+    make, kind = request.param
+    if kind == "postgres":
+        filled = request.getfixturevalue("postgres_server").database()
+    else:
+        filled = f"sqlite:///{tmp_path_factory.mktemp('five')}/t.db"
+    with open_durability(filled) as kept:
+        graph = make(kept)
         for turn in range(5):
             graph.invoke(said(f"turn {turn}"), on("t"))
         before = states(graph)
-    return request.param, filled, before
+    return make, filled, before
 
 
-@pytest.mark.req("W-15", "P-23")
+def copied(filled, path, server):
+    """The same database once more."""
+    if filled.startswith("sqlite"):
+        shutil.copy(filled.removeprefix("sqlite:///"), path)
+        return f"sqlite:///{path}"
+    name = f"c{uuid4().hex}"
+    server.run(f"CREATE DATABASE {name} TEMPLATE {filled.rpartition('/')[2]}")
+    return server.url(name)
+
+
+@pytest.mark.req("W-15", "W-93", "P-23")
 @pytest.mark.parametrize("how", HOW, ids=str)
-def test_what_is_kept_is_as_it_was_and_the_thread_goes_on(five_turns, path, how):
+def test_what_is_kept_is_as_it_was_and_the_thread_goes_on(five_turns, path, how, request):
     make, filled, before = five_turns
-    shutil.copy(filled, path)
-    with open_durability(f"sqlite:///{path}") as kept:
-        is_kept_and_goes_on(make, kept, path, before, how)
+    server = None if filled.startswith("sqlite") else request.getfixturevalue("postgres_server")
+    url = copied(filled, path, server)
+    with open_durability(url) as kept:
+        is_kept_and_goes_on(make, kept, url, before, how)
 
 
-def is_kept_and_goes_on(make, kept, path, before, how):
+def is_kept_and_goes_on(make, kept, url, before, how):
     graph = make(kept)
     done = kept.prune(**how)
     after = states(graph)
@@ -164,7 +212,7 @@ def is_kept_and_goes_on(make, kept, path, before, how):
         next(iter(how)), 0 if how.get("older_than") else 5
     )
     if len(after) == 1:
-        assert count(path, "checkpoints") == 1
+        assert count(url, "checkpoints") == 1
     again = make(kept)
     result = again.invoke(said("the last turn"), on("t"))
     assert result["outcome"]["status"] == "complete"
@@ -259,7 +307,7 @@ def doubtful(kept):
 
 
 @pytest.mark.req("W-15")
-def test_a_thread_with_a_question_a_doubt_an_unfinished_turn_or_a_run_is_left(kept, path):
+def test_a_thread_with_a_question_a_doubt_an_unfinished_turn_or_a_run_is_left(kept, url):
     react(kept).invoke(said(), on("asks"))
     pay_asked(kept, policy="ask").invoke(said(), on("asks"))
     doubtful(kept)
@@ -280,7 +328,7 @@ def test_a_thread_with_a_question_a_doubt_an_unfinished_turn_or_a_run_is_left(ke
     assert begun.wait(PATIENCE)
 
     def rows(name):
-        return count(path, "checkpoints", f"thread_id = '{name}'")
+        return count(url, "checkpoints", f"thread_id = '{name}'")
 
     before = {name: rows(name) for name in kept.thread_ids()}
     for how in HOW[:3]:
@@ -297,7 +345,7 @@ def test_a_thread_with_a_question_a_doubt_an_unfinished_turn_or_a_run_is_left(ke
 
 
 @pytest.mark.req("W-15")
-def test_the_journal_keeps_what_the_kept_turns_did(kept, path):
+def test_the_journal_keeps_what_the_kept_turns_did(kept, url):
     book: list[int] = []
 
     def pay(amount: int) -> str:
@@ -320,18 +368,18 @@ def test_the_journal_keeps_what_the_kept_turns_did(kept, path):
     graph.invoke(said("Pay"), on("u"))
     kept.journal.grant("t", {"tool": "pay"})
     rows = "kind = 'intent' AND thread = '{}'"
-    assert count(path, "loopwright_journal", rows.format("t")) == 4
+    assert count(url, "loopwright_journal", rows.format("t")) == 4
     kept.prune("t", turns=2)
     # Two turns, and the one before, as which the thread stands where the older of them begins.
-    assert count(path, "loopwright_journal", rows.format("t")) == 3
-    assert count(path, "loopwright_journal", rows.format("u")) == 1
+    assert count(url, "loopwright_journal", rows.format("t")) == 3
+    assert count(url, "loopwright_journal", rows.format("u")) == 1
     assert kept.journal.grants("t") == [{"tool": "pay"}]
     graph.invoke(said("Pay"), on("t"))
     assert book == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.req("W-15")
-def test_a_long_result_stays_as_long_as_a_message_names_it(kept, path):
+def test_a_long_result_stays_as_long_as_a_message_names_it(kept, url):
     def get(name: str) -> str:
         """Get a lot."""
         return f"{name} " * 20_000
@@ -349,13 +397,13 @@ def test_a_long_result_stays_as_long_as_a_message_names_it(kept, path):
     graph = build_react(model=model, tools=[get], durability=kept)
     for _ in range(3):
         result = graph.invoke(said(), on("t"))
-    assert count(path, "store") == 3
+    assert count(url, "store") == 3
     kept.prune(keep="latest")
-    assert count(path, "store") == 3, "the conversation names them all"
+    assert count(url, "store") == 3, "the conversation names them all"
     first = next(m for m in result["messages"] if m.type == "tool")
     graph.update_state(on("t"), {"messages": [AIMessage("Forgotten.", id=first.id)]})
     kept.prune(keep="latest")
-    assert count(path, "store") == 2
+    assert count(url, "store") == 2
 
 
 def joined(state: list[str], writes: Any) -> list[str]:
@@ -427,7 +475,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_pruned(kept, how):
 
 
 KILLED = """
-import os, signal, sys
+import os, signal, sys, time
 from loopwright import open_durability
 from loopwright.doors.thread_pruning import ThreadPruning
 left = int(sys.argv[2])
@@ -443,15 +491,16 @@ def dying(name):
     setattr(ThreadPruning, name, step)
 for name in ("_cut_loose", "_remove", "_forget_inner", "_forget_calls", "_forget_results"):
     dying(name)
-with open_durability(sys.argv[1]) as kept:
-    kept.prune(keep="latest")
+with open_durability(sys.argv[1], lease=1) as kept:
+    for name in ("a", "b"):  # by name: after a kill its lease is still to end
+        while kept.prune(name, keep="latest").left:
+            time.sleep(0.1)
 """
 
 
 @pytest.mark.req("W-15")
-def test_a_kill_in_the_middle_loses_nothing(path):
-    url, names = f"sqlite:///{path}", ("a", "b")
-    script = path.with_name("killed.py")
+def test_a_kill_in_the_middle_loses_nothing(url, path):
+    names, script = ("a", "b"), path.with_name("killed.py")
     script.write_text(KILLED)
     with open_durability(url) as kept:
         graph = plan_execute_verify(kept)
@@ -468,6 +517,7 @@ def test_a_kill_in_the_middle_loses_nothing(path):
                 found = states(graph, name)
                 assert found == all_of_it[: len(found)]
                 assert len(found) in {1, len(all_of_it)}
+                assert kept.threads()
         if code == 0:
             break
         assert code == -signal.SIGKILL
@@ -482,29 +532,26 @@ def test_a_kill_in_the_middle_loses_nothing(path):
 # Older checkpoints deleted by somebody else
 
 
-def delete_older(path, newest, thread="t"):
+def delete_older(url, newest, thread="t"):
     """What a cron job does that knows nothing of channels saved as writes."""
-    with closing(sqlite3.connect(path)) as database:
-        for table in ("checkpoints", "writes"):
-            database.execute(
-                f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns = ''"
-                " AND checkpoint_id NOT IN (SELECT checkpoint_id FROM checkpoints WHERE"
-                " thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT ?)",
-                (thread, thread, newest),
-            )
-        database.commit()
+    of_it = f"thread_id = '{thread}' AND checkpoint_ns = ''"
+    ids = asked(url, f"SELECT checkpoint_id FROM checkpoints WHERE {of_it} ORDER BY checkpoint_id")
+    kept = ", ".join(f"'{name}'" for (name,) in ids[-newest:])
+    for table in ("checkpoints", "writes"):
+        sql = f"DELETE FROM {table} WHERE {of_it} AND checkpoint_id NOT IN ({kept}) RETURNING 1"
+        asked(url, sql)
 
 
 @pytest.mark.req("W-15")
 @pytest.mark.parametrize("newest", [1, 2, 5])
 @pytest.mark.parametrize("make", GRAPHS, ids=lambda make: make.__name__)
-def test_a_thread_whose_base_is_gone_is_refused(kept, path, make, newest):
+def test_a_thread_whose_base_is_gone_is_refused(kept, url, make, newest):
     graph = make(kept)
     for _ in range(3):
         graph.invoke(said(), on("t"))
     graph.invoke(said(), on("whole"))
-    delete_older(path, newest)
-    rows = count(path, "checkpoints")
+    delete_older(url, newest)
+    rows = count(url, "checkpoints")
     told = "Thread 't' is incomplete: older checkpoints were deleted, and with them"
     for act in (
         lambda: graph.invoke(said(), on("t")),
@@ -515,7 +562,7 @@ def test_a_thread_whose_base_is_gone_is_refused(kept, path, make, newest):
     ):
         with pytest.raises(ThreadIncompatible, match=told):
             act()
-    assert count(path, "checkpoints") == rows
+    assert count(url, "checkpoints") == rows
     listed = {summary.thread_id: summary for summary in kept.threads()}
     assert listed["t"].incomplete
     assert (listed["whole"].incomplete, listed["whole"].request) == (False, "Who owns it?")
@@ -539,7 +586,7 @@ def test_it_is_refused_from_other_savers_too(tmp_path, kind):
             for name in sorted(saved)[:-1]:
                 del saved[name]
         else:
-            delete_older(path, 3)
+            delete_older(f"sqlite:///{path}", 3)
         with pytest.raises(ThreadIncompatible, match="older checkpoints were deleted"):
             graph.invoke(said(), on("t"))
         with pytest.raises(ThreadIncompatible, match="older checkpoints were deleted"):
@@ -547,7 +594,7 @@ def test_it_is_refused_from_other_savers_too(tmp_path, kind):
 
 
 @pytest.mark.req("W-15")
-def test_a_thread_goes_on_that_holds_its_values_itself(kept, path):
+def test_a_thread_goes_on_that_holds_its_values_itself(kept, url):
     """Behind a snapshot nothing older is needed; only the history ends there."""
     graph = react(kept)
     for _ in range(20):
@@ -556,7 +603,7 @@ def test_a_thread_goes_on_that_holds_its_values_itself(kept, path):
     checked = [*kept.checkpointer.list(on("t", checkpoint_ns=""))]
     whole = [i for i, saved in enumerate(checked)
              if {"messages", "evidence"} & saved.checkpoint["channel_values"].keys()]  # fmt: skip
-    delete_older(path, len(before) - 1)
+    delete_older(url, len(before) - 1)
     after = states(graph)
     assert after == before[: len(after)]
     assert whole
