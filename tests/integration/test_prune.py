@@ -626,3 +626,51 @@ def test_what_stays_of_a_line_with_a_branch():
     assert what_stays(None, None, timedelta(days=1))("6", saved) == {"4", "6"}
     assert severed({"4", "6"}, saved) == ["4", "6"]
     assert severed({"1", "2", "5", "6"}, saved) == []
+
+
+# Deleted whole
+
+TABLES = {
+    "checkpoints": "thread_id", "writes": "thread_id", "loopwright_journal": "thread",
+    "loopwright_turns": "thread", "store": "prefix",
+}  # fmt: skip
+OF_POSTGRES = {"loopwright_threads": "name", "loopwright_waiting": "name"}
+
+
+def tables_with(url, name):
+    """In which tables something of a thread stands, or of a part of it."""
+    named = TABLES | (OF_POSTGRES if url.startswith("postgres") else {})
+    return {
+        table for table, column in named.items()
+        if any(name in str(one) for (one,) in asked(url, f"SELECT {column} FROM {table}"))
+    }  # fmt: skip
+
+
+@pytest.mark.req("W-93", "S3-22")
+@pytest.mark.parametrize("how", ["dismiss", "delete_thread"])
+def test_of_a_thread_that_is_deleted_nothing_is_left_in_any_table(kept, url, how):
+    def get(name: str) -> str:
+        """Get a lot."""
+        return f"{name} " * 20_000
+
+    model = ScriptedModel({
+        "thought": [thought("I look.", more=True, reason="I must"), thought("Ada owns it.")] * 3,
+        "action": lambda *_: [call("get", name="it")],
+        "observation": lambda *_: "The owner is Ada; answer now.",
+    })  # fmt: skip
+    graph = build_react(model=model, tools=[get], durability=kept)
+    for name in ("gone", "stays"):
+        graph.invoke(said(), on(name))
+        pay_asked(kept, policy="ask").invoke(said(), on(name))
+        kept.journal.grant(name, {"tool": "pay"})
+        graph.enqueue(on(name), "And then?")
+        part = kept.locks.take(f"{name}\npart")
+        if callable(part):
+            part()
+    everywhere = tables_with(url, "stays")
+    assert everywhere >= TABLES.keys()
+    assert tables_with(url, "gone") == everywhere
+    getattr(kept if how == "dismiss" else kept.checkpointer, how)("gone")
+    assert (tables_with(url, "gone"), tables_with(url, "stays")) == (set(), everywhere)
+    assert [one.thread_id for one in kept.threads()] == ["stays"]
+    assert graph.invoke(said(), on("gone"))["outcome"]["status"] == "complete"
