@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from .calls.policy import Policy, Rule
     from .doors.durability import Durability, open_durability
     from .doors.graph import LoopBuilder
+    from .doors.turns import Turn
     from .graphs.customer_service import build_customer_service
     from .graphs.plan_execute_verify import build_plan_execute_verify
     from .graphs.prompt_flow import build_prompt_flow
@@ -78,6 +79,7 @@ _HOMES: Final = {
     "ThreadNotFound": "state.errors",
     "Todo": "state.contracts",
     "ToolServerError": "state.errors",
+    "Turn": "doors.turns",
     "VerifierResponse": "state.contracts",
     "build_plan_execute_verify": "graphs.plan_execute_verify",
     "build_prompt_flow": "graphs.prompt_flow",
@@ -129,6 +131,7 @@ __all__ = [
     "ThreadNotFound",
     "Todo",
     "ToolServerError",
+    "Turn",
     "VerifierResponse",
     "build_customer_service",
     "build_plan_execute_verify",

@@ -169,6 +169,22 @@ def steer(
     return steer_thread(settings, output, thread, message)
 
 
+@_command("graph", "database", "json")
+def enqueue(
+    settings: Settings,
+    output: Output,
+    thread: Annotated[str, typer.Argument(help="The thread; a new name begins one.")],
+    message: Annotated[str, typer.Argument(help="The words; - reads standard input.")],
+    name: Annotated[
+        str | None, typer.Option("--id", help="Of the turn: the same again is the same turn.")
+    ] = None,
+) -> int:
+    """Put a message into the database for a worker, behind those that wait for the thread."""
+    from .wish import enqueue_message  # noqa: PLC0415 - see the module
+
+    return enqueue_message(settings, output, thread, message, name)
+
+
 @_command("agent", "mcp", "policy", "instructions", "model", "script", "json")
 def worker(
     settings: Settings,

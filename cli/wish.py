@@ -1,4 +1,4 @@
-"""`stop` and `steer`: what somebody wishes of a thread that may be running in another process."""
+"""`stop`, `steer`, `enqueue`: what somebody wishes of a thread that another process may run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +50,21 @@ def steer_thread(settings: Settings, output: Output, thread: str, message: str) 
         output.result({"thread": thread, "running": True})
     else:
         output.line(f"Handed over: the run of {thread} takes it up at its next border.")
+    return Code.COMPLETE
+
+
+def enqueue_message(
+    settings: Settings, output: Output, thread: str, message: str, name: str | None
+) -> int:
+    """Put a message behind those that wait for the thread; the exit code."""
+    words = read_goal(message)
+    with _thread(settings, thread) as (graph, config, _):
+        turn = graph.enqueue(config, words, id=name)
+    if output.json:
+        told = {"thread": turn.thread, "turn": turn.id, "graph": turn.graph, "state": turn.state}
+        output.result({**told, "outcome": turn.outcome})
+    else:
+        output.line(f"{turn.thread} {turn.id}: {turn.state}; `loopwright worker` runs it.")
     return Code.COMPLETE
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -77,6 +78,9 @@ async def _until_told(worker: Worker) -> None:
         worker.leave()
 
     loop = asyncio.get_running_loop()
+    # Savers and tools that are no coroutines wait in threads: those of one turn must not keep the
+    # next one from saving what it has done.
+    loop.set_default_executor(ThreadPoolExecutor(8 + 4 * worker.concurrency))
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, heed)
     await worker.work()

@@ -1,11 +1,13 @@
 """Turns that wait in the database: enqueued once, run in order by a worker, found again."""
 
 import asyncio
+import json
 import time
 
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.types import Command
+from typer.testing import CliRunner
 
 from loopwright import (
     AnswerRejected,
@@ -17,6 +19,7 @@ from loopwright import (
     build_react,
     open_durability,
 )
+from loopwright.cli.app import app
 from loopwright.doors.health import findings
 from loopwright.doors.turns import Turns
 from loopwright.doors.worker import Worker
@@ -216,3 +219,18 @@ async def test_the_doctor_and_the_meter_know_how_many_turns_wait(durability, url
     assert ("ok", "turns", "0 turns wait in the queue.") in [*findings(url)]
     assert meter.heard(meters.ENQUEUED) == meter.heard(meters.TAKEN) == {("react",): 2}
     assert meter.heard(meters.RUNS) == {("react", "complete"): 2}
+
+
+def test_the_command_enqueues_once_and_refuses_what_no_worker_knows(durability, url):
+    def command(*args):
+        return CliRunner().invoke(app, ["enqueue", "t", *args, "--db", url, "--json"])
+
+    for _ in range(2):
+        done = command("apples", "--graph", "react", "--id", "one")
+        told = {"thread": "t", "turn": "one", "graph": "react", "state": "waiting", "outcome": None}
+        assert (done.exit_code, json.loads(done.stdout)) == (0, told)
+    done = command("apples", "--graph", "reakt")
+    assert (done.exit_code, "There is no graph 'reakt'" in done.stdout) == (2, True)
+    assert [one.id for one in Turns(durability.journal).take(["react"], 5, 0.0)] == ["one"]
+    durability.checkpointer.delete_thread("t")
+    assert Shop(durability).state("one") is None
