@@ -249,7 +249,9 @@ def run(
             process.terminate()
         for process in fleet.workers:
             process.join(30)
-        return {"seconds": round(seconds, 1), **asyncio.run(_counted(fleet, graph, threads, turns))}
+    with open_durability(fleet.admin) as durability:  # its connections were cut with the others
+        told = asyncio.run(_counted(fleet, build(durability), threads, turns))
+    return {"seconds": round(seconds, 1), **told}
 
 
 async def _enqueue(graph: Any, threads: int, turns: int) -> None:

@@ -15,6 +15,7 @@ from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.enqueue import queue_of
 from ..doors.graph import LoopGraph
 from ..doors.postgres.leases import LEASE
+from ..doors.postgres.pool import CONNECTIONS
 from ..doors.recorder import Recorder
 from ..doors.turns import Turn
 from ..doors.worker import Worker
@@ -32,6 +33,10 @@ _SAID = {
     "went on": "its thread had to end something else before",
     "asks": "waits for an answer",
 }
+
+
+_SPARE = 2
+"""Connections for the queue and the leases, beside one a turn."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,8 @@ class Wanted:
 def work(settings: Settings, output: Output, wanted: Wanted) -> int:
     """Run turns until a signal; the exit code."""
     url = settings.database_url(DEFAULT_URL)
-    with open_durability(url, lease=wanted.lease) as durability:
+    connections = max(CONNECTIONS, wanted.concurrency + _SPARE)
+    with open_durability(url, lease=wanted.lease, connections=connections) as durability:
         graphs = _graphs(settings, output, wanted, durability)
         if (turns := queue_of(Recorder(durability.journal))) is None:
             msg = f"Nothing can be enqueued in {durability.url}: no other process can open it."

@@ -6,6 +6,8 @@ import time
 
 import pytest
 from langchain_core.messages import HumanMessage
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
 from langgraph.types import Command
 from typer.testing import CliRunner
 
@@ -234,3 +236,24 @@ def test_the_command_enqueues_once_and_refuses_what_no_worker_knows(durability, 
     assert [one.id for one in Turns(durability.journal).take(["react"], 5, 0.0)] == ["one"]
     durability.checkpointer.delete_thread("t")
     assert Shop(durability).state("one") is None
+
+
+@pytest.mark.postgres
+async def test_a_worker_takes_what_nobody_enqueued_and_whose_run_has_gone(postgres_url):
+    with open_durability(postgres_url) as durability:
+        shop, control = Shop(durability), RunControl()
+        control.request_drain("the machine goes down")
+        for thread, told in (("t", {"loopwright_graph": "react"}), ("other", {})):
+            with pytest.raises(GraphDrained):
+                shop.graph.invoke(
+                    {"messages": [("user", "apples")]},
+                    {"configurable": {"thread_id": thread}, "metadata": told},
+                    control=control,
+                )
+        await shop.work(lambda: any(what == "ended" for what, *_ in shop.told))
+        assert shop.paid == ["apples"]  # of a thread that says which graph it is of
+        state = await shop.graph.aget_state(THREAD)
+        assert (state.next, state.values["outcome"]["status"]) == ((), "complete")
+        shop.told.clear()
+        shop.turns.adopt(["react"])
+        assert shop.turns.take(["react"], 5, 0.0) == []
