@@ -256,9 +256,11 @@ def _instructions(settings: Settings) -> Iterator[Finding]:
 
 
 def _database(settings: Settings) -> Iterator[Finding]:
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    url = settings.database_url(DEFAULT_URL)
+    with open_durability(url) as durability:
         count = sum(1 for _ in durability.thread_ids())
         yield _WORKS, f"{durability.url}: {plural(count, 'thread')}"
+    yield from (found for found in _health(url) if found[0] != _WORKS)
 
 
 def _dev_server() -> Iterator[Finding]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from ...state.context import STARTUP
@@ -156,23 +157,22 @@ class _Place:
             connection.let_go()
 
     def _without(self, error: Exception) -> Listing:
-        self.failed = time.monotonic()
+        crowded = isinstance(error, _Crowded)  # only that: tried again with the next request
+        self.failed = -inf if crowded else time.monotonic()
         known = isinstance(error, ServerUnavailable)
         why = str(error) if known else f"{type(error).__name__}: {error}"[:300]
-        words = _SAID.get(type(error), _LEFT_OUT)
-        words = _AWAY if self.listing.tools else words
+        words = _AWAY if self.listing.tools else _SAID.get(type(error), _LEFT_OUT)
         said = words.format(name=self.config.name, why=self.config.masked(why))
         return Listing(self.config, self.listing.tools, said)
 
     def retry_due(self, wait: float) -> bool:
         """Whether a failed server is worth another try; never where its entry is wrong."""
         failed = self.failed
-        if failed is None or self.config.problem:
-            return False
-        return time.monotonic() >= failed + wait
+        is_due = failed is not None and time.monotonic() >= failed + wait
+        return is_due and not self.config.problem
 
     def retry(self) -> None:
-        """Try a failed server again behind the scenes."""
+        """Try it again behind the scenes."""
         if self._retry is None or self._retry.done():
             again = self.load(self._patience())
             self._retry = asyncio.create_task(again, context=contextvars.Context())

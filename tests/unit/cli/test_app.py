@@ -122,9 +122,13 @@ def test_the_doctor_looks_at_a_database_alone(tmp_path):
 
 
 def test_the_doctor_without_servers(no_servers):
-    shown = invoked("doctor", "--mcp", no_servers)
+    shown = invoked("doctor", "--mcp", no_servers, "--json")
     assert shown.exit_code == 0
-    assert "the models have no tools" in shown.stdout
+    told = json.loads(shown.stdout)
+    assert told["status"] == "ok"
+    assert "the models have no tools" in str(told["findings"])
+    assert {one["level"] for one in told["findings"]} == {"ok", "warning"}
+    assert {"Model", "MCP servers", "Database"} <= {one["part"] for one in told["findings"]}
 
 
 def test_signals_are_heard_meanwhile_and_given_back():

@@ -49,7 +49,10 @@ async def test_a_process_that_rests_ends_and_the_next_call_starts_another():
     assert await gone(before) == set()
 
 
-async def test_neither_a_call_nor_an_open_question_is_ended_for_rest(tmp_path):
+async def test_neither_a_call_nor_an_open_question_is_ended_for_rest_or_for_others(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv(VARIABLE, "1")
     box = boxed(desk=stdio("desk", idle=0.2))
     pid = await text(box, "pid")
     path, marker = tmp_path / "notes", tmp_path / "marker"
@@ -68,10 +71,20 @@ async def test_neither_a_call_nor_an_open_question_is_ended_for_rest(tmp_path):
     )  # fmt: skip
     assert (await graph.ainvoke(said(), THREAD))["__interrupt__"]
     await asyncio.sleep(0.8)
+    other, known = boxed(faulty=stdio("faulty")), STARTUP.set(0.3)
+    (warning,) = (await other.catalog()).warnings
+    STARTUP.reset(known)
+    assert "it waited 0.3 s for its turn" in warning
     result = await graph.ainvoke(Command(resume="respond: Ada"), THREAD)
     assert result["outcome"]["status"] == "complete"
     assert (tmp_path / "signed").read_text().count("asked") == 1
     assert pid
+    for _ in range(int(PATIENCE / 0.05)):
+        if "echo" in (await other.catalog()).tools:  # tried again behind the scenes
+            break
+        await asyncio.sleep(0.05)
+    assert await text(other, "echo", n=1) == "1", "the seat of who rests is free"
+    await other.aclose()
 
 
 async def test_a_session_over_http_that_rests_is_closed_and_a_users_place_forgotten():
