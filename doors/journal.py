@@ -54,7 +54,7 @@ _SAVE: Final = (
 )
 _COUNT: Final = (
     "INSERT INTO loopwright_journal (thread, kind, name, state, body)"
-    " VALUES (?, ?, ?, '', ?) ON CONFLICT (thread, kind, name) DO UPDATE"
+    " SELECT ?, ?, ?, '', ? WHERE {holds} ON CONFLICT (thread, kind, name) DO UPDATE"
     " SET body = CAST(CAST(loopwright_journal.body AS BIGINT) + ? AS TEXT) RETURNING body"
 )
 _TOKEN: Final = (
@@ -134,7 +134,7 @@ class SqlJournal:
 
     def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
         """See Journal."""
-        with self._block() as execute:
+        with self._block(thread) as execute:
             _save(execute, thread, "grant", hash_of(dict(grant)), dict(grant))
 
     def grants(self, thread: str) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ class SqlJournal:
 
     def taken(self, thread: str, names: Collection[str]) -> None:
         """See Inbox."""
-        with self._block() as execute:
+        with self._block(thread) as execute:
             for name in names:
                 execute(_DROP, [storable(thread), "wish", storable(name)])
 
@@ -205,9 +205,10 @@ class SqlJournal:
         return self._tables
 
     def _count(self, thread: str, kind: str, name: str, *, first: int, add: int) -> int:
+        holds, shown = self.open().holds(thread)
         with self._block() as execute:
-            found = execute(_COUNT, [storable(thread), kind, storable(name), str(first), add])
-            return int(found[0]["body"])
+            values = [storable(thread), kind, storable(name), str(first), *shown, add]
+            return int(execute(_COUNT.format(holds=holds), values)[0]["body"])
 
     @contextmanager
     def _block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
@@ -270,6 +271,10 @@ class SqliteTables:
 
     def _execute(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         return self._connection.execute(sql, values).fetchall()
+
+    def holds(self, thread: str) -> tuple[str, Sequence[object]]:  # noqa: ARG002 - see Tables
+        """See Tables."""
+        return "true", ()
 
     def token(self, name: str) -> None:
         """See Tables; a thread is held by a file's lock."""

@@ -46,6 +46,12 @@ class Tables(Protocol):
                 thread, is another's by now; told before or after the block, and nothing counts.
         """
 
+    def holds(self, thread: str) -> tuple[str, Sequence[object]]:
+        """What a single statement asks for that is only to count under the thread's lease.
+
+        A condition and its values, which fails the statement as `block` would.
+        """
+
     def token(self, name: str) -> int | None:
         """Of the lease by which this process holds a name; None where the database has none.
 

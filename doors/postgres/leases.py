@@ -30,9 +30,6 @@ LEASE: Final = 30.0
 
 _SHORTEST: Final = 1.0
 _LONGEST: Final = 3600.0
-_TRIES: Final = 3
-"""How often a statement is begun on another connection, where one is found broken."""
-
 _TICKETS_LAST: Final = 5.0
 """Seconds after which one who waits and does not answer is passed over."""
 
@@ -251,16 +248,14 @@ class Leases:
 
     def _run(self, sql: str, values: Sequence[object]) -> list[Any]:
         """Run a statement that may be run twice."""
-        tries, connection = 1, None
-        while True:
-            try:
-                with self._pool.connection() as connection:
-                    cursor = connection.execute(sql, values)
-                    return [] if cursor.description is None else list(cursor.fetchall())
-            except self._errors:
-                if tries == _TRIES or connection is None or not connection.closed:
-                    raise
-                tries += 1
+        rows: list[Any] = self._pool.run(partial(rows_of, sql=sql, values=values))
+        return rows
+
+
+def rows_of(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
+    """What a statement gives, on this connection."""
+    cursor = connection.execute(sql, values)
+    return [] if cursor.description is None else list(cursor.fetchall())
 
 
 class LeaseTicket:

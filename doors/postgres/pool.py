@@ -6,13 +6,15 @@ client, which a server does not.
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...state.errors import SettingsError
 from ..journal import BUSY_SECONDS
+
+T = TypeVar("T")
 
 CONNECTIONS: Final = 10
 """How many there are at most."""
@@ -70,6 +72,30 @@ class Pool:
             raise
         finally:
             self.pool.putconn(connection)
+
+    @contextmanager
+    def begun(self, begin: Callable[[Any], T]) -> Iterator[tuple[Any, T]]:
+        """One of them, for a block that begins so; on another one where it is found cut.
+
+        What is done to begin may be done twice.
+        """
+        with ExitStack() as held:
+            connection = held.enter_context(self.connection())
+            try:
+                result = begin(connection)
+            except self._broken:
+                if not connection.closed:
+                    raise
+                held.close()
+                self._used.clear()
+                connection = held.enter_context(self.connection())
+                result = begin(connection)
+            yield connection, result
+
+    def run(self, work: Callable[[Any], T]) -> T:
+        """Do what may be done twice, on one of them, and again where that is found cut."""
+        with self.begun(work) as (_, result):
+            return result
 
     def _sound(self, timeout: float | None) -> Any:
         """One that is not broken, as far as can be told; psycopg's pool would rest between two."""

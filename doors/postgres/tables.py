@@ -1,14 +1,14 @@
 """The journal in PostgreSQL: its tables, through a pool of connections."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final
 
 from ...state.canonical import storable
 from ...state.journal import Fence
 from ..tables import Execute
-from .leases import Leases, told_lost
+from .leases import Leases, rows_of, told_lost
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
@@ -46,19 +46,32 @@ class PostgresTables:
     @contextmanager
     def block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
         """See Tables."""
-        with self._pool.connection() as connection:
-            execute = partial(executed, connection)
+        with told_lost(self.errors):
             if thread is None:
-                yield execute
+                yield self._once
                 return
-            mine = fence is not None and self.token(fence.name) == fence.token
-            shown = fence if mine else self._leases.of(thread)
-            with told_lost(self.errors), connection.transaction():
-                if shown is None:
-                    execute(_ONE_AT_A_TIME, [storable(thread)])
-                else:
-                    execute(_HELD, [storable(thread), storable(shown.name), shown.token])
-                yield execute
+            with self._pool.begun(partial(_alone, first=self._first(thread, fence))) as held:
+                connection, transaction = held
+                with transaction:
+                    yield partial(executed, connection)
+
+    def _first(self, thread: str, fence: Fence | None) -> tuple[str, list[object]]:
+        mine = fence is not None and self.token(fence.name) == fence.token
+        shown = fence if mine else self._leases.of(thread)
+        if shown is None:
+            return _ONE_AT_A_TIME, [storable(thread)]
+        return _HELD, [storable(thread), storable(shown.name), shown.token]
+
+    def _once(self, sql: str, values: Sequence[object]) -> list[Any]:
+        found: list[Any] = self._pool.run(partial(executed, sql=sql, values=values))
+        return found
+
+    def holds(self, thread: str) -> tuple[str, Sequence[object]]:
+        """See Tables."""
+        shown = self._leases.of(thread)
+        if shown is None:
+            return "true", ()
+        return "loopwright_holds(?, ?)", (storable(shown.name), shown.token)
 
     def token(self, name: str) -> int | None:
         """See Tables."""
@@ -72,7 +85,14 @@ class PostgresTables:
         """The pool is closed by who opened it."""
 
 
+def _alone(connection: Any, first: tuple[str, list[object]]) -> ExitStack:
+    """A transaction that has begun with this statement."""
+    with ExitStack() as transaction:
+        transaction.enter_context(connection.transaction())
+        executed(connection, *first)
+        return transaction.pop_all()
+
+
 def executed(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
     """Run a statement whose values stand as `?`; see `Tables.block`."""
-    cursor = connection.execute(sql.replace("?", "%s"), values)
-    return [] if cursor.description is None else list(cursor.fetchall())
+    return rows_of(connection, sql.replace("?", "%s"), values)

@@ -38,6 +38,9 @@ def url(request):
     )
 
 
+DIRECT = pytest.mark.parametrize("url", ["direct"], indirect=True)
+
+
 @pytest.fixture
 def database(url):
     with open_durability(url, lease=1.2) as opened:
@@ -126,6 +129,7 @@ def test_who_has_lost_it_is_told_and_writes_nothing(database, ask):
     assert ask("SELECT owner, token FROM loopwright_threads") == [("process 7 on elsewhere", 42)]
 
 
+@DIRECT
 def test_the_fence_is_the_lease_and_costs_no_row(database, ask):
     with held(database):
         fence = database.journal.raise_fence("t")
@@ -193,6 +197,7 @@ def test_a_frozen_holder_is_taken_over_also_in_the_middle_of_a_transaction(datab
 
 
 @pytest.mark.req("W-92")
+@DIRECT
 def test_a_killed_holder_is_taken_over_and_one_that_ends_lets_go_at_once(database, url, ask):
     with holder(url) as process:
         process.kill()
@@ -205,6 +210,7 @@ def test_a_killed_holder_is_taken_over_and_one_that_ends_lets_go_at_once(databas
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@DIRECT
 def test_a_forked_child_neither_renews_nor_lets_go(database, url, ask):
     with holder(url, "forks") as process:
         process.stdin.close()

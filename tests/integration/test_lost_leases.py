@@ -1,0 +1,206 @@
+"""Two workers on one thread in Postgres: who loses it writes nothing more, and nothing vanishes."""
+
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from loopwright import LeaseLost, ScriptedModel, ThreadBusy, build_react, open_durability
+from loopwright.cli.terminal import Code, Output, attempted
+from loopwright.doors.locks import _here
+from support.patience import PATIENCE
+from support.reacting import DONE, LOOK
+from support.scripts import call
+from support.toy_graphs import on
+
+pytestmark = pytest.mark.postgres
+
+CUT = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
+TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+
+WORKER = """
+import sys, time
+sys.path.insert(0, sys.argv[2])
+if wrong := float(sys.argv[3]):
+    right = time.time
+    time.time = lambda: right() + wrong
+    time.time_ns = lambda: int(time.time() * 1e9)
+from loopwright import LeaseLost, ScriptedModel, build_react, open_durability
+from support.reacting import DONE, LOOK
+from support.scripts import call
+from support.toy_graphs import on
+
+def pay(amount: int) -> str:
+    "Pay."
+    print("paying", amount, flush=True)
+    sys.stdin.readline()
+    return "paid"
+
+calls = [[call("pay", "a", amount=3)], [call("pay", "b", amount=4)]]
+thought, observation = [LOOK, LOOK, DONE], ["It is paid."] * 9
+model = ScriptedModel({"thought": thought, "action": calls, "observation": observation})
+with open_durability(sys.argv[1], lease=1.2) as durability:
+    graph = build_react(model=model, tools=[pay], durability=durability)
+    try:
+        result = graph.invoke({"messages": [("user", "Pay.")]}, on("t"))
+    except LeaseLost as lost:
+        print("lost:", lost, flush=True)
+    else:
+        print("ended:", result["outcome"]["status"], flush=True)
+"""
+
+
+@pytest.fixture(params=["direct", "through PgBouncer"])
+def url(request):
+    return request.getfixturevalue(
+        "bouncer_url" if request.param == "through PgBouncer" else "postgres_url"
+    )
+
+
+@pytest.fixture
+def server(postgres_url):
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        yield connection
+
+
+@contextmanager
+def worker(url, clock=0):
+    """Another process that has begun a turn, and is just paying; its clock is off by so much."""
+    command = [sys.executable, "-c", WORKER, url, str(Path(__file__).parents[1]), str(clock)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        assert process.stdout.readline() == "paying 3\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def goes_on(process):
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+def everything(server):
+    """All rows of all tables."""
+    found = {}
+    for (name,) in server.execute(TABLES).fetchall():
+        rows = server.execute(sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(name)))
+        found[name] = sorted(rows.fetchall())
+    return found
+
+
+def another(url):
+    """A graph of this process on the same threads, that has nothing to do but answer."""
+    durability = open_durability(url, lease=1.2)
+    model = ScriptedModel({"thought": [DONE] * 9})
+    return durability, build_react(model=model, tools=[pay], durability=durability)
+
+
+def pay(amount: int) -> str:
+    """Pay."""
+    raise AssertionError(amount)
+
+
+def said(text):
+    return {"messages": [("user", text)]}
+
+
+def requests(graph):
+    messages = graph.get_state(on("t")).values["messages"]
+    return [message.text for message in messages if message.type == "human"]
+
+
+@pytest.mark.req("W-90", "W-92")
+def test_a_frozen_worker_is_taken_over_and_writes_nothing_when_it_comes_back(url, server):
+    durability, graph = another(url)
+    with durability, worker(url) as late:
+        with pytest.raises(ThreadBusy, match=rf"\(process {late.pid}\)"):
+            graph.invoke(said("And now?"), on("t"))
+        late.send_signal(signal.SIGSTOP)
+        result = graph.invoke(said("And now?"), on("t"), wait=PATIENCE)
+        assert result["outcome"]["uncertain_calls"], "nobody knows whether it has paid"
+        graph.invoke(said("And then?"), on("t"))
+        before = everything(server)
+        late.send_signal(signal.SIGCONT)
+        assert goes_on(late).startswith("lost: Another run has taken the thread 't'")
+        assert everything(server) == before
+        assert requests(graph) == ["Pay.", "And now?", "And then?"]
+
+
+@pytest.mark.req("W-90", "W-91")
+def test_a_worker_whose_connections_are_cut_goes_on_and_is_not_taken_over(url, server):
+    durability, graph = another(url)
+    with durability, worker(url) as first:
+        server.execute(CUT)
+        with pytest.raises(ThreadBusy, match=rf"\(process {first.pid}\)"):
+            graph.invoke(said("And now?"), on("t"))
+        assert goes_on(first) == "paying 4\n"
+        server.execute(CUT)
+        assert goes_on(first) == "ended: complete\n"
+        graph.invoke(said("And now?"), on("t"))
+        assert requests(graph) == ["Pay.", "And now?"]
+
+
+@pytest.mark.req("W-92")
+@pytest.mark.parametrize("clock", [86400, -86400])
+def test_a_clock_that_is_a_day_off_steals_nothing_and_loses_nothing(postgres_url, server, clock):
+    durability, graph = another(postgres_url)
+    with durability, worker(postgres_url, clock) as first:
+        (taken,) = server.execute("SELECT until FROM loopwright_threads").fetchone()
+        with pytest.raises(ThreadBusy, match=rf"\(process {first.pid}\)"):
+            graph.invoke(said("And now?"), on("t"), wait=2.5)
+        (renewed,) = server.execute("SELECT until FROM loopwright_threads").fetchone()
+        assert renewed > taken
+        assert goes_on(first) == "paying 4\n"
+        assert goes_on(first) == "ended: complete\n"
+        graph.invoke(said("And now?"), on("t"))
+        assert requests(graph) == ["Pay.", "And now?"]
+
+
+@pytest.mark.req("W-90")
+def test_a_run_that_is_told_of_its_loss_begins_nothing_more(postgres_url, server):
+    """Its calls only read: what tells it is the heartbeat, before it comes to write anything."""
+    seen = []
+
+    def look(place: str) -> str:
+        """Look."""
+        seen.append(place)
+        entry = _here[durability.locks.place, "t"]
+        server.execute("UPDATE loopwright_threads SET owner = 'process 7 on b', token = 42")
+        while entry.lost is None:
+            threading.Event().wait(0.02)
+        return "nothing"
+
+    look.metadata = {"readOnlyHint": True}
+    action = [[call("look", "a", place="here")], [call("look", "b", place="there")]]
+    thought, observation = [LOOK, LOOK, DONE], ["Nothing."] * 3
+    model = ScriptedModel({"thought": thought, "action": action, "observation": observation})
+    with open_durability(postgres_url, lease=1.2) as durability:
+        graph = build_react(model=model, tools=[look], durability=durability)
+        with pytest.raises(LeaseLost, match=r"Another run \(process 7 on b\) has taken"):
+            graph.invoke(said("Look."), on("t"))
+    assert seen == ["here"]
+    assert len(model.asked) == 2
+
+
+def test_the_command_line_says_that_it_has_failed_and_offers_no_resume(capsys):
+    def lost():
+        raise LeaseLost("Another run has taken the thread.")
+
+    output = Output(json=False)
+    output.thread, output.resume = "t", "loopwright resume t"
+    assert attempted(output, lost) == Code.FAILED
+    told = capsys.readouterr().err
+    assert "Another run has taken the thread." in told
+    assert "loopwright resume" not in told
