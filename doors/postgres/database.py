@@ -51,8 +51,8 @@ class PostgresDatabase:
                 opened.pop_all()
         except errors as error:
             msg = (
-                f"Cannot use the database {self.url!r} ({cause_of(error)}): check that the server"
-                " runs and that this user may create and write tables there."
+                f"Cannot use the database {self.url!r} ({cause_at(url, error)}): check that the"
+                " server runs and that this user may create and write tables there."
             )
             raise DatabaseError(msg) from error
 
@@ -132,6 +132,15 @@ def drivers(url: str) -> tuple[Any, ...]:
             f" ({error.name}); run pip install 'loopwright[postgres]'."
         )
         raise DatabaseError(msg) from error
+
+
+def cause_at(url: str, error: BaseException) -> str:
+    """What a driver says of a URL, which it may repeat where it cannot be read."""
+    told = cause_of(error)
+    for secret in re.findall(r"(?i)(?<=//)[^:/]*:([^/]*)@|password=([^&]*)", url):
+        for word in filter(None, secret):
+            told = told.replace(word, "…")
+    return told
 
 
 def without_password(url: str) -> str:

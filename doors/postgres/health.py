@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
 from ..journal import cause_of
-from .database import drivers, without_password
+from .database import cause_at, drivers, without_password
 from .schema import STATEMENTS, VERSION, version
 
 Level = Literal["ok", "warning", "broken"]
@@ -87,7 +87,7 @@ def findings(url: str) -> Iterator[Found]:
         connection = psycopg.connect(url, connect_timeout=_PATIENCE, **options)
     except psycopg.Error as error:
         advice = "check host, port, name, user and password, and that the server runs"
-        yield "broken", "reachable", f"{shown} is not reached ({cause_of(error)}): {advice}."
+        yield "broken", "reachable", f"{shown} is not reached ({cause_at(url, error)}): {advice}."
         return
     with connection:
         yield _reached(connection, shown)

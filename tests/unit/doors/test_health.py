@@ -128,6 +128,15 @@ def test_rights_that_are_missing_and_connections_that_run_out(database):
     assert text.startswith("2 of 2 connections are in use: raise")
 
 
+@pytest.mark.parametrize("rest", ["@[::1/x", "%zz@127.0.0.1:1/x", "@127.0.0.1:bad/x"])
+def test_a_password_is_told_to_nobody_not_even_of_a_url_that_cannot_be_read(rest):
+    url = f"postgresql://ada:s3cret{rest}"
+    assert "s3cret" not in str([*findings(url)])
+    with pytest.raises(DatabaseError) as told:
+        open_durability(url)
+    assert "s3cret" not in str(told.value)
+
+
 @pytest.mark.postgres
 def test_a_pool_before_the_database_is_named(bouncer_url):
     assert "through a connection pool" in found(bouncer_url)["reachable"][1]
