@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -42,6 +43,34 @@ def clean_environment(monkeypatch, tmp_path):
     for name in SETTINGS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
+
+
+REFUSED: list[str] = []
+"""What a strict LangGraph would not have read back of a checkpoint, in the test that runs."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_but_safe_types_is_saved(request):
+    """Of a thread only JSON and messages are read back: `LANGGRAPH_STRICT_MSGPACK` changes nothing.
+
+    A test that saves something else says so with the marker `odd_types`.
+    """
+    REFUSED.clear()
+    yield
+    assert request.node.get_closest_marker("odd_types") or not REFUSED, REFUSED
+
+
+@pytest.fixture
+def forked_servers(monkeypatch):
+    """MCP servers that are started with this interpreter are forked from one that did the imports.
+
+    So is what a configuration calls `python`.
+    """
+    from support.forked import server  # noqa: PLC0415 - it imports the package
+
+    python = Path(server().python)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setenv("PATH", str(python.parent), prepend=os.pathsep)
 
 
 @pytest.fixture(scope="session")
@@ -91,6 +120,9 @@ def pytest_collection_finish():
         from support.remembered import remember  # noqa: PLC0415 - xdist's controller needs no graph
 
         remember()
+        from langgraph.checkpoint.serde import event_hooks  # noqa: PLC0415 - likewise
+
+        event_hooks.register_serde_event_listener(lambda event: REFUSED.append(str(event)))
     gc.collect()
     gc.freeze()
 

@@ -389,7 +389,7 @@ def test_template_syntax_in_a_goal_is_data(notes, odd, status, code):
 
 def test_dead_servers_cost_a_warning_each(tmp_path, notes):
     workspace = {
-        "command": sys.executable,
+        "command": server().python,
         "args": ["-m", "loopwright.servers.workspace", "--root", "."],
     }
     config = mcp_file(
@@ -637,7 +637,9 @@ server.run()
 def till(tmp_path):
     """A configuration with the till, whose first payment never comes back."""
     (tmp_path / "till.py").write_text(TILL)
-    return mcp_file(tmp_path, till={"command": sys.executable, "args": [str(tmp_path / "till.py")]})
+    return mcp_file(
+        tmp_path, till={"command": server().python, "args": [str(tmp_path / "till.py")]}
+    )
 
 
 @pytest.mark.req("P-06")
@@ -792,7 +794,7 @@ def test_arguments_win_over_the_environment(tmp_path, notes):
 def test_after_the_second_ctrl_c_the_call_in_doubt_is_named(tmp_path, more):
     """A real terminal, a write that hangs; signals that come while the command leaves are lost."""
     begun = tmp_path / "begun"
-    config = mcp_file(tmp_path, odd={"command": sys.executable, "args": [str(FAULTY)]})
+    config = mcp_file(tmp_path, odd={"command": server().python, "args": [str(FAULTY)]})
     think = 'I hold it.\n\n<agent_meta>{"shouldContinue": true}</agent_meta>'
     calls = [{"name": "hold", "args": {"path": str(begun)}}]
     Path("script.json").write_text(json.dumps({"thought": [think], "action": [calls]}))
@@ -818,7 +820,7 @@ def test_after_the_second_ctrl_c_the_call_in_doubt_is_named(tmp_path, more):
 @pytest.mark.req("W-79")
 def test_a_run_that_is_stopped_twice_says_its_doubtful_call_in_json(tmp_path):
     begun = tmp_path / "begun"
-    config = mcp_file(tmp_path, odd={"command": sys.executable, "args": [str(FAULTY)]})
+    config = mcp_file(tmp_path, odd={"command": server().python, "args": [str(FAULTY)]})
     think = 'I hold it.\n\n<agent_meta>{"shouldContinue": true}</agent_meta>'
     calls = [{"name": "hold", "args": {"path": str(begun)}}]
     Path("script.json").write_text(json.dumps({"thought": [think], "action": [calls]}))

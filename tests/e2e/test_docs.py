@@ -148,15 +148,15 @@ def test_the_goal_of_the_quick_start_shows_a_repair_as_the_manual_says(checkout,
 
 
 PYTHON = blocks("python")
+INTERPRETER = sys.executable
 
 
 @pytest.fixture
-def beside_mcp_json(tmp_path, monkeypatch):
-    """A folder with the example's mcp.json, where `python` is the one that runs the tests."""
+def beside_mcp_json(tmp_path, forked_servers):
+    """A folder with the example's mcp.json, where `python` is one that runs the server of it."""
     shutil.copy(ROOT / "examples" / "mcp.json", tmp_path)
     (policy,) = blocks("yaml", PAGES["docs/policies.md"])
     (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
-    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
 
 
 @pytest.mark.parametrize("number", range(len(PYTHON)))
@@ -180,7 +180,7 @@ def run_example(script, environ):
     """Its exit code and what it said; one of them starts as a user starts it, and is slower so."""
     if script.name == "embed.py":
         done = subprocess.run(
-            [sys.executable, str(script)],
+            [INTERPRETER, str(script)],
             env=environ,
             capture_output=True,
             text=True,

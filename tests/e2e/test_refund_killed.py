@@ -9,6 +9,7 @@ import pytest
 
 from support import refunding
 from support.dialogues import opened
+from support.forked import server
 from support.patience import PATIENCE
 
 STEPS = (refunding.IN_THE_TOOL, 4, 11, 12, 13, 21)
@@ -19,7 +20,7 @@ STEPS = (refunding.IN_THE_TOOL, 4, 11, 12, 13, 21)
 def test_a_killed_refund_is_one_refund_and_one_ticket(tmp_path):
     opened(shop := tmp_path / "shop.db")
     args = ["-P", "-m", "loopwright.servers.support_desk", "--shop", str(shop)]
-    mcp = {"desk": {"command": sys.executable, "args": args}}
+    mcp = {"desk": {"command": server().python, "args": args}}
     done = subprocess.run(
         [sys.executable, "-m", "support.refunding", tmp_path, json.dumps(mcp), *map(str, STEPS)],
         capture_output=True, text=True, timeout=PATIENCE, check=True,

@@ -1,6 +1,5 @@
 """What a caller or a model slips into a conversation of customer_service, and what comes of it."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from loopwright import ScriptedModel, build_customer_service, open_durability
 from loopwright.servers.seed import sown
+from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call
 
@@ -28,7 +28,7 @@ def desk(tmp_path):
         def begin(*support):
             model = ScriptedModel({"listener": [REFUND] * 5, "support": [*support]})
             return build_customer_service(
-                model=model, mcp={"desk": {"command": sys.executable, "args": args}},
+                model=model, mcp={"desk": {"command": server().python, "args": args}},
                 durability=kept, company=LUMEN,
             ), shop  # fmt: skip
 

@@ -16,7 +16,7 @@ from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import STARTUP
 from loopwright.tools.mcp import servers as servers_module
 from support.flows import flow, step
-from support.mcp_servers import stdio
+from support.mcp_servers import process
 from support.patience import PATIENCE
 from support.reacting import THREAD, said
 from support.scripts import call, passed, plan, report, thought, todo
@@ -54,10 +54,10 @@ async def test_a_missing_server_is_told_before_the_first_model_call_and_in_the_o
 ):
     model = ScriptedModel(asked_once(build))
     mcp = {
-        "registry": stdio("slow", str(tmp_path / "never"), startupTimeout=0.3),
+        "registry": process("slow", str(tmp_path / "never"), startupTimeout=0.3),
         "gone": {"command": "no-such-binary-anywhere"},
-        "bare": stdio("slow", "empty"),
-        "here": stdio("faulty"),
+        "bare": process("slow", "empty"),
+        "here": process("faulty"),
     }
     graph = build(model=model, mcp={"mcpServers": mcp}, checkpointer=InMemorySaver())
     events, outcome = await run(graph)
@@ -83,7 +83,7 @@ async def test_a_server_that_needs_a_while_is_waited_for():
             "observation": ["It said 7."],
         }
     )
-    mcp = {"slow": stdio("slow", "1.5")}
+    mcp = {"slow": process("slow", "1.5")}
     graph = build_react(model=model, mcp={"mcpServers": mcp}, checkpointer=InMemorySaver())
     _, outcome = await run(graph)
     assert (outcome["status"], outcome["warnings"]) == ("complete", [])
@@ -95,9 +95,9 @@ async def test_the_run_says_how_long_a_server_may_take_and_its_entry_says_it_bet
     model = ScriptedModel({"thought": [thought("Nothing to do.")]})
     never = str(tmp_path / "never")
     mcp = {
-        "by_run": stdio("slow", never),
-        "by_entry": stdio("slow", never, startupTimeout=0.2),
-        "longer": stdio("slow", "1", startupTimeout=PATIENCE),
+        "by_run": process("slow", never),
+        "by_entry": process("slow", never, startupTimeout=0.2),
+        "longer": process("slow", "1", startupTimeout=PATIENCE),
     }
     graph = build_react(model=model, mcp={"mcpServers": mcp}, checkpointer=InMemorySaver())
     _, outcome = await run(graph, Context(startup_timeout=0.4))
@@ -111,7 +111,9 @@ async def test_the_run_says_how_long_a_server_may_take_and_its_entry_says_it_bet
 async def test_a_later_turn_finds_the_server_without_waiting_for_it(tmp_path, monkeypatch):
     monkeypatch.setattr(servers_module.Servers.__init__, "__kwdefaults__", {"retry_after": 0.0})
     ready = tmp_path / "ready"
-    box = Toolbox(mcp={"mcpServers": {"slow": stdio("slow", str(ready)), "here": stdio("faulty")}})
+    box = Toolbox(
+        mcp={"mcpServers": {"slow": process("slow", str(ready)), "here": process("faulty")}}
+    )
     STARTUP.set(0.3)
     catalog = await box.catalog()
     assert catalog.missing == ("slow",)

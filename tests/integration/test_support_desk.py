@@ -1,6 +1,5 @@
 """customer_service at the real support desk: what models call goes through its tools and files."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from loopwright import ScriptedModel, build_customer_service, open_durability
 from loopwright.servers.seed import sown
 from loopwright.state.desk.company import Company
 from loopwright.state.desk.conversation import AWAY
+from support.forked import server
 from support.reacting import THREAD, said
 from support.scripts import call
 
@@ -17,7 +17,7 @@ SHOPS = Path(__file__).parents[2] / "examples" / "shops"
 
 def desk(path):
     args = ["-P", "-m", "loopwright.servers.support_desk", "--shop", str(path)]
-    return {"desk": {"command": sys.executable, "args": args}}
+    return {"desk": {"command": server().python, "args": args}}
 
 
 def understood(intent="question"):

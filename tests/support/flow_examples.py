@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from loopwright.servers.seed import sown
+from support import forked
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -36,14 +37,14 @@ def server(**options: Path) -> dict[str, Any]:
     """The MCP configuration of the sales example; every write asks."""
     script = str(EXAMPLES / "sales" / "server.py")
     args = [part for name, path in options.items() for part in (f"--{name}", str(path))]
-    return {"sales": {"command": sys.executable, "args": [script, *args]}}
+    return {"sales": {"command": forked.server().python, "args": [script, *args]}}
 
 
 def shop(folder: Path) -> dict[str, Any]:
     """The MCP configuration of a support desk on a new shop; every write asks."""
     sown(EXAMPLES / "shops" / "lumen", folder / "shop.db")
     args = ["-P", "-m", "loopwright.servers.support_desk", "--shop", str(folder / "shop.db")]
-    return {"shop": {"command": sys.executable, "args": args}}
+    return {"shop": {"command": forked.server().python, "args": args}}
 
 
 def left_running(folder: Path) -> list[str]:

@@ -2,6 +2,9 @@
 
 Each process has its own streams or terminal, environment, folder, signals and exit code, and ends
 as an interpreter ends. It only does not read and import the same hundreds of modules once more.
+
+So do MCP servers over stdio that are started with `ForkServer.python`, an interpreter which hands
+its streams, environment and folder to a process that is forked; see `support.launched`.
 """
 
 import atexit
@@ -11,6 +14,8 @@ import json
 import os
 import pkgutil
 import runpy
+import select
+import socket
 import subprocess
 import sys
 import tempfile
@@ -22,7 +27,9 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self, TextIO
 
-# As in `support.patience`: this file is a program as well, and finds nothing beside it.
+from support import launched
+
+# As in `support.patience`, which this program would import for the tests alone.
 PATIENCE = 300.0
 COMMAND = (sys.executable, "-c", "from loopwright.cli import app; app(prog_name='loopwright')")
 # What stands below the graphs; these and the command look around as they are imported.
@@ -38,12 +45,17 @@ class ForkServer:
     """The process that has imported everything; one thread of the tests speaks to it."""
 
     def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        )
+        self._folder = tempfile.TemporaryDirectory()
+        self.python = str(Path(self._folder.name, "python"))
+        """An interpreter in whose place MCP servers are forked."""
+        with launched.listening(self.python) as asked:
+            self.process = subprocess.Popen(
+                [sys.executable, str(Path(__file__)), self.python, str(asked.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+                pass_fds=[asked.fileno()],
+            )
 
     def ask(self, **request: Any) -> Any:
         """Send a request; what the process answers."""
@@ -57,6 +69,7 @@ class ForkServer:
         _pipe(self.process.stdin).close()
         self.process.wait()
         _pipe(self.process.stdout).close()
+        self._folder.cleanup()
 
 
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
@@ -159,16 +172,35 @@ def server() -> ForkServer:
     return started
 
 
-def _serve() -> None:
+def _serve(python: str, listening: str) -> None:
     """Fork for each request, until nobody can send another."""
-    for line in sys.stdin.buffer:
-        request = json.loads(line)
-        if "ended" in request:
-            _answer(_exit_code(request["ended"]))
-        elif pid := os.fork():
-            _answer(pid)
-        else:
-            _become(request)
+    asked, hosts = socket.socket(fileno=int(listening)), list[int]()
+    while ready := select.select([sys.stdin.buffer, asked], [], [])[0]:
+        if asked in ready:
+            hosts = [pid for pid in hosts if not os.waitpid(pid, os.WNOHANG)[0]]
+            hosts.append(_hosted(asked))
+        if sys.stdin.buffer in ready:
+            if not (line := sys.stdin.buffer.readline()):
+                return
+            request = json.loads(line)
+            if "ended" in request:
+                _answer(_exit_code(request["ended"]))
+            elif pid := os.fork():
+                _answer(pid)
+            else:
+                asked.close()
+                sys.executable = python
+                _become(request)
+
+
+def _hosted(asked: socket.socket) -> int:
+    """The process that serves whoever asks next."""
+    end, _ = asked.accept()
+    with end:
+        if not (pid := os.fork()):
+            asked.close()
+            launched.host(end)
+    return pid
 
 
 def _exit_code(pid: int) -> int | None:
@@ -220,9 +252,9 @@ _NEW = (os.O_WRONLY | os.O_CREAT | os.O_TRUNC,) * 2
 if __name__ == "__main__":
     sys.path.pop(0)
     nodes = pkgutil.walk_packages(importlib.import_module(ROOM).__path__, f"{ROOM}.")
-    for name in (*PRELOADED, *(module.name for module in nodes)):
+    for name in (*PRELOADED, *launched.SERVERS, *(module.name for module in nodes)):
         importlib.import_module(name)
     # A collection in a child would touch, and so copy, all the memory it shares.
     gc.collect()
     gc.freeze()
-    _serve()
+    _serve(*sys.argv[1:])

@@ -12,13 +12,19 @@ import time
 from pathlib import Path
 from typing import Any
 
+from support.forked import server
 from support.patience import PATIENCE
 
 HERE = Path(__file__).parent
 
 
 def stdio(program, *args, **more) -> Any:
-    """The configuration of a server over stdio."""
+    """The configuration of a server over stdio, which is forked and need not do its imports."""
+    return process(program, *args, **more) | {"command": server().python}
+
+
+def process(program, *args, **more) -> Any:
+    """The same with a new interpreter, for tests of what becomes of the server's processes."""
     return {"command": sys.executable, "args": [str(HERE / f"{program}.py"), *args], **more}
 
 

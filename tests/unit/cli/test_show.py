@@ -22,7 +22,7 @@ def told(policy, one, /, **context) -> list[str]:
 
 
 @pytest.fixture
-def lines(capsys):
+def lines(capsys, forked_servers):
     """What the examination says, as lines; the exit code first."""
 
     def examined(**settings):

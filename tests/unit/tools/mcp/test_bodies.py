@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 
 from loopwright.calls.toolbox import Toolbox
 from loopwright.tools.mcp.bodies import TooLong, Values, bounded
-from support.mcp_servers import HERE, free_port, soon, stdio
+from support.mcp_servers import HERE, free_port, process, soon
 from support.mcp_servers.bombs import WAYS, serving_bombs
 from support.mcp_servers.calling import run, text
 
@@ -115,7 +115,7 @@ def test_values_are_counted_the_same_in_any_pieces(value, sizes):
 @pytest.mark.req("W-75")
 @pytest.mark.parametrize("reversed_", [False, True])
 async def test_a_line_that_is_too_long_is_that_calls_failure_and_the_session_goes_on(reversed_):
-    box = Toolbox(mcp={"mcpServers": {"big": stdio("faulty", *(["backwards"] * reversed_))}})
+    box = Toolbox(mcp={"mcpServers": {"big": process("faulty", *(["backwards"] * reversed_))}})
     first = await text(box, "pid")
     (record,) = await run(box, ("big", {"n": 40_000_000}))
     assert record["status"] == "error"

@@ -19,7 +19,7 @@ from loopwright.doors.background import hop
 from loopwright.tools.mcp import servers as servers_module
 from loopwright.tools.mcp.config import read_servers
 from loopwright.tools.mcp.servers import Servers
-from support.mcp_servers import children, gone, soon, stdio
+from support.mcp_servers import children, gone, process, soon
 from support.mcp_servers.calling import run, text
 from support.openai_rules import problems
 from support.patience import PATIENCE
@@ -32,7 +32,7 @@ HERE = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def desk() -> Any:
     """One server for the tests that leave it in peace."""
-    box = Toolbox(mcp={"mcpServers": {"desk": stdio("desk")}})
+    box = Toolbox(mcp={"mcpServers": {"desk": process("desk")}})
     yield box
     box.close()
 
@@ -40,7 +40,7 @@ def desk() -> Any:
 @pytest.fixture
 async def mortal() -> Any:
     """A server that a test may kill: hand-written, so that it is soon there again."""
-    box = Toolbox(mcp={"mcpServers": {"mortal": stdio("faulty")}})
+    box = Toolbox(mcp={"mcpServers": {"mortal": process("faulty")}})
     yield box
     await box.aclose()
 
@@ -49,13 +49,13 @@ async def mortal() -> Any:
 async def test_dead_and_silent_servers_cost_a_warning_each():
     before = children()
     servers = {
-        "good": stdio("desk"),
+        "good": process("desk"),
         "missing": {"command": "no-such-binary-anywhere"},
-        "silent": stdio("silent", startupTimeout=3),
-        "stubborn": stdio("silent", "stubborn", startupTimeout=3),
-        "failing": stdio("failing"),
+        "silent": process("silent", startupTimeout=3),
+        "stubborn": process("silent", "stubborn", startupTimeout=3),
+        "failing": process("failing"),
         "wrong": {"comand": "x"},
-        "nowhere": stdio("desk", cwd="/no/such/folder"),
+        "nowhere": process("desk", cwd="/no/such/folder"),
         "closed": {"url": "http://127.0.0.1:9/mcp?key=s3cret"},
     }
     box = Toolbox(mcp={"mcpServers": servers})
@@ -78,7 +78,7 @@ async def test_dead_and_silent_servers_cost_a_warning_each():
 @pytest.mark.req("P-10", "S0-49")
 async def test_twenty_calls_share_one_process_which_ends_with_the_toolbox():
     before = children()
-    box = Toolbox(mcp={"mcpServers": {"desk": stdio("desk")}})
+    box = Toolbox(mcp={"mcpServers": {"desk": process("desk")}})
     assert {await text(box, "pid") for _ in range(20)} == {await text(box, "pid")}
     assert await text(box, "count") == "1"
     assert await text(box, "count") == "2"
@@ -150,7 +150,7 @@ async def test_a_call_without_answer_ends_at_its_deadline_and_the_next_one_works
 
 
 async def test_the_servers_own_timeout_comes_first():
-    box = Toolbox(mcp={"mcpServers": {"faulty": stdio("faulty", timeout=0.5)}})
+    box = Toolbox(mcp={"mcpServers": {"faulty": process("faulty", timeout=0.5)}})
     (record,) = await run(box, ("hang", {}))
     assert "did not answer within 0.5 s" in record["result"]
     await box.aclose()
@@ -213,9 +213,9 @@ async def test_a_server_is_told_of_the_run(desk):
 @pytest.mark.req("P-09", "S0-54", "S0-65")
 async def test_equal_names_on_two_servers_reach_the_right_one():
     servers = {
-        "left": stdio("desk", "--prefix", "L"),
-        "right": stdio("desk", "--prefix", "R"),
-        "odd": stdio("odd_schemas"),
+        "left": process("desk", "--prefix", "L"),
+        "right": process("desk", "--prefix", "R"),
+        "odd": process("odd_schemas"),
     }
     box = Toolbox(mcp={"mcpServers": servers})
     catalog = await box.catalog()
@@ -236,7 +236,7 @@ async def test_equal_names_on_two_servers_reach_the_right_one():
 @pytest.mark.req("S0-50")
 async def test_a_server_that_is_switched_off_is_not_started():
     before = children()
-    box = Toolbox(mcp={"mcpServers": {"off": stdio("desk", enabled=False)}})
+    box = Toolbox(mcp={"mcpServers": {"off": process("desk", enabled=False)}})
     assert (await box.catalog()).tools == {}
     assert children() == before
     assert not box.has_writes()
@@ -255,8 +255,8 @@ LEAVES = """
 import asyncio, sys
 sys.path.insert(0, {tests!r})
 from loopwright.calls.toolbox import Toolbox
-from support.mcp_servers import children, stdio
-box = Toolbox(mcp={{"mcpServers": {{"one": stdio("faulty"), "two": stdio("faulty")}}}})
+from support.mcp_servers import children, process
+box = Toolbox(mcp={{"mcpServers": {{"one": process("faulty"), "two": process("faulty")}}}})
 asyncio.run(box.catalog())
 print(*children())
 """
@@ -275,7 +275,7 @@ def test_no_process_is_left_when_the_interpreter_ends():
 
 async def test_a_dropped_toolbox_ends_its_servers():
     before = children()
-    box = Toolbox(mcp={"mcpServers": {"faulty": stdio("faulty")}})
+    box = Toolbox(mcp={"mcpServers": {"faulty": process("faulty")}})
     await box.catalog()
     assert children() - before
     del box
@@ -312,7 +312,7 @@ async def test_a_dropped_graph_ends_its_servers(server, name, args):
     graph = build_react(
         model=one_step(action=[[call(name, **args)]]),
         tools=[shelf()],
-        mcp={"mcpServers": {server: stdio(server, startupTimeout=2_000)}},
+        mcp={"mcpServers": {server: process(server, startupTimeout=2_000)}},
         policy="allow",
         checkpointer=InMemorySaver(),
     )
@@ -334,7 +334,7 @@ def test_importing_the_package_does_not_import_the_mcp_client():
 
 async def test_what_is_held_is_never_less_than_what_was_listed():
     """Other threads ask at any moment: here between any two steps of the interpreter."""
-    (config,) = read_servers({"mcpServers": {"faulty": stdio("faulty")}})
+    (config,) = read_servers({"mcpServers": {"faulty": process("faulty")}})
     servers = Servers([config])
     held: list[Any] = []
 

@@ -8,7 +8,7 @@ import pytest
 
 from loopwright.calls.toolbox import Toolbox
 from loopwright.tools.mcp.call import ServerUnavailable
-from support.mcp_servers import children, gone, soon, stdio
+from support.mcp_servers import children, gone, process, soon
 from support.mcp_servers.calling import failure, run, text
 from support.patience import PATIENCE
 
@@ -17,7 +17,7 @@ from support.patience import PATIENCE
 async def box(request) -> Any:
     """A toolbox with one faulty server, which is gone after the test."""
     before = children()
-    made = Toolbox(mcp={"mcpServers": {"faulty": stdio("faulty", *request.param)}})
+    made = Toolbox(mcp={"mcpServers": {"faulty": process("faulty", *request.param)}})
     yield made
     await made.aclose()
     assert await gone(before) == set()
@@ -26,7 +26,7 @@ async def box(request) -> Any:
 modes = pytest.mark.parametrize("box", [("plain",)], indirect=True)
 
 
-SOURCE = Path(stdio("faulty")["args"][0]).read_text()
+SOURCE = Path(process("faulty")["args"][0]).read_text()
 
 
 def alive(pid) -> Any:
@@ -89,7 +89,7 @@ async def test_a_death_says_whether_the_call_had_left(box):
 async def test_a_server_that_cannot_start_again_says_so_and_nothing_was_sent(tmp_path):
     script = tmp_path / "server.py"
     script.write_text(SOURCE)
-    box = Toolbox(mcp={"mcpServers": {"faulty": {**stdio("faulty"), "args": [str(script)]}}})
+    box = Toolbox(mcp={"mcpServers": {"faulty": {**process("faulty"), "args": [str(script)]}}})
     tool = (await box.catalog()).tools["die"]
     with pytest.raises(ServerUnavailable):
         await box.call_server(tool, {}, user_id=None, meta={})
@@ -122,7 +122,7 @@ async def test_a_server_that_changes_its_tools_is_asked_for_them_again(box):
 async def test_a_restart_with_other_tools_shows_in_the_catalog(tmp_path):
     script = tmp_path / "server.py"
     script.write_text(SOURCE)
-    box = Toolbox(mcp={"mcpServers": {"faulty": {**stdio("faulty"), "args": [str(script)]}}})
+    box = Toolbox(mcp={"mcpServers": {"faulty": {**process("faulty"), "args": [str(script)]}}})
     old = (await box.catalog()).tools["echo"]
     script.write_text(SOURCE.replace('"echo"', '"echoes"'))
     await failure(box, "die")
@@ -134,7 +134,7 @@ async def test_a_restart_with_other_tools_shows_in_the_catalog(tmp_path):
 
 
 async def test_what_a_server_has_started_ends_with_it():
-    box = Toolbox(mcp={"mcpServers": {"faulty": stdio("faulty", "fork")}})
+    box = Toolbox(mcp={"mcpServers": {"faulty": process("faulty", "fork")}})
     child = int(await text(box, "child"))
     assert alive(child)
     await box.aclose()
@@ -142,7 +142,7 @@ async def test_what_a_server_has_started_ends_with_it():
 
 
 async def test_a_server_that_dies_while_its_child_holds_the_pipe_is_noticed():
-    box = Toolbox(mcp={"mcpServers": {"faulty": stdio("faulty", "fork")}})
+    box = Toolbox(mcp={"mcpServers": {"faulty": process("faulty", "fork")}})
     child = int(await text(box, "child"))
     said = await asyncio.wait_for(failure(box, "die"), PATIENCE)
     assert "closed the connection" in said
@@ -153,7 +153,7 @@ async def test_a_server_that_dies_while_its_child_holds_the_pipe_is_noticed():
 
 async def test_a_server_that_ignores_every_polite_ending_is_killed():
     before = children()
-    box = Toolbox(mcp={"mcpServers": {"faulty": stdio("faulty", "stubborn")}})
+    box = Toolbox(mcp={"mcpServers": {"faulty": process("faulty", "stubborn")}})
     await text(box, "echo", n=1)
     assert children() - before
     await box.aclose()

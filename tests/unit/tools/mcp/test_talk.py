@@ -16,7 +16,7 @@ from loopwright import Context, build_prompt_flow, build_react, open_durability
 from loopwright.state.secrets import MASK
 from support.budget import alongside
 from support.flows import flow, planning, step
-from support.mcp_servers import serving, soon, stdio
+from support.mcp_servers import process, serving, soon, stdio
 from support.patience import PATIENCE
 from support.reacting import DONE, LOOK, THREAD, one_step, said
 from support.scripts import call
@@ -182,9 +182,9 @@ async def test_a_step_of_a_plan_asks_too(tmp_path):
 KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
-from unit.tools.mcp.test_talk import open_durability, said, signing, stdio, THREAD
+from unit.tools.mcp.test_talk import open_durability, process, said, signing, THREAD
 with open_durability({url!r}) as durability:
-    graph = signing({path!r}, stdio("desk"), durability=durability)
+    graph = signing({path!r}, process("desk"), durability=durability)
     assert graph.invoke(said(), THREAD)["__interrupt__"]
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -219,7 +219,7 @@ with open_durability({url!r}) as durability:
 def keyed(path, thoughts=(LOOK, DONE), **how) -> Any:
     """A graph whose one call has its key written down by the server."""
     model = one_step(thought=list(thoughts), action=[[call("kill_once", path=str(path))]])
-    return build_react(model=model, mcp={"mcpServers": {"faulty": stdio("faulty")}}, **how)
+    return build_react(model=model, mcp={"mcpServers": {"faulty": process("faulty")}}, **how)
 
 
 def test_a_call_that_is_repeated_after_a_kill_carries_the_same_key(tmp_path):
