@@ -90,6 +90,7 @@ def fan(worker: str, join: bool = False) -> LoopBuilder[Any, Any, Any, Any]:
     return builder
 
 
+@pytest.mark.odd_types
 @pytest.mark.req("P-07")
 def test_a_send_to_a_renamed_node_is_an_error(database):
     fan("worker").compile(database.checkpointer).invoke(hello(), on("t"))

@@ -158,6 +158,7 @@ def bomb(module, name, argument):
     return Enum(name, {"only": argument}, module=module).only
 
 
+@pytest.mark.odd_types
 @pytest.mark.req("W-42")
 @pytest.mark.parametrize(
     ("module", "name"), [("os", "system"), ("os", "mkdir"), ("subprocess", "getoutput")]
@@ -187,6 +188,7 @@ class Trusted:
     name: str
 
 
+@pytest.mark.odd_types
 @pytest.mark.req("W-42")
 def test_a_type_that_the_program_allows_is_made_again(tmp_path):
     with open_durability(f"sqlite:///{tmp_path / 't.db'}") as durability:

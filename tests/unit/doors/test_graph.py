@@ -142,6 +142,7 @@ def _sync_state(graph: Any) -> Any:
     return following, length, graph.get_state(on("t")).values["log"]
 
 
+@pytest.mark.odd_types
 @pytest.mark.parametrize("kind", ["sqlite", "memory"])
 def test_inside_a_sync_parent_questions_reach_its_caller(kind, sync_saver):
     saver = sync_saver if kind == "sqlite" else InMemorySaver()

@@ -324,6 +324,7 @@ async def _take_for_good(saver):
     return await asyncio.to_thread(_taken, partial(locks_of, saver), "t")
 
 
+@pytest.mark.odd_types
 async def test_a_graph_inside_one_of_ours_is_covered_by_it(saver):
     builder = LoopBuilder(ToyState, input_schema=ToyInput)
     builder.add_node("inner", asker().compile())
