@@ -17,7 +17,7 @@ from loopwright import ScriptedModel, SettingsError, build_react
 from loopwright.calls.toolbox import Toolbox
 from loopwright.state.context import STARTUP
 from loopwright.tools.mcp.seats import SEATS, VARIABLE, _borne
-from support.mcp_servers import children, gone, serving, soon, stdio
+from support.mcp_servers import children, gone, process, serving, soon
 from support.mcp_servers.calling import failure, run, text
 from support.patience import PATIENCE
 from support.reacting import THREAD, said
@@ -37,7 +37,7 @@ def held(box: Toolbox, user: str | None = None) -> Any:
 
 async def test_a_process_that_rests_ends_and_the_next_call_starts_another():
     before = children()
-    box = boxed(faulty=stdio("faulty", idle=0.2), kept=stdio("faulty", idle="never"))
+    box = boxed(faulty=process("faulty", idle=0.2), kept=process("faulty", idle="never"))
     pid = await text(box, "faulty_pid")
     kept = await text(box, "kept_pid")
     assert await soon(lambda: len(children() - before) == 1)
@@ -53,7 +53,7 @@ async def test_neither_a_call_nor_an_open_question_is_ended_for_rest_or_for_othe
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv(VARIABLE, "1")
-    box = boxed(desk=stdio("desk", idle=0.2))
+    box = boxed(desk=process("desk", idle=0.2))
     pid = await text(box, "pid")
     path, marker = tmp_path / "notes", tmp_path / "marker"
     assert await text(box, "note", path=str(path), text="x", seconds=0.8, marker=str(marker))
@@ -66,12 +66,12 @@ async def test_neither_a_call_nor_an_open_question_is_ended_for_rest_or_for_othe
             "action": [[call("sign", path=str(tmp_path / "signed"))]],
             "observation": ["It is signed."],
         }),
-        mcp={"mcpServers": {"desk": stdio("desk", idle=0.2)}}, policy="allow",
+        mcp={"mcpServers": {"desk": process("desk", idle=0.2)}}, policy="allow",
         checkpointer=InMemorySaver(),
     )  # fmt: skip
     assert (await graph.ainvoke(said(), THREAD))["__interrupt__"]
     await asyncio.sleep(0.8)
-    other, known = boxed(faulty=stdio("faulty")), STARTUP.set(0.3)
+    other, known = boxed(faulty=process("faulty")), STARTUP.set(0.3)
     (warning,) = (await other.catalog()).warnings
     STARTUP.reset(known)
     assert "it waited 0.3 s for its turn" in warning
@@ -128,7 +128,7 @@ def servers_of(before: set[int]) -> set[int]:
 
 
 def team(count: int) -> dict[str, Any]:
-    return {f"s{n}": stdio("faulty") for n in range(count)}
+    return {f"s{n}": process("faulty") for n in range(count)}
 
 
 @pytest.mark.parametrize(("most", "servers"), [(1, 2), (2, 3)])
@@ -176,7 +176,7 @@ async def test_fifty_threads_that_need_all_servers_at_once_get_on_with_fewer_pro
 async def test_who_waits_too_long_for_a_seat_is_told_so_and_served_later(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, "1")
     before = children()
-    box = boxed(busy=stdio("faulty"), late=stdio("faulty"))
+    box = boxed(busy=process("faulty"), late=process("faulty"))
     await box.catalog()
     path = tmp_path / "notes"
     long = asyncio.create_task(run(box, ("busy_hold", {"path": str(path)})))
@@ -200,19 +200,19 @@ def test_how_many_processes_there_may_be(monkeypatch):
     assert [_borne(size * 2**30) for size in (0, 4, 16, 1_024)] == [4, 12, 51, 128]
     monkeypatch.setenv(VARIABLE, "many")
     with pytest.raises(SettingsError, match=f"{VARIABLE} must be a whole number above 0"):
-        boxed(one=stdio("faulty"))
+        boxed(one=process("faulty"))
     monkeypatch.delenv(VARIABLE)
-    boxed(one=stdio("faulty"))
+    boxed(one=process("faulty"))
     assert SEATS.most >= 4
 
 
 KILLED = """
 import asyncio, os, signal, sys, time
 sys.path.insert(0, {tests!r})
-from support.mcp_servers import stdio
+from support.mcp_servers import process
 from support.mcp_servers.calling import text
 from loopwright.calls.toolbox import Toolbox
-box = Toolbox(mcp={{"mcpServers": {{"s": stdio("faulty", "stubborn", "fork")}}}})
+box = Toolbox(mcp={{"mcpServers": {{"s": process("faulty", "stubborn", "fork")}}}})
 print(asyncio.run(text(box, "pid")), asyncio.run(text(box, "child")), flush=True)
 if os.fork() == 0:
     print(os.getpid(), flush=True)
