@@ -17,7 +17,7 @@ from ..state.calls import results_of
 from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
 from ..state.journal import Journal
 from .desk import HandOver, handed_over
-from .locks import Locks, held_here
+from .locks import PRUNES, Locks, held_here
 from .postgres.database import PostgresDatabase, without_password
 from .postgres.leases import LEASE, checked_lease
 from .postgres.pool import CONNECTIONS, checked_connections
@@ -231,7 +231,7 @@ class Durability(AbstractContextManager["Durability"]):
 
     def _prune(self, thread: str, keeps: Keeps) -> str | bool:
         try:
-            with held_here(lambda: self.locks, thread):
+            with held_here(lambda: self.locks, thread, PRUNES):
                 return self._database.prune(thread, keeps)
         except ThreadBusy:
             return RUNS
@@ -280,7 +280,7 @@ class _InProcess:
     def __init__(self, place: Hashable) -> None:
         self.place = place
 
-    def take(self, name: str) -> None:
+    def take(self, name: str, doing: str = "") -> None:
         """There is no other process."""
 
 

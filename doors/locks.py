@@ -26,6 +26,12 @@ _CLEAN_UP: Final = 5.0
 _LOOKS: Final = (0.05, 0.1, 0.2, 0.4)
 """Seconds between looks whether another process has let go; the last for as long as it takes."""
 
+_BRIEFLY: Final = 10.0
+"""Seconds for which somebody is waited for who has a thread for a moment only."""
+
+PRUNES: Final = ", which prunes it"
+"""How the words end for who has a thread for a moment, and runs nothing."""
+
 Key = tuple[Hashable, str]
 Release = Callable[[], None]
 
@@ -37,8 +43,8 @@ class Locks(Protocol):
     def place(self) -> Hashable:
         """The same for all locks that exclude each other in this process."""
 
-    def take(self, name: str) -> Release | str | None:
-        """Lock a name.
+    def take(self, name: str, doing: str = "") -> Release | str | None:
+        """Lock a name; others are told what its holder is doing.
 
         No lock may outlive its process for long. Where one can be lost before, `lose` tells it.
 
@@ -78,9 +84,9 @@ LockedBy = Callable[[], Locks]
 class Holding:
     """What other runs of this process see of the one that holds a thread."""
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, doing: str = "") -> None:
         """Nothing is locked yet."""
-        self.key = key
+        self.key, self.doing = key, doing
         self.unlock: Release | None = None
         self.control: Control | None = None
         """Of the run, if others may wish something of it."""
@@ -161,8 +167,8 @@ async def thread_lock(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncI
         DatabaseError: It cannot be locked here.
     """
     held = await asyncio.to_thread(_taken, locked_by, name)
-    if isinstance(held, str) and wait:
-        held = await _waited(locked_by, name, wait, held)
+    if isinstance(held, str) and (wait or PRUNES in held):
+        held = await _waited(locked_by, name, wait or _BRIEFLY, held)
     # Of this process it may be one that was left (`break` in `async for`): Python closes its
     # generator by a task of the loop, which has begun by now.
     elif isinstance(held, str) and await asyncio.to_thread(_is_gone_soon, locked_by, name):
@@ -176,9 +182,9 @@ async def thread_lock(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncI
 
 
 @contextmanager
-def held_here(locked_by: LockedBy, name: str) -> Iterator[None]:
+def held_here(locked_by: LockedBy, name: str, doing: str = "") -> Iterator[None]:
     """Hold a thread for the length of a block, in a thread that may wait; see `thread_lock`."""
-    held = _taken(locked_by, name)
+    held = _taken(locked_by, name, doing)
     if isinstance(held, str):
         raise _busy(name, held)
     try:
@@ -223,21 +229,24 @@ async def _let_go(held: Held) -> None:
         await asyncio.shield(releasing)
 
 
-def _taken(locked_by: LockedBy, name: str) -> Held | str:
+def _taken(locked_by: LockedBy, name: str, doing: str = "") -> Held | str:
     """What is held now, or who holds it."""
     locks = locked_by()
     if is_waited_for((locks.place, name)):
         return _ME.format(os.getpid())
-    return _taken_by(locks, name, partial(locks.take, name))
+    told = (name, doing) if doing else (name,)
+    return _taken_by(locks, name, partial(locks.take, *told), doing)
 
 
 _ME: Final = "process {}"
 
 
-def _taken_by(locks: Locks, name: str, take: Callable[[], Release | str | None]) -> Held | str:
-    entry = Holding((locks.place, name))
-    if _here.setdefault(entry.key, entry) is not entry:
-        return _ME.format(os.getpid())
+def _taken_by(
+    locks: Locks, name: str, take: Callable[[], Release | str | None], doing: str = ""
+) -> Held | str:
+    entry = Holding((locks.place, name), doing)
+    if (there := _here.setdefault(entry.key, entry)) is not entry:
+        return _ME.format(os.getpid()) + there.doing
     taken: Release | str | None = ""
     try:
         taken = take()

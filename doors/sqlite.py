@@ -278,7 +278,7 @@ class SqliteLocks:
         self._file = os.path.realpath(file) if file else ""
         self.place: Hashable = self._file or id(saver.conn)
 
-    def take(self, name: str) -> Callable[[], None] | str | None:
+    def take(self, name: str, doing: str = "") -> Callable[[], None] | str | None:
         """Lock a name; see `Locks`."""
         if not self._file:
             return None
@@ -290,7 +290,7 @@ class SqliteLocks:
             # its process.
             lock = FileLock(
                 path, blocking=False, mode=0o600, thread_local=False, fallback_to_soft=False,
-                on_acquired=_sign,
+                on_acquired=partial(_sign, doing),
             )  # fmt: skip
             lock.acquire()
         except Timeout:
@@ -311,10 +311,10 @@ def _let_go(lock: BaseFileLock, path: Path) -> None:
     lock.release()
 
 
-def _sign(file: int) -> None:
-    """Write down whose lock it is."""
+def _sign(doing: str, file: int) -> None:
+    """Write down whose lock it is, and what for."""
     os.truncate(file, 0)
-    os.write(file, str(os.getpid()).encode())
+    os.write(file, f"{os.getpid()}{doing}".encode())
 
 
 def _holder(path: Path) -> str:

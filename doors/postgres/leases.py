@@ -98,15 +98,16 @@ class Leases:
         """Another one is another holder, also in this process."""
         return id(self)
 
-    def take(self, name: str) -> Callable[[], None] | str:
+    def take(self, name: str, doing: str = "") -> Callable[[], None] | str:
         """Lock a name; see `Locks`."""
-        return self.take_with(None, name)
+        return self.take_with(None, name, doing)
 
-    def take_with(self, ticket: int | None, name: str) -> Callable[[], None] | str:
+    def take_with(self, ticket: int | None, name: str, doing: str = "") -> Callable[[], None] | str:
         """Lock a name that was waited for with a ticket, or without one."""
         token = secrets.randbits(63)
         with self._reached():
-            (found,) = self._run(_TAKE, [storable(name), _me(), token, self.seconds, ticket])
+            about = [storable(name), _me(doing), token, self.seconds, ticket]
+            (found,) = self._run(_TAKE, about)
         if found["holder"] is not None:
             return in_words(found["holder"])
         if found["gone"]:
@@ -292,8 +293,8 @@ class LeaseTicket:
                 self._leases.leave(self._number, taken=self._taken)
 
 
-def _me() -> str:
-    return f"process {os.getpid()} on {platform.node()}"
+def _me(doing: str = "") -> str:
+    return f"process {os.getpid()}{doing} on {platform.node()}"
 
 
 def _free_all(pool: Any, held: Mapping[str, int], process: int) -> None:

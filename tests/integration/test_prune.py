@@ -8,6 +8,7 @@ import shutil
 import signal
 import sqlite3
 import threading
+import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -32,8 +33,10 @@ from loopwright import (
     build_react,
     open_durability,
 )
+from loopwright.doors.locks import PRUNES, held_here
 from loopwright.doors.pruning import Saved, severed, what_stays
-from loopwright.state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
+from loopwright.doors.waiting import is_waited_for
+from loopwright.state.errors import SettingsError, ThreadBusy, ThreadIncompatible, ThreadNotFound
 from support.flows import flow
 from support.forked import Command, server
 from support.patience import PATIENCE
@@ -675,3 +678,36 @@ def test_of_a_thread_that_is_deleted_nothing_is_left_in_any_table(kept, url, how
     assert (tables_with(url, "gone"), tables_with(url, "stays")) == (set(), everywhere)
     assert [one.thread_id for one in kept.threads()] == ["stays"]
     assert graph.invoke(said(), on("gone"))["outcome"]["status"] == "complete"
+
+
+@pytest.mark.req("W-93")
+def test_a_run_that_begins_while_its_thread_is_pruned_waits_for_the_moment(kept, url):
+    """From another process, and from this one; who runs is never waited for unasked."""
+    graph = react(kept)
+    for _ in range(2):
+        graph.invoke(said(), on("t"))
+    ends: list[Any] = []
+    with open_durability(url) as other:
+        for locks in (kept.locks, other.locks):
+            begun, go_on = threading.Event(), threading.Event()
+            holding = threading.Thread(target=held_until, args=(locks, begun, go_on))
+            holding.start()
+            assert begun.wait(PATIENCE)
+            with pytest.raises(ThreadBusy, match=r"process \d+, which prunes it"):
+                kept.dismiss("t")
+            running = threading.Thread(
+                target=lambda: ends.append(graph.invoke(said(), on("t"))["outcome"]["status"])
+            )
+            running.start()
+            while not is_waited_for((kept.locks.place, "t")):
+                time.sleep(0.01)
+            go_on.set()
+            running.join()
+            holding.join()
+    assert ends == ["complete"] * 2
+
+
+def held_until(locks, begun, go_on):
+    with held_here(lambda: locks, "t", PRUNES):
+        begun.set()
+        go_on.wait(PATIENCE)
