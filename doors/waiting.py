@@ -16,8 +16,14 @@ _lines: dict[Hashable, list["Place"]] = {}
 _lock = threading.Lock()
 _arrivals: Final = itertools.count()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_lines.clear)
+
+def _forget() -> None:
+    _lines.clear()
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):  # nobody waits in a child, and nobody there would let go of it
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)
 
 
 class Place:

@@ -80,9 +80,6 @@ class Leases:
         self.before_leaving: Callable[[str], object] = lambda _thread: None
         """Called with a thread before it is let go: what is under way is written down."""
         self._pool, self._errors, self._database = pool, errors, database
-        self._begin()
-
-    def _begin(self) -> None:
         self._process = os.getpid()  # a forked child has neither its parent's leases nor its thread
         self._lock = threading.Lock()
         self._held: dict[str, int] = {}
@@ -189,7 +186,11 @@ class Leases:
     @contextmanager
     def _reached(self) -> Iterator[None]:
         if self._process != os.getpid():
-            self._begin()
+            msg = (
+                f"The database {self._database!r} was opened before this process was forked, and"
+                " its connections are the parent's: open it again in this one."
+            )
+            raise DatabaseError(msg)
         try:
             yield
         except self._errors as error:

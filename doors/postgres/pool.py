@@ -25,6 +25,13 @@ _IDLE_SECONDS: Final = 300.0
 _RESTED: Final = 5.0
 """Seconds after which a connection may have been cut without a word."""
 
+_ALIVE: Final = {
+    "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}  # fmt: skip
+"""A server that is gone without a word is noticed before a lease has ended: who waits for its
+answer renews nothing."""
+
 _PREPARE_AFTER: Final = 2
 _KNOWN: Final = 200
 """Statements of a connection that stay prepared."""
@@ -53,6 +60,7 @@ class Pool:
             kwargs={
                 "autocommit": True, "prepare_threshold": None,
                 "row_factory": psycopg.rows.dict_row,
+                **{name: value for name, value in _ALIVE.items() if name not in url},
             },
         )  # fmt: skip
 

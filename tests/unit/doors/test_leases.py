@@ -149,6 +149,7 @@ HOLD = """
 import os, sys
 from loopwright.doors.durability import open_durability
 from loopwright.doors.locks import held_here
+from loopwright.state.errors import DatabaseError
 database = open_durability(sys.argv[1], lease=1.2)
 held = held_here(lambda: database.locks, "t")
 held.__enter__()
@@ -158,10 +159,16 @@ if sys.argv[2] == "writes":
 print("held", flush=True)
 sys.stdin.read()
 if sys.argv[2] == "forks":
-    if os.fork():
-        os.wait()
+    if child := os.fork():
+        assert os.waitpid(child, 0)[1] == 0
     else:
         assert database.locks.token("t") is None
+        try:
+            database.locks.take("other")
+        except DatabaseError as error:
+            assert "before this process was forked" in str(error)
+        else:
+            raise AssertionError
         held.__exit__(None, None, None)
         database.locks.close()
         sys.exit()
