@@ -42,7 +42,8 @@ VERSION: Final = "0.11.*"
 STRATEGIES: Final = ("enqueue", "reject", "interrupt", "rollback")
 LATER: Final = (2,) * 10 + (1,) * 10
 OVER: Final = {"success", "error", "interrupted", "timeout"}
-PATIENCE: Final = 240.0
+FIRST, SECOND = "Visit Aral, Brno, Cork.", "Visit Aral, Dijon."
+PATIENCE: Final = 600.0
 
 LEDGER: Final = '''
 import os
@@ -254,16 +255,22 @@ class Killed:
     status: str
 
 
+def looked_up(question: dict[str, Any]) -> dict[str, str]:
+    """What a person answers who looks into the ledger: Brno was visited, and nothing else is."""
+    if question["action_requests"][0]["args"] == {"place": "Brno"}:
+        return {"type": "respond", "message": "Brno is as it was"}
+    return {"type": "approve"}
+
+
 def killed(both: list[Instance], folder: Path, *, waits: bool) -> Killed:
     """Kill the instance that makes a write, maybe while a message waits for the thread."""
     ledger = folder / "app" / "ledger"
     ledger.write_text("")
-    first, second = "Visit Aral, Brno, Cork.", "Visit Aral, Dijon."
     thread = both[0].client.threads.create()["thread_id"]
-    both[0].client.runs.create(thread, "ledger", input=said(first))
+    both[0].client.runs.create(thread, "ledger", input=said(FIRST))
     until(lambda: "Brno" in ledger.read_text())
     if waits:
-        both[1].client.runs.create(thread, "ledger", input=said(second))
+        both[1].client.runs.create(thread, "ledger", input=said(SECOND))
     process = int(ledger.read_text().split()[-1])
     (dead,) = [one for one in both if os.getpgid(process) == one.process.pid]
     (alive,) = [one for one in both if one is not dead]
@@ -272,12 +279,9 @@ def killed(both: list[Instance], folder: Path, *, waits: bool) -> Killed:
     client = alive.client
     until(lambda: client.threads.get_state(thread)["interrupts"])
     seconds = time.monotonic() - began
-    while asked := client.threads.get_state(thread)["interrupts"]:
-        # A person looks into the ledger: the visit was made.
-        answer = {asked[0]["id"]: {"type": "respond", "message": "Brno is as it was"}}
-        until(lambda: client.threads.get(thread)["status"] == "interrupted")
+    while ended(client, thread) and (asked := client.threads.get_state(thread)["interrupts"]):
+        answer = {asked[0]["id"]: looked_up(asked[0]["value"])}
         client.runs.create(thread, "ledger", command={"resume": answer})
-        ended(client, thread)
     state = client.threads.get_state(thread)
     places = [line.split()[0] for line in ledger.read_text().splitlines()]
     return Killed(
@@ -299,6 +303,7 @@ def main() -> int:
                 told["talks"] = vars(talks)
                 good &= not (talks.lost or talks.twice or talks.failed)
             found = killed(both, Path(name), waits=waits)
+            good &= found.heard == [FIRST, SECOND][: 1 + waits]
             told["killed, a message waits" if waits else "killed"] = vars(found)
             good &= found.ledger.count("Brno") == 1 and found.status == "complete"
     print(json.dumps(told, indent=1))  # noqa: T201 - the benchmark's result
