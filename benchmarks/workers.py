@@ -123,6 +123,10 @@ class Fleet:
         while not self.over.wait(self.draw.uniform(0.5, 2.0)):
             what = self.draw.choice(["kill", "kill", "freeze", "cut"])
             self.counts[what] += what != "kill"
+            for process in [one for one in self.workers if not one.is_alive()]:
+                self.counts["ended_by_themselves"] += 1
+                self.workers.remove(process)
+                self.start()
             getattr(self, f"_{what}")(self.draw.choice(self.workers))
 
     def _kill(self, process: Any) -> bool:
@@ -169,14 +173,14 @@ class Fleet:
                 if not self.orphans:
                     continue
                 rows = connection.execute(
-                    "SELECT t.name, t.token, q.state FROM loopwright_threads t LEFT JOIN LATERAL"
-                    " (SELECT state FROM loopwright_turns WHERE thread = t.name"
-                    " AND state IN ('waiting', 'begun') LIMIT 1) q ON true WHERE t.name = ANY(%s)",
+                    "SELECT t.name, t.token, (SELECT state FROM loopwright_turns WHERE"
+                    f" thread = t.name AND {_OPEN} ORDER BY state LIMIT 1) AS state"
+                    " FROM loopwright_threads t WHERE t.name = ANY(%s)",
                     [[*self.orphans]],
                 ).fetchall()
                 for row in rows:
                     token, since = self.orphans.get(row["name"], (row["token"], 0.0))
-                    if row["token"] != token or row["state"] is None:
+                    if row["token"] != token or row["state"] in {None, "asks"}:
                         self.orphans.pop(row["name"], None)
                         if row["token"] != token and since:
                             self._rested(time.monotonic() - since)
@@ -190,6 +194,7 @@ class Fleet:
         told: Counter[str] = Counter()
         for log in self.folder.glob("*.log"):
             for line in log.read_text(errors="replace").splitlines():
+                told[f"  {line[:200]}"] += not line.startswith("{")
                 with suppress(ValueError, TypeError, KeyError):
                     event = json.loads(line)
                     told[event["event"]] += 1
@@ -284,7 +289,7 @@ async def _counted(fleet: Fleet, graph: Any, threads: int, turns: int) -> dict[s
         "not_ended": sum(states[name]["state"] != "ended" for name in names),
         "without_outcome": sum(states[name]["outcome"] is None for name in names),
         "longest_idle": round(fleet.longest_idle, 1),
-        **fleet.counts, "told": dict(events.most_common()),
+        **fleet.counts, "told": dict((+events).most_common()),
     }  # fmt: skip
 
 

@@ -45,6 +45,8 @@ CREATE TABLE IF NOT EXISTS loopwright_turns (
 )""",
     "CREATE INDEX IF NOT EXISTS loopwright_turns_due ON loopwright_turns (due)"
     " WHERE due IS NOT NULL",
+    "CREATE INDEX IF NOT EXISTS loopwright_turns_urgent ON loopwright_turns (due)"
+    " WHERE due IS NOT NULL AND (state <> 'waiting' OR kind = 'answer')",
 )
 _OPEN: Final = "state IN ('waiting', 'begun', 'asks')"
 _FIRST: Final = (
@@ -64,11 +66,17 @@ _ANSWERS: Final = (
     f" WHERE thread = ? AND kind = 'answer' AND due IS NULL AND {_OPEN}"
 )
 _READ: Final = "SELECT * FROM loopwright_turns WHERE thread = ? AND name = ?"
-_TAKE: Final = (
-    "WITH picked AS (SELECT seq FROM loopwright_turns AS turn WHERE due <= {now}"
+# What was begun, and answers, go before what has not begun, however long that has waited.
+_DUE: Final = (
+    "(SELECT seq FROM loopwright_turns AS turn WHERE due IS NOT NULL AND due <= {now}{urgent}"
     " AND graph IN ({graphs}){free} ORDER BY due LIMIT ?{skips})"
-    " UPDATE loopwright_turns SET due = {now} + ? WHERE seq IN (SELECT seq FROM picked)"
-    " RETURNING *"
+)
+_URGENT: Final = " AND (state <> 'waiting' OR kind = 'answer')"
+_TAKE: Final = (
+    f"WITH urgent AS {_DUE.replace('{urgent}', _URGENT)}, others AS {_DUE.replace('{urgent}', '')}"
+    " UPDATE loopwright_turns SET due = {now} + ? WHERE seq IN"
+    " (SELECT seq FROM urgent UNION ALL SELECT seq FROM (SELECT seq FROM others WHERE seq NOT IN"
+    " (SELECT seq FROM urgent) LIMIT ? - (SELECT count(*) FROM urgent)) AS rest) RETURNING *"
 )
 _BEGIN: Final = (
     "UPDATE loopwright_turns SET state = 'begun', runs = runs + 1, tries = tries + 1, why = '',"
@@ -164,7 +172,7 @@ class Turns:
         return _turn(found[0]) if found else None
 
     def take(self, graphs: Sequence[str], most: int, reserved: float) -> list[Turn]:
-        """Turns of these graphs that are due and nobody is at, the longest due first.
+        """Turns of these graphs that are due and nobody is at, those that were begun first.
 
         Args:
             graphs: Their names.
@@ -173,7 +181,8 @@ class Turns:
         """
         marks = ", ".join("?" * len(graphs))
         with self._block() as execute:
-            found = execute(_TAKE.replace("{graphs}", marks), [*graphs, most, reserved])
+            values = [*graphs, most, *graphs, most, reserved, most]
+            found = execute(_TAKE.replace("{graphs}", marks), values)
         return [_turn(row) for row in found]
 
     def adopt(self, graphs: Sequence[str]) -> None:

@@ -257,3 +257,14 @@ async def test_a_worker_takes_what_nobody_enqueued_and_whose_run_has_gone(postgr
         shop.told.clear()
         shop.turns.adopt(["react"])
         assert shop.turns.take(["react"], 5, 0.0) == []
+
+
+def test_what_was_begun_goes_before_what_waits_longer(durability):
+    shop = Shop(durability)
+    names = [shop.graph.enqueue({"configurable": {"thread_id": f"t{n}"}}, "x").id for n in range(4)]
+    first = shop.turns.take(["react"], 1, 60.0)
+    assert [turn.id for turn in first] == names[:1]
+    shop.turns.begin(first[0])
+    shop.turns.later(first[0], 0.0, asks=False, failed=False)
+    taken = [{turn.id for turn in shop.turns.take(["react"], 2, 60.0)} for _ in range(3)]
+    assert taken == [set(names[:2]), set(names[2:]), set()]
