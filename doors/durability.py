@@ -30,6 +30,7 @@ from .threads import (
     Found,
     Order,
     ThreadSummary,
+    Wanted,
     Which,
     checked,
     list_threads,
@@ -158,7 +159,11 @@ class Durability(AbstractContextManager["Durability"]):
 
     def handed_over(self) -> list[HandOver]:
         """The threads that wait for a human who took them over, longest first."""
-        return handed_over(self.checkpointer, self.thread_ids())
+        find = getattr(self._database, "find", None)
+        if find is None:
+            return handed_over(self.checkpointer, self.thread_ids())
+        left = find(Wanted("unfinished", "oldest", None, held=True))
+        return handed_over(self.checkpointer, (one.thread_id for one in left))
 
     def dismiss(self, thread: str) -> None:
         """Delete a thread, and what the journal knows of its calls.

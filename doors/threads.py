@@ -34,11 +34,12 @@ Order = Literal["newest", "oldest", "largest"]
 
 
 class Wanted(NamedTuple):
-    """Which threads are asked for, at most so many."""
+    """Which threads are asked for, at most so many; those that a run holds only if `held`."""
 
     which: Which | None
     order: Order
     limit: int | None
+    held: bool = False
 
 
 class Found(NamedTuple):

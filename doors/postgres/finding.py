@@ -12,8 +12,8 @@ _LEFT: Final = "state IN ('unfinished', 'asks')"
 # A thread of which nothing is saved, and a part of one, have no time of a change.
 _WHERE: Final = {
     None: "updated IS NOT NULL",
-    "unfinished": f"({_LEFT} OR status <> 'complete') AND updated IS NOT NULL AND {_FREE}",
-    "waiting": f"state = 'asks' AND updated IS NOT NULL AND {_FREE}",
+    "unfinished": f"({_LEFT} OR status <> 'complete') AND updated IS NOT NULL",
+    "waiting": "state = 'asks' AND updated IS NOT NULL",
     "expired": f"{_LEFT} AND updated IS NOT NULL AND until < clock_timestamp()",
 }
 # OFFSET keeps those apart that are left: few of them are expired, so none is sought by its age.
@@ -39,11 +39,12 @@ _FORGET: Final = (
 
 def finding(wanted: Wanted) -> tuple[str, Sequence[object]]:
     """The statement that finds threads, and its values."""
+    free = f" AND {_FREE}" if wanted.which and not wanted.held else ""
     among = _AMONG if wanted.which == "expired" else "loopwright_threads"
     sql = (
         "SELECT name, state = 'asks' AS asks, bytes, until >= clock_timestamp() AS held,"
         f" {_LEFT} AND until < clock_timestamp() AS expired"
-        f" FROM {among} WHERE {_WHERE[wanted.which]} ORDER BY {_ORDER[wanted.order]}"
+        f" FROM {among} WHERE {_WHERE[wanted.which]}{free} ORDER BY {_ORDER[wanted.order]}"
     )
     return (sql, []) if wanted.limit is None else (f"{sql} LIMIT %s", [wanted.limit])
 

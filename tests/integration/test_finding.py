@@ -2,10 +2,14 @@
 
 import psycopg
 import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
 
 from loopwright import open_durability
+from loopwright.doors.locks import held_here
 from loopwright.doors.postgres.finding import finding, found
 from loopwright.doors.threads import checked
+from support.asking import on
 
 pytestmark = [pytest.mark.postgres, pytest.mark.req("W-93")]
 
@@ -70,3 +74,22 @@ def test_each_question_is_answered_by_an_index(many, which, order, limit, index,
     assert any(f"loopwright_threads_{one}" in plan for one in index.split("|")), plan
     assert {row.held for row in rows} <= ({False} if which else {False, True})
     assert {row.expired for row in rows} <= ({True} if which == "expired" else {False, True})
+
+
+def test_who_waits_for_a_human_is_found_without_reading_what_has_ended(postgres_url, monkeypatch):
+    asked = {"type": "take_over", "action_request": {"args": {"id": "h", "why": "angry"}}}
+    builder = StateGraph(dict)
+    builder.add_node("ask", lambda _: interrupt(asked))
+    builder.add_edge(START, "ask")
+    with open_durability(postgres_url) as kept:
+        graph = builder.compile(kept.checkpointer)
+        for name in ("customer", "done", "done too"):
+            graph.invoke({"messages": []}, on(name))
+        for name in ("done", "done too"):
+            graph.invoke(Command(resume={"owner": "bot"}), on(name))
+        read, whole = [], kept.checkpointer.get_tuple
+        saver = type(kept.checkpointer)
+        monkeypatch.setattr(saver, "get_tuple", lambda _, at: read.append(at) or whole(at))
+        with held_here(lambda: kept.locks, "customer"):  # the customer is just writing
+            (found,) = kept.handed_over()
+        assert (found.thread_id, found.why, len(read)) == ("customer", "angry", 1)
