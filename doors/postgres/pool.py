@@ -5,14 +5,16 @@ none of the statements that were prepared in it. It also invents the process id 
 client, which a server does not.
 """
 
+import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...state.errors import SettingsError
 from ..journal import BUSY_SECONDS
+from ..tables import Execute
 
 T = TypeVar("T")
 
@@ -37,6 +39,7 @@ _KNOWN: Final = 200
 """Statements of a connection that stay prepared."""
 
 _PROCESS: Final = "SELECT pg_backend_pid() AS process"
+_GIVES: Final = re.compile(r"^\s*(SELECT|WITH)\b|\bRETURNING\b")
 
 
 class Pool:
@@ -48,7 +51,7 @@ class Pool:
     def __init__(self, psycopg: Any, pools: Any, url: str, connections: int) -> None:
         """Keep so many connections at most; none is open yet."""
         self._used: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-        self._broken: type[Exception] = psycopg.OperationalError
+        self.broken: type[Exception] = psycopg.OperationalError
         self.pool = pools.ConnectionPool(
             url,
             max_size=connections,
@@ -75,35 +78,34 @@ class Pool:
         try:
             with connection:
                 yield connection
-        except self._broken:
+        except self.broken:
             self._used.clear()
             raise
         finally:
             self.pool.putconn(connection)
 
     @contextmanager
-    def begun(self, begin: Callable[[Any], T]) -> Iterator[tuple[Any, T]]:
-        """One of them, for a block that begins so; on another one where it is found cut.
+    def begun(self, first: tuple[str, Sequence[object]]) -> Iterator[Execute]:
+        """A transaction that begins with a statement; what it answers is not asked.
 
-        What is done to begin may be done twice.
+        What runs after it gives its rows. The first that does may be run twice: on another
+        connection where one is found cut.
         """
         with ExitStack() as held:
-            connection = held.enter_context(self.connection())
-            try:
-                result = begin(connection)
-            except self._broken:
-                if not connection.closed:
-                    raise
-                held.close()
-                self._used.clear()
-                connection = held.enter_context(self.connection())
-                result = begin(connection)
-            yield connection, result
+            yield _Begun(self, held, first)
 
     def run(self, work: Callable[[Any], T]) -> T:
         """Do what may be done twice, on one of them, and again where that is found cut."""
-        with self.begun(work) as (_, result):
-            return result
+        with ExitStack() as held:
+            connection = held.enter_context(self.connection())
+            try:
+                return work(connection)
+            except self.broken:
+                if not connection.closed:
+                    raise
+                self._used.clear()
+        with self.connection() as connection:
+            return work(connection)
 
     def _sound(self, timeout: float | None) -> Any:
         """One that is not broken, as far as can be told; psycopg's pool would rest between two."""
@@ -114,7 +116,7 @@ class Pool:
             try:
                 if rested:
                     self.pool.check_connection(connection)
-            except self._broken:
+            except self.broken:
                 connection.close()
                 self.pool.putconn(connection)
             else:
@@ -127,6 +129,55 @@ class Pool:
         direct = process == connection.info.backend_pid
         connection.prepare_threshold = _PREPARE_AFTER if direct else None
         connection.prepared_max = _KNOWN
+
+
+class _Begun:
+    """A transaction under way."""
+
+    def __init__(self, pool: Pool, held: ExitStack, first: tuple[str, Sequence[object]]) -> None:
+        self._pool, self._held, self._first = pool, held, first
+        self._began = False
+        self._connection = self._begin()
+
+    def _begin(self) -> Any:
+        connection = self._held.enter_context(self._pool.connection())
+        self._held.enter_context(together(connection))
+        connection.execute(*self._first)
+        return connection
+
+    def __call__(self, sql: str, values: Sequence[object]) -> list[Any]:
+        began, self._began = self._began, True
+        try:
+            return executed(self._connection, sql, values)
+        except self._pool.broken:
+            if began or not self._connection.closed:
+                raise
+        with suppress(self._pool.broken):
+            self._held.close()
+        self._connection = self._begin()
+        return executed(self._connection, sql, values)
+
+
+def executed(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
+    """Run a statement whose values stand as `?`; see `Tables.block`."""
+    cursor = connection.execute(sql.replace("?", "%s"), values)
+    # To ask whether there are rows is to wait for them.
+    return list(cursor.fetchall()) if _GIVES.search(sql) else []
+
+
+@contextmanager
+def together(connection: Any) -> Iterator[None]:
+    """All that is sent in the block is one transaction, and goes in as few trips as it can.
+
+    Without BEGIN all that comes before a Sync is one transaction, and a pipeline sends one Sync.
+    """
+    with connection.pipeline():
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):
+                connection.execute("ROLLBACK")
+            raise
 
 
 def checked_connections(number: int) -> int:

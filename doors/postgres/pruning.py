@@ -9,7 +9,7 @@ from ...state.journal import Fence
 from ..pruning import Keeps
 from ..thread_pruning import LeftError, Rows, ThreadPruning
 from .saver import PostgresSaver
-from .tables import executed
+from .pool import executed
 
 _HOLDS: Final = "SELECT loopwright_holds(?, ?)"
 _WEIGHED: Final = (

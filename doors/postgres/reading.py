@@ -28,6 +28,9 @@ Place = tuple[str, str]
 Run = Callable[[str, Mapping[str, Any]], Sequence[Mapping[str, Any]]]
 """Runs a query; its rows are read by column name."""
 
+FOLDED: Final = "__loopwright_folded__"
+"""The channel of a row of what several tasks wrote, left by a checkpoint that is gone."""
+
 _AT_ONCE: Final = 64
 """Checkpoints of a line that are read together: about as many as lie between two values."""
 
@@ -141,7 +144,7 @@ class Reading(NamedTuple):
     def history(self, config: RunnableConfig, channels: Sequence[str]) -> Mapping[str, Any]:
         """See LangGraph's `get_delta_channel_history`."""
         walk, written = Walk(channels), Written()
-        about = {**_about(config), "channels": [*channels, PACKED], "most": _AT_ONCE}
+        about = {**_about(config), "channels": [*channels, PACKED, FOLDED], "most": _AT_ONCE}
         target = step = get_checkpoint_id(config)
         while step is not None and walk.open:
             asked = {**about, "id": step, "target": target, "open": [*walk.open]}
@@ -180,16 +183,16 @@ class Reading(NamedTuple):
     def _written(self, rows: Sequence[Mapping[str, Any]]) -> Written:
         """Of each task what was there first counts, as where LangGraph saves it."""
         found: dict[str, dict[tuple[str, str, int], list[PendingWrite]]] = {}
-        for row in rows:
-            if row["what"] == "row":
+        # Those in rows of their own first, then by the age of what came of them.
+        for row in sorted(rows, key=_folded_by):
+            writes = found.setdefault(row["checkpoint_id"], {})
+            if _folded_by(row):
+                for task, path, pairs in self._value(row):
+                    told = [(task, channel, value) for channel, value in pairs]
+                    writes.setdefault((path, task, 0), told)
+            elif row["what"] == "row":
                 key = (row["task_path"], row["task_id"], row["idx"])
-                writes = apart(row["task_id"], row["channel"], self._value(row))
-                found.setdefault(row["checkpoint_id"], {})[key] = writes
-        folded = [row for row in rows if row["what"] == "folded"]
-        for row in sorted(folded, key=lambda row: str(row["parent_checkpoint_id"])):
-            for task, path, pairs in self._value(row):
-                writes = [(task, channel, value) for channel, value in pairs]
-                found.setdefault(row["checkpoint_id"], {}).setdefault((path, task, 0), writes)
+                writes[key] = apart(row["task_id"], row["channel"], self._value(row))
         return {
             step: [one for key in sorted(writes) for one in writes[key]]
             for step, writes in found.items()
@@ -208,6 +211,13 @@ class Reading(NamedTuple):
 
     def _value(self, row: Mapping[str, Any]) -> Any:
         return self.serde.loads_typed((row["type"], row["value"]))
+
+
+def _folded_by(row: Mapping[str, Any]) -> str:
+    """The checkpoint that came of what several tasks wrote; '' for whatever else a row is."""
+    if row["what"] == "folded":
+        return str(row["parent_checkpoint_id"])
+    return str(row["task_id"]) if row["channel"] == FOLDED else ""
 
 
 def _about(config: RunnableConfig) -> dict[str, Any]:

@@ -33,7 +33,8 @@ from ..line import Company, Line
 from ..packed_writes import packed
 from ..threads import GRAPH_KEY
 from .leases import told_lost
-from .reading import Reading
+from .pool import together
+from .reading import FOLDED, Reading
 from .rows import Move, ThreadRows
 
 _PUT: Final = (
@@ -55,6 +56,19 @@ _KEEP: Final = _WRITE.format("NOTHING")
 _REPLACE: Final = _WRITE.format(
     "UPDATE SET channel = excluded.channel, type = excluded.type, value = excluded.value"
 )
+KEEP_WRITTEN: Final = (
+    "INSERT INTO loopwright_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx,"
+    " channel, type, value)"
+    " SELECT c.thread_id, c.checkpoint_ns, c.parent_checkpoint_id, c.checkpoint_id, 0,"
+    f" '{FOLDED}', c.written_type, c.written FROM loopwright_checkpoints c"
+    " JOIN loopwright_checkpoints p ON p.thread_id = c.thread_id"
+    " AND p.checkpoint_ns = c.checkpoint_ns AND p.checkpoint_id = c.parent_checkpoint_id"
+    " WHERE c.thread_id = %(thread)s AND c.checkpoint_ns = %(ns)s"
+    " AND c.checkpoint_id = ANY(%(gone)s) AND c.written IS NOT NULL"
+    " AND p.checkpoint_id <> ALL(%(gone)s) ON CONFLICT DO NOTHING"
+)
+"""Before checkpoints are deleted: what was written onto those that stay is kept for them."""
+
 _TABLES: Final = ("loopwright_checkpoints", "loopwright_writes")
 # With its row goes the lease of who holds it, who will write nothing more.
 _DELETE: Final = (
@@ -195,7 +209,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
 
         Its rows are read by column name.
         """
-        with self._told(), self._connect() as connection, connection.pipeline():
+        with self._told(), self._connect() as connection, together(connection):
             yield connection.cursor()
 
     def _reading(self) -> Reading:
@@ -216,8 +230,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        # Without BEGIN all that goes before a Sync is one transaction, and the pipeline sends one.
-        with self._told(), self._connect() as connection, connection.pipeline():
+        with self._told(), self._connect() as connection, together(connection):
             self._here.saving = saving = Saving(connection, self.serde, self._holds, self._rows)
             try:
                 yield

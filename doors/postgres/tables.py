@@ -1,20 +1,21 @@
 """The journal in PostgreSQL: its tables, through a pool of connections."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
 from ...state.canonical import storable
 from ...state.journal import Fence
 from ..tables import Execute
-from .leases import Leases, rows_of, told_lost
+from .leases import Leases, told_lost
+from .pool import executed
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
 
-_ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended(?, 0))"
-_HELD: Final = f"{_ONE_AT_A_TIME}, loopwright_holds(?, ?)"
+_ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+_HELD: Final = f"{_ONE_AT_A_TIME}, loopwright_holds(%s, %s)"
 """In one statement: a process that is frozen between two would keep the first lock for good."""
 
 
@@ -50,10 +51,8 @@ class PostgresTables:
             if thread is None:
                 yield self._once
                 return
-            with self._pool.begun(partial(_alone, first=self._first(thread, fence))) as held:
-                connection, transaction = held
-                with transaction:
-                    yield partial(executed, connection)
+            with self._pool.begun(self._first(thread, fence)) as execute:
+                yield execute
 
     def _first(self, thread: str, fence: Fence | None) -> tuple[str, list[object]]:
         mine = fence is not None and self.token(fence.name) == fence.token
@@ -83,16 +82,3 @@ class PostgresTables:
 
     def close(self) -> None:
         """The pool is closed by who opened it."""
-
-
-def _alone(connection: Any, first: tuple[str, list[object]]) -> ExitStack:
-    """A transaction that has begun with this statement."""
-    with ExitStack() as transaction:
-        transaction.enter_context(connection.transaction())
-        executed(connection, *first)
-        return transaction.pop_all()
-
-
-def executed(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
-    """Run a statement whose values stand as `?`; see `Tables.block`."""
-    return rows_of(connection, sql.replace("?", "%s"), values)
