@@ -52,6 +52,7 @@ class Rows:
         checkpoints: The table of checkpoints.
         writes: The table of what tasks wrote.
         alone: What more is set in a checkpoint that does without those before it.
+        leaves: Called with a thread and checkpoints that are about to go.
     """
 
     execute: Execute
@@ -60,6 +61,7 @@ class Rows:
     checkpoints: str = "checkpoints"
     writes: str = "writes"
     alone: str = ""
+    leaves: Callable[[str, Collection[str]], object] = lambda _thread, _gone: None
 
 
 class ThreadPruning:
@@ -83,6 +85,7 @@ class ThreadPruning:
         kept = keeps(_id(head), saved)
         self._cut_loose(thread, severed(kept, saved))
         gone = {one.id for one in saved} - kept
+        self._rows.leaves(thread, gone)
         self._remove(thread, kept, gone)
         removed = self._forget_inner(thread, min(kept)) + len(gone)
         if OURS in head.saved.checkpoint["channel_versions"]:

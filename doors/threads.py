@@ -153,7 +153,10 @@ def sought(
 
 def _summary(saver: BaseCheckpointSaver[Any], found: Found, locks: Locks) -> ThreadSummary | None:
     thread = found.thread_id
-    saved = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
+    try:
+        saved = saver.get_tuple({"configurable": {"thread_id": thread, "checkpoint_ns": ""}})
+    except ThreadBusy:  # a worker of an earlier version has it
+        return None
     if saved is None:  # deleted since it was listed
         return None
     head = Head(saved)

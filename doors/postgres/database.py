@@ -13,6 +13,7 @@ from ...state.errors import DatabaseError
 from ..journal import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..pruning import Keeps
 from ..threads import Found, Wanted
+from .earlier import THERE, Earlier
 from .finding import PRUNABLE, SIZE, finding, forget, found
 from .leases import LEASE, Leases, told_lost
 from .pool import CONNECTIONS, Pool
@@ -58,9 +59,12 @@ class PostgresDatabase:
 
     def _prepare(self, tables: PostgresTables) -> None:
         patiently(self.store.setup, tables.is_race)
-        self.journal.open()
         with self._pool.connection() as connection:
             prepare(connection)
+            if connection.execute(THERE).fetchone()["there"]:
+                self.saver.earlier = Earlier(self._pool.connection)
+        self.journal.open()
+        with self._pool.connection() as connection:
             # Existing tables are not touched by setup; no row is enough to ask for the right to
             # write.
             connection.execute(_ASK)

@@ -1,5 +1,6 @@
 """A thread in PostgreSQL made smaller, while runs of others go on."""
 
+from collections.abc import Collection
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
@@ -8,8 +9,8 @@ from ...state.canonical import storable
 from ...state.journal import Fence
 from ..pruning import Keeps
 from ..thread_pruning import LeftError, Rows, ThreadPruning
-from .saver import PostgresSaver
 from .pool import executed
+from .saver import KEEP_WRITTEN, PostgresSaver
 
 _HOLDS: Final = "SELECT loopwright_holds(?, ?)"
 _WEIGHED: Final = (
@@ -35,6 +36,7 @@ def prune(connection: Any, thread: str, keeps: Keeps, fence: Fence | None) -> st
         writes="loopwright_writes",
         # What was written onto the one before it stands in it.
         alone=", written_type = NULL, written = NULL",
+        leaves=partial(_kept_for_others, connection),
     )
     try:
         with connection.transaction():
@@ -46,3 +48,7 @@ def prune(connection: Any, thread: str, keeps: Keeps, fence: Fence | None) -> st
             return removed
     except LeftError as left:
         return str(left)
+
+
+def _kept_for_others(connection: Any, thread: str, gone: Collection[str]) -> None:
+    connection.execute(KEEP_WRITTEN, {"thread": storable(thread), "ns": "", "gone": [*gone]})

@@ -32,6 +32,7 @@ from ..journal import cause_of
 from ..line import Company, Line
 from ..packed_writes import packed
 from ..threads import GRAPH_KEY
+from .earlier import Earlier
 from .leases import told_lost
 from .pool import together
 from .reading import FOLDED, Reading
@@ -96,9 +97,11 @@ class PostgresSaver(BaseCheckpointSaver[str]):
     Attributes:
         line: Where jobs wait to be saved together.
         lined: Which do; what is only read need not wait.
+        earlier: The threads that an earlier version has kept in this database.
     """
 
     lined = frozenset({"put", "put_writes"})
+    earlier: Earlier | None = None
 
     def __init__(self, connect: Connect, holds: Holds = lambda _thread, _place: None) -> None:
         """Save through connections, and show what is held.
@@ -155,7 +158,10 @@ class PostgresSaver(BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint with its writes; see LangGraph."""
-        return self._reading().tuple(config)
+        found = self._reading().tuple(config)
+        if found is None and self._takes_over(config):
+            found = self._reading().tuple(config)
+        return found
 
     def list(
         self,
@@ -166,6 +172,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Checkpoints, newest first; see LangGraph."""
+        self._takes_over(config)
         yield from self._reading().list(config, filter, before, limit)
 
     def get_delta_channel_history(
@@ -186,6 +193,8 @@ class PostgresSaver(BaseCheckpointSaver[str]):
             for sql in _DELETE:
                 cursor.execute(sql, {"thread": thread})
         self._rows.forget(thread)
+        if self.earlier is not None:
+            self.earlier.delete(thread)
 
     def forget_scratch(self, thread_id: str, nodes: Iterable[str]) -> None:
         """Delete the checkpoints of subgraphs that ran inside these nodes of a thread.
@@ -212,12 +221,25 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         with self._told(), self._connect() as connection, together(connection):
             yield connection.cursor()
 
+    def _takes_over(self, config: RunnableConfig | None) -> bool:
+        """Whether a thread comes here from an earlier version now."""
+        if self.earlier is None or config is None or config["configurable"].get("checkpoint_ns"):
+            return False
+        thread = storable(str(config["configurable"]["thread_id"]))
+        with self._told():
+            return self.earlier.take_over(thread, self.serde)
+
     def _reading(self) -> Reading:
         return Reading(self._read, self.serde)
 
-    def _read(self, sql: str, values: Mapping[str, Any]) -> Sequence[Any]:
-        with self._told(), self._connect() as connection:
-            return [*connection.execute(sql, values, binary=True)]
+    def _read(self, sql: str, values: Mapping[str, Any], *, again: bool = True) -> Sequence[Any]:
+        try:
+            with self._told(), self._connect() as connection:
+                return [*connection.execute(sql, values, binary=True)]
+        except DatabaseError as error:
+            if not (again and _was_cut(error)):
+                raise
+        return self._read(sql, values, again=False)
 
     @contextmanager
     def _saving(self) -> Iterator["Saving"]:

@@ -135,6 +135,32 @@ CREATE TABLE IF NOT EXISTS loopwright_writes (
     "ALTER TABLE loopwright_writes ALTER value SET STORAGE EXTERNAL",
 )
 
+# Where an earlier version has kept threads in the tables of LangGraph's own saver, see `earlier`.
+_WAS_USED: Final = (
+    "SELECT to_regclass('checkpoints') IS NOT NULL"
+    " AND to_regclass('loopwright_journal') IS NOT NULL AS used"
+)
+_EARLIER: Final = (
+    """
+CREATE OR REPLACE FUNCTION loopwright_taken_over() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM loopwright_checkpoints WHERE thread_id = NEW.thread_id) THEN
+        RAISE EXCEPTION 'The thread % goes on in a newer version of loopwright: update this worker,'
+            ' then resume the thread.', NEW.thread_id;
+    END IF;
+    RETURN NEW;
+END $$""",
+    "CREATE TRIGGER loopwright_taken_over BEFORE INSERT OR UPDATE ON checkpoints"
+    " FOR EACH ROW EXECUTE FUNCTION loopwright_taken_over()",
+    # What is not known of them yet is known as soon as they are looked at.
+    """
+INSERT INTO loopwright_threads (name, state, updated)
+SELECT thread_id, 'unfinished', max(checkpoint ->> 'ts')::timestamptz FROM checkpoints
+WHERE checkpoint_ns = '' GROUP BY thread_id
+HAVING bool_or(checkpoint -> 'channel_versions' ? 'schema_version')
+ON CONFLICT (name) DO NOTHING""",
+)
+
 
 def prepare(connection: Any) -> None:
     """Make what is missing, in one transaction; where nothing is, no right to do so is needed.
@@ -153,7 +179,8 @@ def prepare(connection: Any) -> None:
                 f" this one knows {VERSION}): update the package here, or use another database."
             )
             raise DatabaseError(msg)
-        for statement in STATEMENTS:
+        used = not found and connection.execute(_WAS_USED).fetchone()["used"]
+        for statement in (*STATEMENTS, *(_EARLIER if used else ())):
             connection.execute(statement)
         connection.execute("CREATE TABLE IF NOT EXISTS loopwright_schema (version INT NOT NULL)")
         connection.execute("DELETE FROM loopwright_schema")

@@ -9,9 +9,11 @@ import psycopg
 import pytest
 from hypothesis import given, settings, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from loopwright import open_durability
+from loopwright.doors.postgres.saver import KEEP_WRITTEN
 from loopwright.doors.threaded import ThreadedSaver
 from support.drawn import drawn, told, updates, without_names
 from support.toy_graphs import asker, greeter, hello, on
@@ -86,6 +88,32 @@ def test_values_are_found_without_reading_the_checkpoints_between(durability, mo
     )
     assert len(graph.get_state(on("long")).values["messages"]) == 251
     assert len(read) < 70
+
+
+def test_what_was_written_onto_a_checkpoint_outlives_what_came_of_it(durability):
+    saver = durability.checkpointer
+    steps = [{"messages": [AIMessage(name, id=name)], "log": [name]} for name in "abc"]
+    drawn(steps).compile(saver).invoke({"messages": [HumanMessage("hi", id="h")]}, on("fold"))
+    *gone, parent = [*saver.list(on("fold", checkpoint_ns=""))][:4]
+    names = [one.config["configurable"]["checkpoint_id"] for one in gone]
+    assert len(saver.get_tuple(parent.config).pending_writes) > 1
+    with saver.cursor() as cursor:
+        cursor.execute(KEEP_WRITTEN, {"thread": "fold", "ns": "", "gone": names})
+        sql = "DELETE FROM loopwright_checkpoints WHERE thread_id = 'fold'"
+        cursor.execute(f"{sql} AND checkpoint_id = ANY(%s)", [names])
+    assert saver.get_tuple(parent.config) == parent
+    assert [*saver.list(parent.config)] == [parent]
+
+
+def test_what_fails_in_the_middle_is_not_saved_at_all(durability):
+    saver = durability.checkpointer
+    greeter().compile(saver).invoke(hello(), on("half"))
+    saved = saver.get_tuple(on("half", checkpoint_ns=""))
+    with pytest.raises(TypeError):
+        saver.put_writes(
+            saved.config, [("a", 1), (ERROR, "e"), ("b", lambda: None)], "task", "path"
+        )
+    assert saver.get_tuple(saved.config) == saved
 
 
 def test_scratch_of_the_named_nodes_goes_and_nothing_else(durability):

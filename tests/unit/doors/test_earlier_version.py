@@ -1,0 +1,105 @@
+"""Threads that the version before kept in LangGraph's tables: `earlier_version.sql.gz` has three.
+
+That version ran `build_react(observe="direct")` on them with the tools and words of `paying` below:
+one ended, one died in a payment, one ended and is held by a worker of that version in a test.
+"""
+
+import gzip
+from pathlib import Path
+
+import psycopg
+import pytest
+from langchain_core.tools import StructuredTool
+from langgraph.checkpoint.postgres import PostgresSaver
+
+from loopwright import ScriptedModel, build_react, open_durability
+from loopwright.doors.postgres.earlier import _number
+from loopwright.state.errors import DatabaseError, ThreadBusy
+from support.scripts import call, thought
+from support.toy_graphs import on
+
+pytestmark = pytest.mark.postgres
+
+DUMP = Path(__file__).parents[2] / "fixtures" / "earlier_version.sql.gz"
+NEXT = thought("Next step.", more=True, reason="r")
+
+
+def look(name: str) -> str:
+    """Look up a fact."""
+    return f"fact {name}"
+
+
+def pay(name: str) -> str:
+    """Pay somebody."""
+    return f"paid {name}"
+
+
+def paying(durability):
+    def turn(messages, offered):
+        done = sum(message.type == "tool" for message in messages)
+        if offered:
+            return [call("pay" if done % 2 else "look", f"c{done}", name="Ada")]
+        goals = sum(message.type == "human" and message.text[:2] == "Go" for message in messages)
+        return NEXT if done < 2 * goals else thought("Ada was paid, Ada.")
+
+    reads = StructuredTool.from_function(look, metadata={"readOnlyHint": True})
+    model = ScriptedModel(turn)
+    return build_react(model=model, tools=[reads, pay], durability=durability, observe="direct")
+
+
+def go(number):
+    return {"messages": [("user", f"Go and pay Ada, {number}.")]}
+
+
+@pytest.fixture
+def earlier(postgres_url):
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(gzip.decompress(DUMP.read_bytes()))
+    return postgres_url
+
+
+def standing(durability):
+    return {one.thread_id: (one.status, one.unfinished) for one in durability.threads()}
+
+
+def test_threads_of_the_version_before_go_on(earlier):
+    with open_durability(earlier) as durability:
+        graph = paying(durability)
+        known = {"ended": ("complete", False), "held": ("complete", False), "died": (None, True)}
+        assert standing(durability) == known
+        assert graph.invoke(go(2), on("ended"))["outcome"]["status"] == "complete"
+        steps = [one.metadata["step"] for one in graph.get_state_history(on("ended"))]
+        assert steps == [*range(len(steps) - 2, -2, -1)], "all of both turns"
+        (question,) = graph.invoke(None, on("died"))["__interrupt__"]
+        assert question.value["type"] == "uncertain_call", "the journal is the same"
+        durability.dismiss("ended")
+    with open_durability(earlier) as durability:
+        assert standing(durability).keys() == {"held", "died"}
+
+
+def test_what_a_worker_of_the_version_before_runs_is_left_to_it(earlier):
+    with open_durability(earlier) as durability, psycopg.connect(earlier) as old:
+        old.execute("SELECT pg_advisory_lock(%s)", [_number("held")])
+        with pytest.raises(ThreadBusy, match=r"worker of an earlier version.*'held'.*update that"):
+            paying(durability).invoke(go(2), on("held"))
+        assert standing(durability).keys() == {"ended", "died"}
+        old.execute("SELECT pg_advisory_unlock(%s)", [_number("held")])
+        assert paying(durability).invoke(go(2), on("held"))["outcome"]["status"] == "complete"
+
+
+def test_the_version_before_writes_nothing_onto_what_was_taken_over(earlier):
+    with open_durability(earlier) as durability, PostgresSaver.from_conn_string(earlier) as old:
+        paying(durability).get_state(on("ended"))
+        saved = old.get_tuple(on("ended"))
+        with pytest.raises(psycopg.Error, match=r"goes on in a newer version.*update this"):
+            old.put(on("ended", checkpoint_ns=""), saved.checkpoint, saved.metadata, {})
+        old.put(on("new", checkpoint_ns=""), saved.checkpoint, saved.metadata, {})
+        assert old.get_tuple(on("new")) is not None, "of its own threads it keeps what it likes"
+
+
+def test_tables_of_a_newer_version_are_refused(postgres_url):
+    open_durability(postgres_url).close()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("UPDATE loopwright_schema SET version = version + 1")
+    with pytest.raises(DatabaseError, match=r"newer loopwright.*update the package here"):
+        open_durability(postgres_url)
