@@ -14,6 +14,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
+from .canonical import storable
 from .grown import GrowingChannel, Grown
 from .messages import Messages
 from .outcome import Spend, add_spend
@@ -152,7 +153,7 @@ HOOK_STOP: Final = "hook_stop"
 
 def results_of(thread: str) -> tuple[str, ...]:
     """Where a store has a thread's long results. A label must be non-empty and without periods."""
-    label = thread.replace("%", "%25").replace(".", "%2E") or "-"
+    label = storable(thread).replace("%", "%25").replace(".", "%2E") or "-"
     return ("loopwright", "results", label)
 
 
