@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from .calls.policy import Policy, Rule
     from .doors.durability import Durability, open_durability
     from .doors.graph import LoopBuilder
-    from .doors.turns import Turn
+    from .doors.queue.turns import Turn
     from .graphs.customer_service import build_customer_service
     from .graphs.plan_execute_verify import build_plan_execute_verify
     from .graphs.prompt_flow import build_prompt_flow
@@ -79,7 +79,7 @@ _HOMES: Final = {
     "ThreadNotFound": "state.errors",
     "Todo": "state.contracts",
     "ToolServerError": "state.errors",
-    "Turn": "doors.turns",
+    "Turn": "doors.queue.turns",
     "VerifierResponse": "state.contracts",
     "build_plan_execute_verify": "graphs.plan_execute_verify",
     "build_prompt_flow": "graphs.prompt_flow",

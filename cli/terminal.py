@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, TextIO
 
-from ..doors.database_file import OWN_FOLDER, close_to_others, make_folder
+from ..doors.sqlite.file import OWN_FOLDER, close_to_others, make_folder
 from ..state.errors import (
     AnswerRejected,
     DatabaseError,

@@ -22,7 +22,8 @@ from .postgres.database import PostgresDatabase, without_password
 from .postgres.leases import LEASE, checked_lease
 from .postgres.pool import CONNECTIONS, checked_connections
 from .pruning import RUNS, Keeps, Pruned, what_stays
-from .sqlite import SqliteDatabase, SqliteLocks
+from .queue.turns import forgets
+from .sqlite.database import SqliteDatabase, SqliteLocks
 from .threaded import ThreadedSaver, ThreadedStore
 from .threads import (
     EXPIRY,
@@ -36,7 +37,6 @@ from .threads import (
     list_threads,
     sought,
 )
-from .turns import forgets
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 

@@ -21,9 +21,9 @@ from .builder import Surrounded
 from .checks import address_answer, check_input
 from .compiled import saved_values
 from .continuing import Continues, check_nodes, check_values, keep_order
-from .enqueue import Due
 from .head import CUT_OFF, Head, add
 from .outside import unmarked, withdraws
+from .queue.enqueue import Due
 from .run import Run
 from .taken_back import put_back
 from .wishes import Heeded, heeded

@@ -30,12 +30,12 @@ from .beside import beside
 from .builder import Surrounded
 from .checks import failing, in_words
 from .continuing import check_nodes, check_values, keep_order
-from .enqueue import Enqueues
 from .entry import let_in
 from .head import without_answered
 from .locks import Held
 from .outside import check_keys, check_update, client_run, from_outside
 from .pace import in_turn
+from .queue.enqueue import Enqueues
 from .routing import read_less
 from .run import HELD_KEY, Run
 from .threaded import lend, with_async, with_async_store

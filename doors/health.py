@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ..state.errors import DatabaseError
-from .database_file import refuse_foreign
 from .journal import cause_of
 from .langgraph_keys import THREADS_SQL
 from .postgres import health as of_postgres
 from .postgres.health import TURNS, Level, queued
+from .sqlite.file import refuse_foreign
 
 _OLDEST: Final = (3, 35, 0)
 """The first SQLite whose statements say what they have written."""

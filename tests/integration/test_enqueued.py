@@ -23,8 +23,8 @@ from loopwright import (
 )
 from loopwright.cli.app import app
 from loopwright.doors.health import findings
-from loopwright.doors.turns import Turns
-from loopwright.doors.worker import Worker
+from loopwright.doors.queue.turns import Turns
+from loopwright.doors.queue.worker import Worker
 from loopwright.state import meters
 from support.patience import PATIENCE
 from support.scripts import thought
@@ -140,7 +140,7 @@ async def test_a_question_holds_the_thread_until_it_is_answered(durability):
 
 
 async def test_what_fails_is_tried_again_and_what_cannot_run_is_set_aside(durability, monkeypatch):
-    monkeypatch.setattr("loopwright.doors.worker._PAUSES", (0.01, 0.02))
+    monkeypatch.setattr("loopwright.doors.queue.worker._PAUSES", (0.01, 0.02))
     shop = Shop(durability)
     shop.away = 40
     shop.graph.enqueue(THREAD, "apples", id="one")

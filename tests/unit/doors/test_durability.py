@@ -113,7 +113,7 @@ def test_a_folder_instead_of_a_file(tmp_path):
 
 OPEN = """
 import os, sys
-import loopwright.doors.sqlite  # as long as it may be read
+import loopwright.doors.sqlite.database  # as long as it may be read
 from loopwright.doors.durability import open_durability
 from loopwright.state.errors import DatabaseError
 path = sys.argv[1]

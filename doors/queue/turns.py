@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from ..state.canonical import storable
-from ..state.errors import DatabaseError, SettingsError
-from ..state.journal import Journal
-from .journal import SqlJournal, cause_of, patiently
-from .tables import Execute, Tables
+from ...state.canonical import storable
+from ...state.errors import DatabaseError, SettingsError
+from ...state.journal import Journal
+from ..journal import SqlJournal, cause_of, patiently
+from ..tables import Execute, Tables
 
 TURN_KEY: Final = "loopwright_turn"
 """Under this key checkpoints and messages say which enqueued turn they are of."""

@@ -13,10 +13,9 @@ from filelock import BaseFileLock, FileLock, Timeout
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
-from ..state.errors import DatabaseError
-from .database_file import DatabaseFile
-from .deflate import lean_serializer, next_version
-from .journal import (
+from ...state.errors import DatabaseError
+from ..deflate import lean_serializer, next_version
+from ..journal import (
     BUSY_SECONDS,
     SqliteTables,
     SqlJournal,
@@ -24,12 +23,13 @@ from .journal import (
     is_sqlite_race,
     patiently,
 )
-from .langgraph_keys import THREADS_SQL
-from .line import Line
-from .packed_writes import PackingSaver
-from .pruning import Keeps
-from .tables import Execute
-from .thread_pruning import LeftError, Rows, ThreadPruning
+from ..langgraph_keys import THREADS_SQL
+from ..line import Line
+from ..packed_writes import PackingSaver
+from ..pruning import Keeps
+from ..tables import Execute
+from ..thread_pruning import LeftError, Rows, ThreadPruning
+from .file import DatabaseFile
 
 _MEMORY: Final = ":memory:"
 _PAGE_BYTES: Final = 8192

@@ -19,23 +19,23 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
-from ..state.canonical import hash_of
-from ..state.context import Context
-from ..state.errors import AnswerRejected, SettingsError
-from ..state.messages import ROLE, STEERS, read_messages, unreadable
-from ..state.meters import AGENT, ENQUEUED, measure
-from . import langgraph_keys as keys
-from .background import run_blocking
-from .builder import Surrounded
-from .checks import address_answer, in_words
-from .compiled import Compiled
-from .continuing import check_nodes
-from .desk import QUESTION
-from .head import Head
-from .journal import SqlJournal
-from .outside import check_keys
-from .recorder import Recorder
-from .run import Run
+from ...state.canonical import hash_of
+from ...state.context import Context
+from ...state.errors import AnswerRejected, SettingsError
+from ...state.messages import ROLE, STEERS, read_messages, unreadable
+from ...state.meters import AGENT, ENQUEUED, measure
+from .. import langgraph_keys as keys
+from ..background import run_blocking
+from ..builder import Surrounded
+from ..checks import address_answer, in_words
+from ..compiled import Compiled
+from ..continuing import check_nodes
+from ..desk import QUESTION
+from ..head import Head
+from ..journal import SqlJournal
+from ..outside import check_keys
+from ..recorder import Recorder
+from ..run import Run
 from .turns import TURN_KEY, Turn, Turns
 
 _LOOKS: Final = (0.05, 1.0)

@@ -8,8 +8,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
-from ..state.errors import DatabaseError
-from .journal import BUSY_SECONDS, is_sqlite_race, patiently
+from ...state.errors import DatabaseError
+from ..journal import BUSY_SECONDS, is_sqlite_race, patiently
 
 OWN_FOLDER: Final = ".loopwright"
 _FILE, _FOLDER = 0o600, 0o700

@@ -16,7 +16,7 @@ from langgraph.checkpoint.serde.types import INTERRUPT
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 
-from ..state.errors import (
+from ...state.errors import (
     AnswerRejected,
     DatabaseError,
     LoopwrightError,
@@ -26,10 +26,10 @@ from ..state.errors import (
     ThreadError,
     ToolServerError,
 )
-from ..state.meters import AGENT, TAKEN, measure
+from ...state.meters import AGENT, TAKEN, measure
+from ..graph import LoopGraph
+from ..threads import GRAPH_KEY
 from .enqueue import Due, Over, only_desk
-from .graph import LoopGraph
-from .threads import GRAPH_KEY
 from .turns import Turn, Turns
 
 log = logging.getLogger(__name__)
