@@ -23,7 +23,8 @@ from .postgres.leases import LEASE, checked_lease
 from .postgres.pool import CONNECTIONS, checked_connections
 from .pruning import RUNS, Keeps, Pruned, what_stays
 from .queue.turns import forgets
-from .sqlite.database import SqliteDatabase, SqliteLocks
+from .sqlite.database import SqliteDatabase
+from .sqlite.locks import SqliteLocks
 from .threaded import ThreadedSaver, ThreadedStore
 from .threads import (
     EXPIRY,

@@ -1,39 +1,28 @@
-"""Threads in a SQLite file: opened for several processes, kept small, locked by files beside it."""
+"""Threads in a SQLite file: opened for several processes, and kept small."""
 
-import hashlib
-import os
 import sqlite3
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from filelock import BaseFileLock, FileLock, Timeout
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
 from ...state.errors import DatabaseError
-from ..deflate import lean_serializer, next_version
-from ..journal import (
-    BUSY_SECONDS,
-    SqliteTables,
-    SqlJournal,
-    cause_of,
-    is_sqlite_race,
-    patiently,
-)
+from ..journal import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..langgraph_keys import THREADS_SQL
-from ..line import Line
-from ..packed_writes import PackingSaver
 from ..pruning import Keeps
 from ..tables import Execute
 from ..thread_pruning import LeftError, Rows, ThreadPruning
 from .file import DatabaseFile
+from .locks import SqliteLocks
+from .saver import LeanSqliteSaver
+from .tables import SqliteTables, is_sqlite_race
 
 _MEMORY: Final = ":memory:"
 _PAGE_BYTES: Final = 8192
-_TABLES: Final = ("checkpoints", "writes")
 
 _SIZES: Final = (
     "SELECT thread_id, sum(size) FROM ("
@@ -200,126 +189,3 @@ def _connect(path: str, *, autocommit: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-class LeanSqliteSaver(PackingSaver):
-    """LangGraph's SQLite saver, packing and compressing; it can drop what a finished turn left."""
-
-    def __init__(self, connection: sqlite3.Connection, file: DatabaseFile | None = None) -> None:
-        """Save through this connection; it may be used from several threads.
-
-        What may be saved says `lean_serializer`.
-        """
-        super().__init__(connection, serde=lean_serializer())
-        self._file = file
-        self.line = Line(self._together)
-
-    @contextmanager
-    def _together(self) -> Iterator[None]:
-        """One transaction for all that the line does in a block."""
-        with self.lock:
-            try:
-                yield
-                self.conn.commit()
-            except BaseException:
-                self.conn.rollback()
-                raise
-
-    @contextmanager
-    def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
-        """A cursor, on a file that is still the one that was opened."""
-        if self._file is not None:
-            self._file.check()
-        try:
-            if self.line.is_here:
-                self.setup()
-                with closing(self.conn.cursor()) as cursor:
-                    yield cursor
-            else:
-                with super().cursor(transaction) as cursor:
-                    yield cursor
-        except sqlite3.OperationalError as error:
-            msg = (
-                f"Nothing can be saved or read any more ({cause_of(error)}): make room, or see that"
-                " the database may be written, then resume the thread."
-            )
-            raise DatabaseError(msg) from error
-
-    def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
-        """A channel's next version; see `next_version`."""
-        return next_version(current)
-
-    def forget_scratch(self, thread_id: str, nodes: Iterable[str]) -> None:
-        """Delete the checkpoints of subgraphs that ran inside these nodes of a thread.
-
-        They serve to resume a task in its middle. Once its turn has ended, its result and
-        evidence are in the thread's own checkpoints.
-        """
-        with self.cursor() as cursor:
-            for node in nodes:
-                for table in _TABLES:
-                    cursor.execute(
-                        f"DELETE FROM {table} WHERE thread_id = ? AND checkpoint_ns GLOB ?",
-                        (thread_id, f"{node}:*"),
-                    )
-
-
-class SqliteLocks:
-    """One file a lock, in the folder `<database>.locks`, there only while it is held.
-
-    The operating system lets go of it with the process. A database in memory has no other users.
-    """
-
-    def __init__(self, saver: SqliteSaver) -> None:
-        """Lock beside the file of this saver; two ways to one file are one place."""
-        with saver.lock:
-            files = saver.conn.execute("PRAGMA database_list").fetchall()
-        file = next((file for _, name, file in files if name == "main"), "")
-        self._file = os.path.realpath(file) if file else ""
-        self.place: Hashable = self._file or id(saver.conn)
-
-    def take(self, name: str, doing: str = "") -> Callable[[], None] | str | None:
-        """Lock a name; see `Locks`."""
-        if not self._file:
-            return None
-        folder = Path(f"{self._file}.locks")
-        path = folder / hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-            # Taken and let go in different threads; a file that only says "locked" would outlive
-            # its process.
-            lock = FileLock(
-                path, blocking=False, mode=0o600, thread_local=False, fallback_to_soft=False,
-                on_acquired=partial(_sign, doing),
-            )  # fmt: skip
-            lock.acquire()
-        except Timeout:
-            return _holder(path)
-        except OSError as error:
-            msg = (
-                f"Cannot lock a thread by a file in {str(folder)!r}"
-                f" ({error.strerror or error}): make the folder writable for this user."
-            )
-            raise DatabaseError(msg) from error
-        return partial(_let_go, lock, path)
-
-
-def _let_go(lock: BaseFileLock, path: Path) -> None:
-    """Remove the file while it is locked: who opened it before sees that it is gone."""
-    with suppress(OSError):  # on Windows, which removes no open file
-        path.unlink()
-    lock.release()
-
-
-def _sign(doing: str, file: int) -> None:
-    """Write down whose lock it is, and what for."""
-    os.truncate(file, 0)
-    os.write(file, f"{os.getpid()}{doing}".encode())
-
-
-def _holder(path: Path) -> str:
-    try:
-        process = path.read_text(encoding="ascii")
-    except OSError:  # let go meanwhile, or on Windows, where nobody may read what is locked
-        return ""
-    return f"process {process}" if process else ""

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from ...state.errors import DatabaseError
-from ..journal import BUSY_SECONDS, is_sqlite_race, patiently
+from ..journal import BUSY_SECONDS, patiently
+from .tables import is_sqlite_race
 
 OWN_FOLDER: Final = ".loopwright"
 _FILE, _FOLDER = 0o600, 0o700

@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.doors.deflate import Deflate
-from loopwright.doors.sqlite.database import LeanSqliteSaver
+from loopwright.doors.sqlite.saver import LeanSqliteSaver
 from loopwright.doors.words import WORDS
 from loopwright.state.errors import DatabaseError
 from loopwright.state.react import ReactState
