@@ -35,13 +35,15 @@ _FAILURES: Final = 1_000
 class Company(NamedTuple):
     """Jobs of the same thread and name count all or not at all.
 
-    One that `waits` is left in the line until one comes that does not, and is done with it. Nobody
-    is told how it ended: where it fails that other one fails, too.
+    One that `waits` is left in the line until one comes that does not, and is done with it. Where
+    it fails that other one fails, too. Whoever `leaves` it there is not told how it ended: before
+    others may rely on it, he has `rest` called.
     """
 
     thread: str
     name: Hashable
     waits: bool = False
+    leaves: bool = True
 
 
 class _Job(NamedTuple):
@@ -99,10 +101,10 @@ class Line:
     async def run(self, work: Callable[[], T], company: Company | None = None) -> T | None:
         """Do it when its turn has come; it is done also where the caller is cancelled.
 
-        One that waits for others is only left there, and gives None.
+        One that is only left there gives None.
         """
         now = time.monotonic()
-        if company is not None and company.waits:
+        if company is not None and company.waits and company.leaves:
             self._put(_Job(work, now, None, company))
             return None
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()

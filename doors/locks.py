@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
+from ..state.canonical import storable
 from ..state.errors import LeaseLost, ThreadBusy
 from ..state.meters import LOST, REFUSED, measure
 from .control import Control, Kind
@@ -99,7 +100,7 @@ class Holding:
     def covers(self, thread: str) -> bool:
         """Whether a graph inside the run needs no lock of its own: the run still holds this."""
         mine = self._process == os.getpid() and not self.gone.is_set()
-        return mine and self.key[1].partition("\n")[0] == thread
+        return mine and f"{self.key[1]}\n".startswith(f"{storable(thread)}\n")
 
     def leave(self) -> None:
         """Let go, once."""
@@ -184,7 +185,7 @@ async def thread_lock(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncI
 @contextmanager
 def held_here(locked_by: LockedBy, name: str, doing: str = "") -> Iterator[None]:
     """Hold a thread for the length of a block, in a thread that may wait; see `thread_lock`."""
-    held = _taken(locked_by, name, doing)
+    held = _taken(locked_by, name := storable(name), doing)
     if isinstance(held, str):
         raise _busy(name, held)
     try:

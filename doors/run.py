@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, Interrupt
 
+from ..state.canonical import storable
 from ..state.context import SESSION_KEY, OpenSession
 from . import langgraph_keys as keys
 from .durability import locks_of
@@ -111,7 +112,8 @@ class Run:
         A graph inside somebody else's graph, whose runs nobody keeps apart, has a part of it.
         """
         part = self.configurable.get("checkpoint_ns") if self.nested else None
-        return f"{self.thread}\n{part}" if part else self.thread
+        thread = storable(self.thread)  # as it is saved
+        return f"{thread}\n{part}" if part else thread
 
     @asynccontextmanager
     async def session(self, opened: OpenSession | None) -> AsyncIterator["Run"]:

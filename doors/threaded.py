@@ -94,7 +94,7 @@ class ThreadedSaver(Saver):
         """See the inner saver; whatever else is kept of the thread goes with it."""
         self.inner.delete_thread(thread_id)
         if self.forget is not None:
-            self.forget(thread_id)
+            self.forget(str(thread_id))
 
     async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[Any]:
         """`list` in a worker thread, read to its end there: its cursor may not change threads."""

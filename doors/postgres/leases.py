@@ -161,7 +161,8 @@ class Leases:
             _free_all(self._pool, self._held, self._process)
 
     def _free(self, name: str, token: int) -> None:
-        self.before_leaving(storable(name.partition("\n")[0]))
+        for thread in {name, name.partition("\n")[0]}:
+            self.before_leaving(thread)
         with self._lock:
             if self._held.get(name) != token:
                 return

@@ -119,13 +119,18 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         """A channel's next version; see `next_version`."""
         return next_version(current)
 
-    @staticmethod
-    def company(name: str, config: RunnableConfig, given: Any, *more: Any, **_: Any) -> Company:
-        """With what a job is best done: writes with the checkpoint that comes of them."""
+    def company(
+        self, name: str, config: RunnableConfig, given: Any, *more: Any, **_: Any
+    ) -> Company:
+        """With what a job is best done: writes with the checkpoint that comes of them.
+
+        Whoever holds the thread rests before he lets go; nobody else leaves anything behind.
+        """
         place = config["configurable"]
-        at = (place.get("checkpoint_ns"), place.get("checkpoint_id"))
+        thread, space = storable(str(place["thread_id"])), str(place.get("checkpoint_ns", ""))
         waits = name == "put_writes" and _folds(given, more[0])
-        return Company(storable(str(place["thread_id"])), at, waits)
+        leaves = waits and self._holds(thread, space) is not None
+        return Company(thread, (space, place.get("checkpoint_id")), waits, leaves)
 
     def put(
         self,
@@ -233,6 +238,8 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         return Reading(self._read, self.serde)
 
     def _read(self, sql: str, values: Mapping[str, Any], *, again: bool = True) -> Sequence[Any]:
+        if "thread" in values:  # what was left in the line belongs to it
+            self.line.rest(values["thread"])
         try:
             with self._told(), self._connect() as connection:
                 return [*connection.execute(sql, values, binary=True)]

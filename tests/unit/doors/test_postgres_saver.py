@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from hypothesis import given, settings, strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -158,10 +159,14 @@ def test_texts_that_postgres_cannot_hold_are_no_end(durability):
     thread = on("no\x00thread\ud800") | {"metadata": {"who": "a\x00b\ud800"}}
     graph = greeter().compile(durability.checkpointer)
     given = {"messages": [HumanMessage("zero \x00 and \ud83d\ude00")]}
-    graph.invoke(given, thread)
+    with closing(graph.stream(given, thread)) as chunks:
+        next(chunks)
+        assert durability.locks.of("no\ufffdthread\ufffd"), "what is saved shows the lease"
+        assert [*chunks]
     assert graph.get_state(thread).values["log"] == ["greet", "end"]
     durability.checkpointer.delete_thread("no\x00thread\ud800")
     assert graph.get_state(thread).values == {}
+    durability.checkpointer.delete_thread(7)  # as LangGraph's savers have it
 
 
 async def test_many_runs_are_saved_together_and_apart(durability):
@@ -206,6 +211,22 @@ def test_statements_are_prepared_where_the_connection_allows_it(postgres_url, bo
             graph.invoke(hello(), on(f"p{turn}"))
         sql = "SELECT count(*) > 0 FROM pg_prepared_statements WHERE statement LIKE %s"
         assert rows(durability, sql, "INSERT%") == [(direct,)]
+
+
+@pytest.mark.parametrize("held", [True, False])
+async def test_what_was_written_beside_a_question_is_there_when_the_run_has_ended(durability, held):
+    """Also before the line would have saved it by itself."""
+    saver, place = durability.checkpointer, on(f"beside {held}", checkpoint_ns="")
+    let_go = durability.locks.take(place["configurable"]["thread_id"]) if held else None
+    saved = await saver.aput(place, empty_checkpoint(), {}, {})
+    await saver.aput_writes(saved, [("log", ["x"])], "00000000-0000-0000-0000-000000000001")
+    if held:
+        assert len((await saver.aget_tuple(saved)).pending_writes) == 1
+        await asyncio.to_thread(let_go)
+    else:
+        assert len(
+            rows(durability, "SELECT FROM loopwright_writes WHERE thread_id = %s", "beside False")
+        )
 
 
 def test_what_was_saved_is_there_for_others(durability):
