@@ -160,10 +160,10 @@ def served(programs: Path, folder: Path) -> Iterator[list[Instance]]:
     settings["graphs"]["ledger"] = "./ledger.py:graph"
     (app / "aegra.json").write_text(json.dumps(settings), encoding="utf-8")
     with postgres.server(folder / "postgres") as database, redis() as port:
-        url = database.database()
         lines = (app / "environment").read_text(encoding="utf-8").splitlines()
         given = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
-        given |= {"DATABASE_URL": url, "LOOPWRIGHT_DATABASE_URL": url, "LEDGER": str(app)}
+        given |= {"DATABASE_URL": database.database(), "LEDGER": str(app)}
+        given |= {"LOOPWRIGHT_DATABASE_URL": database.database()}
         given |= {"REDIS_URL": f"redis://127.0.0.1:{port}/0", "PYTHONPATH": str(ROOT / "tests")}
         environ = {**os.environ, **given}
         subprocess.run([programs / "aegra", "db", "upgrade"], cwd=app, env=environ, check=True,
