@@ -74,9 +74,10 @@ def _script(messages: list[BaseMessage], offered: list[str]) -> Any:
     return [] if done else [{"name": "pay", "args": {"what": asked}}]
 
 
-def worker(url: str, lease: float, log: str) -> None:
+def worker(url: str, ledger: str, lease: float, log: str) -> None:
     """One worker, which writes what happens to it into a file."""
     os.setpgid(0, 0)
+    os.environ["LEDGER"] = ledger
     with Path(log).open("a") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
@@ -103,7 +104,9 @@ class Fleet:
     def start(self) -> None:
         """Start one more."""
         log = str(self.folder / f"{len(list(self.folder.glob('*.log')))}.log")
-        process = FORKS.Process(target=worker, args=(self.url, self.lease, log), daemon=True)
+        process = FORKS.Process(
+            target=worker, args=(self.url, self.admin, self.lease, log), daemon=True
+        )
         process.start()
         Path(log).touch()
         self.workers.append(process)
@@ -307,7 +310,6 @@ def _fleet(lease: float, seed: int, through: str) -> Iterator[Fleet]:
             admin = server.database()
             url = admin if through == "direct" else admin.replace(f":{server.port}/", f":{port}/")
             (logs := folder / "logs").mkdir()
-            os.environ["LEDGER"] = admin
             fleet = Fleet(url, admin, lease, logs, random.Random(seed))
             with fleet.asked() as connection:
                 connection.execute("CREATE TABLE ledger (what TEXT, pid INT)")
