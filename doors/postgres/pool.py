@@ -51,7 +51,7 @@ class Pool:
     def __init__(self, psycopg: Any, pools: Any, url: str, connections: int) -> None:
         """Keep so many connections at most; none is open yet."""
         self._used: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-        self.broken: type[Exception] = psycopg.OperationalError
+        self.broken: type[Exception] = psycopg.Error
         self.pool = pools.ConnectionPool(
             url,
             max_size=connections,
@@ -107,6 +107,10 @@ class Pool:
         with self.connection() as connection:
             return work(connection)
 
+    def suspect(self) -> None:
+        """Have all of them checked before they are used."""
+        self._used.clear()
+
     def _sound(self, timeout: float | None) -> Any:
         """One that is not broken, as far as can be told; psycopg's pool would rest between two."""
         for _ in range(self.pool.max_size):
@@ -137,7 +141,10 @@ class _Begun:
     def __init__(self, pool: Pool, held: ExitStack, first: tuple[str, Sequence[object]]) -> None:
         self._pool, self._held, self._first = pool, held, first
         self._began = False
-        self._connection = self._begin()
+        try:
+            self._connection = self._begin()
+        except self._pool.broken:
+            self._connection = self._anew()
 
     def _begin(self) -> Any:
         connection = self._held.enter_context(self._pool.connection())
@@ -152,10 +159,14 @@ class _Begun:
         except self._pool.broken:
             if began or not self._connection.closed:
                 raise
+        self._connection = self._anew()
+        return executed(self._connection, sql, values)
+
+    def _anew(self) -> Any:
         with suppress(self._pool.broken):
             self._held.close()
-        self._connection = self._begin()
-        return executed(self._connection, sql, values)
+        self._pool.suspect()
+        return self._begin()
 
 
 def executed(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
