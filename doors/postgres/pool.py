@@ -100,8 +100,8 @@ class Pool:
             connection = held.enter_context(self.connection())
             try:
                 return work(connection)
-            except self.broken:
-                if not connection.closed:
+            except self.broken as error:
+                if not _is_cut(error, connection):
                     raise
                 self._used.clear()
         with self.connection() as connection:
@@ -135,6 +135,11 @@ class Pool:
         connection.prepared_max = _KNOWN
 
 
+def _is_cut(error: Exception, connection: Any) -> bool:
+    """Whether a statement failed because its connection was ended; it may not know so yet."""
+    return connection.closed or str(getattr(error, "sqlstate", None))[:2] in {"08", "57"}
+
+
 class _Begun:
     """A transaction under way."""
 
@@ -156,8 +161,8 @@ class _Begun:
         began, self._began = self._began, True
         try:
             return executed(self._connection, sql, values)
-        except self._pool.broken:
-            if began or not self._connection.closed:
+        except self._pool.broken as error:
+            if began or not _is_cut(error, self._connection):
                 raise
         self._connection = self._anew()
         return executed(self._connection, sql, values)
