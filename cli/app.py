@@ -109,7 +109,8 @@ def run(
     ] = False,
 ) -> int:
     """Run a goal to its end, asking before anything is changed."""
-    from .run import quote_goal, run_goal  # noqa: PLC0415 - see the module
+    from .quote import quote_goal  # noqa: PLC0415 - see the module
+    from .run import run_goal  # noqa: PLC0415 - see the module
 
     if quote:
         return quote_goal(settings, output, goal)

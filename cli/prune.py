@@ -9,10 +9,10 @@ from ..doors.durability import DEFAULT_URL, open_durability
 from ..doors.pruning import Pruned
 from ..state.environment import stated
 from ..state.errors import DatabaseError, SettingsError
+from ..state.units import size_text
 from .settings import Settings, age_of, thread_named
 from .terminal import Code, Output, clean, plural
 
-_KILO: Final = 1000
 _NAMED: Final = 20
 """Threads that are named, each with why it was left; of more than that only the reasons are."""
 
@@ -79,13 +79,3 @@ def _tell(output: Output, pruned: Pruned) -> None:
     output.line(f"{count} pruned: {before} before, {after} now")
     if not pruned.shrunk:
         output.line("The file keeps its size while others use it: what comes next fills the room.")
-
-
-def size_text(count: int) -> str:
-    """A number of bytes as people say it."""
-    amount, unit = float(count), "B"
-    for larger in ("kB", "MB", "GB"):
-        if amount < _KILO:
-            break
-        amount, unit = amount / _KILO, larger
-    return f"{amount:.3g} {unit}" if amount < _KILO else f"{amount:,.0f} {unit}"

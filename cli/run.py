@@ -40,7 +40,7 @@ from ..state.roles import roles_of
 from ..state.stream.streamed import stream_event
 from .agents import AGENT_KEY, NamedAgent, agent_of, saved_with
 from .approvals import Asker, Question, given_answers
-from .progress import Event, dollars
+from .progress import Event
 from .settings import (
     DESK,
     PLANNED,
@@ -78,29 +78,7 @@ def run_goal(
         return session.run(words, more)
 
 
-def quote_goal(settings: Settings, output: Output, goal: str) -> int:
-    """Say what a run of the goal may take at most; nothing is begun, no model is asked."""
-    context = _context(settings, interactive=True)
-    graph_name = settings.graph_of_new
-    agent = agent_of(settings, output, graph_name)
-    graph, _ = built(settings, graph_name, context, None, agent)
-    told = graph.quote(read_goal(goal), context=context)
-    if output.json:
-        output.result({"status": "quote", **told})
-        return Code.COMPLETE
-    for name in ("model_calls", "tool_calls", "tokens"):
-        output.line(f"{name.replace('_', ' ')}: at most {told[name]:,}")
-    known = f"at most {dollars(told['usd']) or '$0'}" if told["usd"] is not None else "not known"
-    output.line(f"cost: {known}")
-    for model, price in told["models"].items():
-        rates = " · ".join(f"{kind} ${usd:g}" for kind, usd in (price or {}).items())
-        output.line(f"  {model}: {rates or 'price not known'}{' per million tokens' * bool(rates)}")
-    for note in told["notes"]:
-        output.line(note)
-    return Code.COMPLETE
-
-
-def _context(settings: Settings, *, interactive: bool) -> Context:
+def context_of(settings: Settings, *, interactive: bool) -> Context:
     """The settings of a run as the command line gives them.
 
     Raises:
@@ -136,7 +114,7 @@ def opened(
         name = settings.graph or kept.get(GRAPH_KEY) or settings.graph_of_new
         agent = agent_of(settings, output, name, thread, kept)
         human = human or settings.yes or output.reads
-        context = _context(settings, interactive=human)
+        context = context_of(settings, interactive=human)
         # Questions go to standard error where standard output is a pipe.
         console = Console(highlight=False, stderr=not output.live)
         graph, offline = built(settings, name, context, durability, agent)

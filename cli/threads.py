@@ -13,9 +13,9 @@ from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.threads import EXPIRY, ThreadSummary
 from ..state.errors import DatabaseError
 from ..state.intents import uncertain_call
-from .prune import size_text
+from ..state.units import size_text, span
 from .settings import Settings, thread_named
-from .terminal import Code, Output, call_text, clean, plural, short
+from .terminal import Code, Output, call_text, clean, short
 
 _TITLES: Final = ("thread", "last change", "status", "done", "request")
 _INCOMPLETE: Final = "older checkpoints, which it needs, were deleted"
@@ -95,11 +95,7 @@ def in_words(thread: ThreadSummary) -> str:
 
 def ago(age: timedelta) -> str:
     """An age as people say it."""
-    seconds = int(age.total_seconds())
-    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= size:
-            return f"{plural(seconds // size, unit)} ago"
-    return "just now"
+    return f"{span(age.total_seconds())} ago" if age >= timedelta(minutes=1) else "just now"
 
 
 def _status(thread: ThreadSummary) -> str:

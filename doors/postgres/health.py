@@ -3,24 +3,19 @@
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+from ...state.units import size_text, span
+from ..findings import LATE, TURNS, Finding, Level, Told, queued
 from ..journal import cause_of
 from .database import cause_at, drivers, without_password
 from .schema import STATEMENTS, VERSION, version
-
-Level = Literal["ok", "warning", "broken"]
-Told = tuple[Level, str]
-Found = tuple[Level, str, str]
-"""Level, check, sentence; see `doors.health.Finding`."""
 
 _OLDEST: Final = 140_000
 _PATIENCE: Final = 10
 _FULL: Final = 0.8
 """The part of the connections above which a few workers more find none."""
 _SKEW: Final = 1.0
-_LATE: Final = 60.0
-"""Seconds: a turn that waits for longer, and a lease that ended so long ago, want a worker."""
 
 _CONNECTIONS: Final = """
 SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS used,
@@ -54,12 +49,6 @@ FROM pg_stat_activity
 WHERE datname = current_database() AND state LIKE 'idle in transaction%%'
     AND clock_timestamp() - xact_start > make_interval(secs => %s)
 """
-TURNS: Final = """
-SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting,
-    count(*) FILTER (WHERE state = 'aside') AS aside,
-    {now} - min(since) FILTER (WHERE state = 'waiting' AND due <= {now}) AS seconds
-FROM loopwright_turns
-"""
 _NOW: Final = "extract(epoch FROM clock_timestamp())::float"
 _THREADS: Final = """
 SELECT count(*) AS saved, coalesce(sum(bytes), 0)::bigint AS bytes,
@@ -78,7 +67,7 @@ _MADE: Final = re.compile(
 Check = Callable[[Any], Iterator[Told]]
 
 
-def findings(url: str) -> Iterator[Found]:
+def findings(url: str) -> Iterator[Finding]:
     """Look at a database, each check for itself: one that fails hides no other."""
     psycopg = drivers(url)[0]
     shown = without_password(url)
@@ -87,28 +76,29 @@ def findings(url: str) -> Iterator[Found]:
         connection = psycopg.connect(url, connect_timeout=_PATIENCE, **options)
     except psycopg.Error as error:
         advice = "check host, port, name, user and password, and that the server runs"
-        yield "broken", "reachable", f"{shown} is not reached ({cause_at(url, error)}): {advice}."
+        told = f"{shown} is not reached ({cause_at(url, error)})"
+        yield Finding("broken", "reachable", f"{told}: {advice}.")
         return
     with connection:
         yield _reached(connection, shown)
         for name, check in _CHECKS.items():
             try:
-                yield from ((level, name, text) for level, text in check(connection))
+                yield from (Finding(level, name, text) for level, text in check(connection))
             except psycopg.Error as error:
                 told = f"This cannot be looked at ({cause_of(error)})"
-                yield "broken", name, f"{told}: give this user the right to, or try again."
+                yield Finding("broken", name, f"{told}: give this user the right to, or try again.")
                 if connection.closed:
                     return
 
 
-def _reached(connection: Any, shown: str) -> Found:
+def _reached(connection: Any, shown: str) -> Finding:
     server, pid = connection.info.server_version, connection.info.backend_pid
     named = f"PostgreSQL {server // 10_000}.{server % 10_000} at {shown}"
     pooled = ask(connection, "SELECT pg_backend_pid() AS pid")[0]["pid"] != pid
     how = "through a connection pool, where statements are not prepared" if pooled else "directly"
     if server < _OLDEST:
-        return "broken", "reachable", f"{named} is too old: 14 or later is needed."
-    return "ok", "reachable", f"{named} is reached {how}."
+        return Finding("broken", "reachable", f"{named} is too old: 14 or later is needed.")
+    return Finding("ok", "reachable", f"{named} is reached {how}.")
 
 
 def _rights(connection: Any) -> Iterator[Told]:
@@ -203,7 +193,7 @@ def _leases(connection: Any) -> Iterator[Told]:
             yield "warning", f"{told} ago at most: resume those threads, or start a worker."
         else:
             yield "ok", f"Leases: {held} held, none has run out."
-    for row in ask(connection, _OPEN, _LATE):
+    for row in ask(connection, _OPEN, LATE):
         told = f"Process {row['pid']} has a transaction open since {span(row['seconds'])}"
         yield "warning", f"{told} and does nothing: end it by pg_terminate_backend({row['pid']})."
 
@@ -215,31 +205,13 @@ def _turns(connection: Any) -> Iterator[Told]:
     yield from queued(row["waiting"], row["aside"], row["seconds"])
 
 
-def queued(waiting: int, aside: int, seconds: float | None) -> Iterator[Told]:
-    """What is to be said of turns that wait, the oldest that could run for so many seconds."""
-    if aside:
-        told = f"{aside} turns are set aside, because they failed again and again"
-        yield (
-            "warning",
-            f"{told}: look at them (graph.turn), mend the cause and enqueue them again.",
-        )
-    told = f"{waiting} turns wait in the queue"
-    if seconds and seconds > _LATE:
-        oldest = f"the oldest that could run for {span(seconds)}"
-        yield "warning", f"{told}, {oldest}: start a worker, or more of them (loopwright worker)."
-    else:
-        yield "ok", f"{told}."
-
-
 def _threads(connection: Any) -> Iterator[Told]:
     if not version(connection):
         return
     (row,) = ask(connection, _THREADS)
-    saved = (
-        f"{row['saved']} threads, {row['bytes'] / 1024**2:.1f} MB; {row['asks']} wait for people"
-    )
+    saved = f"{row['saved']} threads, {size_text(row['bytes'])}; {row['asks']} wait for people"
     left = f"{row['unfinished']} are unfinished"
-    if row["seconds"] and row["seconds"] > _LATE:
+    if row["seconds"] and row["seconds"] > LATE:
         since = f"one of them untouched for {span(row['seconds'])}"
         yield "warning", f"{saved}; {left}, {since}: resume them, or start a worker."
     else:
@@ -269,12 +241,3 @@ def ask(connection: Any, sql: str, *values: object) -> list[dict[str, Any]]:
 def ahead_of(theirs: float, before: float, after: float) -> float:
     """How far our clock is ahead of theirs, at least: what the trip took says nothing."""
     return max(before - theirs, min(after - theirs, 0.0))
-
-
-def span(seconds: float) -> str:
-    """A time in the largest unit that fits."""
-    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= size:
-            count = round(seconds / size)
-            return f"{count} {unit}{'' if count == 1 else 's'}"
-    return f"{seconds:.0f} s"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from loopwright.cli.run import quote_goal
+from loopwright.cli.quote import quote_goal
 from loopwright.cli.settings import Settings
 from loopwright.cli.terminal import Output
 from loopwright.state.errors import SettingsError

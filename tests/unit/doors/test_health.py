@@ -10,6 +10,7 @@ from loopwright import DatabaseError, open_durability
 from loopwright.doors.health import findings
 from loopwright.doors.postgres import health
 from loopwright.doors.postgres.schema import VERSION
+from loopwright.state.units import span
 
 
 def found(url: str) -> dict[str, tuple[str, str]]:
@@ -146,9 +147,9 @@ def test_the_clock_is_off_by_what_the_trip_cannot_explain():
     assert health.ahead_of(100.0, 99.9, 100.2) == 0
     assert health.ahead_of(100.0, 86_500.0, 86_500.1) == 86_400
     assert health.ahead_of(86_500.0, 99.9, 100.0) == -86_400
-    assert [health.span(s) for s in (5, 90, 3_600, 86_400)] == [
+    assert [span(s) for s in (5, 90, 3_600, 86_400)] == [
         "5 s",
-        "2 minutes",
+        "1 minute",
         "1 hour",
         "1 day",
     ]
