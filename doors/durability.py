@@ -22,7 +22,7 @@ from .postgres.database import PostgresDatabase, without_password
 from .postgres.leases import LEASE, checked_lease
 from .postgres.pool import CONNECTIONS, checked_connections
 from .pruning import RUNS, Keeps, Pruned, what_stays
-from .queue.turns import forgets
+from .queue import turns as queue
 from .sqlite.database import SqliteDatabase
 from .sqlite.locks import SqliteLocks
 from .threaded import ThreadedSaver, ThreadedStore
@@ -179,7 +179,7 @@ class Durability(AbstractContextManager["Durability"]):
 
     def _forget(self, thread: str) -> None:
         """Remove what is kept of a thread beside its checkpoints."""
-        forgets(self.journal)(thread)
+        queue.forget(self.journal, thread)
         place = results_of(thread)
         while found := self.store.search(place, limit=_AT_ONCE):
             self.store.batch([PutOp(one.namespace, one.key, None) for one in found])

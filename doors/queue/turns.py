@@ -8,7 +8,7 @@ nothing; from then on the thread's lock tells that somebody is at it.
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -241,15 +241,11 @@ class Turns:
             raise DatabaseError(msg) from error
 
 
-def forgets(journal: Journal) -> Callable[[str], None]:
-    """What forgets all that is kept of a thread beside its checkpoints."""
-
-    def forget(thread: str) -> None:
-        journal.forget(thread)
-        if isinstance(journal, SqlJournal):
-            Turns(journal).forget(thread)
-
-    return forget
+def forget(journal: Journal, thread: str) -> None:
+    """Remove what a journal knows of a thread, and the turns beside it."""
+    journal.forget(thread)
+    if isinstance(journal, SqlJournal):
+        Turns(journal).forget(thread)
 
 
 def _create(tables: Tables) -> None:
