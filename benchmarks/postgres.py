@@ -142,21 +142,24 @@ class Server:
         """What each of so many turns costs, on threads of three turns."""
         url = self.own.database()
         reached = url.replace(f":{self.own.port}/", f":{self.counting.port}/")
+        async with run(reached):
+            pass
+        await asyncio.to_thread(self._alone, url)
+        rows = self._read(url, ROWS)
         async with run(reached) as (turn, model):
             for number in range(WARM):
                 await turn(f"warm-{number}")
             trips, cpu, calls = self.counting.trips, self.cpu(), len(model.asked)
             size = self._read(url, BYTES)
-            # What a connection has written is counted when it has rested for a second.
-            await asyncio.sleep(1.5)
-            rows = self._read(url, ROWS)
             for number in range(turns):
                 await turn(f"thread-{number // 3}")
             trips, cpu = self.counting.trips - trips, self.cpu() - cpu
             calls = len(model.asked) - calls
         await asyncio.to_thread(self._alone, url)
         rows, size = self._read(url, ROWS) - rows, self._read(url, BYTES) - size
-        return Cost(rows / turns, trips / turns, cpu / turns, size / turns * 3, calls / turns)
+        return Cost(
+            rows / (turns + WARM), trips / turns, cpu / turns, size / turns * 3, calls / turns
+        )
 
     def _read(self, url: str, sql: str) -> float:
         with psycopg.connect(url, autocommit=True) as connection:

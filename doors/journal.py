@@ -57,6 +57,11 @@ _COUNT: Final = (
     " SELECT ?, ?, ?, '', ? WHERE {holds} ON CONFLICT (thread, kind, name) DO UPDATE"
     " SET body = CAST(CAST(loopwright_journal.body AS BIGINT) + ? AS TEXT) RETURNING body"
 )
+_COUNT_ALL: Final = (
+    "INSERT INTO loopwright_journal (thread, kind, name, state, body) VALUES {rows}"
+    " ON CONFLICT (thread, kind, name) DO UPDATE SET body ="
+    " CAST(CAST(loopwright_journal.body AS BIGINT) + CAST(excluded.body AS BIGINT) AS TEXT)"
+)
 _TOKEN: Final = (
     "SELECT body FROM loopwright_journal WHERE thread = '' AND kind = 'fence' AND name = ?"
 )
@@ -145,6 +150,13 @@ class SqlJournal:
     def model_calls(self, thread: str, turn: str, *, add: int = 0, at_least: int = 0) -> int:
         """See Journal."""
         return self._count(thread, "turn", turn, first=at_least + add, add=add)
+
+    def count_all(self, thread: str, turns: Mapping[str, int]) -> None:
+        """Add to several of the counts that `model_calls` keeps, at once."""
+        rows = [(storable(thread), "turn", storable(turn), "", str(n)) for turn, n in turns.items()]
+        marks = ", ".join(["(?, ?, ?, ?, ?)"] * len(rows))
+        with self._block() as execute:
+            execute(_COUNT_ALL.format(rows=marks), [value for row in rows for value in row])
 
     def leave(self, thread: str, wish: Wish) -> None:
         """See Inbox."""

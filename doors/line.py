@@ -44,6 +44,8 @@ class Company(NamedTuple):
     name: Hashable
     waits: bool = False
     leaves: bool = True
+    result: Any = None
+    """What who leaves it there is given."""
 
 
 class _Job(NamedTuple):
@@ -101,12 +103,13 @@ class Line:
     async def run(self, work: Callable[[], T], company: Company | None = None) -> T | None:
         """Do it when its turn has come; it is done also where the caller is cancelled.
 
-        One that is only left there gives None.
+        One that is only left there gives its result at once.
         """
         now = time.monotonic()
         if company is not None and company.waits and company.leaves:
             self._put(_Job(work, now, None, company))
-            return None
+            result: T | None = company.result
+            return result
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._put(_Job(work, now, done, company))
         return await done

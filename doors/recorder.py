@@ -27,7 +27,7 @@ from ..state.journal import (
 )
 from ..state.outcome import Spend
 from ..state.tab import Tab
-from .journal import MemoryJournal
+from .journal import MemoryJournal, SqlJournal
 
 T = TypeVar("T")
 
@@ -251,9 +251,9 @@ class Recorder:
 
             def write(journal: Journal, counts: Mapping[str, float]) -> None:
                 with writing:
-                    for name, count in counts.items():
-                        _add(journal, *known, name, count - recorded.get(name, 0))
-                        recorded[name] = count
+                    more = {n: count - recorded.get(n, 0) for n, count in counts.items()}
+                    _add_all(journal, *known, more)
+                    recorded.update(counts)
 
             async def write_down(counts: Mapping[str, float]) -> None:
                 self._ahead.setdefault(known[0], {})[known[1]] = tab
@@ -307,6 +307,15 @@ def _add(journal: Journal, thread: str, turn: str, name: str, count: float) -> f
     """Add to a count of a turn that the journal keeps; gives what it is now."""
     unit = _NANO if name == "usd" else 1
     return journal.model_calls(thread, _named(turn, name), add=ceil(count * unit)) / unit
+
+
+def _add_all(journal: Journal, thread: str, turn: str, counts: Mapping[str, float]) -> None:
+    if isinstance(journal, SqlJournal):
+        whole = {_named(turn, n): ceil(c * (_NANO if n == "usd" else 1)) for n, c in counts.items()}
+        journal.count_all(thread, whole)
+        return
+    for name, count in counts.items():
+        _add(journal, thread, turn, name, count)
 
 
 def _read_tab(journal: Journal, thread: str, turn: str, tab: Tab) -> None:

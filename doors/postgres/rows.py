@@ -101,8 +101,10 @@ class ThreadRows:
 
 
 def _differs(known: _Known, moved: Moved) -> bool:
-    same = _state(known, moved) == known.state and (not moved.tells or moved.status == known.status)
-    return not same or time.monotonic() - known.at > _OLD
+    state = _state(known, moved)
+    # While a turn is unfinished the last outcome is told with whatever comes next.
+    same = state == "unfinished" or not moved.tells or moved.status == known.status
+    return state != known.state or not same or time.monotonic() - known.at > _OLD
 
 
 def _state(known: _Known | None, moved: Moved | None) -> str | None:

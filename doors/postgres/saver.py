@@ -122,15 +122,21 @@ class PostgresSaver(BaseCheckpointSaver[str]):
     def company(
         self, name: str, config: RunnableConfig, given: Any, *more: Any, **_: Any
     ) -> Company:
-        """With what a job is best done: writes with the checkpoint that comes of them.
+        """With what a job is best done.
 
-        Whoever holds the thread rests before he lets go; nobody else leaves anything behind.
+        Writes are, with the checkpoint that comes of them; the checkpoint of a run's input is, too,
+        for nothing but taking it up lies between the two. Whoever holds the thread rests before he
+        lets go; nobody else leaves anything behind.
         """
         place = config["configurable"]
         thread, space = storable(str(place["thread_id"])), str(place.get("checkpoint_ns", ""))
-        waits = name == "put_writes" and _folds(given, more[0])
-        leaves = waits and self._holds(thread, space) is not None
-        return Company(thread, (space, place.get("checkpoint_id")), waits, leaves)
+        held = self._holds(thread, space) is not None
+        if name == "put_writes":
+            waits = _folds(given, more[0])
+            return Company(thread, (space, place.get("checkpoint_id")), waits, waits and held)
+        if held and more[0].get("source") == "input":
+            return Company(thread, (space, given["id"]), waits=True, result=_next(place, given))
+        return Company(thread, (space, place.get("checkpoint_id")))
 
     def put(
         self,
@@ -146,8 +152,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
             saving.put(
                 _place(given, checkpoint["id"]), given.get("checkpoint_id"), checkpoint, told
             )
-        place = {key: given[key] for key in ("thread_id", "checkpoint_ns")}
-        return {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
+        return _next(given, checkpoint)
 
     def put_writes(
         self,
@@ -350,6 +355,11 @@ class Saving:
             len(value) for value in values if isinstance(value, bytes)
         )
         self._connection.execute(sql, [*place, *values])
+
+
+def _next(given: Mapping[str, Any], checkpoint: Checkpoint) -> RunnableConfig:
+    place = {key: given[key] for key in ("thread_id", "checkpoint_ns")}
+    return {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
 
 
 def _folds(writes: Sequence[tuple[str, Any]], task: str) -> bool:

@@ -14,6 +14,7 @@ from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from loopwright import open_durability
+from loopwright.doors import line
 from loopwright.doors.postgres.saver import KEEP_WRITTEN
 from loopwright.doors.threaded import ThreadedSaver
 from support.drawn import drawn, told, updates, without_names
@@ -64,7 +65,9 @@ def test_a_thread_tells_of_itself_what_langgraphs_saver_would(request, where, li
         assert without_names(mine) == without_names(theirs)
 
 
-def test_a_superstep_is_one_row(durability):
+def test_a_superstep_is_one_row(durability, monkeypatch):
+    monkeypatch.setattr(line, "_PATIENCE", 10.0)  # this machine may be slow
+    monkeypatch.setattr(line, "_LONGEST", 10.0)
     steps = [{"messages": [AIMessage("x", id=str(n))], "plain": "p"} for n in range(10)]
     graph = drawn(steps).compile(durability.checkpointer)
     graph.invoke({"messages": [HumanMessage("hi", id="h")]}, on("rows"))
