@@ -153,16 +153,17 @@ class Turns:
         key = [storable(turn.thread), storable(turn.id)]
         with self._block(key[0]) as execute:
             execute(_ADD, [*key, turn.graph, turn.kind, body])
+            (found,) = execute(_READ, key)
+            if found["body"] != body:
+                msg = (
+                    f"The thread {turn.thread!r} has another turn with the id {turn.id!r}: the same"
+                    " id is for the same message, sent again; give a new message another id."
+                )
+                raise SettingsError(msg)
             execute(_AGAIN, key)
             execute(_ANSWERS, key[:1])
             execute(f"{_CALL} AND due IS NULL", key[:1])
             (found,) = execute(_READ, key)
-        if found["body"] != body:
-            msg = (
-                f"The thread {turn.thread!r} has another turn with the id {turn.id!r}: the same id"
-                " is for the same message, sent again; give a new message another id."
-            )
-            raise SettingsError(msg)
         return _turn(found)
 
     def read(self, thread: str, name: str) -> Turn | None:

@@ -164,6 +164,16 @@ async def test_what_fails_is_tried_again_and_what_cannot_run_is_set_aside(durabi
         shop.graph.enqueue(other, "cheese", id="three")
 
 
+def test_a_message_that_is_refused_has_no_other_one_tried_again(durability):
+    shop = Shop(durability)
+    last = shop.graph.enqueue(THREAD, "cheese", id="last")
+    shop.turns.end(last, "aside", "why")
+    with pytest.raises(SettingsError, match="another turn with the id"):
+        shop.graph.enqueue(THREAD, "bread", id="last")
+    assert shop.state("last") == "aside"
+    assert shop.graph.enqueue(THREAD, "cheese", id="last").state == "waiting"
+
+
 async def test_what_was_cut_off_goes_on_wherever_it_was_cut_off(durability):
     """A worker that dies leaves the turn begun: with the message in the thread, or not yet."""
     shop = Shop(durability)
