@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -74,14 +75,18 @@ def forked_servers(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory):
+def postgres_server():
     """A PostgreSQL server of this session's own; `support.postgres` says how."""
     pytest.importorskip("psycopg")
     from support import postgres  # noqa: PLC0415 - the driver is an extra
 
     if lacks := postgres.missing("initdb", "postgres"):
         pytest.skip(f"{lacks} is not installed: .ci/servers installs it")
-    with postgres.server(tmp_path_factory.mktemp("postgres")) as server:
+    # Not in the folder of pytest, which each new session of it closes to all but its owner.
+    with (
+        tempfile.TemporaryDirectory(prefix="loopwright-postgres-") as folder,
+        postgres.server(Path(folder)) as server,
+    ):
         yield server
 
 
@@ -92,13 +97,16 @@ def postgres_url(postgres_server):
 
 
 @pytest.fixture(scope="session")
-def bouncer_port(postgres_server, tmp_path_factory):
+def bouncer_port(postgres_server):
     """The port of PgBouncer in transaction mode, before the same server."""
     from support import postgres  # noqa: PLC0415 - the driver is an extra
 
     if lacks := postgres.missing("pgbouncer"):
         pytest.skip(f"{lacks} is not installed: .ci/servers installs it")
-    with postgres.bouncer(tmp_path_factory.mktemp("bouncer"), postgres_server) as port:
+    with (
+        tempfile.TemporaryDirectory(prefix="loopwright-bouncer-") as folder,
+        postgres.bouncer(Path(folder), postgres_server) as port,
+    ):
         yield port
 
 
