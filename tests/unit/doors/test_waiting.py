@@ -41,9 +41,10 @@ def hold_of(saver, wait=0.0):
     return thread_lock(partial(locks_of, saver), "t", wait)
 
 
-async def until_waiting(count):
+async def until_waiting(count, tickets=None):
+    """Until so many stand in line, on Postgres each with a ticket."""
     deadline = time.monotonic() + PATIENCE
-    while sum(map(len, _lines.values())) < count:
+    while sum(map(len, _lines.values())) < count or (tickets is not None and len(tickets) < count):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
 
@@ -59,8 +60,7 @@ async def standing(saver, names, served):
     tasks = []
     for name in names:
         tasks.append(asyncio.create_task(wait(name)))
-        await until_waiting(len(tasks))
-        await asyncio.sleep(0.05)
+        await until_waiting(len(tasks), getattr(locks_of(saver), "_tickets", None))
     return tasks
 
 
