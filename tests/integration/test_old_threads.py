@@ -96,7 +96,7 @@ def test_a_thread_of_an_earlier_version_is_refused_and_stays_as_it_is(
 @pytest.mark.req("P-07")
 def test_a_thread_that_was_asked_before_questions_were_told_goes_on(durability, monkeypatch):
     with monkeypatch.context() as earlier:
-        earlier.setattr("loopwright.graphs.build.telling", lambda action: action)
+        earlier.setattr("loopwright.graphs.build.telling", lambda _graph, action: action)
         asked = new_graph(durability).invoke(GOAL, THREAD, context=Context(review_plan=True))
     assert asked["__interrupt__"]
     graph = new_graph(durability)

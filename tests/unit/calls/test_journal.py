@@ -31,7 +31,7 @@ async def begin(book, call=CALL, tool=PAY, n=1) -> Any:
 
 
 def asked_about(doubt, call=CALL) -> Any:
-    return {**call, "doubt": doubt.told}
+    return {**call, "doubt": doubt.told()}
 
 
 @pytest.mark.req("P-06")
