@@ -120,6 +120,7 @@ def nesting(inner):
     return builder
 
 
+@pytest.mark.odd_types  # the state of a toy graph
 @pytest.mark.req("W-70")
 @pytest.mark.parametrize("by", AHEAD, ids=str)
 def test_a_graph_inside_goes_on_too(saver, clock, by):
