@@ -269,6 +269,7 @@ async def _waited(locked_by: LockedBy, name: str, seconds: float, holder: str) -
         try:
             if ticket is not None:
                 place.rank = await asyncio.to_thread(ticket.enter)
+                wake((locks.place, name))  # who is first may be another one by now
             take = partial(locks.take, name) if ticket is None else ticket.take
             looks = 0
             while (left := until - time.monotonic()) > 0:

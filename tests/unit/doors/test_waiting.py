@@ -203,6 +203,25 @@ async def test_processes_stand_in_one_line_on_postgres(bouncer_url):
         assert await served_next(frozen) == "frozen"
 
 
+@pytest.mark.postgres
+async def test_several_of_a_process_look_for_what_another_one_lets_go(postgres_url):
+    """Also where their tickets are higher than what they had before they got them."""
+
+    async def wait():
+        async with hold_of(saver, PATIENCE):
+            return True
+
+    with open_durability(postgres_url) as opened:
+        saver = opened.checkpointer
+        with saver.cursor() as cursor:
+            cursor.execute("SELECT setval('loopwright_waiting_ticket_seq', 1000000)")
+        let_go = opened.locks.take("t")  # nobody of this process is told of it
+        tasks = [asyncio.create_task(wait()) for _ in range(5)]
+        await until_waiting(5)
+        await asyncio.to_thread(let_go)
+        assert all(await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE / 10))
+
+
 async def test_every_door_of_a_graph_waits(saver):
     graph = asker().compile(saver)
     async with hold_of(saver):
