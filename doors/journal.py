@@ -244,7 +244,7 @@ def _in_memory() -> SqliteTables:
 
 def _create(tables: Tables) -> None:
     with tables.block() as execute:
-        for statement in _SCHEMA:
+        for statement in () if tables.made else _SCHEMA:
             execute(statement.format(number=tables.number), [])
 
 

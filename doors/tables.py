@@ -16,6 +16,7 @@ class Tables(Protocol):
         name: The database, for error messages.
         number: The type of a column that counts its rows.
         errors: What its driver raises.
+        made: Everything is there already: whoever may make no tables uses those that are there.
         packs: Whether long texts take less room in it packed; others pack by themselves.
         now: The seconds since 1970 by its clock.
         free: What holds of the row `turn` whose thread can be run now, as far as rows tell it.
@@ -27,6 +28,7 @@ class Tables(Protocol):
     name: str
     number: str
     errors: tuple[type[Exception], ...]
+    made: bool
     packs: bool
     now: str
     free: str

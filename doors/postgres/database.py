@@ -12,6 +12,7 @@ from typing import Any, Final
 from ...state.errors import DatabaseError
 from ..journal import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..pruning import Keeps
+from ..queue.turns import Turns
 from ..threads import Found, Wanted
 from .earlier import THERE, Earlier
 from .finding import PRUNABLE, SIZE, finding, forget, found
@@ -25,6 +26,13 @@ from .tables import PostgresTables
 _DRIVERS: Final = ("psycopg", "psycopg_pool", "langgraph.store.postgres")
 
 _ASK: Final = "INSERT INTO loopwright_writes SELECT * FROM loopwright_writes WHERE false"
+
+_MADE: Final = (
+    "SELECT to_regclass('loopwright_journal') IS NOT NULL AND to_regclass('store') IS NOT NULL"
+    " AND to_regclass('loopwright_turns') IS NOT NULL AS made"
+)
+_NO_RIGHT: Final = "42501"
+"""The SQLSTATE of what a user may not do."""
 
 
 class PostgresDatabase:
@@ -58,12 +66,19 @@ class PostgresDatabase:
             raise DatabaseError(msg) from error
 
     def _prepare(self, tables: PostgresTables) -> None:
-        patiently(self.store.setup, tables.is_race)
         with self._pool.connection() as connection:
             prepare(connection)
+            tables.made = connection.execute(_MADE).fetchone()["made"]
+        try:
+            patiently(self.store.setup, tables.is_race)
+        except self._errors as error:
+            # What makes nothing new wants the right to do so all the same.
+            if not tables.made or getattr(error, "sqlstate", None) != _NO_RIGHT:
+                raise
+        with self._pool.connection() as connection:
             if connection.execute(THERE).fetchone()["there"]:
                 self.saver.earlier = Earlier(self._pool.connection)
-        self.journal.open()
+        Turns(self.journal).open()
         with self._pool.connection() as connection:
             # Existing tables are not touched by setup; no row is enough to ask for the right to
             # write.

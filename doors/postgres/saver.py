@@ -280,7 +280,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         try:
             with told_lost((psycopg.Error,)):
                 yield
-        except psycopg.OperationalError as error:
+        except (psycopg.OperationalError, psycopg.InternalError) as error:  # PgBouncer's
             msg = (
                 f"Nothing can be saved or read any more ({cause_of(error)}): see that the database"
                 " runs and may be written, then resume the thread."

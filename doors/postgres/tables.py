@@ -23,6 +23,7 @@ class PostgresTables:
     """The journal's tables in Postgres, through a pool of connections in autocommit mode."""
 
     number = "BIGSERIAL PRIMARY KEY"
+    made = False
     packs = False
     now = "extract(epoch FROM clock_timestamp())::float8"
     free = (

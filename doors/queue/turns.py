@@ -214,6 +214,11 @@ class Turns:
             execute(_END, [state, why, told, turn.number])
             execute(_CALL, [thread])
 
+    def open(self) -> None:
+        """Give the journal's database the table, if that is not done."""
+        with self._block():
+            pass
+
     def sweep(self, seconds: float) -> None:
         """Forget turns that ended so long ago."""
         with self._block() as execute:
@@ -251,7 +256,7 @@ def forget(journal: Journal, thread: str) -> None:
 
 def _create(tables: Tables) -> None:
     with tables.block() as execute:
-        for statement in _SCHEMA:
+        for statement in () if tables.made else _SCHEMA:
             execute(statement.format(number=tables.number), [])
 
 

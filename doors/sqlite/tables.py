@@ -16,6 +16,7 @@ class SqliteTables:
 
     number = "INTEGER PRIMARY KEY"
     errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    made = False
     packs = True
     now = "((julianday('now') - 2440587.5) * 86400.0)"
     free = left = skips = ""

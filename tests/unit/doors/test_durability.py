@@ -306,6 +306,23 @@ def test_postgres_survives_connections_killed_between_turns(postgres_url):
 
 
 @pytest.mark.postgres
+def test_whoever_may_make_no_tables_uses_those_that_are_there(postgres_url):
+    role = f"r{uuid4().hex}"
+    with open_durability(postgres_url):
+        pass
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(f"CREATE ROLE {role} LOGIN")
+        admin.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        for what in ("TABLES", "SEQUENCES"):
+            admin.execute(f"GRANT ALL ON ALL {what} IN SCHEMA public TO {role}")
+    with open_durability(postgres_url.replace("postgres@", f"{role}@")) as database:
+        graph = asker().compile(database.checkpointer, store=database.store)
+        assert graph.invoke(hello(), on("t"))["__interrupt__"]
+        assert database.journal.model_calls("t", "u", add=1) == 1
+        assert [one.waiting for one in database.threads()] == [True]
+
+
+@pytest.mark.postgres
 def test_postgres_that_cannot_be_reached_or_written(postgres_url):
     url = postgres_url
     with pytest.raises(DatabaseError, match=r"refused.*check that the server runs"):
