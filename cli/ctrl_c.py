@@ -1,5 +1,6 @@
 """What Ctrl-C means in a conversation: one handler, from its first prompt to its end."""
 
+import atexit
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -50,10 +51,11 @@ class CtrlC:
         try:
             if self._taken():
                 raise Back
-            with _woken():
-                return typed()
+            _look_every(_LOOKS)
+            return typed()
         finally:
             self._reads = False
+            _look_every(0)
 
     @contextmanager
     def turn(self, halt: Callable[[int], None]) -> Iterator[None]:
@@ -75,19 +77,21 @@ class CtrlC:
         return kept
 
 
-@contextmanager
-def _woken() -> Iterator[None]:
-    """Look for signals now and then.
+def _look_every(seconds: float) -> None:
+    """Look for signals now and then; 0 ends it.
 
-    One that comes after `input` has begun and before it waits would be seen with the next key.
+    One that comes after `input` has begun and before it waits would be seen with the next key. Not
+    as a block: where Back comes as it is entered, its end would come when it is garbage, in the
+    middle of the next one.
     """
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, lambda *_: None)
-    signal.setitimer(signal.ITIMER_REAL, _LOOKS, _LOOKS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    if sys.platform != "win32":
+        signal.signal(signal.SIGALRM, _nothing)
+        signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    """To wake up is all."""
+
+
+# By default such a signal ends the process, also one that is about to end.
+atexit.register(_look_every, 0)

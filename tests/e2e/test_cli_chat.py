@@ -176,6 +176,11 @@ def test_ctrl_c_stops_the_turn_and_its_thread_is_offered_until_it_is_dismissed(p
     assert again.end() == 0
 
 
+def until_prompted(talk):
+    while not talk.seen.endswith("> "):
+        assert talk.read(0.2), talk.seen
+
+
 @pytest.mark.req("S3-20", "S3-21")
 def test_a_question_of_a_conversation_stays_open_and_is_answered_later():
     talk = Terminal("chat")
@@ -184,8 +189,10 @@ def test_a_question_of_a_conversation_stays_open_and_is_answered_later():
     talk.wait_for("[q]uit")
     talk.press(CTRL_C)
     talk.wait_for("/resume comes back to it")
+    until_prompted(talk)  # until then it is the turn's, which is over in a moment
     talk.press(CTRL_C)
     talk.wait_for("Ctrl-C again")
+    until_prompted(talk)
     talk.press(CTRL_C)
     assert talk.end() == 0
     assert "Go on with: loopwright chat --thread" in talk.seen
