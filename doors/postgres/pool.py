@@ -38,6 +38,9 @@ _PREPARE_AFTER: Final = 2
 _KNOWN: Final = 200
 """Statements of a connection that stay prepared."""
 
+CUT: Final = frozenset({"08", "57"})
+"""Classes of SQLSTATEs: the connection is broken, or somebody at the server has ended it."""
+
 _PROCESS: Final = "SELECT pg_backend_pid() AS process"
 _GIVES: Final = re.compile(r"^\s*(SELECT|WITH)\b|\bRETURNING\b")
 
@@ -137,7 +140,7 @@ class Pool:
 
 def _is_cut(error: Exception, connection: Any) -> bool:
     """Whether a statement failed because its connection was ended; it may not know so yet."""
-    return connection.closed or str(getattr(error, "sqlstate", None))[:2] in {"08", "57"}
+    return connection.closed or str(getattr(error, "sqlstate", None))[:2] in CUT
 
 
 class _Begun:

@@ -34,7 +34,7 @@ from ..packed_writes import packed
 from ..threads import GRAPH_KEY
 from .earlier import Earlier
 from .leases import told_lost
-from .pool import together
+from .pool import CUT, together
 from .reading import FOLDED, Reading
 from .rows import Move, ThreadRows
 
@@ -79,9 +79,6 @@ _DELETE: Final = (
 _FORGET: Final = (
     "DELETE FROM {} WHERE thread_id = %s AND checkpoint_ns >= %s AND checkpoint_ns < %s"
 )
-
-_CUT: Final = frozenset({"08", "57"})
-"""Classes of SQLSTATEs: the connection is broken, or somebody at the server has ended it."""
 
 _HOLDS: Final = "SELECT loopwright_holds(%s, %s)"
 
@@ -371,7 +368,7 @@ def _folds(writes: Sequence[tuple[str, Any]], task: str) -> bool:
 def _was_cut(error: BaseException) -> bool:
     """Whether a save failed for its connection's sake: it may be done again."""
     state = getattr(error.__cause__, "sqlstate", None)
-    return isinstance(error, DatabaseError) and (state is None or state[:2] in _CUT)
+    return isinstance(error, DatabaseError) and (state is None or state[:2] in CUT)
 
 
 def _place(given: Mapping[str, Any], checkpoint: str) -> Place:

@@ -78,7 +78,8 @@ def said(words: str) -> dict[str, list[dict[str, str]]]:
     return {"messages": [{"role": "user", "content": words}]}
 
 
-def _forked(action: Callable[[], None]) -> int:
+def forked(action: Callable[[], None]) -> int:
+    """The process id of a copy of this process that does this and ends."""
     if (pid := os.fork()) == 0:
         try:
             action()
@@ -92,10 +93,10 @@ def _forked(action: Callable[[], None]) -> int:
 def main(folder: Path) -> None:
     """Have processes killed, then two talk at once."""
     for step in range(STEPS + 2):
-        _, status = os.waitpid(_forked(partial(dies_at, folder, step)), 0)
+        _, status = os.waitpid(forked(partial(dies_at, folder, step)), 0)
         _told(step, os.waitstatus_to_exitcode(status))
-    os.waitpid(_forked(partial(_begin, folder)), 0)
-    both = [_forked(partial(talks, folder, name)) for name in ("operator", "customer")]
+    os.waitpid(forked(partial(_begin, folder)), 0)
+    both = [forked(partial(talks, folder, name)) for name in ("operator", "customer")]
     _told(*[os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in both])
 
 

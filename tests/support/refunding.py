@@ -7,7 +7,6 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from langgraph.types import Command
 
 from loopwright import ScriptedModel, build_customer_service, open_durability
 from support.dialogues import COMPANY, World
+from support.handing import forked
 from support.scripts import call
 
 Cast = dict[str, Any]
@@ -93,18 +93,6 @@ def dies_in_the_tool(folder: Path, mcp: Any, cast: Cast, thread: str, shop: Path
 
     threading.Thread(target=watch, daemon=True).start()
     talks(folder, mcp, cast, thread)
-
-
-def forked(action: Callable[[], None]) -> int:
-    """The process id of a copy of this process that does this and ends."""
-    if (pid := os.fork()) == 0:
-        try:
-            action()
-        except BaseException as error:  # noqa: BLE001 - the parent must hear of it
-            sys.stderr.write(f"{error!r}\n")
-            os._exit(1)
-        os._exit(0)
-    return pid
 
 
 def ended(*pids: int) -> list[int]:
