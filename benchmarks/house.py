@@ -25,7 +25,7 @@ OFFLINE = "models/offline/**/*.py"
 # What answers "was this write made?", in two rooms: the rules, and what they mean for a call.
 WRITES = ("state/intents.py", "calls/journal.py")
 # The port and the stores behind it, which are not counted with it.
-STORES = ("state/journal.py", "doors/journal*.py", "doors/recorder.py")
+STORES = ("state/journal.py", "doors/journal/*.py")
 # Functions by name, wherever they live: a tool call goes through the gate, then along the path.
 TOOL_CALL = ("open_calls", "run_calls")
 MODEL_ASK = ("ask",)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ..doors.durability import Durability
-from ..doors.threads import GRAPH_KEY
+from ..doors.threads.listing import GRAPH_KEY
 from ..prompts.agents import SHIPPED, read_agent
 from ..state.definition import AgentDefinition
 from ..state.environment import variable

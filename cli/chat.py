@@ -13,7 +13,7 @@ from langgraph.runtime import RunControl
 from rich.text import Text
 
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
-from ..doors.threads import EXPIRY, ThreadSummary
+from ..doors.threads.listing import EXPIRY, ThreadSummary
 from ..graphs.registry import builder_of
 from ..state.errors import LoopwrightError
 from .approvals import Asker

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..doors.desk import HandOver, hand_over
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
+from ..doors.threads.desk import HandOver, hand_over
 from ..state.desk.conversation import AWAY
 from ..state.errors import SettingsError, ThreadBusy, ThreadNotFound
 from ..state.messages import calls_in

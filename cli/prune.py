@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from ..doors.durability import DEFAULT_URL, open_durability
-from ..doors.pruning import Pruned
+from ..doors.threads.what_stays import Pruned
 from ..state.environment import stated
 from ..state.errors import DatabaseError, SettingsError
 from ..state.units import size_text

@@ -13,11 +13,11 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command
 from rich.console import Console
 
+from ..doors.checkpoints.head import Head
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
-from ..doors.head import Head
-from ..doors.threads import GRAPH_KEY
-from ..doors.waiting import wait_of
+from ..doors.locks.waiting import wait_of
+from ..doors.threads.listing import GRAPH_KEY
 from ..graphs.build import (
     default_company,
     default_instructions,

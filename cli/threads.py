@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
-from ..doors.threads import EXPIRY, ThreadSummary
+from ..doors.threads.listing import EXPIRY, ThreadSummary
 from ..state.errors import DatabaseError
 from ..state.intents import uncertain_call
 from ..state.units import size_text, span

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from langchain_core.runnables import RunnableConfig
 
 from ..doors.durability import DEFAULT_URL, open_durability
-from ..doors.threads import GRAPH_KEY
+from ..doors.threads.listing import GRAPH_KEY
 from ..graphs.registry import builder_of
 from ..state.errors import SettingsError
 from .agents import saved_with

@@ -13,12 +13,12 @@ from typing import Any
 
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
+from ..doors.journal.recorder import Recorder
 from ..doors.postgres.leases import LEASE
 from ..doors.postgres.pool import CONNECTIONS
 from ..doors.queue.enqueue import queue_of
 from ..doors.queue.turns import Turn
 from ..doors.queue.worker import Worker
-from ..doors.recorder import Recorder
 from ..graphs.registry import REGISTRY, builder_of
 from ..state.context import Context
 from ..state.errors import SettingsError

@@ -18,13 +18,13 @@ from ..state.errors import StateKeyError
 from ..state.journal import Fence
 from ..state.loop import FOLDED, changes
 from ..state.outcome import Quote
-from .control import heeding
-from .locks import LockedBy
+from .journal.recorder import Recorder
+from .locks.control import heeding
+from .locks.held import LockedBy
 from .message_stream import told_as_written
-from .outside import Bounded
 from .pace import in_turn
-from .recorder import Recorder
 
+Bounded = Callable[[object], object]
 Fenced = Callable[[str], Awaitable[Fence | None]]
 Node = Callable[..., Awaitable[Any]]
 

@@ -1,6 +1,7 @@
 """Where threads are kept: one URL gives the checkpointer, the store and the journal.
 
-What a database has to bring is `Database`. Savers and stores have sync methods only (`threaded`).
+What a database has to bring is `Database`. Savers and stores have sync methods only
+(see `ThreadedSaver`).
 """
 
 import re
@@ -16,17 +17,16 @@ from langgraph.store.base import BaseStore, PutOp
 from ..state.calls import results_of
 from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
 from ..state.journal import Journal
-from .desk import HandOver, handed_over
-from .locks import PRUNES, Locks, held_here
+from .checkpoints.threaded import ThreadedSaver, ThreadedStore
+from .locks.held import PRUNES, Locks, held_here
 from .postgres.database import PostgresDatabase, without_password
 from .postgres.leases import LEASE, checked_lease
 from .postgres.pool import CONNECTIONS, checked_connections
-from .pruning import RUNS, Keeps, Pruned, what_stays
 from .queue import turns as queue
 from .sqlite.database import SqliteDatabase
 from .sqlite.locks import SqliteLocks
-from .threaded import ThreadedSaver, ThreadedStore
-from .threads import (
+from .threads.desk import HandOver, handed_over
+from .threads.listing import (
     EXPIRY,
     LOOKED_AT,
     Found,
@@ -38,6 +38,7 @@ from .threads import (
     list_threads,
     sought,
 )
+from .threads.what_stays import RUNS, Keeps, Pruned, what_stays
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
 

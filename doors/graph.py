@@ -26,21 +26,21 @@ from ..state.journal import FENCE_KEY
 from ..state.outcome import Outcome, Quote
 from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
-from .beside import beside
 from .builder import Surrounded
-from .checks import failing, in_words
-from .continuing import check_nodes, check_values, keep_order
-from .entry import let_in
-from .head import without_answered
-from .locks import Held
-from .outside import check_keys, check_update, client_run, from_outside
+from .checkpoints.head import without_answered
+from .checkpoints.threaded import lend, with_async, with_async_store
+from .locks.held import Held
+from .locks.waiting import wait_of
 from .pace import in_turn
 from .queue.enqueue import Enqueues
 from .routing import read_less
-from .run import HELD_KEY, Run
-from .threaded import lend, with_async, with_async_store
-from .waiting import wait_of
-from .wishes import (
+from .runs.beside import beside
+from .runs.checks import failing, in_words
+from .runs.continuing import check_nodes, check_values, keep_order
+from .runs.entry import let_in
+from .runs.outside import check_keys, check_update, client_run, from_outside
+from .runs.run import HELD_KEY, Run
+from .runs.wishes import (
     STOP,
     as_next,
     controlled,

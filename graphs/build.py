@@ -24,8 +24,8 @@ from ..calls.skills import skill_reader
 from ..calls.toolbox import Toolbox
 from ..doors.durability import Durability, open_durability
 from ..doors.graph import LoopBuilder, LoopGraph
-from ..doors.locks import LockedBy
-from ..doors.recorder import Recorder
+from ..doors.journal.recorder import Recorder
+from ..doors.locks.held import LockedBy
 from ..hooks.contract import Hook
 from ..hooks.registry import Hooks, current_folder, sessions
 from ..models.choice import Models

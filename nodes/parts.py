@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..calls.toolbox import Toolbox
-from ..doors.locks import LockedBy
+from ..doors.locks.held import LockedBy
 from ..models.choice import Models
 from ..models.typed_result import ResultSchema, typed_result
 from ..state.loop import LoopState

@@ -17,7 +17,7 @@ from langgraph.func import task
 from langgraph.runtime import Runtime
 from langgraph.types import Interrupt
 
-from ..doors.control import wished
+from ..doors.locks.control import wished
 from ..state.outcome import Spend, add_spend
 from .scope import RunScope, around
 

@@ -16,11 +16,11 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from ..doors.control import wish_of, wished
+from ..doors.checkpoints.threaded import ThreadedSaver
+from ..doors.journal.recorder import Recorder
 from ..doors.langgraph_keys import SAVER, without_values
-from ..doors.outside import from_outside, identity
-from ..doors.recorder import Recorder
-from ..doors.threaded import ThreadedSaver
+from ..doors.locks.control import wish_of, wished
+from ..doors.runs.outside import from_outside, identity
 from ..hooks.contract import NOTHING, HookEvent, Verdict
 from ..hooks.registry import Hooks
 from ..prompts.instructions import Instructions

@@ -19,7 +19,7 @@ from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.types import Command, Interrupt
 
 from ..doors.builder import Node
-from ..doors.head import add_around
+from ..doors.checkpoints.head import add_around
 from ..state.context import Emit
 from ..state.loop import LoopState
 from ..state.meters import AGENT, KIND, QUESTIONS, measure, metered

@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from ...state.errors import DatabaseError
-from ..journal import BUSY_SECONDS, SqlJournal, cause_of, patiently
-from ..pruning import Keeps
+from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..queue.turns import Turns
-from ..threads import Found, Wanted
+from ..threads.listing import Found, Wanted
+from ..threads.what_stays import Keeps
 from .earlier import THERE, Earlier
 from .finding import PRUNABLE, SIZE, finding, forget, found
 from .leases import LEASE, Leases, told_lost

@@ -18,8 +18,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ...state.canonical import storable_json
 from ...state.errors import ThreadBusy
-from ..head import Head
-from ..threads import GRAPH_KEY
+from ..checkpoints.head import Head
+from ..threads.listing import GRAPH_KEY
 from .pool import together
 
 THERE: Final = "SELECT to_regprocedure('loopwright_taken_over()') IS NOT NULL AS there"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...state.canonical import storable
-from ..threads import Found, Wanted
+from ..threads.listing import Found, Wanted
 
 _FREE: Final = "(until IS NULL OR until < clock_timestamp())"
 _LEFT: Final = "state IN ('unfinished', 'asks')"

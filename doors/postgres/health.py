@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...state.units import size_text, span
 from ..findings import LATE, TURNS, Finding, Level, Told, queued
-from ..journal import cause_of
+from ..journal.sql import cause_of
 from .database import cause_at, drivers, without_password
 from .schema import STATEMENTS, VERSION, version
 

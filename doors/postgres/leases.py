@@ -21,8 +21,8 @@ from ...state.canonical import storable
 from ...state.errors import DatabaseError, LeaseLost, SettingsError
 from ...state.journal import Fence
 from ...state.meters import TAKEOVERS, measure
-from ..journal import cause_of
-from ..locks import lose, lost
+from ..journal.sql import cause_of
+from ..locks.held import lose, lost
 from .schema import LOST
 
 LEASE: Final = 30.0

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...state.errors import SettingsError
-from ..journal import BUSY_SECONDS
-from ..tables import Execute
+from ..journal.sql import BUSY_SECONDS
+from ..journal.tables import Execute
 
 T = TypeVar("T")
 

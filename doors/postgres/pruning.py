@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ...state.canonical import storable
 from ...state.journal import Fence
-from ..pruning import Keeps
-from ..thread_pruning import LeftError, Rows, ThreadPruning
+from ..threads.pruning import LeftError, Rows, ThreadPruning
+from ..threads.what_stays import Keeps
 from .pool import executed
 from .saver import KEEP_WRITTEN, PostgresSaver
 

@@ -19,8 +19,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from ...state.canonical import storable, storable_json
-from ..packed_writes import PACKED, Walk, Written, apart
-from ..shared_values import COUNTERS
+from ..checkpoints.packed_writes import PACKED, Walk, Written, apart
+from ..checkpoints.shared_values import COUNTERS
 
 Place = tuple[str, str]
 """Thread and namespace."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from ..standing import STATE_SQL, STATUS_SQL, Moved, Standings
+from ..threads.standing import STATE_SQL, STATUS_SQL, Moved, Standings
 
 _TOLD: Final = (
     "INSERT INTO loopwright_threads (name, graph, state, status, updated, bytes)"

@@ -27,11 +27,11 @@ from ...state.canonical import storable, storable_json
 from ...state.errors import DatabaseError
 from ...state.journal import Fence
 from .. import langgraph_keys as keys
-from ..deflate import lean_serializer, next_version
-from ..journal import cause_of
-from ..line import Company, Line
-from ..packed_writes import packed
-from ..threads import GRAPH_KEY
+from ..checkpoints.deflate import lean_serializer, next_version
+from ..checkpoints.line import Company, Line
+from ..checkpoints.packed_writes import packed
+from ..journal.sql import cause_of
+from ..threads.listing import GRAPH_KEY
 from .earlier import Earlier
 from .leases import told_lost
 from .pool import CUT, together

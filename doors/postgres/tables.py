@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...state.canonical import storable
 from ...state.journal import Fence
-from ..tables import Execute
+from ..journal.tables import Execute
 from .leases import Leases, told_lost
 from .pool import executed
 

@@ -27,15 +27,15 @@ from ...state.meters import AGENT, ENQUEUED, measure
 from .. import langgraph_keys as keys
 from ..background import run_blocking
 from ..builder import Surrounded
-from ..checks import address_answer, in_words
+from ..checkpoints.head import Head
 from ..compiled import Compiled
-from ..continuing import check_nodes
-from ..desk import QUESTION
-from ..head import Head
-from ..journal import SqlJournal
-from ..outside import check_keys
-from ..recorder import Recorder
-from ..run import Run
+from ..journal.recorder import Recorder
+from ..journal.sql import SqlJournal
+from ..runs.checks import address_answer, in_words
+from ..runs.continuing import check_nodes
+from ..runs.outside import check_keys
+from ..runs.run import Run
+from ..threads.desk import QUESTION
 from .turns import TURN_KEY, Turn, Turns
 
 _LOOKS: Final = (0.05, 1.0)

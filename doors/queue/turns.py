@@ -16,8 +16,8 @@ from typing import Any, Final, Literal
 from ...state.canonical import storable
 from ...state.errors import DatabaseError, SettingsError
 from ...state.journal import Journal
-from ..journal import SqlJournal, cause_of, patiently
-from ..tables import Execute, Tables
+from ..journal.sql import SqlJournal, cause_of, patiently
+from ..journal.tables import Execute, Tables
 
 TURN_KEY: Final = "loopwright_turn"
 """Under this key checkpoints and messages say which enqueued turn they are of."""

@@ -28,7 +28,7 @@ from ...state.errors import (
 )
 from ...state.meters import AGENT, TAKEN, measure
 from ..graph import LoopGraph
-from ..threads import GRAPH_KEY
+from ..threads.listing import GRAPH_KEY
 from .enqueue import Due, Over, only_desk
 from .turns import Turn, Turns
 

@@ -11,11 +11,11 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.sqlite import SqliteStore
 
 from ...state.errors import DatabaseError
-from ..journal import BUSY_SECONDS, SqlJournal, cause_of, patiently
+from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
+from ..journal.tables import Execute
 from ..langgraph_keys import THREADS_SQL
-from ..pruning import Keeps
-from ..tables import Execute
-from ..thread_pruning import LeftError, Rows, ThreadPruning
+from ..threads.pruning import LeftError, Rows, ThreadPruning
+from ..threads.what_stays import Keeps
 from .file import DatabaseFile
 from .locks import SqliteLocks
 from .saver import LeanSqliteSaver

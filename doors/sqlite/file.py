@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ...state.errors import DatabaseError
-from ..journal import BUSY_SECONDS, patiently
+from ..journal.sql import BUSY_SECONDS, patiently
 from .tables import is_sqlite_race
 
 OWN_FOLDER: Final = ".loopwright"

@@ -12,7 +12,7 @@ from typing import Final
 from ...state.errors import DatabaseError
 from ...state.units import size_text
 from ..findings import TURNS, Finding, Level, queued
-from ..journal import cause_of
+from ..journal.sql import cause_of
 from ..langgraph_keys import THREADS_SQL
 from .file import refuse_foreign
 

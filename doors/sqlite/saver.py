@@ -15,11 +15,11 @@ from langgraph.checkpoint.base import CheckpointTuple, DeltaChannelHistory, get_
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ...state.errors import DatabaseError
-from ..deflate import lean_serializer, next_version
-from ..journal import cause_of
-from ..line import Line
-from ..packed_writes import PACKED, Walk, Written, apart, packed, unpacked
-from ..shared_values import COUNTERS
+from ..checkpoints.deflate import lean_serializer, next_version
+from ..checkpoints.line import Line
+from ..checkpoints.packed_writes import PACKED, Walk, Written, apart, packed, unpacked
+from ..checkpoints.shared_values import COUNTERS
+from ..journal.sql import cause_of
 from .file import DatabaseFile
 
 _TABLES: Final = ("checkpoints", "writes")

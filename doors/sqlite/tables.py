@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...state.journal import Fence
-from ..tables import Execute
+from ..journal.tables import Execute
 
 
 class SqliteTables:

@@ -6,9 +6,9 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
+from ...doors.checkpoints.head import add_around
 from ...doors.compiled import saved_values
 from ...doors.graph import LoopGraph
-from ...doors.head import add_around
 from ...doors.langgraph_keys import SAVER
 from ...state.context import Context
 from ...state.outcome import spent_by

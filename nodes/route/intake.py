@@ -2,7 +2,7 @@
 
 from langgraph.runtime import Runtime
 
-from ...doors.head import CUT_OFF
+from ...doors.checkpoints.head import CUT_OFF
 from ...state.context import Context
 from ...state.messages import merge_messages
 from ...state.outcome import Way

@@ -11,7 +11,7 @@ from loopwright import (
     build_react,
     build_task_agent,
 )
-from loopwright.doors.outside import check_keys, from_outside, identity
+from loopwright.doors.runs.outside import check_keys, from_outside, identity
 from loopwright.graphs.build import BuildOptions
 from loopwright.prompts.prompt import CORE_TEMPLATES
 from loopwright.state.ceiling import ENDLESS, tightened

@@ -23,7 +23,7 @@ from loopwright import (
 )
 from loopwright.cli import app
 from loopwright.cli.terminal import Code, code_of
-from loopwright.doors.threads import Which
+from loopwright.doors.threads.listing import Which
 from loopwright.flow.expectations import flawed
 from loopwright.flow.order import steps_of
 from loopwright.flow.references import MissingValue, malformed_in, resolve

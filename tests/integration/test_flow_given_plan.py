@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from loopwright import Context, SettingsError, build_prompt_flow
-from loopwright.doors.outside import PLAN
+from loopwright.doors.runs.outside import PLAN
 from loopwright.graphs.registry import REGISTRY
 from loopwright.state.execution_plan import ExecutionPlan
 from loopwright.state.flow import FlowInput

@@ -17,8 +17,8 @@ from langgraph.types import Command
 
 from loopwright import ScriptedModel, ThreadBusy, build_react, open_durability
 from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.locks import Holding, _here
-from loopwright.doors.run import HELD_KEY
+from loopwright.doors.locks.held import Holding, _here
+from loopwright.doors.runs.run import HELD_KEY
 from loopwright.state.context import SESSION_KEY
 from loopwright.state.errors import LeaseLost, SettingsError
 from loopwright.state.journal import FENCE_KEY

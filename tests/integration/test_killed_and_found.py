@@ -9,7 +9,7 @@ from langgraph.types import Command
 
 from loopwright import open_durability
 from loopwright.doors import langgraph_keys as keys
-from loopwright.doors.head import Head
+from loopwright.doors.checkpoints.head import Head
 from support.asking import asks_in_parallel, on
 from support.forked import Command as Process, server
 from support.patience import PATIENCE

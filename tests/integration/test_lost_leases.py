@@ -14,7 +14,7 @@ from psycopg import sql
 
 from loopwright import LeaseLost, ScriptedModel, ThreadBusy, build_react, open_durability
 from loopwright.cli.terminal import Code, Output, attempted
-from loopwright.doors.locks import _here
+from loopwright.doors.locks.held import _here
 from support.patience import PATIENCE
 from support.reacting import DONE, LOOK
 from support.scripts import call

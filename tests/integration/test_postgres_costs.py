@@ -7,7 +7,7 @@ import pytest
 from langchain_core.tools import StructuredTool
 
 from loopwright import ScriptedModel, build_react, open_durability
-from loopwright.doors import line
+from loopwright.doors.checkpoints import line
 from support.counting import Counting
 from support.scripts import call, thought
 from support.toy_graphs import on

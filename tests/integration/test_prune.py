@@ -33,9 +33,9 @@ from loopwright import (
     build_react,
     open_durability,
 )
-from loopwright.doors.locks import PRUNES, held_here
-from loopwright.doors.pruning import Saved, severed, what_stays
-from loopwright.doors.waiting import is_waited_for
+from loopwright.doors.locks.held import PRUNES, held_here
+from loopwright.doors.locks.waiting import is_waited_for
+from loopwright.doors.threads.what_stays import Saved, severed, what_stays
 from loopwright.state.errors import SettingsError, ThreadBusy, ThreadIncompatible, ThreadNotFound
 from support.flows import flow
 from support.forked import Command, server
@@ -480,7 +480,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_pruned(kept, how):
 KILLED = """
 import os, signal, sys, time
 from loopwright import open_durability
-from loopwright.doors.thread_pruning import ThreadPruning
+from loopwright.doors.threads.pruning import ThreadPruning
 left = int(sys.argv[2])
 def dying(name):
     whole = getattr(ThreadPruning, name)

@@ -13,8 +13,8 @@ from langgraph.config import get_config
 from langgraph.runtime import RunControl, Runtime, get_runtime
 
 from ....calls.call_records import PendingCall
-from ....doors.beside import BESIDE_KEY, Beside
-from ....doors.control import EndsItself
+from ....doors.locks.control import EndsItself
+from ....doors.runs.beside import BESIDE_KEY, Beside
 from ....state.agent import AgentState, handle
 from ....state.calls import Evidence
 from ....state.context import Context

@@ -18,7 +18,7 @@ from ....calls import call_records
 from ....calls.call_records import Answered, CallRecord, CallStatus, PendingCall, as_evidence
 from ....calls.items import SHOWN
 from ....calls.results import ToolResult
-from ....doors.beside import Beside, place_beside
+from ....doors.runs.beside import Beside, place_beside
 from ....state.agent import AgentState, AgentUpdate, handle, limits_of
 from ....state.calls import Evidence
 from ....state.canonical import beginning_of

@@ -18,7 +18,7 @@ from loopwright.cli.settings import (
 )
 from loopwright.cli.terminal import Code, Output
 from loopwright.doors.durability import open_durability
-from loopwright.doors.threads import GRAPH_KEY
+from loopwright.doors.threads.listing import GRAPH_KEY
 from loopwright.state.errors import SettingsError, ThreadNotFound
 
 

@@ -20,9 +20,9 @@ from loopwright import (
     open_durability,
 )
 from loopwright.cli.app import app
-from loopwright.doors import threads
-from loopwright.doors.locks import held_here
-from loopwright.doors.threads import GRAPH_KEY
+from loopwright.doors.locks.held import held_here
+from loopwright.doors.threads import listing as threads
+from loopwright.doors.threads.listing import GRAPH_KEY
 from support.scripts import call, passed, plan, report, thought, todo
 
 

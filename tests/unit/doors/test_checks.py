@@ -10,9 +10,9 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel, ValidationError
 
+from loopwright.doors.checkpoints.threaded import ThreadedSaver
 from loopwright.doors.durability import open_durability
 from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.threaded import ThreadedSaver
 from loopwright.state.context import Context
 from loopwright.state.errors import (
     AnswerRejected,

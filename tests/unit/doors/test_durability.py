@@ -15,9 +15,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
+from loopwright.doors.checkpoints.threaded import ThreadedSaver, ThreadedStore
 from loopwright.doors.durability import DEFAULT_URL, Durability, open_durability
-from loopwright.doors.journal import MemoryJournal
-from loopwright.doors.threaded import ThreadedSaver, ThreadedStore
+from loopwright.doors.journal.sql import MemoryJournal
 from loopwright.state.errors import DatabaseError, SettingsError, ThreadBusy
 from support.patience import PATIENCE
 from support.toy_graphs import asker, greeter, hello, on

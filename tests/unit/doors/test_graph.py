@@ -19,9 +19,9 @@ from langgraph.runtime import RunControl, Runtime
 from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
+from loopwright.doors.checkpoints.threaded import ThreadedSaver, ThreadedStore
 from loopwright.doors.durability import open_durability
 from loopwright.doors.graph import LoopBuilder, LoopGraph
-from loopwright.doors.threaded import ThreadedSaver, ThreadedStore
 from loopwright.state.errors import SettingsError, SyncCallInLoop
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from loopwright.doors.durability import open_durability
-from loopwright.doors.locks import _here, held_here
+from loopwright.doors.locks.held import _here, held_here
 from loopwright.state.errors import DatabaseError, LeaseLost, SettingsError, ThreadBusy
 from loopwright.state.journal import Change
 from support.patience import PATIENCE
@@ -148,7 +148,7 @@ def test_the_fence_is_the_lease_and_costs_no_row(database, ask):
 HOLD = """
 import os, sys
 from loopwright.doors.durability import open_durability
-from loopwright.doors.locks import held_here
+from loopwright.doors.locks.held import held_here
 from loopwright.state.errors import DatabaseError
 database = open_durability(sys.argv[1], lease=1.2)
 held = held_here(lambda: database.locks, "t")

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from loopwright.doors import line as module
-from loopwright.doors.line import Line
+from loopwright.doors.checkpoints import line as module
+from loopwright.doors.checkpoints.line import Line
 
 
 class Book:

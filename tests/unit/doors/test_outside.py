@@ -9,7 +9,7 @@ from langgraph.graph import END
 from langgraph.types import Command, Send
 
 from loopwright import ScriptedModel
-from loopwright.doors.outside import from_outside, identity
+from loopwright.doors.runs.outside import from_outside, identity
 from loopwright.graphs.build import assemble
 from loopwright.graphs.react import react_builder
 from loopwright.state.errors import AnswerRejected, SettingsError

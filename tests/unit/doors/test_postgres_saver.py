@@ -14,9 +14,9 @@ from langgraph.checkpoint.serde.types import ERROR
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from loopwright import open_durability
-from loopwright.doors import line
+from loopwright.doors.checkpoints import line
+from loopwright.doors.checkpoints.threaded import ThreadedSaver
 from loopwright.doors.postgres.saver import KEEP_WRITTEN
-from loopwright.doors.threaded import ThreadedSaver
 from support.drawn import drawn, told, updates, without_names
 from support.toy_graphs import asker, greeter, hello, on
 

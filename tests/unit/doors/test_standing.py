@@ -13,8 +13,8 @@ from typing_extensions import TypedDict
 
 from loopwright import ScriptedModel, build_plan_execute_verify, build_react
 from loopwright.doors import langgraph_keys as keys
-from loopwright.doors.head import Head
-from loopwright.doors.standing import Moved, Standings
+from loopwright.doors.checkpoints.head import Head
+from loopwright.doors.threads.standing import Moved, Standings
 from loopwright.state.outcome import RESUMABLE
 from support.scripts import call, passed, plan, report, thought, todo
 

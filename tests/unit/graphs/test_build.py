@@ -6,7 +6,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from loopwright import build_react, open_durability
 from loopwright.calls.policy import Policy, Rule
-from loopwright.doors.journal import MemoryJournal
+from loopwright.doors.journal.sql import MemoryJournal
 from loopwright.graphs.build import BuildOptions, assemble, served_parts
 from loopwright.graphs.registry import REGISTRY
 from loopwright.state.errors import SettingsError, ThreadBusy, ToolServerError

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from loopwright.doors.journal import MemoryJournal
+from loopwright.doors.journal.sql import MemoryJournal
 from loopwright.graphs.build import assemble, served_parts
 from loopwright.graphs.plan_execute_verify import plan_builder
 from loopwright.state.errors import DatabaseError, SettingsError

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
 
-from ..state.context import Emit
-from . import langgraph_keys as keys
-from .control import EndsItself
+from ...state.context import Emit
+from .. import langgraph_keys as keys
+from ..locks.control import EndsItself
 
 BESIDE_KEY: Final = "__loopwright_beside"
 """Where the nodes of a graph find what works beside them; kept out of metadata as FENCE_KEY."""

@@ -16,19 +16,18 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from pydantic import ValidationError
 
-from ..state.agent import MODEL_TURN
-from ..state.context import SESSION_KEY, Context, Session
-from ..state.errors import SettingsError
-from ..state.journal import FENCE_KEY, Fence
-from ..state.messages import ANSWER, ENDS, REJECTED, REPEATS, ROLE, STEERS, TOLD
-from ..state.stream.shown import EVIDENCE
-from . import langgraph_keys as keys
+from ...state.agent import MODEL_TURN
+from ...state.context import SESSION_KEY, Context, Session
+from ...state.errors import SettingsError
+from ...state.journal import FENCE_KEY, Fence
+from ...state.messages import ANSWER, ENDS, REJECTED, REPEATS, ROLE, STEERS, TOLD
+from ...state.stream.shown import EVIDENCE
+from .. import langgraph_keys as keys
+from ..builder import Bounded
+from ..locks.held import Holding
 from .beside import BESIDE_KEY, Beside
 from .checks import in_words
-from .locks import Holding
 from .run import HELD_KEY, Run
-
-Bounded = Callable[[object], object]
 
 _OURS: Final[Mapping[str, type]] = {
     HELD_KEY: Holding,

@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 
-from .head import Head
+from ..checkpoints.head import Head
 
 State = Literal["unfinished", "asks", "ended", "goes on"]
 

@@ -15,7 +15,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, TASKS
 from langgraph.graph import END, START
 from langgraph.types import Interrupt, Send, StateSnapshot
 
-from . import langgraph_keys as keys
+from .. import langgraph_keys as keys
 
 CUT_OFF: Final = "cut_off"
 """The channel of a graph that wants to know what a turn had finished when it was cut off."""

@@ -15,9 +15,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
-from ..state.canonical import storable
-from ..state.errors import LeaseLost, ThreadBusy
-from ..state.meters import LOST, REFUSED, measure
+from ...state.canonical import storable
+from ...state.errors import LeaseLost, ThreadBusy
+from ...state.meters import LOST, REFUSED, measure
 from .control import Control, Kind
 from .waiting import is_waited_for, standing_in_line, wake
 

@@ -11,19 +11,19 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
-from ..state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
-from ..state.loop import STOPPING
-from ..state.messages import STEERS, read_messages
-from ..state.migrations import SCHEMA_VERSION, migrate
-from ..state.outcome import RESUMABLE
-from . import langgraph_keys as keys
-from .builder import Surrounded
+from ...state.errors import SettingsError, ThreadIncompatible, ThreadNotFound
+from ...state.loop import STOPPING
+from ...state.messages import STEERS, read_messages
+from ...state.migrations import SCHEMA_VERSION, migrate
+from ...state.outcome import RESUMABLE
+from .. import langgraph_keys as keys
+from ..builder import Surrounded
+from ..checkpoints.head import CUT_OFF, Head, add
+from ..compiled import saved_values
+from ..queue.enqueue import Due
 from .checks import address_answer, check_input
-from .compiled import saved_values
 from .continuing import Continues, check_nodes, check_values, keep_order
-from .head import CUT_OFF, Head, add
 from .outside import unmarked, withdraws
-from .queue.enqueue import Due
 from .run import Run
 from .taken_back import put_back
 from .wishes import Heeded, heeded

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl, get_runtime
 
-from ..state.errors import DatabaseError, LeaseLost
+from ...state.errors import DatabaseError, LeaseLost
 
 Kind = Literal["stop", "steer"]
 Look = Callable[[], Kind | None]

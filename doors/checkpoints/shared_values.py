@@ -15,10 +15,10 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import StateGraph
 
-from ..state.agent import TaskAgentState
-from ..state.flow import FlowState
-from ..state.loop import LoopState, PlanState
-from ..state.react import ReactState
+from ...state.agent import TaskAgentState
+from ...state.flow import FlowState
+from ...state.loop import LoopState, PlanState
+from ...state.react import ReactState
 
 COUNTERS: Final = "counters_since_delta_snapshot"
 """In a checkpoint's metadata: channels whose values it does not hold itself."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from ..state.journal import Fence
+from ...state.journal import Fence
 
 Execute = Callable[[str, Sequence[object]], list[Any]]
 

@@ -12,8 +12,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, e
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateUpdate
 
-from . import langgraph_keys as keys
-from .head import Head
+from .. import langgraph_keys as keys
+from ..checkpoints.head import Head
 from .run import Run
 
 _COPY: Final = "__copy__"

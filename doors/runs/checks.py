@@ -10,11 +10,11 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.types import Command, Interrupt
 from pydantic import ValidationError
 
-from ..state.context import Context
-from ..state.errors import AnswerRejected, LoopwrightError, SettingsError
-from ..state.messages import unreadable
-from ..state.meters import AGENT, ERROR, RUNS, STATUS, measure
-from ..state.questions import Answer, Said, Words
+from ...state.context import Context
+from ...state.errors import AnswerRejected, LoopwrightError, SettingsError
+from ...state.messages import unreadable
+from ...state.meters import AGENT, ERROR, RUNS, STATUS, measure
+from ...state.questions import Answer, Said, Words
 from .run import Run
 
 _INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")

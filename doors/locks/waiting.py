@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from math import isfinite
 from typing import Final
 
-from ..state.environment import variable
-from ..state.errors import SettingsError
+from ...state.environment import variable
+from ...state.errors import SettingsError
 
 _lines: dict[Hashable, list["Place"]] = {}
 _lock = threading.Lock()

@@ -29,16 +29,16 @@ from langgraph.graph import END
 from langgraph.runtime import RunControl, Runtime
 from langgraph.types import Command
 
-from ..state.errors import SettingsError
-from ..state.journal import Wish
-from ..state.messages import STEERS, unreadable
-from . import langgraph_keys as keys
-from .builder import Surrounded
-from .control import Control, EndsItself, Kind
-from .durability import locks_of
-from .locks import Held, ring
+from ...state.errors import SettingsError
+from ...state.journal import Wish
+from ...state.messages import STEERS, unreadable
+from .. import langgraph_keys as keys
+from ..builder import Surrounded
+from ..durability import locks_of
+from ..journal.recorder import Recorder
+from ..locks.control import Control, EndsItself, Kind
+from ..locks.held import Held, ring
 from .outside import check_keys
-from .recorder import Recorder
 from .run import Run
 
 STOP: Final[Command[Any]] = Command(goto=END)

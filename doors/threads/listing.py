@@ -10,11 +10,11 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from ..state.errors import SettingsError, ThreadBusy
-from ..state.plan import progress
-from .head import Head, inner_places, open_questions
-from .locks import Locks, held_here
-from .shared_values import OURS, missing_values, told_by_writes
+from ...state.errors import SettingsError, ThreadBusy
+from ...state.plan import progress
+from ..checkpoints.head import Head, inner_places, open_questions
+from ..checkpoints.shared_values import OURS, missing_values, told_by_writes
+from ..locks.held import Locks, held_here
 
 GRAPH_KEY: Final = "loopwright_graph"
 """Checkpoint metadata that says which graph a thread belongs to."""

@@ -7,11 +7,11 @@ from typing import Final, Protocol
 
 from langchain_core.runnables import RunnableConfig
 
-from ..state.errors import ThreadIncompatible
-from . import langgraph_keys as keys
-from .head import Head
+from ...state.errors import ThreadIncompatible
+from .. import langgraph_keys as keys
+from ..checkpoints.head import Head
+from ..checkpoints.shared_values import incomplete, values_missing
 from .run import Run
-from .shared_values import incomplete, values_missing
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command
 
-from .head import Head
-from .threads import GRAPH_KEY
+from ..checkpoints.head import Head
+from .listing import GRAPH_KEY
 
 QUESTION: Final = "take_over"
 """The type of the question that a thread asks a human with who has it."""

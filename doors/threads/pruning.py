@@ -10,14 +10,14 @@ from typing import Any, Final
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from ..state.calls import results_of
-from ..state.canonical import storable
-from .head import Head
-from .journal import text_of
-from .langgraph_keys import made_at
-from .pruning import Keeps, Saved, severed
-from .shared_values import COUNTERS, OURS, missing_values, unfolded
-from .tables import Execute
+from ...state.calls import results_of
+from ...state.canonical import storable
+from ..checkpoints.head import Head
+from ..checkpoints.shared_values import COUNTERS, OURS, missing_values, unfolded
+from ..journal.sql import text_of
+from ..journal.tables import Execute
+from ..langgraph_keys import made_at
+from .what_stays import Keeps, Saved, severed
 
 _TASK: Final = ":"
 """In the first part of a namespace: what a task of one step saved, which no other step reads."""

@@ -10,12 +10,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import Command, Interrupt
 
-from ..state.canonical import storable
-from ..state.context import SESSION_KEY, OpenSession
-from . import langgraph_keys as keys
-from .durability import locks_of
-from .head import Head, inner_places, open_questions
-from .locks import Held, Holding, LockedBy, thread_lock
+from ...state.canonical import storable
+from ...state.context import SESSION_KEY, OpenSession
+from .. import langgraph_keys as keys
+from ..checkpoints.head import Head, inner_places, open_questions
+from ..durability import locks_of
+from ..locks.held import Held, Holding, LockedBy, thread_lock
 
 HELD_KEY: Final = "__loopwright_held"
 """Where graphs inside a run find what it holds; kept out of metadata as FENCE_KEY."""

@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import (
     PendingWrite,
 )
 
-from . import langgraph_keys as keys
+from .. import langgraph_keys as keys
 
 _FEWEST, _PAIR = 2, 2
 

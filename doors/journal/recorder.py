@@ -10,10 +10,10 @@ from functools import partial
 from math import ceil
 from typing import Any, Final, TypeVar, cast
 
-from ..state import intents
-from ..state.canonical import storable_json
-from ..state.errors import DatabaseError
-from ..state.journal import (
+from ...state import intents
+from ...state.canonical import storable_json
+from ...state.errors import DatabaseError
+from ...state.journal import (
     Change,
     End,
     Fence,
@@ -25,9 +25,9 @@ from ..state.journal import (
     Wish,
     Word,
 )
-from ..state.outcome import Spend
-from ..state.tab import Tab
-from .journal import MemoryJournal, SqlJournal
+from ...state.outcome import Spend
+from ...state.tab import Tab
+from .sql import MemoryJournal, SqlJournal
 
 T = TypeVar("T")
 

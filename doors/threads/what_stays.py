@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
-from ..state.errors import SettingsError
+from ...state.errors import SettingsError
 
 RUNS: Final = "a run holds it"
 """Why a thread is left as it is that cannot be locked."""

@@ -17,11 +17,11 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.sqlite import SqliteStore
 
-from ..state.errors import DatabaseError
-from . import langgraph_keys as keys
-from .journal import cause_of
-from .locks import Locks
-from .pace import in_turn
+from ...state.errors import DatabaseError
+from .. import langgraph_keys as keys
+from ..journal.sql import cause_of
+from ..locks.held import Locks
+from ..pace import in_turn
 
 Saver = BaseCheckpointSaver[Any]
 

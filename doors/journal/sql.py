@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, Final, TypeVar
 
-from ..state.canonical import hash_of, storable, storable_json
-from ..state.errors import DatabaseError, ThreadBusy
-from ..state.journal import Change, Fence, Row, Wish
-from .sqlite.tables import SqliteTables
+from ...state.canonical import hash_of, storable, storable_json
+from ...state.errors import DatabaseError, ThreadBusy
+from ...state.journal import Change, Fence, Row, Wish
+from ..sqlite.tables import SqliteTables
 from .tables import Execute, Tables
 
 T = TypeVar("T")

@@ -1,0 +1,1 @@
+"""A run from its call to its nodes: who calls, what is checked, what it goes on with."""

@@ -1,0 +1,1 @@
+"""The saved threads: where each stands, which a list shows, and what of one is pruned."""
