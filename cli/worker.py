@@ -13,6 +13,7 @@ from typing import Any
 
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
+from ..doors.hands import APART
 from ..doors.journal.recorder import Recorder
 from ..doors.postgres.leases import LEASE
 from ..doors.postgres.pool import CONNECTIONS
@@ -35,10 +36,6 @@ _SAID = {
 }
 
 
-_SPARE = 2
-"""Connections for the queue and the leases, beside one a turn."""
-
-
 @dataclass(frozen=True)
 class Wanted:
     """What a worker is to be.
@@ -59,7 +56,7 @@ class Wanted:
 def work(settings: Settings, output: Output, wanted: Wanted) -> int:
     """Run turns until a signal; the exit code."""
     url = settings.database_url(DEFAULT_URL)
-    connections = max(CONNECTIONS, wanted.concurrency + _SPARE)
+    connections = min(wanted.concurrency, CONNECTIONS) + APART
     with open_durability(url, lease=wanted.lease, connections=connections) as durability:
         graphs = _graphs(settings, output, wanted, durability)
         if (turns := queue_of(Recorder(durability.journal))) is None:

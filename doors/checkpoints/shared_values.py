@@ -4,7 +4,6 @@ Each reads them from the last one that holds the value itself, and the writes si
 is gone, LangGraph reads a channel as empty, without a word.
 """
 
-import asyncio
 from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, Final
@@ -19,6 +18,7 @@ from ...state.agent import TaskAgentState
 from ...state.flow import FlowState
 from ...state.loop import LoopState, PlanState
 from ...state.react import ReactState
+from ..hands import in_hands
 
 COUNTERS: Final = "counters_since_delta_snapshot"
 """In a checkpoint's metadata: channels whose values it does not hold itself."""
@@ -74,7 +74,7 @@ async def values_missing(
     """The same of any saver."""
     inner = getattr(saver, "inner", saver)
     if isinstance(inner, SqliteSaver) or hasattr(inner, "cut_at"):
-        return await asyncio.to_thread(missing_values, saver, at, parent)
+        return await in_hands(inner, missing_values, saver, at, parent)
     if parent is None or await saver.aget_tuple(parent) is not None:
         return []
     saved = await saver.aget_tuple(at)

@@ -4,7 +4,6 @@ So one connection serves every event loop: an async driver would belong to the l
 on.
 """
 
-import asyncio
 import copy
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
@@ -19,6 +18,7 @@ from langgraph.store.sqlite import SqliteStore
 
 from ...state.errors import DatabaseError
 from .. import langgraph_keys as keys
+from ..hands import in_hands
 from ..journal.sql import cause_of
 from ..locks.held import Locks
 from ..pace import in_turn
@@ -98,7 +98,7 @@ class ThreadedSaver(Saver):
 
     async def alist(self, config: RunnableConfig | None, **options: Any) -> AsyncIterator[Any]:
         """`list` in a worker thread, read to its end there: its cursor may not change threads."""
-        for saved in await asyncio.to_thread(lambda: [*self.inner.list(config, **options)]):
+        for saved in await in_hands(self.inner, lambda: [*self.inner.list(config, **options)]):
             yield saved
 
 
@@ -121,7 +121,7 @@ def _in_thread(name: str) -> Callable[..., Any]:
         work = partial(getattr(self, name), *args, **options)
         line = getattr(self.inner, "line", None)
         if line is None or name not in getattr(self.inner, "lined", _LINED):
-            return await asyncio.to_thread(work)
+            return await in_hands(self.inner, work)
         company = getattr(self.inner, "company", None)
         result = await line.run(work, company and company(name, *args, **options))
         await in_turn()  # whoever was saved together need not go on together
@@ -152,7 +152,7 @@ class ThreadedStore(BaseStore):
         """See the inner store; what it cannot keep is told in a sentence."""
         try:
             return self.inner.batch(ops)
-        except sqlite3.OperationalError as error:
+        except (sqlite3.OperationalError, *getattr(self.inner, "errors", ())) as error:
             first: BaseException = error  # the store fails once more when it cleans up
             while isinstance(first.__context__, sqlite3.Error):
                 first = first.__context__
@@ -164,7 +164,7 @@ class ThreadedStore(BaseStore):
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """`batch` in a worker thread."""
-        return await asyncio.to_thread(self.batch, list(ops))
+        return await in_hands(self.inner, self.batch, list(ops))
 
 
 def lend(config: RunnableConfig, configurable: Mapping[str, Any]) -> RunnableConfig:

@@ -27,6 +27,7 @@ from ...state.journal import (
 )
 from ...state.outcome import Spend
 from ...state.tab import Tab
+from ..hands import Hands, hands_of
 from .sql import MemoryJournal, SqlJournal
 
 T = TypeVar("T")
@@ -67,6 +68,11 @@ class Recorder:
         if self._journal is None and self._late is not None:
             self._journal = self._late()
         return cast("Journal", self._journal)
+
+    @property
+    def hands(self) -> Hands | None:
+        """The threads of the database it is kept in."""
+        return getattr(self._journal, "hands", None)
 
     @property
     def durable(self) -> bool:
@@ -271,13 +277,14 @@ class Recorder:
         """
         # Not a task: a loop that shuts down cancels those, and with them what is not begun yet.
         loop = asyncio.get_running_loop()
-        working = loop.run_in_executor(None, lambda: work(self.journal))
+        hands = hands_of(self)
+        working = loop.run_in_executor(hands, lambda: work(self.journal))
         try:
             return await asyncio.shield(working)
         except asyncio.CancelledError:
             await _over(working)
             if working.exception() is None and undo is not None:
-                undoing = loop.run_in_executor(None, undo, self.journal)
+                undoing = loop.run_in_executor(hands, undo, self.journal)
                 await _over(undoing)
                 with suppress(DatabaseError):
                     undoing.result()

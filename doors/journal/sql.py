@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from ...state.canonical import hash_of, storable, storable_json
 from ...state.errors import DatabaseError, ThreadBusy
 from ...state.journal import Change, Fence, Row, Wish
+from ..hands import Hands
 from ..sqlite.tables import SqliteTables
 from .tables import Execute, Tables
 
@@ -88,6 +89,8 @@ class SqlJournal:
     def __init__(self, connect: Callable[[], Tables], *, durable: bool) -> None:
         """Open the database by `connect`, at the first use: its tables take 60 kB of a file."""
         self.durable = durable
+        self.hands: Hands | None = None
+        """The threads of its database, where that has some."""
         self._connect = connect
         self._tables: Tables | None = None
         self._complete = self._closed = False

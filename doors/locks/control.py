@@ -4,7 +4,6 @@ A pause (LangGraph's drain) leaves the turn open: a resume goes on where it was.
 changes the turn itself. It is on record before anybody is told of it here, so it outlives a crash.
 """
 
-import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +14,7 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl, get_runtime
 
 from ...state.errors import DatabaseError, LeaseLost
+from ..hands import in_hands
 
 Kind = Literal["stop", "steer"]
 Look = Callable[[], Kind | None]
@@ -53,7 +53,7 @@ class Control(RunControl):
         if self._wish is None and self._look is not None and time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY
             with suppress(DatabaseError):  # told by the next statement
-                if found := await asyncio.to_thread(self._look):
+                if found := await in_hands(self._look, self._look):
                     self.ring(found)
 
     def ring(self, kind: Kind) -> None:

@@ -18,6 +18,7 @@ from typing import Final, Protocol, runtime_checkable
 from ...state.canonical import storable
 from ...state.errors import LeaseLost, ThreadBusy
 from ...state.meters import LOST, REFUSED, measure
+from ..hands import Hands, hands_of, in_hands
 from .control import Control, Kind
 from .waiting import is_waited_for, standing_in_line, wake
 
@@ -89,6 +90,8 @@ class Holding:
         """Nothing is locked yet."""
         self.key, self.doing = key, doing
         self.unlock: Release | None = None
+        self.hands: Hands | None = None
+        """In which it is unlocked."""
         self.control: Control | None = None
         """Of the run, if others may wish something of it."""
         self.over = False
@@ -167,13 +170,14 @@ async def thread_lock(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncI
         ThreadBusy: Another run holds it.
         DatabaseError: It cannot be locked here.
     """
-    held = await asyncio.to_thread(_taken, locked_by, name)
+    locks = await asyncio.to_thread(locked_by)
+    held = await in_hands(locks, _taken, locks, name)
     if isinstance(held, str) and (wait or PRUNES in held):
-        held = await _waited(locked_by, name, wait or _BRIEFLY, held)
+        held = await _waited(locks, name, wait or _BRIEFLY, held)
     # Of this process it may be one that was left (`break` in `async for`): Python closes its
     # generator by a task of the loop, which has begun by now.
-    elif isinstance(held, str) and await asyncio.to_thread(_is_gone_soon, locked_by, name):
-        held = await asyncio.to_thread(_taken, locked_by, name)
+    elif isinstance(held, str) and await asyncio.to_thread(_is_gone_soon, locks, name):
+        held = await in_hands(locks, _taken, locks, name)
     if isinstance(held, str):
         raise _busy(name, held, wait)
     try:
@@ -185,7 +189,7 @@ async def thread_lock(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncI
 @contextmanager
 def held_here(locked_by: LockedBy, name: str, doing: str = "") -> Iterator[None]:
     """Hold a thread for the length of a block, in a thread that may wait; see `thread_lock`."""
-    held = _taken(locked_by, name := storable(name), doing)
+    held = _taken(locked_by(), name := storable(name), doing)
     if isinstance(held, str):
         raise _busy(name, held)
     try:
@@ -223,16 +227,16 @@ def lost(name: str, holder: str) -> LeaseLost:
 async def _let_go(held: Held) -> None:
     try:
         # Not a task: a loop that shuts down cancels those.
-        releasing = asyncio.get_running_loop().run_in_executor(None, held.release)
+        hands = hands_of(held.entry)
+        releasing = asyncio.get_running_loop().run_in_executor(hands, held.release)
     except RuntimeError:  # the loop is closed, so this blocks nobody
         held.release()
     else:
         await asyncio.shield(releasing)
 
 
-def _taken(locked_by: LockedBy, name: str, doing: str = "") -> Held | str:
+def _taken(locks: Locks, name: str, doing: str = "") -> Held | str:
     """What is held now, or who holds it."""
-    locks = locked_by()
     if is_waited_for((locks.place, name)):
         return _ME.format(os.getpid())
     told = (name, doing) if doing else (name,)
@@ -256,25 +260,24 @@ def _taken_by(
             entry.forget()
     if isinstance(taken, str):
         return taken
-    entry.unlock = taken
+    entry.unlock, entry.hands = taken, getattr(locks, "hands", None)
     return Held(entry)
 
 
-async def _waited(locked_by: LockedBy, name: str, seconds: float, holder: str) -> Held | str:
+async def _waited(locks: Locks, name: str, seconds: float, holder: str) -> Held | str:
     """Stand in line; whoever is not let in before the time is over is told who holds it."""
     until = time.monotonic() + seconds
-    locks = await asyncio.to_thread(locked_by)
     ticket = locks.ticket(name) if isinstance(locks, Lines) else None
     with standing_in_line((locks.place, name)) as place:
         try:
             if ticket is not None:
-                place.rank = await asyncio.to_thread(ticket.enter)
+                place.rank = await in_hands(locks, ticket.enter)
                 wake((locks.place, name))  # who is first may be another one by now
             take = partial(locks.take, name) if ticket is None else ticket.take
             looks = 0
             while (left := until - time.monotonic()) > 0:
                 if place.is_first:
-                    held = await asyncio.to_thread(_taken_by, locks, name, take)
+                    held = await in_hands(locks, _taken_by, locks, name, take)
                     if not isinstance(held, str):
                         return held
                     holder, left = held, min(left, _LOOKS[min(looks, len(_LOOKS) - 1)])
@@ -283,12 +286,12 @@ async def _waited(locked_by: LockedBy, name: str, seconds: float, holder: str) -
             return holder
         finally:
             if ticket is not None:
-                await asyncio.shield(asyncio.to_thread(ticket.leave))
+                await asyncio.shield(in_hands(locks, ticket.leave))
 
 
-def _is_gone_soon(locked_by: LockedBy, name: str) -> bool:
+def _is_gone_soon(locks: Locks, name: str) -> bool:
     """Whether the holder was a run of this process that is over, and has cleaned up in time."""
-    entry = _here.get((locked_by().place, name))
+    entry = _here.get((locks.place, name))
     return entry is None or (entry.over and entry.gone.wait(_CLEAN_UP))
 
 

@@ -21,6 +21,7 @@ from .pool import CONNECTIONS, Pool
 from .pruning import prune
 from .saver import PostgresSaver
 from .schema import prepare
+from .store import PooledStore
 from .tables import PostgresTables
 
 _DRIVERS: Final = ("psycopg", "psycopg_pool", "langgraph.store.postgres")
@@ -47,9 +48,10 @@ class PostgresDatabase:
         self.locks = Leases(self._pool, errors, self.url, lease)
         self.saver = PostgresSaver(self._pool.connection, self.locks.of)
         self.locks.before_leaving = self.saver.line.rest
-        self.store = stores.PostgresStore(self._pool.pool)
+        self.store = PooledStore(self._pool, stores.PostgresStore, errors)
         tables = PostgresTables(self._pool, errors, self.url, self.locks)
         self.journal = SqlJournal(lambda: tables, durable=True)
+        self.locks.hands = self.saver.hands = self.journal.hands = self._pool.hands
         try:
             with ExitStack() as opened:
                 opened.callback(self._pool.close)
@@ -135,6 +137,7 @@ class PostgresDatabase:
         self.journal.close()
         self.locks.close()
         self._pool.close()
+        self._pool.hands.rest()
 
 
 def drivers(url: str) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from ...state.canonical import storable
 from ...state.errors import DatabaseError, LeaseLost, SettingsError
 from ...state.journal import Fence
 from ...state.meters import TAKEOVERS, measure
+from ..hands import Hands
 from ..journal.sql import cause_of
 from ..locks.held import lose, lost
 from .schema import LOST
@@ -77,6 +78,7 @@ class Leases:
     ) -> None:
         """Take leases of so many seconds through a pool that gives rows as dicts."""
         self.seconds = lease
+        self.hands: Hands | None = None
         self.before_leaving: Callable[[str], object] = lambda _thread: None
         """Called with a thread before it is let go: what is under way is written down."""
         self._pool, self._errors, self._database = pool, errors, database

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from ...state.errors import SettingsError
+from ..hands import Hands
 from ..journal.sql import BUSY_SECONDS
 from ..journal.tables import Execute
 
@@ -55,6 +56,7 @@ class Pool:
         """Keep so many connections at most; none is open yet."""
         self._used: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
         self.broken: type[Exception] = psycopg.Error
+        self.hands = Hands(connections)
         self.pool = pools.ConnectionPool(
             url,
             max_size=connections,

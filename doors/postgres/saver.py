@@ -30,6 +30,7 @@ from .. import langgraph_keys as keys
 from ..checkpoints.deflate import lean_serializer, next_version
 from ..checkpoints.line import Company, Line
 from ..checkpoints.packed_writes import packed
+from ..hands import Hands
 from ..journal.sql import cause_of
 from ..threads.listing import GRAPH_KEY
 from .earlier import Earlier
@@ -95,10 +96,12 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         line: Where jobs wait to be saved together.
         lined: Which do; what is only read need not wait.
         earlier: The threads that an earlier version has kept in this database.
+        hands: The threads in which it is read.
     """
 
     lined = frozenset({"put", "put_writes"})
     earlier: Earlier | None = None
+    hands: Hands | None = None
 
     def __init__(self, connect: Connect, holds: Holds = lambda _thread, _place: None) -> None:
         """Save through connections, and show what is held.

@@ -29,6 +29,7 @@ from ..background import run_blocking
 from ..builder import Surrounded
 from ..checkpoints.head import Head
 from ..compiled import Compiled
+from ..hands import in_hands
 from ..journal.recorder import Recorder
 from ..journal.sql import SqlJournal
 from ..runs.checks import address_answer, in_words
@@ -78,7 +79,7 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
         run: Run = self._run(None, config, {})  # type: ignore[attr-defined]  # LoopGraph's
         turns = self._turns(run)
         name = id or uuid.uuid4().hex
-        known = await asyncio.to_thread(turns.read, run.thread, name) if id else None
+        known = await in_hands(turns, turns.read, run.thread, name) if id else None
         head = await run.head()
         if head is not None:
             check_nodes(run, head, self)  # type: ignore[arg-type]  # LoopGraph is one
@@ -92,8 +93,10 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
             kind="answer" if answers else "message", body=body | _kept(config, run),
         )  # fmt: skip
         _check_json(turn.body)
-        measure(ENQUEUED, 1, {AGENT: turn.graph})
-        return await asyncio.to_thread(turns.add, turn)
+        added = await in_hands(turns, turns.add, turn)
+        if known is None:
+            measure(ENQUEUED, 1, {AGENT: turn.graph})
+        return added
 
     def enqueued(
         self, config: RunnableConfig, id: str, *, wait: float | None = None
@@ -118,7 +121,7 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
         turns = self._turns(run)
         until, pause = time.monotonic() + (wait or 0), _LOOKS[0]
         while True:
-            turn = await asyncio.to_thread(turns.read, run.thread, id)
+            turn = await in_hands(turns, turns.read, run.thread, id)
             left = until - time.monotonic()
             if turn is None or turn.over or turn.state == "asks" or left <= 0:
                 return turn
@@ -260,7 +263,7 @@ class Due:
             Over: There is nothing to run.
             AnswerRejected: It answers a question that is not open any more.
         """
-        found = await asyncio.to_thread(self.turns.begin, self.turn)
+        found = await in_hands(self.turns, self.turns.begin, self.turn)
         if found is None:
             raise Over(gone=True)
         dropped, self.turn = self.turn.state == "begun", found

@@ -139,7 +139,7 @@ class Turns:
 
     def __init__(self, journal: SqlJournal) -> None:
         """Keep it beside this journal; its table comes into being with the first use."""
-        self._journal = journal
+        self._journal, self.hands = journal, journal.hands
         self._complete = False
         self._lock = threading.Lock()
 

@@ -28,6 +28,7 @@ from ...state.errors import (
 )
 from ...state.meters import AGENT, TAKEN, measure
 from ..graph import LoopGraph
+from ..hands import in_hands
 from ..threads.listing import GRAPH_KEY
 from .enqueue import Due, Over, only_desk
 from .turns import Turn, Turns
@@ -121,10 +122,10 @@ class Worker:
             return []
         names = [*self.graphs]
         if self._is_time("adopts", _ADOPTS):
-            await asyncio.to_thread(self.turns.adopt, names)
+            await in_hands(self.turns, self.turns.adopt, names)
         if self._is_time("sweeps", _SWEEPS):
-            await asyncio.to_thread(self.turns.sweep, _KEPT)
-        return await asyncio.to_thread(self.turns.take, names, room, _RESERVED)
+            await in_hands(self.turns, self.turns.sweep, _KEPT)
+        return await in_hands(self.turns, self.turns.take, names, room, _RESERVED)
 
     def _is_time(self, what: str, every: float) -> bool:
         now = time.monotonic()
@@ -215,15 +216,17 @@ class Worker:
     async def _later(self, due: Due, what: str, seconds: float, why: str = "") -> None:
         asks, failed = what == "asks", what == "failed"
         told = why if failed else ""
-        await asyncio.to_thread(self.turns.later, due.turn, seconds, told, asks=asks, failed=failed)
+        await in_hands(
+            self.turns, self.turns.later, due.turn, seconds, told, asks=asks, failed=failed
+        )
         self.report(what, due.turn, why)
 
     async def _end(self, turn: Turn, outcome: Mapping[str, Any] | None) -> None:
-        await asyncio.to_thread(self.turns.end, turn, "ended", outcome=outcome)
+        await in_hands(self.turns, self.turns.end, turn, "ended", outcome=outcome)
         self.report("ended", turn, str((outcome or {}).get("status", "")))
 
     async def _aside(self, turn: Turn, why: str) -> None:
-        await asyncio.to_thread(self.turns.end, turn, "aside", why)
+        await in_hands(self.turns, self.turns.end, turn, "aside", why)
         self.report("set aside", turn, why)
 
 

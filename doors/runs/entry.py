@@ -1,6 +1,5 @@
 """How a run enters a saved thread: what is checked, brought up to date and taken up with it."""
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from .. import langgraph_keys as keys
 from ..builder import Surrounded
 from ..checkpoints.head import CUT_OFF, Head, add
 from ..compiled import saved_values
+from ..hands import in_hands
 from ..queue.enqueue import Due
 from .checks import address_answer, check_input
 from .continuing import Continues, check_nodes, check_values, keep_order
@@ -225,7 +225,7 @@ async def _forget_scratch(graph: Entered, run: Run, head: Head) -> None:
     """Before a new turn on a thread at rest, drop what only the last one's resume needed."""
     forget = getattr(run.saver, "forget_scratch", None)
     if forget and graph.ours.scratch and not (run.addressed or head.waiting()):
-        await asyncio.to_thread(forget, run.thread, graph.ours.scratch)
+        await in_hands(run.saver, forget, run.thread, graph.ours.scratch)
 
 
 async def _input(graph: Entered, run: Run, head: Head) -> Any:

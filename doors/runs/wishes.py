@@ -35,6 +35,7 @@ from ...state.messages import STEERS, unreadable
 from .. import langgraph_keys as keys
 from ..builder import Surrounded
 from ..durability import locks_of
+from ..hands import Hands
 from ..journal.recorder import Recorder
 from ..locks.control import Control, EndsItself, Kind
 from ..locks.held import Held, ring
@@ -129,6 +130,10 @@ class _Look:
 
     inbox: Recorder
     thread: str
+
+    @property
+    def hands(self) -> Hands | None:
+        return self.inbox.hands
 
     def __call__(self) -> Kind | None:
         if not self.inbox.durable:

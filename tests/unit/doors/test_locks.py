@@ -321,7 +321,7 @@ def test_what_is_dropped_without_being_left_lets_go(saver):
 
 
 async def _take_for_good(saver):
-    return await asyncio.to_thread(_taken, partial(locks_of, saver), "t")
+    return await asyncio.to_thread(_taken, locks_of(saver), "t")
 
 
 @pytest.mark.odd_types

@@ -1,0 +1,54 @@
+"""The threads in which a database is waited for: as many as it has connections to give them.
+
+A thread without a connection would wait for one, and give up; work without a thread only waits.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from typing import Final, ParamSpec, TypeVar
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+APART: Final = 2
+"""Connections of a pool that have threads of their own: what saves, and what renews leases."""
+
+
+class Hands:
+    """The threads of one pool of connections; they begin when they are needed."""
+
+    def __init__(self, connections: int) -> None:
+        """Have a thread for each connection that has none."""
+        self._number = max(1, connections - APART)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()  # a forked child has no thread of its parent's
+        self._executor = ThreadPoolExecutor(self._number, thread_name_prefix="loopwright database")
+
+    def executor(self) -> Executor:
+        """Runs in these threads."""
+        if self._process != os.getpid():
+            self._begin()
+        return self._executor
+
+    def rest(self) -> None:
+        """Have the threads end when they have no more work."""
+        self._executor.shutdown(wait=False)
+        self._begin()
+
+
+def hands_of(owner: object) -> Executor | None:
+    """What runs blocking work with a saver, a store, a journal or locks; None: the event loop's."""
+    hands: Hands | None = getattr(owner, "hands", None)
+    return None if hands is None else hands.executor()
+
+
+async def in_hands(owner: object, work: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T:
+    """As `asyncio.to_thread`, in a thread that the owner's database has for it."""
+    called = partial(copy_context().run, work, *args, **options)
+    return await asyncio.get_running_loop().run_in_executor(hands_of(owner), called)
