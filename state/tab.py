@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 
 COUNTED: Final = ("model_calls", "tool_calls", "tokens", "usd")
@@ -35,8 +36,9 @@ class Tab:
         """Have on record what is taken; `parts` says how far ahead."""
         if self.write is None:
             return
-        over = {n: v for n, v in self.taken.items() if v > self.leased.get(n, 0)}
-        await self._record({n: v + parts[n] for n, v in over.items() if parts[n] != float("inf")})
+        taken, most = self.taken, {n: part for n, part in parts.items() if part < inf}
+        if any(taken[n] > self.leased.get(n, 0) for n in most):
+            await self._record({n: taken[n] + part for n, part in most.items() if n in taken})
 
     async def settled(self) -> None:
         """Have on record what was taken and no more: nothing is under way."""

@@ -174,11 +174,12 @@ async def end_turn(
 
 
 def _tell(scope: RunScope, outcome: Outcome, message: str) -> None:
-    """Tell the stream of the end, and the meter: a graph that works for another has no turn."""
+    """Tell all that follow the turn of its end: a graph that works for another has none."""
     told_of = {key: outcome[key] for key in ("status", "reason", "unmet", "warnings")}
     scope.emit({"type": "outcome", **told_of, "message_id": message})
     if scope.handed is None:
         measure(RUNS, 1, {AGENT: scope.agent, STATUS: outcome["status"]})
+        scope.journal.turn_ended(scope.thread, scope.turn)
 
 
 def _can_go_on(state: LoopState, facts: Facts, verdict: Verdict) -> bool:

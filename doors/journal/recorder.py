@@ -243,6 +243,10 @@ class Recorder:
             self._know(known, told)
         return self._tabs[known]
 
+    def turn_ended(self, thread: str, turn: str) -> None:
+        """Nobody goes on with a turn: what is on record of it may stay ahead of what it took."""
+        self._ahead.get(thread, {}).pop(turn, None)
+
     async def settled(self, thread: str) -> None:
         """A run of the thread is over: its turns have taken what they have, and no more."""
         for tab in self._ahead.pop(thread, {}).values():
@@ -257,8 +261,7 @@ class Recorder:
 
             def write(journal: Journal, counts: Mapping[str, float]) -> None:
                 with writing:
-                    more = {n: count - recorded.get(n, 0) for n, count in counts.items()}
-                    _add_all(journal, *known, more)
+                    _note(journal, *known, recorded, counts)
                     recorded.update(counts)
 
             async def write_down(counts: Mapping[str, float]) -> None:
@@ -311,24 +314,29 @@ def _named(turn: str, name: str) -> str:
 
 
 def _add(journal: Journal, thread: str, turn: str, name: str, count: float) -> float:
-    """Add to a count of a turn that the journal keeps; gives what it is now."""
+    """Add to a count of a turn that stands alone; gives what it is now."""
     unit = _NANO if name == "usd" else 1
     return journal.model_calls(thread, _named(turn, name), add=ceil(count * unit)) / unit
 
 
-def _add_all(journal: Journal, thread: str, turn: str, counts: Mapping[str, float]) -> None:
+def _note(
+    journal: Journal, thread: str, turn: str, before: Mapping[str, float],
+    counts: Mapping[str, float],
+) -> None:  # fmt: skip
     if isinstance(journal, SqlJournal):
-        whole = {_named(turn, n): ceil(c * (_NANO if n == "usd" else 1)) for n, c in counts.items()}
-        journal.count_all(thread, whole)
+        journal.count(thread, turn, {**before, **counts})
         return
     for name, count in counts.items():
-        _add(journal, thread, turn, name, count)
+        _add(journal, thread, turn, name, count - before.get(name, 0))
 
 
 def _read_tab(journal: Journal, thread: str, turn: str, tab: Tab) -> None:
     """Take over what is on record of a turn, where it is more than the state tells."""
+    found = journal.counted(thread, turn) if isinstance(journal, SqlJournal) else {}
+    if not found:  # an earlier version kept each count by itself, as journals of one's own do
+        found = {name: _add(journal, thread, turn, name, 0) for name in tab.taken}
     for name, told in tab.taken.items():
-        tab.leased[name] = _add(journal, thread, turn, name, 0)
+        tab.leased[name] = found.get(name, 0)
         setattr(tab, name, max(told, type(told)(tab.leased[name])))
 
 

@@ -58,10 +58,13 @@ _COUNT: Final = (
     " SELECT ?, ?, ?, '', ? WHERE {holds} ON CONFLICT (thread, kind, name) DO UPDATE"
     " SET body = CAST(CAST(loopwright_journal.body AS BIGINT) + ? AS TEXT) RETURNING body"
 )
-_COUNT_ALL: Final = (
-    "INSERT INTO loopwright_journal (thread, kind, name, state, body) VALUES {rows}"
-    " ON CONFLICT (thread, kind, name) DO UPDATE SET body ="
-    " CAST(CAST(loopwright_journal.body AS BIGINT) + CAST(excluded.body AS BIGINT) AS TEXT)"
+_TAKEN: Final = (
+    "INSERT INTO loopwright_journal (thread, kind, name, state, body)"
+    " SELECT ?, 'turn', ?, '', ? WHERE {holds} ON CONFLICT (thread, kind, name) DO UPDATE"
+    " SET body = excluded.body"
+)
+_COUNTS: Final = (
+    "SELECT body FROM loopwright_journal WHERE thread = ? AND kind = 'turn' AND name = ?"
 )
 _TOKEN: Final = (
     "SELECT body FROM loopwright_journal WHERE thread = '' AND kind = 'fence' AND name = ?"
@@ -74,6 +77,8 @@ _PRUNE: Final = (
 )
 _LONG: Final = 1_500
 """Characters of a body that are worth packing: mostly it is what a tool has brought."""
+_TOGETHER: Final = "taken"
+"""Ends the name under which all that a turn has taken stands."""
 _SETTLED: Final = "settled"
 """In the table the state of what has finished and stays with its step: of these a thread has many,
 and only their own calls ask for them."""
@@ -154,12 +159,18 @@ class SqlJournal:
         """See Journal."""
         return self._count(thread, "turn", turn, first=at_least + add, add=add)
 
-    def count_all(self, thread: str, turns: Mapping[str, int]) -> None:
-        """Add to several of the counts that `model_calls` keeps, at once."""
-        rows = [(storable(thread), "turn", storable(turn), "", str(n)) for turn, n in turns.items()]
-        marks = ", ".join(["(?, ?, ?, ?, ?)"] * len(rows))
+    def count(self, thread: str, turn: str, counts: Mapping[str, float]) -> None:
+        """Say what a turn has taken; of all its counts this is the one row."""
+        holds, shown = self.open().holds(thread)
         with self._block() as execute:
-            execute(_COUNT_ALL.format(rows=marks), [value for row in rows for value in row])
+            values = [storable(thread), storable(f"{turn} {_TOGETHER}"), json.dumps(dict(counts))]
+            execute(_TAKEN.format(holds=holds), [*values, *shown])
+
+    def counted(self, thread: str, turn: str) -> dict[str, float]:
+        """What a turn has taken, as `count` was told."""
+        with self._block() as execute:
+            rows = execute(_COUNTS, [storable(thread), storable(f"{turn} {_TOGETHER}")])
+        return dict(json.loads(rows[0]["body"])) if rows else {}
 
     def leave(self, thread: str, wish: Wish) -> None:
         """See Inbox."""

@@ -1,5 +1,6 @@
 """A process that dies in the middle of a model call."""
 
+import json
 import os
 import signal
 import sqlite3
@@ -21,7 +22,7 @@ def begun(folder):
             ).fetchall()
         except sqlite3.OperationalError:  # nothing has been recorded yet
             return 0
-    return sum(int(count) for (count,) in rows)
+    return sum(json.loads(body)["model_calls"] for (body,) in rows)
 
 
 def begin(folder, given):

@@ -294,15 +294,6 @@ async def test_what_others_have_under_way_or_elsewhere_stays_theirs():
     assert [row.name for row in released if row.spare] == ["a", "c", "d"]
 
 
-def until_counted(path, calls):
-    deadline = time.monotonic() + PATIENCE
-    with closing(sqlite3.connect(path)) as database:
-        count = "SELECT sum(CAST(body AS INT)) FROM loopwright_journal WHERE kind = 'turn'"
-        while database.execute(count).fetchone() != (calls,):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-
 @pytest.mark.req("P-27")
 async def test_what_a_turn_takes_is_on_record_before_it_is_made(tmp_path):
     url, parts = f"sqlite:///{tmp_path}/t.db", dict.fromkeys(COUNTED, 0.0)
@@ -324,6 +315,25 @@ async def test_what_a_turn_takes_is_on_record_before_it_is_made(tmp_path):
         await recorder.settled("t")
         await recorder.settled("t")
         assert (await Recorder(database.journal).tab("t", "u", Spend())).taken == tab.taken
+        for name, count in (("old", 7), ("old tokens", 500), ("old usd", 10**8)):
+            database.journal.model_calls("t", name, add=count)
+        found = (await Recorder(database.journal).tab("t", "old", Spend())).taken
+        assert found == {"model_calls": 7, "tool_calls": 0, "tokens": 500, "usd": 0.1}
+
+
+async def test_a_turn_that_has_ended_is_left_as_it_stands_and_one_that_rests_is_settled(tmp_path):
+    with open_durability(f"sqlite:///{tmp_path}/t.db") as database:
+        recorder, left = Recorder(database.journal), []
+        for turn in ("ended", "rests"):
+            recorder.own_turn("t", turn)
+            tab = await recorder.tab("t", turn, Spend())
+            tab.model_calls = 2
+            await tab.noted(dict.fromkeys(COUNTED, 3.0))
+        recorder.turn_ended("t", "ended")
+        await recorder.settled("t")
+        for turn in ("ended", "rests"):
+            left.append((await Recorder(database.journal).tab("t", turn, Spend())).model_calls)
+        assert left == [5, 2]
 
 
 async def test_a_limit_is_leased_in_parts_so_that_most_calls_write_nothing():
@@ -338,7 +348,8 @@ async def test_a_limit_is_leased_in_parts_so_that_most_calls_write_nothing():
     for _ in range(20):
         tab.model_calls += 1
         await tab.noted({**dict.fromkeys(COUNTED, 8), "usd": inf})
-    assert written == [{"model_calls": 9}, {"model_calls": 18}, {"model_calls": 27}]
+    ahead = {"tool_calls": 8, "tokens": 8}
+    assert written == [{"model_calls": n} | ahead for n in (9, 18, 27)]
 
 
 async def test_a_thousand_turns_at_once_ask_the_database_nothing():
