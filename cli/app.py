@@ -186,6 +186,32 @@ def enqueue(
     return enqueue_message(settings, output, thread, message, name)
 
 
+@_command("database", "json")
+def dequeue(
+    settings: Settings,
+    output: Output,
+    thread: Annotated[str, typer.Argument(help="The thread.")],
+    turn: Annotated[str, typer.Argument(help="The turn's id; see turns.")],
+) -> int:
+    """Take a turn back that was enqueued and has not begun, or was set aside."""
+    from .turns import dequeue_turn  # noqa: PLC0415 - see the module
+
+    return dequeue_turn(settings, output, thread, turn)
+
+
+@_command("database", "json")
+def turns(
+    settings: Settings,
+    output: Output,
+    thread: Annotated[str | None, typer.Argument(help="Only this one's; all without it.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="So many at most.")] = 100,
+) -> int:
+    """List the turns that wait for a worker, run, or are set aside, in the order they came."""
+    from .turns import show_turns  # noqa: PLC0415 - see the module
+
+    return show_turns(settings, output, thread, limit)
+
+
 @_command("agent", "mcp", "policy", "instructions", "model", "script", "json")
 def worker(
     settings: Settings,

@@ -34,12 +34,9 @@ def show_threads(settings: Settings, output: Output, which: Any, order: Any, lim
     elif not listed:
         kind = f"no {which} threads" if which else "no threads"
         output.error(f"{kind} are saved in {durability.url}{'' if which else ' yet'}.")
-    elif output.live:
-        rows = [_row(one, ago(one.age), sized) for one in listed]
-        Console(highlight=False).print(_table(_titles(sized), rows))
     else:
-        for row in (_titles(sized), *(_row(one, _when(one), sized) for one in listed)):
-            output.line("\t".join(row))
+        when = _ago if output.live else _when
+        table(output, _titles(sized), [_row(one, when(one), sized) for one in listed])
     if len(found) > limit:
         output.error(f"only the first {limit} are shown: --limit shows more.")
     return Code.COMPLETE
@@ -111,6 +108,10 @@ def _done(thread: ThreadSummary) -> str:
     return f"{done} of {total}" if total else ""
 
 
+def _ago(thread: ThreadSummary) -> str:
+    return ago(thread.age)
+
+
 def _when(thread: ThreadSummary) -> str:
     return datetime.fromisoformat(thread.updated).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
@@ -142,11 +143,16 @@ def _as_json(thread: ThreadSummary, within: timedelta) -> dict[str, Any]:
     }
 
 
-def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+def table(output: Output, titles: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+    """Print a table, the last column in what room is left; tab-separated where nobody watches."""
+    if not output.live:
+        for row in (titles, *rows):
+            output.line("\t".join(row))
+        return
+    shown = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     for title in titles:
         ratio = 1 if title == titles[-1] else None
-        table.add_column(title, no_wrap=True, overflow="ellipsis", ratio=ratio)
+        shown.add_column(title, no_wrap=True, overflow="ellipsis", ratio=ratio)
     for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+        shown.add_row(*map(Text, row))
+    Console(highlight=False).print(shown)

@@ -14,11 +14,9 @@ from typing import Any
 from ..doors.durability import DEFAULT_URL, Durability, open_durability
 from ..doors.graph import LoopGraph
 from ..doors.hands import APART
-from ..doors.journal.recorder import Recorder
 from ..doors.postgres.leases import LEASE
 from ..doors.postgres.pool import CONNECTIONS
-from ..doors.queue.enqueue import queue_of
-from ..doors.queue.turns import Turn
+from ..doors.queue.turns import Turn, queue_of
 from ..doors.queue.worker import Worker
 from ..graphs.registry import REGISTRY, builder_of
 from ..state.context import Context
@@ -59,7 +57,7 @@ def work(settings: Settings, output: Output, wanted: Wanted) -> int:
     connections = min(wanted.concurrency, CONNECTIONS) + APART
     with open_durability(url, lease=wanted.lease, connections=connections) as durability:
         graphs = _graphs(settings, output, wanted, durability)
-        if (turns := queue_of(Recorder(durability.journal))) is None:
+        if (turns := queue_of(durability.journal)) is None:
             msg = f"Nothing can be enqueued in {durability.url}: no other process can open it."
             raise SettingsError(msg)
         report = _reporting(output)
@@ -163,7 +161,8 @@ def _own(named: str, durability: Durability) -> Graph:
             " package.module:graph, or :function, which is given the open database."
         )
         raise SettingsError(msg) from error
-    if not isinstance(graph, LoopGraph) or queue_of(graph.ours.inbox) is None:
+    inbox = graph.ours.inbox if isinstance(graph, LoopGraph) else None
+    if inbox is None or queue_of(inbox.journal) is None:
         msg = (
             f"--module {named} gives no graph of this package with durability=open_durability(url):"
             " nothing else can go on in another process."

@@ -23,6 +23,7 @@ from .postgres.database import PostgresDatabase, without_password
 from .postgres.leases import LEASE, checked_lease
 from .postgres.pool import CONNECTIONS, checked_connections
 from .queue import turns as queue
+from .queue.turns import Turn
 from .sqlite.database import SqliteDatabase
 from .sqlite.locks import SqliteLocks
 from .threads.desk import HandOver, handed_over
@@ -166,6 +167,16 @@ class Durability(AbstractContextManager["Durability"]):
             return handed_over(self.checkpointer, self.thread_ids())
         left = find(Wanted("unfinished", "oldest", None, held=True))
         return handed_over(self.checkpointer, (one.thread_id for one in left))
+
+    def turns(self, thread: str | None = None, *, limit: int | None = None) -> list[Turn]:
+        """The enqueued turns that are to run, and those set aside, in the order of their coming.
+
+        Args:
+            thread: Only those of this one. Its answers go before its messages.
+            limit: At most so many; None: all of them.
+        """
+        found = queue.queue_of(self.journal)
+        return [] if found is None else found.listed(thread, limit)
 
     def dismiss(self, thread: str) -> None:
         """Delete a thread, and what the journal knows of its calls.

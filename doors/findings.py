@@ -32,7 +32,7 @@ def queued(waiting: int, aside: int, seconds: float | None) -> Iterator[Told]:
     """What is to be said of turns that wait, the oldest that could run for so many seconds."""
     if aside:
         told = f"{aside} turns are set aside, because they cannot run or ended their workers"
-        yield "warning", f"{told}: read why (graph.enqueued), mend it and enqueue them again."
+        yield "warning", f"{told}: see why (loopwright turns), mend it, enqueue them again."
     told = f"{waiting} turns wait in the queue"
     if seconds and seconds > LATE:
         oldest = f"the oldest that could run for {span(seconds)}"

@@ -33,8 +33,7 @@ class PostgresTables:
     left = (
         "SELECT held.name, held.graph, held.token, extract(epoch FROM held.updated)::float8 AS at"
         " FROM loopwright_threads held WHERE held.graph IN ({graphs})"
-        " AND (held.state = 'unfinished' AND held.until IS NULL"
-        " OR held.state IN ('unfinished', 'asks') AND held.until < clock_timestamp())"
+        " AND held.state IN ('unfinished', 'asks') AND held.until < clock_timestamp()"
     )
     skips = " FOR UPDATE SKIP LOCKED"
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
+import secrets
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol
@@ -30,14 +30,12 @@ from ..builder import Surrounded
 from ..checkpoints.head import Head
 from ..compiled import Compiled
 from ..hands import in_hands
-from ..journal.recorder import Recorder
-from ..journal.sql import SqlJournal
 from ..runs.checks import address_answer, in_words
 from ..runs.continuing import check_nodes
 from ..runs.outside import check_keys
 from ..runs.run import Run
 from ..threads.desk import QUESTION
-from .turns import TURN_KEY, Turn, Turns
+from .turns import TURN_KEY, Turn, Turns, queue_of
 
 _LOOKS: Final = (0.05, 1.0)
 """Seconds between two looks at a turn that somebody waits for: at first, and at most."""
@@ -78,7 +76,7 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
         """
         run: Run = self._run(None, config, {})  # type: ignore[attr-defined]  # LoopGraph's
         turns = self._turns(run)
-        name = id or uuid.uuid4().hex
+        name = id or secrets.token_hex(8)
         known = await in_hands(turns, turns.read, run.thread, name) if id else None
         head = await run.head()
         if head is not None:
@@ -128,6 +126,25 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 2, _LOOKS[1])
 
+    def dequeue(self, config: RunnableConfig, id: str) -> Turn | None:
+        """Take back a turn that has not begun; see `adequeue`."""
+        return run_blocking(self.adequeue(config, id))
+
+    async def adequeue(self, config: RunnableConfig, id: str) -> Turn | None:
+        """Take back a turn that has not begun, or was set aside: no worker runs it any more.
+
+        Args:
+            config: Names the thread.
+            id: Of the turn.
+
+        Returns:
+            The turn as it stands: `dequeued`, or as it was where that came too late; `stop` ends
+            one that has begun. None where the thread has none with this id.
+        """
+        run: Run = self._run(None, config, {})  # type: ignore[attr-defined]  # LoopGraph's
+        turns = self._turns(run)
+        return await in_hands(turns, turns.dequeue, run.thread, id)
+
     def _turns(self, run: Run) -> Turns:
         """The queue of its threads.
 
@@ -136,7 +153,7 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
         """
         check_keys(run.configurable, runs=True)
         ours: Surrounded[Any, Any, Any, Any] = self.builder  # type: ignore[assignment]  # LoopGraph's
-        turns = queue_of(ours.inbox)
+        turns = queue_of(ours.inbox.journal) if ours.inbox else None
         if turns is None or not run.heeds or run.addressed:
             msg = (
                 "Nothing can be enqueued by this config: build the graph with"
@@ -155,13 +172,6 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
         except ValidationError as error:
             raise in_words(error, thread="") or error from error
         return read.model_dump(mode="json", exclude_unset=True)
-
-
-def queue_of(recorder: Recorder | None) -> Turns | None:
-    """The queue beside a journal; None where the journal does not outlive the process."""
-    if recorder is None or not recorder.durable or not isinstance(recorder.journal, SqlJournal):
-        return None
-    return Turns(recorder.journal)
 
 
 def _said(message: Any, name: str) -> dict[str, Any]:

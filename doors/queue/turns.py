@@ -7,10 +7,12 @@ nothing; from then on the thread's lock tells that somebody is at it.
 """
 
 import json
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from ...state.canonical import storable
@@ -22,7 +24,7 @@ from ..journal.tables import Execute, Tables
 TURN_KEY: Final = "loopwright_turn"
 """Under this key checkpoints and messages say which enqueued turn they are of."""
 
-State = Literal["waiting", "begun", "asks", "ended", "aside"]
+State = Literal["waiting", "begun", "asks", "ended", "aside", "dequeued"]
 
 # `due` and `since` by the database's clock, in seconds since 1970.
 _SCHEMA: Final = (
@@ -66,6 +68,14 @@ _ANSWERS: Final = (
     f" WHERE thread = ? AND kind = 'answer' AND due IS NULL AND {_OPEN}"
 )
 _READ: Final = "SELECT * FROM loopwright_turns WHERE thread = ? AND name = ?"
+_LIST: Final = (
+    "SELECT * FROM loopwright_turns WHERE state IN ('waiting', 'begun', 'asks', 'aside'){of}"
+    " ORDER BY seq LIMIT ?"
+)
+_DEQUEUE: Final = (
+    "UPDATE loopwright_turns SET state = 'dequeued', why = '', due = NULL, since = {now}"
+    " WHERE thread = ? AND name = ? AND state IN ('waiting', 'aside')"
+)
 # What was begun, and answers, go before what has not begun, however long that has waited.
 _DUE: Final = (
     "(SELECT seq FROM loopwright_turns AS turn WHERE due IS NOT NULL AND due <= {now}{urgent}"
@@ -97,7 +107,9 @@ _ADOPT: Final = (
     " WHERE NOT EXISTS (SELECT 1 FROM loopwright_turns AS turn WHERE turn.thread = found.name"
     f" AND ({_OPEN} OR state = 'aside' AND since >= at)) ON CONFLICT (thread, name) DO NOTHING"
 )
-_SWEEP: Final = "DELETE FROM loopwright_turns WHERE state = 'ended' AND since < {now} - ?"
+_SWEEP: Final = (
+    "DELETE FROM loopwright_turns WHERE state IN ('ended', 'dequeued') AND since < {now} - ?"
+)
 _FORGET: Final = "DELETE FROM loopwright_turns WHERE thread = ?"
 
 
@@ -109,11 +121,12 @@ class Turn:
         id: Its own, or the one it was given.
         thread: For which it waits.
         graph: The name of the graph that runs it.
-        state: `waiting`, `begun`, `asks` (its thread waits for an answer), `ended`, or `aside`
-            where it cannot run.
+        state: `waiting`, `begun`, `asks` (its thread waits for an answer), `ended`, `dequeued`, or
+            `aside` where it cannot run.
         outcome: How it ended, where that is known.
         why: Why it is set aside, or tried again.
         tries: How often it was begun since it last went well.
+        since: When it was enqueued, begun last, or over.
     """
 
     id: str
@@ -123,6 +136,7 @@ class Turn:
     outcome: dict[str, Any] | None = None
     why: str = ""
     tries: int = 0
+    since: datetime = field(default_factory=lambda: datetime.now(UTC))
     runs: int = field(default=0, repr=False)
     kind: str = field(default="message", repr=False)
     body: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -131,7 +145,7 @@ class Turn:
     @property
     def over(self) -> bool:
         """Whether nobody will run it any more."""
-        return self.state in {"ended", "aside"}
+        return self.state in {"ended", "aside", "dequeued"}
 
 
 class Turns:
@@ -170,6 +184,22 @@ class Turns:
         """One turn, where it is known."""
         with self._block() as execute:
             found = execute(_READ, [storable(thread), storable(name)])
+        return _turn(found[0]) if found else None
+
+    def listed(self, thread: str | None = None, most: int | None = None) -> list[Turn]:
+        """Those that are to run, and those set aside, in the order in which they came."""
+        of, values = ("", []) if thread is None else (" AND thread = ?", [storable(thread)])
+        with self._block() as execute:
+            found = execute(_LIST.replace("{of}", of), [*values, most or sys.maxsize])
+        return [_turn(row) for row in found]
+
+    def dequeue(self, thread: str, name: str) -> Turn | None:
+        """Take a turn back, unless it has begun; as it stands then."""
+        key = [storable(thread), storable(name)]
+        with self._block(key[0]) as execute:
+            execute(_DEQUEUE, key)
+            execute(f"{_CALL} AND due IS NULL", key[:1])
+            found = execute(_READ, key)
         return _turn(found[0]) if found else None
 
     def take(self, graphs: Sequence[str], most: int, reserved: float) -> list[Turn]:
@@ -247,6 +277,11 @@ class Turns:
             raise DatabaseError(msg) from error
 
 
+def queue_of(journal: Journal) -> Turns | None:
+    """The queue beside a journal; None where the journal does not outlive the process."""
+    return Turns(journal) if isinstance(journal, SqlJournal) and journal.durable else None
+
+
 def forget(journal: Journal, thread: str) -> None:
     """Remove what a journal knows of a thread, and the turns beside it."""
     journal.forget(thread)
@@ -278,6 +313,7 @@ def _turn(row: Mapping[str, Any]) -> Turn:
         outcome=json.loads(row["outcome"]) if row["outcome"] else None,
         why=row["why"],
         tries=row["tries"],
+        since=datetime.fromtimestamp(row["since"], UTC),
         runs=row["runs"],
         kind=row["kind"],
         body=body,

@@ -23,6 +23,7 @@ from loopwright import (
 )
 from loopwright.cli import app
 from loopwright.cli.terminal import Code, code_of
+from loopwright.doors.queue.turns import State as TurnState
 from loopwright.doors.threads.listing import Which
 from loopwright.flow.expectations import flawed
 from loopwright.flow.order import steps_of
@@ -135,6 +136,10 @@ def test_what_operators_ask_for_is_what_is_found():
     assert set(asked) == {"none", *get_args(Which)}
     for which in get_args(Which):
         assert asked[which] == f"`loopwright threads --{which}`"
+
+
+def test_the_states_of_a_turn_are_those_of_the_queue():
+    assert [row[0].strip("`") for row in table("| `turn.state` | means")] == [*get_args(TurnState)]
 
 
 def test_environment_variables_are_those_the_code_reads():

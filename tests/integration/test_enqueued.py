@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from contextlib import suppress
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -249,24 +250,82 @@ def test_the_command_enqueues_once_and_refuses_what_no_worker_knows(durability, 
 
 
 @pytest.mark.postgres
-async def test_a_worker_takes_what_nobody_enqueued_and_whose_run_has_gone(postgres_url):
+async def test_a_worker_takes_what_died_and_leaves_what_was_let_go(postgres_url):
+    """A pause and a breakpoint are the program's: it goes on with them when it likes."""
     with open_durability(postgres_url) as durability:
-        shop, control = Shop(durability), RunControl()
-        control.request_drain("the machine goes down")
-        for thread, told in (("t", {"loopwright_graph": "react"}), ("other", {})):
-            with pytest.raises(GraphDrained):
-                shop.graph.invoke(
-                    {"messages": [("user", "apples")]},
-                    {"configurable": {"thread_id": thread}, "metadata": told},
-                    control=control,
-                )
+        shop, drained = Shop(durability), RunControl()
+        drained.request_drain("the machine goes down")
+        left = {
+            "died": {"control": drained}, "paused": {"control": drained}, "foreign": {},
+            "before": {"interrupt_before": ["call_tools"]},
+            "after": {"interrupt_after": ["call_tools"]},
+        }  # fmt: skip
+        for thread, how in left.items():
+            told = {} if thread == "foreign" else {"loopwright_graph": "react"}
+            config = {"configurable": {"thread_id": thread}, "metadata": told}
+            with suppress(GraphDrained):
+                shop.graph.invoke({"messages": [("user", "apples")]}, config, **how)
+        assert shop.paid == ["apples"] * 2, "of foreign and after"
+        killed = "UPDATE loopwright_threads SET owner = 'x', until = now() WHERE name = 'died'"
+        with durability.journal.open().block() as execute:
+            execute(killed, [])
         await shop.work(lambda: any(what == "ended" for what, *_ in shop.told))
-        assert shop.paid == ["apples"]  # of a thread that says which graph it is of
-        state = await shop.graph.aget_state(THREAD)
+        state = await shop.graph.aget_state({"configurable": {"thread_id": "died"}})
         assert (state.next, state.values["outcome"]["status"]) == ((), "complete")
+        assert {turn and turn.split()[0] for _, turn, _ in shop.told} == {"resume"}
         shop.told.clear()
         shop.turns.adopt(["react"])
-        assert shop.turns.take(["react"], 5, 0.0) == []
+        assert durability.turns() == []
+        assert len(shop.paid) == 3
+        assert {one.thread_id for one in durability.threads("unfinished")} == {
+            "paused", "before", "after",
+        }  # fmt: skip
+
+
+def commanded(*args):
+    done = CliRunner().invoke(app, [*args, "--json"])
+    return done.exit_code, json.loads(done.stdout)
+
+
+async def test_a_turn_is_taken_back_before_it_begins(durability, url):
+    shop = Shop(durability)
+    for name in ("apples", "bread", "cheese"):
+        shop.graph.enqueue(THREAD, name, id=name)
+    assert [turn.id for turn in durability.turns("t")] == ["apples", "bread", "cheese"]
+    assert durability.turns("other") == []
+    gone = shop.graph.dequeue(THREAD, "apples")
+    assert (gone.state, gone.over) == ("dequeued", True)
+    assert shop.graph.enqueue(THREAD, "apples", id="apples").state == "dequeued", "a late retry"
+    assert shop.graph.dequeue(THREAD, "never") is None
+    code, told = commanded("dequeue", "t", "bread", "--db", url)
+    assert (code, told["state"], told["message"]) == (0, "dequeued", "bread")
+    await shop.work(lambda: shop.state("cheese") == "ended")
+    assert (shop.paid, durability.turns()) == (["cheese"], [])
+    assert shop.graph.dequeue(THREAD, "cheese").state == "ended"
+    code, told = commanded("dequeue", "t", "cheese", "--db", url)
+    assert (code, told["error"]) == (2, "The turn 'cheese' of the thread 't' is ended already.")
+
+
+async def test_what_waits_and_what_is_set_aside_is_listed(durability, url):
+    shop = Shop(durability, policy="ask")
+    shop.graph.enqueue(THREAD, "apples", id="one")
+    shop.graph.enqueue(THREAD, "bread")
+    await shop.work(lambda: shop.state("one") == "asks")
+    shop.graph.enqueue(THREAD, Command(resume={"type": "approve"}), id="yes")
+    aside = shop.graph.enqueue({"configurable": {"thread_id": "u"}}, "cheese", id="three")
+    shop.turns.end(aside, "aside", "it never ran")
+    code, told = commanded("turns", "--db", url)
+    shown = [(one["thread"], one["state"], one["message"], one["why"]) for one in told["turns"]]
+    assert (code, shown) == (0, [
+        ("t", "asks", "apples", ""), ("t", "waiting", "bread", ""),
+        ("t", "waiting", '{"type": "approve"}', ""), ("u", "aside", "cheese", "it never ran"),
+    ])  # fmt: skip
+    assert ("warning", "turns") in [(one.level, one.check) for one in findings(url)]
+    assert shop.graph.dequeue({"configurable": {"thread_id": "u"}}, "three").state == "dequeued"
+    _, told = commanded("turns", "t", "--limit", "1", "--db", url)
+    assert [one["turn"] for one in told["turns"]] == ["one"]
+    listed = CliRunner().invoke(app, ["turns", "--db", url]).stdout.splitlines()
+    assert [line.split("\t")[2] for line in listed] == ["state", "asks", "waiting", "waiting"]
 
 
 def test_what_was_begun_goes_before_what_waits_longer(durability):

@@ -1,0 +1,79 @@
+"""`loopwright turns`, `loopwright dequeue`: what waits for a worker, and what is taken back."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from langchain_core.messages import messages_from_dict
+
+from ..doors.durability import DEFAULT_URL, open_durability
+from ..doors.queue.turns import Turn, queue_of
+from ..state.errors import SettingsError
+from .settings import Settings, thread_named
+from .terminal import Code, Output, clean, short
+from .threads import ago, table
+
+_TITLES: Final = ("thread", "turn", "state", "since", "message")
+
+
+def show_turns(settings: Settings, output: Output, thread: str | None, limit: int) -> int:
+    """Print one line a turn, those that came first before the others."""
+    name = None if thread is None else thread_named(thread)
+    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+        found = durability.turns(name, limit=limit + 1)
+    listed = found[:limit]
+    if output.json:
+        output.result({"turns": [_as_json(turn) for turn in listed]})
+    elif not listed:
+        output.error(f"no turns wait in {durability.url}.")
+    else:
+        table(output, _TITLES, [_row(turn, live=output.live) for turn in listed])
+    if len(found) > limit:
+        output.error(f"only the first {limit} are shown: --limit shows more.")
+    return Code.COMPLETE
+
+
+def dequeue_turn(settings: Settings, output: Output, thread: str, name: str) -> int:
+    """Take a turn back that has not begun; the exit code.
+
+    Raises:
+        SettingsError: The thread has none with this id, or it was too late.
+    """
+    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+        queue = queue_of(durability.journal)
+        turn = queue.dequeue(thread_named(thread), name) if queue else None
+    if turn is None or turn.state != "dequeued":
+        how = f"is {turn.state} already" if turn else "is not known: see `loopwright turns`"
+        stop = f": `loopwright stop {thread}` ends it" if turn and not turn.over else ""
+        msg = f"The turn {name!r} of the thread {thread!r} {how}{stop}."
+        raise SettingsError(msg)
+    if output.json:
+        output.result(_as_json(turn))
+    else:
+        output.line(f"{clean(turn.thread)} {clean(turn.id)}: taken back, no worker will run it.")
+    return Code.COMPLETE
+
+
+def _row(turn: Turn, *, live: bool) -> tuple[str, ...]:
+    since = ago(datetime.now(UTC) - turn.since) if live else f"{turn.since:%Y-%m-%d %H:%M:%S}"
+    told = f"({turn.why})" if turn.why else _message(turn)
+    return clean(turn.thread), clean(turn.id), turn.state, since, short(told, 80)
+
+
+def _message(turn: Turn) -> str:
+    if turn.kind == "message":
+        return messages_from_dict([turn.body["messages"][-1]])[0].text
+    return json.dumps([*turn.body.get("answer", {}).values()], ensure_ascii=False)[1:-1]
+
+
+def _as_json(turn: Turn) -> dict[str, Any]:
+    return {
+        "thread": turn.thread,
+        "turn": turn.id,
+        "graph": turn.graph,
+        "state": turn.state,
+        "since": turn.since.isoformat(timespec="seconds"),
+        "tries": turn.tries,
+        "why": turn.why,
+        "message": _message(turn),
+    }
