@@ -43,7 +43,7 @@ from loopwright.cli.terminal import Output
 from loopwright.cli.worker import Wanted, work
 
 FORKS = multiprocessing.get_context("forkserver")
-PATIENCE = 900.0
+PATIENCE = 3600.0
 _NAME = re.compile(r"t\d+/\d+")
 _OPEN = "state IN ('waiting', 'begun', 'asks')"
 

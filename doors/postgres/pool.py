@@ -84,6 +84,8 @@ class Pool:
             with connection:
                 yield connection
         except self.broken:
+            # psycopg takes statements for prepared that the server skipped after an error.
+            connection.close()
             self._used.clear()
             raise
         finally:
