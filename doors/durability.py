@@ -37,7 +37,6 @@ from .threads.listing import (
     Which,
     checked,
     list_threads,
-    sought,
 )
 from .threads.what_stays import RUNS, Keeps, Pruned, what_stays
 
@@ -78,13 +77,14 @@ class Database(Protocol):
     def locks(self) -> Locks:
         """Keep the runs of a thread apart, whatever process they are of."""
 
-    def thread_ids(self) -> Iterable[str]:
-        """Every saved thread, those that changed last before the others.
+    def find(self, wanted: Wanted) -> Iterable[Found]:
+        """The threads that are asked for, in their order; if no row tells which, all of them."""
 
-        Where it has `find(wanted)` that gives those which are asked for, each as a `Found`; where
-        it has `sizes()`, the bytes of each; where it has `prunable()`, those of which something
-        may be removed. Where it has `forget(thread)` that is called when all else of it is gone.
-        """
+    def prunable(self) -> Iterable[str]:
+        """Every thread of which something may be removed."""
+
+    def forget(self, thread: str) -> None:
+        """Remove what it keeps of a thread beside, when all else of it is gone."""
 
     def size(self) -> int:
         """Bytes it takes; 0 where that is not its own to say."""
@@ -119,8 +119,11 @@ class Durability(AbstractContextManager["Durability"]):
         self.url, self.journal, self.locks = database.url, database.journal, database.locks
         self.checkpointer = ThreadedSaver(database.saver, self.locks, self._forget)
         self.store: BaseStore = ThreadedStore(database.store)
-        self.thread_ids, self.close = database.thread_ids, database.close
-        self._database = database
+        self.close, self._database = database.close, database
+
+    def thread_ids(self) -> list[str]:
+        """Every saved thread, those that changed last before the others."""
+        return [one.thread_id for one in self._database.find(Wanted(None, "newest", None))]
 
     def threads(
         self, which: Which | None = None, *, order: Order = "newest", limit: int | None = None
@@ -139,14 +142,11 @@ class Durability(AbstractContextManager["Durability"]):
         Raises:
             SettingsError: One of these is not known.
         """
-        wanted = checked(which, order, limit)
-        find = getattr(self._database, "find", None)
-        if find is not None:
-            return [*list_threads(self.checkpointer, find(wanted), self.locks)]
-        count = getattr(self._database, "sizes", None) if order == "largest" else None
-        sizes = count() if count else {}
-        found = (Found(name, bytes=sizes.get(name)) for name in self.thread_ids())
-        return sought(self.checkpointer, found, self.locks, wanted)
+        return self._listed(checked(which, order, limit))
+
+    def _listed(self, wanted: Wanted) -> list[ThreadSummary]:
+        found = self._database.find(wanted)
+        return list_threads(self.checkpointer, found, self.locks, wanted)
 
     def unfinished(self, within: timedelta = EXPIRY) -> list[ThreadSummary]:
         """Of the 100 newest threads, those to offer for a resume: cut off, or short of their goal.
@@ -154,18 +154,12 @@ class Durability(AbstractContextManager["Durability"]):
         Args:
             within: How old they may be. One that waits for a human does not expire.
         """
-        if hasattr(self._database, "find"):
-            newest = self.threads("unfinished", limit=LOOKED_AT)
-        else:
-            newest = self.threads(limit=LOOKED_AT)
-        return [thread for thread in newest if thread.is_offered(within)]
+        newest = Wanted("unfinished", "newest", LOOKED_AT, among=LOOKED_AT)
+        return [thread for thread in self._listed(newest) if thread.is_offered(within)]
 
     def handed_over(self) -> list[HandOver]:
         """The threads that wait for a human who took them over, longest first."""
-        find = getattr(self._database, "find", None)
-        if find is None:
-            return handed_over(self.checkpointer, self.thread_ids())
-        left = find(Wanted("unfinished", "oldest", None, held=True))
+        left = self._database.find(Wanted("unfinished", "oldest", None, held=True))
         return handed_over(self.checkpointer, (one.thread_id for one in left))
 
     def turns(self, thread: str | None = None, *, limit: int | None = None) -> list[Turn]:
@@ -195,9 +189,7 @@ class Durability(AbstractContextManager["Durability"]):
         place = results_of(thread)
         while found := self.store.search(place, limit=_AT_ONCE):
             self.store.batch([PutOp(one.namespace, one.key, None) for one in found])
-        forget = getattr(self._database, "forget", None)
-        if forget is not None:
-            forget(thread)
+        self._database.forget(thread)
 
     def _check_saved(self, thread: str) -> None:
         place = {"thread_id": thread, "checkpoint_ns": ""}
@@ -235,8 +227,7 @@ class Durability(AbstractContextManager["Durability"]):
         done: list[str] = []
         left: dict[str, str] = {}
         before = self._database.size()
-        prunable = getattr(self._database, "prunable", self.thread_ids)
-        for name in sorted(prunable()) if thread is None else [thread]:
+        for name in sorted(self._database.prunable()) if thread is None else [thread]:
             said = self._prune(name, keeps)
             if isinstance(said, str):
                 left[name] = said

@@ -86,10 +86,6 @@ class PostgresDatabase:
             # write.
             connection.execute(_ASK)
 
-    def thread_ids(self) -> list[str]:
-        """See Database."""
-        return [one.thread_id for one in self.find(Wanted(None, "newest", None))]
-
     def find(self, wanted: Wanted) -> list[Found]:
         """See Database."""
         sql, values = finding(wanted)

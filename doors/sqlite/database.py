@@ -14,6 +14,7 @@ from ...state.errors import DatabaseError
 from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
 from ..journal.tables import Execute
 from ..langgraph_keys import THREADS_SQL
+from ..threads.listing import Found, Wanted
 from ..threads.pruning import LeftError, Rows, ThreadPruning
 from ..threads.what_stays import Keeps
 from .file import DatabaseFile
@@ -67,15 +68,23 @@ class SqliteDatabase:
         for setup in (self.saver.setup, self.store.setup):
             patiently(setup, is_sqlite_race)
 
-    def thread_ids(self) -> list[str]:
-        """See Database."""
+    def find(self, wanted: Wanted) -> list[Found]:
+        """See Database; to tell the largest it reads all that is saved."""
+        largest = wanted.order == "largest"
         with self.saver.cursor(transaction=False) as cursor:
-            return [thread for (thread,) in cursor.execute(THREADS_SQL)]
+            names = [name for (name,) in cursor.execute(THREADS_SQL)][: wanted.among]
+            sizes = dict(cursor.execute(_SIZES).fetchall()) if largest else {}
+        found = [Found(name, bytes=sizes.get(name)) for name in names]
+        if largest:
+            found.sort(key=lambda one: one.bytes or 0, reverse=True)
+        return found[::-1] if wanted.order == "oldest" else found
 
-    def sizes(self) -> dict[str, int]:
-        """See Database; reads all that is saved."""
-        with self.saver.cursor(transaction=False) as cursor:
-            return dict(cursor.execute(_SIZES).fetchall())
+    def prunable(self) -> list[str]:
+        """See Database."""
+        return [one.thread_id for one in self.find(Wanted(None, "newest", None))]
+
+    def forget(self, thread: str) -> None:
+        """See Database; nothing is kept beside."""
 
     def size(self) -> int:
         """See Database."""

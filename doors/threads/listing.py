@@ -1,10 +1,9 @@
 """The saved threads, as a list shows them: which are asked for, and which offered for a resume."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from langchain_core.messages import BaseMessage
@@ -34,12 +33,16 @@ Order = Literal["newest", "oldest", "largest"]
 
 
 class Wanted(NamedTuple):
-    """Which threads are asked for, at most so many; those that a run holds only if `held`."""
+    """Which threads are asked for, at most so many; those that a run holds only if `held`.
+
+    Where each must be read to tell, only the newest are, so many as `among` says.
+    """
 
     which: Which | None
     order: Order
     limit: int | None
     held: bool = False
+    among: int | None = None
 
 
 class Found(NamedTuple):
@@ -128,27 +131,19 @@ def checked(which: Which | None, order: Order, limit: int | None) -> Wanted:
 
 
 def list_threads(
-    saver: BaseCheckpointSaver[Any], found: Iterable[Found], locks: Locks
-) -> Iterator[ThreadSummary]:
-    """These threads, in their order; reads one checkpoint a thread, when it is asked for."""
-    return filter(None, (_summary(saver, one, locks) for one in found))
-
-
-def sought(
     saver: BaseCheckpointSaver[Any], found: Iterable[Found], locks: Locks, wanted: Wanted
 ) -> list[ThreadSummary]:
-    """Of all threads, newest first, those that are asked for: each is read until there are enough.
+    """The threads that are asked for, in their order; reads one checkpoint a thread.
 
-    That is what it takes in a database which does not know where its threads stand.
+    A database that does not know where its threads stand has found all: each is read until there
+    are enough.
     """
-    if wanted.order == "largest":
-        found = sorted(found, key=lambda one: one.bytes or 0, reverse=True)
-    elif wanted.order == "oldest":
-        found = reversed([*found])
-    asked: Callable[[ThreadSummary], bool] = (
-        attrgetter(wanted.which) if wanted.which else lambda _: True
-    )
-    return [*islice(filter(asked, list_threads(saver, found, locks)), wanted.limit)]
+    read = ((one, _summary(saver, one, locks)) for one in found)
+    asked = (
+        told for one, told in read
+        if told and (one.asks is not None or not wanted.which or getattr(told, wanted.which))
+    )  # fmt: skip
+    return [*islice(asked, wanted.limit)]
 
 
 def _summary(saver: BaseCheckpointSaver[Any], found: Found, locks: Locks) -> ThreadSummary | None:

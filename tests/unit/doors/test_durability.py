@@ -18,6 +18,7 @@ from langgraph.types import Command
 from loopwright.doors.checkpoints.threaded import ThreadedSaver, ThreadedStore
 from loopwright.doors.durability import DEFAULT_URL, Durability, open_durability
 from loopwright.doors.journal.sql import MemoryJournal
+from loopwright.doors.threads.listing import Found, Wanted
 from loopwright.state.errors import DatabaseError, SettingsError, ThreadBusy
 from support.patience import PATIENCE
 from support.toy_graphs import asker, greeter, hello, on
@@ -250,8 +251,8 @@ class Elsewhere:
     def take(self, name: str) -> str:
         return f"whoever has {name}"
 
-    def thread_ids(self) -> list[str]:
-        return list(self.saver.storage)
+    def find(self, _: Wanted) -> list[Found]:
+        return [Found(name) for name in self.saver.storage]
 
     def close(self) -> None:
         self.journal.close()
