@@ -20,13 +20,13 @@ from ...state.errors import LeaseLost, ThreadBusy
 from ...state.meters import LOST, REFUSED, measure
 from ..hands import Hands, hands_of, in_hands
 from .control import Control, Kind
-from .waiting import is_waited_for, standing_in_line, wake
+from .waiting import is_waited_for, pauses, standing_in_line, wake
 
 _CLEAN_UP: Final = 5.0
 """Seconds a run of this process gets that is over but still cleans up after itself."""
 
-_LOOKS: Final = (0.05, 0.1, 0.2, 0.4)
-"""Seconds between looks whether another process has let go; the last for as long as it takes."""
+_LOOKS: Final = (0.05, 0.4)
+"""Seconds between two looks whether another process has let go: at first, and at most."""
 
 _BRIEFLY: Final = 10.0
 """Seconds for which somebody is waited for who has a thread for a moment only."""
@@ -274,14 +274,13 @@ async def _waited(locks: Locks, name: str, seconds: float, holder: str) -> Held 
                 place.rank = await in_hands(locks, ticket.enter)
                 wake((locks.place, name))  # who is first may be another one by now
             take = partial(locks.take, name) if ticket is None else ticket.take
-            looks = 0
+            looks = pauses(*_LOOKS)
             while (left := until - time.monotonic()) > 0:
                 if place.is_first:
                     held = await in_hands(locks, _taken_by, locks, name, take)
                     if not isinstance(held, str):
                         return held
-                    holder, left = held, min(left, _LOOKS[min(looks, len(_LOOKS) - 1)])
-                    looks += 1
+                    holder, left = held, min(left, next(looks))
                 await place.woken(left)
             return holder
         finally:

@@ -88,6 +88,13 @@ def _rank(place: Place) -> int:
     return place.rank
 
 
+def pauses(first: float, most: float) -> Iterator[float]:
+    """Seconds between two looks at what tells nobody: doubled each time, up to the most."""
+    while True:
+        yield first
+        first = min(first * 2, most)
+
+
 def wait_of(given: object, environ: Mapping[str, str], what: str = "wait") -> float:
     """How long somebody is ready to wait: as is said, else by LOOPWRIGHT_WAIT, else not at all.
 

@@ -5,19 +5,17 @@ from typing import Any, Final
 
 from ...state.canonical import storable
 from ..threads.listing import Found, Wanted
-
-_FREE: Final = "(until IS NULL OR until < clock_timestamp())"
-_LEFT: Final = "state IN ('unfinished', 'asks')"
+from .schema import ENDED, FREE, HELD, LEFT
 
 # A thread of which nothing is saved, and a part of one, have no time of a change.
 _WHERE: Final = {
     None: "updated IS NOT NULL",
-    "unfinished": f"({_LEFT} OR status <> 'complete') AND updated IS NOT NULL",
+    "unfinished": f"({LEFT} OR status <> 'complete') AND updated IS NOT NULL",
     "waiting": "state = 'asks' AND updated IS NOT NULL",
-    "expired": f"{_LEFT} AND updated IS NOT NULL AND until < clock_timestamp()",
+    "expired": f"{LEFT} AND updated IS NOT NULL AND {ENDED}",
 }
 # OFFSET keeps those apart that are left: few of them are expired, so none is sought by its age.
-_AMONG: Final = f"(SELECT * FROM loopwright_threads WHERE {_LEFT} OFFSET 0) AS left_open"
+_AMONG: Final = f"(SELECT * FROM loopwright_threads WHERE {LEFT} OFFSET 0) AS left_open"
 _ORDER: Final = {"newest": "updated DESC", "oldest": "updated", "largest": "bytes DESC"}
 
 SIZE: Final = "SELECT coalesce(sum(bytes), 0) AS size FROM loopwright_threads"
@@ -33,17 +31,16 @@ PRUNABLE: Final = (
 _OF_IT: Final = "(name = %(name)s OR (name >= %(from)s AND name < %(to)s))"
 _FORGET: Final = (
     f"DELETE FROM loopwright_waiting WHERE {_OF_IT}",
-    f"DELETE FROM loopwright_threads WHERE {_OF_IT} AND ({_FREE} OR token = %(token)s)",
+    f"DELETE FROM loopwright_threads WHERE {_OF_IT} AND ({FREE} OR token = %(token)s)",
 )
 
 
 def finding(wanted: Wanted) -> tuple[str, Sequence[object]]:
     """The statement that finds threads, and its values."""
-    free = f" AND {_FREE}" if wanted.which and not wanted.held else ""
+    free = f" AND {FREE}" if wanted.which and not wanted.held else ""
     among = _AMONG if wanted.which == "expired" else "loopwright_threads"
     sql = (
-        "SELECT name, state = 'asks' AS asks, bytes, until >= clock_timestamp() AS held,"
-        f" {_LEFT} AND until < clock_timestamp() AS expired"
+        f"SELECT name, state = 'asks' AS asks, bytes, {HELD} AS held, {LEFT} AND {ENDED} AS expired"
         f" FROM {among} WHERE {_WHERE[wanted.which]}{free} ORDER BY {_ORDER[wanted.order]}"
     )
     return (sql, []) if wanted.limit is None else (f"{sql} LIMIT %s", [wanted.limit])

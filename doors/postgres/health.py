@@ -9,7 +9,7 @@ from ...state.units import size_text, span
 from ..findings import LATE, TURNS, Finding, Level, Told, queued
 from ..journal.sql import cause_of
 from .database import cause_at, drivers, without_password
-from .schema import STATEMENTS, VERSION, version
+from .schema import ENDED, FREE, HELD, STATEMENTS, VERSION, version
 
 _OLDEST: Final = 140_000
 _PATIENCE: Final = 10
@@ -37,9 +37,9 @@ WHERE c.relnamespace = to_regnamespace(current_schema()) AND c.relname = ANY(%s)
 UNION ALL SELECT p.proname, true FROM pg_proc p
 WHERE p.pronamespace = to_regnamespace(current_schema()) AND p.proname = ANY(%s)
 """
-_LEASES: Final = """
-SELECT count(*) FILTER (WHERE until >= clock_timestamp()) AS held,
-    count(*) FILTER (WHERE until < clock_timestamp()) AS ended,
+_LEASES: Final = f"""
+SELECT count(*) FILTER (WHERE {HELD}) AS held,
+    count(*) FILTER (WHERE {ENDED}) AS ended,
     extract(epoch FROM clock_timestamp() - min(until))::float AS seconds
 FROM loopwright_threads WHERE until IS NOT NULL
 """
@@ -50,12 +50,12 @@ WHERE datname = current_database() AND state LIKE 'idle in transaction%%'
     AND clock_timestamp() - xact_start > make_interval(secs => %s)
 """
 _NOW: Final = "extract(epoch FROM clock_timestamp())::float"
-_THREADS: Final = """
+_THREADS: Final = f"""
 SELECT count(*) AS saved, coalesce(sum(bytes), 0)::bigint AS bytes,
     count(*) FILTER (WHERE state = 'unfinished') AS unfinished,
     count(*) FILTER (WHERE state = 'asks') AS asks,
     extract(epoch FROM clock_timestamp() - min(updated) FILTER (
-        WHERE state = 'unfinished' AND (until IS NULL OR until < clock_timestamp())
+        WHERE state = 'unfinished' AND {FREE}
     ))::float AS seconds
 FROM loopwright_threads WHERE updated IS NOT NULL
 """

@@ -24,7 +24,8 @@ from ...state.meters import TAKEOVERS, measure
 from ..hands import Hands
 from ..journal.sql import cause_of
 from ..locks.held import lose, lost
-from .schema import LOST
+from .pool import executed
+from .schema import HELD, LOST
 
 LEASE: Final = 30.0
 """Seconds after which the thread of a holder that does not answer is another's to take."""
@@ -40,9 +41,7 @@ _FREE: Final = (
     " FROM unnest(%s::text[], %s::bigint[]) AS mine (name, token)"
     " WHERE t.name = mine.name AND t.token = mine.token"
 )
-_HOLDER: Final = (
-    "SELECT owner FROM loopwright_threads WHERE name = %s AND until >= clock_timestamp()"
-)
+_HOLDER: Final = f"SELECT owner FROM loopwright_threads WHERE name = %s AND {HELD}"
 _ENTER: Final = (
     "INSERT INTO loopwright_waiting (name, owner, until)"
     " VALUES (%s, %s, clock_timestamp() + make_interval(secs => %s)) RETURNING ticket"
@@ -253,14 +252,8 @@ class Leases:
 
     def _run(self, sql: str, values: Sequence[object]) -> list[Any]:
         """Run a statement that may be run twice."""
-        rows: list[Any] = self._pool.run(partial(rows_of, sql=sql, values=values))
+        rows: list[Any] = self._pool.run(partial(executed, sql=sql, values=values))
         return rows
-
-
-def rows_of(connection: Any, sql: str, values: Sequence[object]) -> list[Any]:
-    """What a statement gives, on this connection."""
-    cursor = connection.execute(sql, values)
-    return [] if cursor.description is None else list(cursor.fetchall())
 
 
 class LeaseTicket:

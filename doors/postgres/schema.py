@@ -15,6 +15,19 @@ VERSION: Final = 1
 LOST: Final = "LW001"
 """The SQLSTATE of what is not written because the lease is another's by now."""
 
+HELD: Final = "until >= clock_timestamp()"
+"""Of a thread's row: somebody holds it."""
+
+ENDED: Final = "until < clock_timestamp()"
+"""Whoever held it has not let go of it, and does not answer."""
+
+FREE: Final = f"(until IS NULL OR {ENDED})"
+"""Whoever comes may take it."""
+_T_FREE: Final = FREE.replace("until", "t.until")
+
+LEFT: Final = "state IN ('unfinished', 'asks')"
+"""Its turn has not ended."""
+
 _ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended('loopwright schema', 0))"
 
 STATEMENTS: tuple[str, ...] = (
@@ -42,11 +55,11 @@ CREATE TABLE IF NOT EXISTS loopwright_waiting (
     "CREATE INDEX IF NOT EXISTS loopwright_threads_by_age ON loopwright_threads (updated)",
     "CREATE INDEX IF NOT EXISTS loopwright_threads_by_size ON loopwright_threads (bytes)",
     "CREATE INDEX IF NOT EXISTS loopwright_threads_left ON loopwright_threads (state, updated)"
-    " WHERE state IN ('unfinished', 'asks') OR status <> 'complete'",
+    f" WHERE {LEFT} OR status <> 'complete'",
     # Takes a thread, or tells who holds it. One whose lease has ended may have left a transaction
     # open that locks the row (a process that is frozen, a machine that is gone): it is ended.
     # `place` is the ticket of one who waits; whoever has none does not go before those who have.
-    """
+    f"""
 CREATE OR REPLACE FUNCTION loopwright_take(
     given TEXT, who TEXT, shown BIGINT, seconds DOUBLE PRECISION, place BIGINT,
     OUT holder TEXT, OUT gone TEXT
@@ -62,7 +75,7 @@ BEGIN
             RETURN;
         END IF;
         SELECT owner INTO who_waits FROM loopwright_waiting
-        WHERE name = given AND until >= clock_timestamp() AND ticket < coalesce(place, ticket + 1)
+        WHERE name = given AND {HELD} AND ticket < coalesce(place, ticket + 1)
         ORDER BY ticket LIMIT 1;
         IF FOUND THEN
             holder := who_waits;
@@ -73,10 +86,10 @@ BEGIN
             VALUES (given, who, shown, clock_timestamp() + make_interval(secs => seconds))
             ON CONFLICT (name) DO UPDATE SET owner = who, token = shown,
                 until = clock_timestamp() + make_interval(secs => seconds)
-            WHERE t.until IS NULL OR t.until < clock_timestamp() OR t.token = shown;
+            WHERE {_T_FREE} OR t.token = shown;
             IF FOUND THEN
                 DELETE FROM loopwright_waiting
-                WHERE name = given AND (ticket = place OR until < clock_timestamp());
+                WHERE name = given AND (ticket = place OR {ENDED});
                 gone := nullif(holder, '');
                 holder := NULL;
                 RETURN;
@@ -85,7 +98,7 @@ BEGIN
             PERFORM pg_terminate_backend(a.pid, 2000)
             FROM loopwright_threads t JOIN pg_stat_activity a ON a.backend_xid = t.xmax
             WHERE t.name = given AND a.wait_event = 'ClientRead'
-                AND (t.until IS NULL OR t.until < clock_timestamp());
+                AND {_T_FREE};
         END;
     END LOOP;
 END $$""",

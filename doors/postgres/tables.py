@@ -10,6 +10,7 @@ from ...state.journal import Fence
 from ..journal.tables import Execute
 from .leases import Leases, told_lost
 from .pool import executed
+from .schema import ENDED, HELD, LEFT
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
@@ -28,12 +29,12 @@ class PostgresTables:
     now = "extract(epoch FROM clock_timestamp())::float8"
     free = (
         " AND NOT EXISTS (SELECT FROM loopwright_threads held WHERE held.name = turn.thread"
-        " AND (held.until >= clock_timestamp() OR held.state = 'asks' AND turn.state = 'asks'))"
+        f" AND (held.{HELD} OR held.state = 'asks' AND turn.state = 'asks'))"
     )
     left = (
-        "SELECT held.name, held.graph, held.token, extract(epoch FROM held.updated)::float8 AS at"
-        " FROM loopwright_threads held WHERE held.graph IN ({graphs})"
-        " AND held.state IN ('unfinished', 'asks') AND held.until < clock_timestamp()"
+        "SELECT name, graph, token, extract(epoch FROM updated)::float8 AS at"
+        " FROM loopwright_threads WHERE graph IN ({graphs})"
+        f" AND {LEFT} AND {ENDED}"
     )
     skips = " FOR UPDATE SKIP LOCKED"
 

@@ -1,28 +1,26 @@
-"""Turns for whoever comes to run them: how they are enqueued, found again, and taken by a run."""
+"""Turns for whoever comes to run them: how they are enqueued, and found again."""
 
 import asyncio
 import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final
 
 from langchain_core.messages import (
     AnyMessage,
     HumanMessage,
     message_to_dict,
-    messages_from_dict,
 )
 from langchain_core.runnables import RunnableConfig
-from langgraph.types import Command, Interrupt, StateSnapshot
+from langgraph.types import Command
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
 
 from ...state.canonical import hash_of
 from ...state.context import Context
 from ...state.errors import AnswerRejected, SettingsError
-from ...state.messages import ROLE, STEERS, read_messages, unreadable
+from ...state.messages import read_messages, unreadable
 from ...state.meters import AGENT, ENQUEUED, measure
 from .. import langgraph_keys as keys
 from ..background import run_blocking
@@ -30,11 +28,11 @@ from ..builder import Surrounded
 from ..checkpoints.head import Head
 from ..compiled import Compiled
 from ..hands import in_hands
+from ..locks.waiting import pauses
 from ..runs.checks import address_answer, in_words
 from ..runs.continuing import check_nodes
 from ..runs.outside import check_keys
 from ..runs.run import Run
-from ..threads.desk import QUESTION
 from .turns import TURN_KEY, Turn, Turns, queue_of
 
 _LOOKS: Final = (0.05, 1.0)
@@ -117,14 +115,13 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
         """
         run: Run = self._run(None, config, {})  # type: ignore[attr-defined]  # LoopGraph's
         turns = self._turns(run)
-        until, pause = time.monotonic() + (wait or 0), _LOOKS[0]
+        until, looks = time.monotonic() + (wait or 0), pauses(*_LOOKS)
         while True:
             turn = await in_hands(turns, turns.read, run.thread, id)
             left = until - time.monotonic()
             if turn is None or turn.over or turn.state == "asks" or left <= 0:
                 return turn
-            await asyncio.sleep(min(pause, left))
-            pause = min(pause * 2, _LOOKS[1])
+            await asyncio.sleep(min(next(looks), left))
 
     def dequeue(self, config: RunnableConfig, id: str) -> Turn | None:
         """Take back a turn that has not begun; see `adequeue`."""
@@ -229,121 +226,3 @@ def _check_json(body: Mapping[str, Any]) -> None:
             f" JSON, and {error}. Leave it out of the message, the context and the config."
         )
         raise SettingsError(msg) from error
-
-
-class Over(Exception):
-    """There is nothing to run: the turn is over, or its thread asks somebody."""
-
-    def __init__(
-        self, *, asks: bool = False, gone: bool = False, outcome: Mapping[str, Any] | None = None
-    ) -> None:
-        """Say which; `gone`: that is on record already."""
-        super().__init__()
-        self.asks, self.gone, self.outcome = asks, gone, outcome
-
-
-class Reads(Protocol):
-    """What is asked of the graph."""
-
-    async def aget_state(self, config: RunnableConfig) -> StateSnapshot:
-        """The thread's state."""
-
-
-@dataclass
-class Due:
-    """The input of a run that takes an enqueued turn.
-
-    What it is shows when the thread is held: the turn's message, if the thread does not have it
-    yet; nothing, to go on with what was cut off; or an answer.
-
-    Attributes:
-        turn: The turn, as it was read last.
-        turns: Where it is enqueued.
-        ours: What runs is this turn; else it is what the thread had to end before.
-    """
-
-    turn: Turn
-    turns: Turns
-    ours: bool = False
-
-    async def chosen(self, graph: Reads, run: Run, head: Head | None) -> Run:
-        """The run with its input; what it saves tells of which turn it is.
-
-        Raises:
-            Over: There is nothing to run.
-            AnswerRejected: It answers a question that is not open any more.
-        """
-        found = await in_hands(self.turns, self.turns.begin, self.turn)
-        if found is None:
-            raise Over(gone=True)
-        dropped, self.turn = self.turn.state == "begun", found
-        if head is None:
-            return self._marked(run, self._message(), found.id)
-        mark, pending = dict(head.saved.metadata).get(TURN_KEY), await run.questions(head)
-        known = await self._known(graph, run, mark)
-        # Whoever dropped it may have died after the question: what works beside it goes on.
-        answers = found.kind == "answer"
-        goes_on = known == "last" and not answers and (dropped or found.kind == "resume")
-        rests = bool(pending) and not goes_on
-        if rests and (answers or not only_desk(pending)):
-            return self._marked(run, self._answer(pending), mark)
-        if head.waiting() and not rests:
-            self.ours = known == "last"
-            return self._marked(run, None, mark)
-        if known:
-            raise Over(outcome=head.values.get("outcome") if known == "last" else None)
-        return self._marked(run, self._message(), found.id)
-
-    def _marked(self, run: Run, given: Any, mark: object) -> Run:
-        told = {**run.config.get("metadata", {}), **({TURN_KEY: mark} if mark else {})}
-        return replace(run, input=given, config={**run.config, "metadata": told})
-
-    def _message(self) -> Any:
-        if self.turn.kind == "resume":
-            raise Over
-        if self.turn.kind == "answer":
-            raise AnswerRejected(self._closed())
-        self.ours = True
-        said = messages_from_dict([*self.turn.body["messages"]])
-        return {**self.turn.body["values"], "messages": said}
-
-    def _answer(self, pending: Sequence[Interrupt]) -> Command[Any]:
-        if self.turn.kind != "answer":
-            raise Over(asks=True)
-        asked = {one.id: hash_of(one.value) for one in pending}
-        body = self.turn.body
-        open_still = [key for key, what in body["asked"].items() if asked.get(key) == what]
-        if not open_still and self.turn.runs > 1:  # it was given, and there is another question
-            raise Over(asks=True)
-        if not open_still:
-            raise AnswerRejected(self._closed())
-        self.ours = True
-        return Command(resume={key: body["answer"][key] for key in open_still})
-
-    def _closed(self) -> str:
-        thread = self.turn.thread
-        return f"The question on thread {thread!r} is not open any more: see what it asks now."
-
-    async def _known(self, graph: Reads, run: Run, mark: object) -> Literal["last", "before", ""]:
-        """Whether the thread has it, as its last turn or an earlier one.
-
-        Whoever began it before may have been killed at any point.
-        """
-        if self.turn.kind == "resume" or mark == self.turn.id:
-            return "last"
-        if self.turn.runs == 1:
-            return ""
-        if self.turn.kind == "answer":  # its question is not open any more
-            return "last"
-        said = (await graph.aget_state(run.where())).values.get("messages") or ()
-        marks = [one.additional_kwargs for one in said if isinstance(one, HumanMessage)]
-        turns = [about.get(TURN_KEY) for about in marks if not {STEERS, ROLE} & about.keys()]
-        if turns[-1:] == [self.turn.id]:
-            return "last"
-        return "before" if self.turn.id in turns else ""
-
-
-def only_desk(questions: Sequence[Interrupt]) -> bool:
-    """Whether only a human who has taken the thread over is asked: the customer goes on writing."""
-    kinds = [one.value.get("type") for one in questions if isinstance(one.value, Mapping)]
-    return len(kinds) == len(questions) and set(kinds) <= {QUESTION}

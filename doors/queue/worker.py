@@ -30,7 +30,7 @@ from ...state.meters import AGENT, TAKEN, measure
 from ..graph import LoopGraph
 from ..hands import in_hands
 from ..threads.listing import GRAPH_KEY
-from .enqueue import Due, Over, only_desk
+from .due import Due, Over, only_desk
 from .turns import Turn, Turns
 
 log = logging.getLogger(__name__)

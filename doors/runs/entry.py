@@ -20,7 +20,7 @@ from ..builder import Surrounded
 from ..checkpoints.head import CUT_OFF, Head, add
 from ..compiled import saved_values
 from ..hands import in_hands
-from ..queue.enqueue import Due
+from ..queue.due import Due
 from .checks import address_answer, check_input
 from .continuing import Continues, check_nodes, check_values, keep_order
 from .outside import unmarked, withdraws
