@@ -7,15 +7,12 @@ durable.
 
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import var_child_runnable_config
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.types import INTERRUPT
-from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer, StateSnapshot, StateUpdate
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from pydantic import ValidationError
@@ -28,7 +25,6 @@ from . import langgraph_keys as keys
 from .background import run_blocking, stream_blocking
 from .builder import Surrounded
 from .checkpoints.head import without_answered
-from .checkpoints.threaded import lend, with_async, with_async_store
 from .locks.held import Held
 from .locks.waiting import wait_of
 from .pace import in_turn
@@ -38,7 +34,7 @@ from .runs.beside import beside
 from .runs.checks import failing, in_words
 from .runs.continuing import check_nodes, check_values, keep_order
 from .runs.entry import let_in
-from .runs.outside import check_keys, check_update, client_run, from_outside
+from .runs.outside import check_keys, check_update, client_run
 from .runs.run import HELD_KEY, Run
 from .runs.wishes import (
     STOP,
@@ -72,35 +68,6 @@ class LoopBuilder(Surrounded[StateT, ContextT, InputT, OutputT]):
 
 class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
     """A compiled graph that can be called sync or async, from any thread and any event loop."""
-
-    @property
-    def ours(self) -> LoopBuilder[StateT, ContextT, InputT, OutputT]:
-        """The builder, which knows what surrounds the runs."""
-        return cast("LoopBuilder[StateT, ContextT, InputT, OutputT]", self.builder)
-
-    @property
-    def whole(self) -> bool:
-        """See LoopBuilder."""
-        return self.ours.whole
-
-    @property
-    def checkpointer(self) -> Checkpointer:
-        """The saver, with async methods whatever was assigned."""
-        return cast("Checkpointer", vars(self).get("checkpointer"))
-
-    @checkpointer.setter
-    def checkpointer(self, saver: Checkpointer) -> None:
-        # Under its own name, because LangGraph's copy() reads the instance's __dict__.
-        vars(self)["checkpointer"] = with_async(saver)
-
-    @property
-    def store(self) -> BaseStore | None:
-        """The store, with async methods whatever was assigned."""
-        return cast("BaseStore | None", vars(self).get("store"))
-
-    @store.setter
-    def store(self, store: BaseStore | None) -> None:
-        vars(self)["store"] = with_async_store(store)
 
     def invoke(  # one signature for LangGraph's three overloads
         self, input: Any, config: RunnableConfig | None = None, **options: Any
@@ -341,36 +308,6 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
             keep_order(run, newest)
             await check_values(run, newest.saved.config, newest.saved.parent_config)
         return await super().abulk_update_state(config, supersteps)
-
-    def _is_client(self, configurable: Mapping[str, Any]) -> bool:
-        """Whether a client calls, who is not the operator."""
-        return self.ours.served or from_outside(configurable)
-
-    def _run(self, input: Any, config: RunnableConfig | None, options: dict[str, Any]) -> Run:
-        """A run as it is asked for, with its saver: a parent's before the own one, or none."""
-        config = self._lent(config)
-        configurable = self._configurable(config)
-        saver = configurable.get(keys.SAVER, self.checkpointer)
-        if self.checkpointer is False or not isinstance(saver, BaseCheckpointSaver):
-            saver = None
-        return Run(input, config, options, configurable, saver)
-
-    def _configurable(self, config: RunnableConfig | None) -> Mapping[str, Any]:
-        """What a run will see as `configurable`, by LangGraph's rules.
-
-        A config that names a thread or checkpoint of its own stands alone; any other one refines
-        the config of the node it is called from.
-        """
-        given = (config or {}).get("configurable", {})
-        explicit = {**(self.config or {}).get("configurable", {}), **given}
-        if any(explicit.get(key) for key in keys.COORDINATES):
-            return explicit
-        ambient = var_child_runnable_config.get() or {}
-        return {**ambient.get("configurable", {}), **explicit}
-
-    def _lent(self, config: RunnableConfig | None) -> RunnableConfig:
-        """A caller's config, with async methods for what a sync parent graph passes down."""
-        return lend(config or {}, self._configurable(config))
 
     @asynccontextmanager
     async def _door(self, run: Run, began: float, held: Held | None) -> AsyncIterator[Run]:

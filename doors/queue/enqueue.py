@@ -24,7 +24,6 @@ from ...state.messages import read_messages, unreadable
 from ...state.meters import AGENT, ENQUEUED, measure
 from .. import langgraph_keys as keys
 from ..background import run_blocking
-from ..builder import Surrounded
 from ..checkpoints.head import Head
 from ..compiled import Compiled
 from ..hands import in_hands
@@ -72,13 +71,13 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
             AnswerRejected: No such question is open.
             ThreadIncompatible: The thread is another graph's.
         """
-        run: Run = self._run(None, config, {})  # type: ignore[attr-defined]  # LoopGraph's
+        run = self._run(None, config, {})
         turns = self._turns(run)
         name = id or secrets.token_hex(8)
         known = await in_hands(turns, turns.read, run.thread, name) if id else None
         head = await run.head()
         if head is not None:
-            check_nodes(run, head, self)  # type: ignore[arg-type]  # LoopGraph is one
+            check_nodes(run, head, self)
         answers = isinstance(message, Command)
         if answers and known is not None:  # its question may have been answered by it
             return known
@@ -113,7 +112,7 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
         Returns:
             The turn as it stands; None where the thread has none with this id.
         """
-        run: Run = self._run(None, config, {})  # type: ignore[attr-defined]  # LoopGraph's
+        run = self._run(None, config, {})
         turns = self._turns(run)
         until, looks = time.monotonic() + (wait or 0), pauses(*_LOOKS)
         while True:
@@ -138,7 +137,7 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
             The turn as it stands: `dequeued`, or as it was where that came too late; `stop` ends
             one that has begun. None where the thread has none with this id.
         """
-        run: Run = self._run(None, config, {})  # type: ignore[attr-defined]  # LoopGraph's
+        run = self._run(None, config, {})
         turns = self._turns(run)
         return await in_hands(turns, turns.dequeue, run.thread, id)
 
@@ -149,8 +148,8 @@ class Enqueues(Compiled[StateT, ContextT, InputT, OutputT]):
             SettingsError: It has none.
         """
         check_keys(run.configurable, runs=True)
-        ours: Surrounded[Any, Any, Any, Any] = self.builder  # type: ignore[assignment]  # LoopGraph's
-        turns = queue_of(ours.inbox.journal) if ours.inbox else None
+        inbox = self.ours.inbox
+        turns = queue_of(inbox.journal) if inbox else None
         if turns is None or not run.heeds or run.addressed:
             msg = (
                 "Nothing can be enqueued by this config: build the graph with"

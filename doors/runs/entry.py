@@ -18,13 +18,12 @@ from ...state.outcome import RESUMABLE
 from .. import langgraph_keys as keys
 from ..builder import Surrounded
 from ..checkpoints.head import CUT_OFF, Head, add
-from ..compiled import saved_values
 from ..hands import in_hands
 from ..queue.due import Due
 from .checks import address_answer, check_input
 from .continuing import Continues, check_nodes, check_values, keep_order
 from .outside import unmarked, withdraws
-from .run import Run
+from .run import Run, saved_values
 from .taken_back import put_back
 from .wishes import Heeded, heeded
 

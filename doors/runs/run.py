@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt
 
 from ...state.canonical import storable
@@ -161,3 +162,12 @@ class Run:
             if saved := await saver.aget_tuple(self.where(place)):
                 inner[place] = {one.id for one in await self._open(Head(saved), place)}
         return open_questions(head, inner, around)
+
+
+async def saved_values(graph: Any, configurable: Mapping[str, Any]) -> dict[str, Any]:
+    """What a graph that runs inside another one has in its state, as far as it is saved.
+
+    Its own door refuses the keys that lead there.
+    """
+    state = await CompiledStateGraph.aget_state(graph, {"configurable": {**configurable}})
+    return {k: [*v] if isinstance(v, list) else v for k, v in state.values.items()}

@@ -7,9 +7,9 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime
 
 from ...doors.checkpoints.head import add_around
-from ...doors.compiled import saved_values
 from ...doors.graph import LoopGraph
 from ...doors.langgraph_keys import SAVER
+from ...doors.runs.run import saved_values
 from ...state.context import Context
 from ...state.outcome import spent_by
 from ...state.route import (
