@@ -36,9 +36,10 @@ class Tab:
         """Have on record what is taken; `parts` says how far ahead."""
         if self.write is None:
             return
-        taken, most = self.taken, {n: part for n, part in parts.items() if part < inf}
-        if any(taken[n] > self.leased.get(n, 0) for n in most):
-            await self._record({n: taken[n] + part for n, part in most.items() if n in taken})
+        taken = self.taken
+        ahead = {n: count + parts[n] for n, count in taken.items() if parts[n] < inf}
+        if any(taken[n] > self.leased.get(n, 0) for n in ahead):
+            await self._record(ahead)
 
     async def settled(self) -> None:
         """Have on record what was taken and no more: nothing is under way."""

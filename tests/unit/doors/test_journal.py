@@ -347,7 +347,7 @@ async def test_a_limit_is_leased_in_parts_so_that_most_calls_write_nothing():
     tab.write = write
     for _ in range(20):
         tab.model_calls += 1
-        await tab.noted({**dict.fromkeys(COUNTED, 8), "usd": inf})
+        await tab.noted({"seconds": 8, **dict.fromkeys(COUNTED, 8), "usd": inf})
     ahead = {"tool_calls": 8, "tokens": 8}
     assert written == [{"model_calls": n} | ahead for n in (9, 18, 27)]
 
