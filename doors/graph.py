@@ -318,7 +318,7 @@ class LoopGraph(Enqueues[StateT, ContextT, InputT, OutputT]):
                 run = run.telling(FENCE_KEY, await self.ours.fenced(run.locked))
         if client := self._is_client(run.configurable):
             run = client_run(run, self.ours.bounded)
-        run = controlled(run, self.ours, held)
+        run = controlled(run, self.ours, held).passing(self.ours.passing)
         if run.nested:
             await self._check_inner(run)
         else:

@@ -37,7 +37,8 @@ class Company(NamedTuple):
 
     One that `waits` is left in the line until one comes that does not, and is done with it. Where
     it fails that other one fails, too. Whoever `leaves` it there is not told how it ended: before
-    others may rely on it, he has `rest` called.
+    others may rely on it, he has `rest` called. One that waits `long` does so until whatever is
+    done next for its thread.
     """
 
     thread: str
@@ -46,6 +47,7 @@ class Company(NamedTuple):
     leaves: bool = True
     result: Any = None
     """What who leaves it there is given."""
+    long: bool = False
 
 
 class _Job(NamedTuple):
@@ -114,8 +116,15 @@ class Line:
         self._put(_Job(work, now, done, company))
         return await done
 
-    def rest(self, thread: str) -> None:
-        """Wait until all is done that was left in the line for a thread; it blocks."""
+    def leave(self, work: Callable[[], object], company: Company) -> None:
+        """Leave a job there from any thread."""
+        self._put(_Job(work, time.monotonic(), None, company))
+
+    def rest(self, thread: str, *, sure: bool = False) -> None:
+        """Wait until all is done that was left in the line for a thread; it blocks.
+
+        Who wants to be `sure` gets the error of what could not be done.
+        """
         with self._lock:
             left = self._left[thread] if self._process == os.getpid() else 0
         if left:
@@ -123,6 +132,9 @@ class Line:
             company = Company(thread, ends)
             self._put(_Job(lambda: None, time.monotonic(), None, company, ends))
             ends.wait()
+        for name, error in tuple(self._failed.items()) if sure else ():
+            if isinstance(name, tuple) and name[0] == thread:
+                raise error
 
     def _put(self, job: _Job) -> None:
         if self._process != os.getpid():
@@ -139,18 +151,19 @@ class Line:
 
     def _work(self) -> None:
         waiting: list[_Job] = []
+        kept: dict[str, list[_Job]] = {}
         ended = time.monotonic()
         while True:
             try:
                 new = [self._jobs.get(timeout=_rest(waiting, ended))]
             except queue.Empty:
-                if not waiting and self._is_idle():
+                if not (waiting or kept) and self._is_idle():
                     return
                 new = []
             with suppress(queue.Empty):
                 while len(new) < _MOST:
                     new.append(self._jobs.get_nowait())
-            jobs, waiting = _ready([*waiting, *new], ended)
+            jobs, waiting = _ready([*waiting, *new], kept, ended)
             if jobs:
                 self._tell(self._all_done(jobs))
                 ended = time.monotonic()
@@ -231,14 +244,22 @@ def _rest(waiting: Sequence[_Job], ended: float) -> float:
     return max(min(_until(job, ended) for job in waiting) - time.monotonic(), 0.0)
 
 
-def _ready(jobs: Sequence[_Job], ended: float) -> tuple[list[_Job], list[_Job]]:
-    """What is to be done now, and what waits on."""
+def _ready(
+    jobs: Sequence[_Job], kept: dict[str, list[_Job]], ended: float
+) -> tuple[list[_Job], list[_Job]]:
+    """What is to be done now, and what waits on; `kept` are those that wait long, by thread."""
     now = time.monotonic()
     met = {job.name for job in jobs if not job.waits}
     resting = {job.company.thread for job in jobs if job.ends and job.company}
     ready, waiting = list[_Job](), list[_Job]()
     for job in jobs:
-        rests = job.company is not None and job.company.thread in resting
-        now_or_never = rests or job.name in met or _until(job, ended) <= now
-        (ready if now_or_never else waiting).append(job)
+        thread = job.company.thread if job.company else ""
+        if job.company is not None and job.company.long:
+            before = [one for one in waiting if one.name == job.name]
+            waiting = [one for one in waiting if one.name != job.name]
+            kept.setdefault(thread, []).extend([*before, job])
+        elif thread in resting or job.name in met or _until(job, ended) <= now:
+            ready += [*kept.pop(thread, ()), job]
+        else:
+            waiting.append(job)
     return ready, waiting

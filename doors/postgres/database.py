@@ -7,6 +7,7 @@ import importlib
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Final
 
 from ...state.errors import DatabaseError
@@ -47,9 +48,10 @@ class PostgresDatabase:
         self._pool = Pool(psycopg, pools, url, connections)
         self.locks = Leases(self._pool, errors, self.url, lease)
         self.saver = PostgresSaver(self._pool.connection, self.locks.of)
-        self.locks.before_leaving = self.saver.line.rest
+        self.locks.before_leaving = self.saver.leave
         self.store = PooledStore(self._pool, stores.PostgresStore, errors)
         tables = PostgresTables(self._pool, errors, self.url, self.locks)
+        tables.before = partial(self.saver.line.rest, sure=True)
         self.journal = SqlJournal(lambda: tables, durable=True)
         self.locks.hands = self.saver.hands = self.journal.hands = self._pool.hands
         try:

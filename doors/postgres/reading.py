@@ -31,6 +31,9 @@ Run = Callable[[str, Mapping[str, Any]], Sequence[Mapping[str, Any]]]
 FOLDED: Final = "__loopwright_folded__"
 """The channel of a row of what several tasks wrote, left by a checkpoint that is gone."""
 
+_BEFORE_ALL: Final = ""
+"""Stands for the checkpoint before the first one that is saved."""
+
 _AT_ONCE: Final = 64
 """Checkpoints of a line that are read together: about as many as lie between two values."""
 
@@ -86,6 +89,11 @@ _LINE: Final = (
     " UNION ALL SELECT 'folded', of.checkpoint_id, k.checkpoint_id, 0, k.written_type, k.written,"
     " NULL, NULL, NULL, NULL FROM of"
     + _CAME_OF_IT.format(ns="%(ns)s", after="(SELECT min(checkpoint_id) FROM line)")
+    # What was written before the first one that was saved.
+    + " UNION ALL SELECT 'folded', '', c.checkpoint_id, 0, c.written_type, c.written, NULL, NULL,"
+    " NULL, NULL FROM line JOIN loopwright_checkpoints c ON c.thread_id = %(thread)s"
+    " AND c.checkpoint_ns = %(ns)s AND c.checkpoint_id = line.checkpoint_id"
+    " WHERE line.parent IS NULL AND c.written IS NOT NULL"
 )
 
 _ROOT: Final = (
@@ -152,6 +160,8 @@ class Reading(NamedTuple):
             line = sorted((row for row in rows if row["what"] == "step"), key=lambda r: r["idx"])
             written |= self._written(rows)
             step = self._back(walk, line, target)
+        if _BEFORE_ALL in written:
+            walk.back(_BEFORE_ALL, dict.fromkeys(walk.open), dict)
         return walk.told(written)
 
     def cut_at(self, config: RunnableConfig) -> RunnableConfig | None:

@@ -1,10 +1,8 @@
 """Threads in PostgreSQL: what waits together is saved together, in one round trip.
 
-A superstep is one row: what its tasks wrote is folded into the checkpoint that came of it, where
-both are saved together. All that is sent at once is one transaction: it counts or does not.
+All that is sent at once is one transaction: it counts or does not.
 """
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -12,7 +10,6 @@ from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
-    WRITES_IDX_MAP,
     BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
@@ -25,39 +22,19 @@ from langgraph.checkpoint.base import (
 
 from ...state.canonical import storable, storable_json
 from ...state.errors import DatabaseError
-from ...state.journal import Fence
-from .. import langgraph_keys as keys
 from ..checkpoints.deflate import lean_serializer, next_version
 from ..checkpoints.line import Company, Line
-from ..checkpoints.packed_writes import packed
+from ..checkpoints.passing import PASSING_KEY, Passing, Step
 from ..hands import Hands
 from ..journal.sql import cause_of
-from ..threads.listing import GRAPH_KEY
 from .earlier import Earlier
 from .leases import told_lost
+from .news import News
 from .pool import CUT, together
 from .reading import FOLDED, Reading
-from .rows import Move, ThreadRows
+from .rows import ThreadRows
+from .saving import Holds, Place, Saving, folds
 
-_PUT: Final = (
-    "INSERT INTO loopwright_checkpoints AS c (thread_id, checkpoint_ns, checkpoint_id,"
-    " parent_checkpoint_id, type, checkpoint, metadata, written_type, written)"
-    " VALUES (%s, %s, %s, %s, %s, %b, %s, %s, %b)"
-    " ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE SET"
-    " parent_checkpoint_id = excluded.parent_checkpoint_id, type = excluded.type,"
-    " checkpoint = excluded.checkpoint, metadata = excluded.metadata,"
-    " written_type = coalesce(excluded.written_type, c.written_type),"
-    " written = coalesce(excluded.written, c.written)"
-)
-_WRITE: Final = (
-    "INSERT INTO loopwright_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path,"
-    " idx, channel, type, value) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %b)"
-    " ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO {}"
-)
-_KEEP: Final = _WRITE.format("NOTHING")
-_REPLACE: Final = _WRITE.format(
-    "UPDATE SET channel = excluded.channel, type = excluded.type, value = excluded.value"
-)
 KEEP_WRITTEN: Final = (
     "INSERT INTO loopwright_writes (thread_id, checkpoint_ns, checkpoint_id, task_id, idx,"
     " channel, type, value)"
@@ -81,12 +58,7 @@ _FORGET: Final = (
     "DELETE FROM {} WHERE thread_id = %s AND checkpoint_ns >= %s AND checkpoint_ns < %s"
 )
 
-_HOLDS: Final = "SELECT loopwright_holds(%s, %s)"
-
 Connect = Callable[[], AbstractContextManager[Any]]
-Holds = Callable[[str, str], Fence | None]
-Place = tuple[str, str, str]
-"""Thread, namespace and id of a checkpoint."""
 
 
 class PostgresSaver(BaseCheckpointSaver[str]):
@@ -112,7 +84,7 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         """
         super().__init__(serde=lean_serializer())
         self._connect, self._holds, self._rows = connect, holds, ThreadRows()
-        self._here = threading.local()
+        self._here, self._news = threading.local(), News()
         self.line = Line(self._together, again=_was_cut)
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's signature
@@ -130,13 +102,20 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         """
         place = config["configurable"]
         thread, space = storable(str(place["thread_id"])), str(place.get("checkpoint_ns", ""))
-        held = self._holds(thread, space) is not None
+        fence = self._holds(thread, space)
+        onto = None if space else place.get("checkpoint_id")
         if name == "put_writes":
-            waits = _folds(given, more[0])
-            return Company(thread, (space, place.get("checkpoint_id")), waits, waits and held)
-        if held and more[0].get("source") == "input":
-            return Company(thread, (space, given["id"]), waits=True, result=_next(place, given))
-        return Company(thread, (space, place.get("checkpoint_id")))
+            self._news.saved(thread, space, fence)
+            waits = folds(given, more[0])
+            return Company(thread, (space, onto), waits, waits and fence is not None)
+        self._news.saved(thread, space, fence, given["id"])
+        if fence is not None and _passes(place, given, more[0]):
+            result = _next(place, given)
+            return Company(thread, (space, onto), waits=True, result=result, long=True)
+        if fence is not None and more[0].get("source") == "input":
+            onto = None if space else given["id"]
+            return Company(thread, (space, onto), waits=True, result=_next(place, given))
+        return Company(thread, (space, onto))
 
     def put(
         self,
@@ -148,10 +127,12 @@ class PostgresSaver(BaseCheckpointSaver[str]):
         """Save a checkpoint; see LangGraph."""
         given = config["configurable"]
         told = storable_json(dict(get_serializable_checkpoint_metadata(config, metadata)))
+        passes = _passes(given, checkpoint, metadata)
+        step = Step(given.get("checkpoint_id"), checkpoint, told, passes=passes)
+        place = _place(given, checkpoint["id"])
+        self._news.saved(*place[:2], self._holds(*place[:2]))
         with self._saving() as saving:
-            saving.put(
-                _place(given, checkpoint["id"]), given.get("checkpoint_id"), checkpoint, told
-            )
+            saving.put(place, step)
         return _next(given, checkpoint)
 
     def put_writes(
@@ -163,11 +144,15 @@ class PostgresSaver(BaseCheckpointSaver[str]):
     ) -> None:
         """Save what a task wrote; see LangGraph."""
         given = config["configurable"]
+        place = _place(given, given["checkpoint_id"])
+        self._news.saved(*place[:2], self._holds(*place[:2]))
         with self._saving() as saving:
-            saving.put_writes(_place(given, given["checkpoint_id"]), writes, task_id, task_path)
+            saving.put_writes(place, writes, task_id, task_path)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint with its writes; see LangGraph."""
+        if self._news.nothing_at(config["configurable"], self._holds):
+            return None
         found = self._reading().tuple(config)
         if found is None and self._takes_over(config):
             found = self._reading().tuple(config)
@@ -217,6 +202,11 @@ class PostgresSaver(BaseCheckpointSaver[str]):
                     # ";" is the character behind ":".
                     about = [storable(thread_id), f"{node}:", f"{node};"]
                     cursor.execute(_FORGET.format(table), about)
+
+    def leave(self, thread: str) -> None:
+        """A thread is about to be let go: what is under way is saved."""
+        self.line.rest(thread)
+        self._news.forget(thread)
 
     def cut_at(self, config: RunnableConfig) -> RunnableConfig | None:
         """The oldest checkpoint before this one, if the one that it followed is not there."""
@@ -288,84 +278,15 @@ class PostgresSaver(BaseCheckpointSaver[str]):
             raise DatabaseError(msg) from error
 
 
-class Saving:
-    """What is saved together, on one connection."""
-
-    def __init__(self, connection: Any, serde: Any, holds: Holds, rows: ThreadRows) -> None:
-        """Nothing is saved yet."""
-        self._connection, self._serde, self._holds, self._rows = connection, serde, holds, rows
-        self._written: dict[Place, list[Any]] = {}
-        self._shown: dict[str, int] = {}
-        self.moves: dict[str, Move] = {}
-
-    def put(self, place: Place, parent: str | None, checkpoint: Checkpoint, metadata: Any) -> None:
-        """Save a checkpoint, with what was written onto the one it came of."""
-        folded: tuple[str | None, bytes | None] = (None, None)
-        thread, space, name = place
-        # What came of a checkpoint is looked for among those that are newer.
-        if parent is not None and parent < name and (thread, space, parent) in self._written:
-            folded = self._serde.dumps_typed(self._written.pop((thread, space, parent)))
-        value, told = self._serde.dumps_typed(checkpoint), json.dumps(metadata, ensure_ascii=False)
-        self._execute(_PUT, place, [parent, *value, told, *folded])
-        move = self._move(thread, space)
-        move.graph = str(metadata.get(GRAPH_KEY) or move.graph)
-        move.then(self._rows.standings.put(thread, space, checkpoint, move.token))
-
-    def put_writes(
-        self, place: Place, writes: Sequence[tuple[str, Any]], task: str, path: str
-    ) -> None:
-        """Save what a task wrote: folded, if the checkpoint that comes of it comes in time."""
-        move = self._move(*place[:2])
-        move.then(self._rows.standings.put_writes(place, writes, path, move.token))
-        if _folds(writes, task):
-            pairs = [[channel, value] for channel, value in writes]
-            self._written.setdefault(place, []).append([task, path, pairs])
-        else:
-            special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
-            self._each(place, writes, task, path, _REPLACE if special else _KEEP)
-
-    def finish(self) -> None:
-        """Save what is left, and what is told of the threads; in order of names, see `schema`."""
-        for place, tasks in self._written.items():
-            for task, path, pairs in tasks:
-                self._each(place, packed([(c, v) for c, v in pairs], task), task, path, _KEEP)
-        for name in sorted({*self._shown, *self.moves}):
-            if name in self._shown:
-                self._connection.execute(_HOLDS, [name, self._shown[name]])
-            if name in self.moves and (told := self._rows.told(name, self.moves[name])):
-                self._connection.execute(*told)
-
-    def _move(self, thread: str, space: str) -> Move:
-        if (fence := self._holds(thread, space)) is not None:
-            self._shown[storable(fence.name)] = fence.token
-        move = self.moves.setdefault(thread, Move())
-        move.token = move.token if fence is None else fence.token
-        return move
-
-    def _each(
-        self, place: Place, writes: Sequence[tuple[str, Any]], task: str, path: str, sql: str
-    ) -> None:
-        for number, (channel, value) in enumerate(writes):
-            idx = WRITES_IDX_MAP.get(channel, number)
-            dumped = self._serde.dumps_typed(value)
-            self._execute(sql, place, [task, path, idx, channel, *dumped])
-
-    def _execute(self, sql: str, place: Place, values: Sequence[Any]) -> None:
-        self.moves.setdefault(place[0], Move()).size += sum(
-            len(value) for value in values if isinstance(value, bytes)
-        )
-        self._connection.execute(sql, [*place, *values])
-
-
 def _next(given: Mapping[str, Any], checkpoint: Checkpoint) -> RunnableConfig:
     place = {key: given[key] for key in ("thread_id", "checkpoint_ns")}
     return {"configurable": {**place, "checkpoint_id": checkpoint["id"]}}
 
 
-def _folds(writes: Sequence[tuple[str, Any]], task: str) -> bool:
-    """Whether it is what a task brought, from which the next checkpoint comes."""
-    special = any(channel in WRITES_IDX_MAP or channel == keys.RETURN for channel, _ in writes)
-    return bool(writes) and task != keys.NULL_TASK and not special
+def _passes(given: Mapping[str, Any], checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> bool:
+    told = given.get(PASSING_KEY)
+    space = str(given.get("checkpoint_ns", ""))
+    return isinstance(told, Passing) and told.covers(space, checkpoint, metadata)
 
 
 def _was_cut(error: BaseException) -> bool:

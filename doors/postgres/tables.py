@@ -1,6 +1,6 @@
 """The journal in PostgreSQL: its tables, through a pool of connections."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -44,6 +44,8 @@ class PostgresTables:
         """Use a pool that gives rows as dicts; whoever opened it closes it."""
         self.errors, self.name = errors, name
         self._pool, self._leases = pool, leases
+        self.before: Callable[[str], object] = lambda _thread: None
+        """Called before something is recorded of a thread: the steps that led to it are saved."""
 
     @contextmanager
     def block(self, thread: str | None = None, fence: Fence | None = None) -> Iterator[Execute]:
@@ -52,6 +54,7 @@ class PostgresTables:
             if thread is None:
                 yield self._once
                 return
+            self.before(storable(thread))
             with self._pool.begun(self._first(thread, fence)) as execute:
                 yield execute
 

@@ -24,6 +24,7 @@ from ...state.messages import ANSWER, ENDS, REJECTED, REPEATS, ROLE, STEERS, TOL
 from ...state.stream.shown import EVIDENCE
 from .. import langgraph_keys as keys
 from ..builder import Bounded
+from ..checkpoints.passing import PASSING_KEY, Passing
 from ..locks.held import Holding
 from .beside import BESIDE_KEY, Beside
 from .checks import in_words
@@ -34,6 +35,7 @@ _OURS: Final[Mapping[str, type]] = {
     FENCE_KEY: Fence,
     SESSION_KEY: Session,
     BESIDE_KEY: Beside,
+    PASSING_KEY: Passing,
 }
 """What a run tells the graphs inside it, and nobody else may."""
 

@@ -1,6 +1,6 @@
 """One run of a graph: as it is asked for, where its thread stands, and what it holds."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +15,7 @@ from ...state.canonical import storable
 from ...state.context import SESSION_KEY, OpenSession
 from .. import langgraph_keys as keys
 from ..checkpoints.head import Head, inner_places, open_questions
+from ..checkpoints.passing import PASSING_KEY, Passing
 from ..durability import locks_of
 from ..locks.held import Held, Holding, LockedBy, thread_lock
 
@@ -130,6 +131,11 @@ class Run:
         """The run, telling its nodes and the graphs inside it what was settled at its door."""
         configurable = {**self.config.get("configurable", {}), key: value}
         return replace(self, config={**self.config, "configurable": configurable})
+
+    def passing(self, nodes: Collection[str]) -> "Run":
+        """The run of a graph inside a task, of which steps pass before these nodes."""
+        space = str(self.configurable.get("checkpoint_ns", ""))
+        return self.telling(PASSING_KEY, Passing(space, nodes)) if nodes and space else self
 
     async def head(self) -> Head | None:
         """The checkpoint the run starts from, if there is one."""

@@ -6,10 +6,10 @@ import psycopg
 import pytest
 from langchain_core.tools import StructuredTool
 
-from loopwright import ScriptedModel, build_react, open_durability
+from loopwright import ScriptedModel, build_plan_execute_verify, build_react, open_durability
 from loopwright.doors.checkpoints import line
 from support.counting import Counting
-from support.scripts import call, thought
+from support.scripts import call, passed, plan, report, thought, todo
 from support.toy_graphs import on
 
 TURNS = 3
@@ -38,9 +38,31 @@ def paying(durability):
             return thought("I take the next step.", more=True, reason="open")
         return thought("Ada was looked up and paid.")
 
+    return build_react(
+        model=ScriptedModel(turn), tools=tools(), durability=durability, observe="direct"
+    )
+
+
+def planning(durability):
+    """Two tasks, one after the other; each saves its own steps."""
+
+    def executor(messages, _):
+        pays = any("pay Ada" in message.text for message in messages)
+        if any(message.type == "tool" for message in messages):
+            return report("Ada was paid." if pays else "Ada is in the book.")
+        return [call("pay" if pays else "look", name="Ada")]
+
+    tasks = plan(todo("1", "look Ada up", []), todo("2", "pay Ada", ["1"]))
+    found = passed("fine", t1=["1.1.0"], t2=["2.1.0"])
+    roles = {"planner": lambda *_: tasks, "executor": executor, "verifier": lambda *_: found}
+    return build_plan_execute_verify(
+        model=ScriptedModel(roles), tools=tools(), durability=durability
+    )
+
+
+def tools():
     reads = StructuredTool.from_function(look, metadata={"readOnlyHint": True})
-    model = ScriptedModel(turn)
-    return build_react(model=model, tools=[reads, pay], durability=durability, observe="direct")
+    return [reads, pay]
 
 
 def rows(url):
@@ -53,8 +75,9 @@ def rows(url):
 
 @pytest.mark.postgres
 @pytest.mark.req("W-95")
+@pytest.mark.parametrize(("built", "most"), [(paying, 20), (planning, 23)])
 def test_a_turn_of_two_calls_is_25_rows_and_30_trips_at_most(
-    postgres_server, postgres_url, monkeypatch
+    postgres_server, postgres_url, monkeypatch, built, most
 ):
     monkeypatch.setattr(line, "_PATIENCE", 10.0)  # this machine may be slow
     monkeypatch.setattr(line, "_LONGEST", 10.0)
@@ -63,10 +86,10 @@ def test_a_turn_of_two_calls_is_25_rows_and_30_trips_at_most(
     with Counting(postgres_server.port) as counting:
         url = postgres_url.replace(f":{postgres_server.port}/", f":{counting.port}/")
         with open_durability(url, connections=2) as durability:
-            graph = paying(durability)
+            graph = built(durability)
             for _ in range(2 * TURNS):
                 trips.append(-counting.trips)
                 assert graph.invoke(GOAL, on("t"))["outcome"]["status"] == "complete"
                 trips[-1] += counting.trips
-    assert (rows(postgres_url) - before) / (2 * TURNS) <= 25
+    assert (rows(postgres_url) - before) / (2 * TURNS) <= most
     assert min(trips[TURNS:]) <= 30, trips

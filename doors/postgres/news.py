@@ -1,0 +1,53 @@
+"""What a process knows of a thread that it holds without asking: nobody else could save there."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...state.canonical import storable
+from ...state.journal import Fence
+
+
+@dataclass
+class _Newest:
+    """The newest checkpoint of a thread's own graph, if this lease's holder has made it."""
+
+    token: int
+    step: str
+    inside: set[str] = field(default_factory=set)
+    """Namespaces in which something was saved since."""
+
+
+class News:
+    """Of the threads that one saver saves. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._newest: dict[str, _Newest] = {}
+
+    def saved(self, thread: str, space: str, fence: Fence | None, step: str = "") -> None:
+        """Something is about to be saved; a checkpoint, where `step` names it."""
+        known = self._newest.get(thread)
+        if fence is None:
+            self.forget(thread)
+        elif step and not space and (known is None or known.step != step):
+            self._newest[thread] = _Newest(fence.token, step)
+        elif known is not None:
+            known.inside.add(space)
+
+    def nothing_at(
+        self, given: Mapping[str, Any], holds: Callable[[str, str], Fence | None]
+    ) -> bool:
+        """Whether nothing can be saved where a graph begins: its task is of a step made here."""
+        thread, space = storable(str(given.get("thread_id"))), given.get("checkpoint_ns")
+        known = self._newest.get(thread)
+        if known is None or not space or given.get("checkpoint_id"):
+            return False
+        fence = holds(thread, space)
+        mine = fence is not None and fence.token == known.token
+        around = (given.get("checkpoint_map") or {}).get("")
+        return mine and around == known.step and space not in known.inside
+
+    def forget(self, thread: str) -> None:
+        """Others may save there from now on."""
+        self._newest.pop(thread, None)
