@@ -85,7 +85,7 @@ def _command(
 
 _RUN = (
     "graph", "agent", "mcp", "policy", "instructions", "model", "script", "yes", "review",
-    "max_parallel", "max_cost", "database", "wait", "json",
+    "max_parallel", "max_cost", "database", "results", "wait", "json",
 )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def turns(
     return show_turns(settings, output, thread, limit)
 
 
-@_command("agent", "mcp", "policy", "instructions", "model", "script", "json")
+@_command("agent", "mcp", "policy", "instructions", "model", "script", "results", "json")
 def worker(
     settings: Settings,
     output: Output,
@@ -238,7 +238,7 @@ def worker(
     return work(chosen, output, Wanted(graphs or [], modules or [], concurrency, lease))
 
 
-_DESK = ("graph", "mcp", "policy", "instructions", "model", "script", "database", "json")
+_DESK = ("graph", "mcp", "policy", "instructions", "model", "script", "database", "results", "json")
 
 
 @_command(*_DESK)
@@ -306,7 +306,7 @@ def threads(
     raise typer.Exit(guarded(output, lambda: show_threads(settings, output, which, order, limit)))
 
 
-@_command("database", within=_threads)
+@_command("database", "results", within=_threads)
 def dismiss(
     settings: Settings,
     output: Output,
@@ -318,8 +318,8 @@ def dismiss(
     return dismiss_threads(settings, output, threads)
 
 
-@_command("database", "json")
-@_command("database", "json", within=_threads, hidden=True)  # as it was called at first
+@_command("database", "results", "json")
+@_command("database", "results", "json", within=_threads, hidden=True)  # as it was called at first
 def prune(
     settings: Settings,
     output: Output,
@@ -358,7 +358,7 @@ def graph(
     return show_graph(output, name, ascii_=ascii_)
 
 
-@_command("agent", "mcp", "policy", "instructions", "model", "database", "json")
+@_command("agent", "mcp", "policy", "instructions", "model", "database", "results", "json")
 def doctor(
     settings: Settings,
     output: Output,

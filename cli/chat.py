@@ -12,7 +12,7 @@ from typing import Final
 from langgraph.runtime import RunControl
 from rich.text import Text
 
-from ..doors.durability import DEFAULT_URL, Durability, open_durability
+from ..doors.durability import Durability
 from ..doors.threads.listing import EXPIRY, ThreadSummary
 from ..graphs.registry import builder_of
 from ..state.errors import LoopwrightError
@@ -54,7 +54,7 @@ def chat_on(settings: Settings, output: Output, thread: str | None) -> int:
 
 def _offered(settings: Settings, output: Output) -> str | None:
     """The unfinished thread that the user wants to go on with, if any."""
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with settings.open() as durability:
         while found := to_resume(durability.unfinished(settings.expiry(EXPIRY)))[:_MOST]:
             output.line(f"{plural(len(found), 'unfinished thread')}:")
             for place, thread in enumerate(found, 1):

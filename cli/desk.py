@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..doors.durability import DEFAULT_URL, Durability, open_durability
+from ..doors.durability import Durability
 from ..doors.threads.desk import HandOver, hand_over
 from ..state.desk.conversation import AWAY
 from ..state.errors import SettingsError, ThreadBusy, ThreadNotFound
@@ -71,7 +71,7 @@ class Wanted:
 def attend(settings: Settings, output: Output, thread: str | None, wanted: Wanted) -> int:
     """List who waits, show what is known of one, or answer; the exit code."""
     if thread is None:
-        with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+        with settings.open() as durability:
             return _list(output, durability)
     one = _waiting(settings, thread_named(thread))
     if not wanted.acts:
@@ -89,7 +89,7 @@ def attend(settings: Settings, output: Output, thread: str | None, wanted: Wante
 def staffed(settings: Settings, output: Output, away: str | None) -> int:
     """Note that nobody is at the desk, and for how long, or that somebody is back."""
     until = None if away is None else datetime.now(UTC) + age_of(away, "--away")
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with settings.open() as durability:
         if until is None:
             durability.store.delete(*AWAY)
         else:
@@ -105,7 +105,7 @@ def staffed(settings: Settings, output: Output, away: str | None) -> int:
 
 
 def _waiting(settings: Settings, thread: str) -> HandOver:
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with settings.open() as durability:
         one = hand_over(durability.checkpointer, thread)
     if one is None:
         msg = f"No human has the thread {thread!r}: `loopwright desk` lists those that wait."

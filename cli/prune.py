@@ -5,7 +5,6 @@ from collections import Counter
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from ..doors.durability import DEFAULT_URL, open_durability
 from ..doors.threads.what_stays import Pruned
 from ..state.environment import stated
 from ..state.errors import DatabaseError, SettingsError
@@ -57,7 +56,7 @@ def prune_threads(
 
 
 def _prune(settings: Settings, output: Output, name: str | None, wanted: dict[str, Any]) -> Pruned:
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with settings.open() as durability:
         pruned = durability.prune(name, **wanted)
     _tell(output, pruned)
     return pruned

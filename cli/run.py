@@ -14,7 +14,7 @@ from langgraph.types import Command
 from rich.console import Console
 
 from ..doors.checkpoints.head import Head
-from ..doors.durability import DEFAULT_URL, Durability, open_durability
+from ..doors.durability import Durability
 from ..doors.graph import LoopGraph
 from ..doors.locks.waiting import wait_of
 from ..doors.threads.listing import GRAPH_KEY
@@ -108,7 +108,7 @@ def opened(
     A run that was cut off may leave a write under way in a thread, and SQLite crashes if its
     connection is closed meanwhile: the end of the process does it, which waits for threads first.
     """
-    durability = open_durability(settings.database_url(DEFAULT_URL))
+    durability = settings.open()
     try:
         kept = saved_with(durability, thread)
         name = settings.graph or kept.get(GRAPH_KEY) or settings.graph_of_new

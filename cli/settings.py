@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Option
 
@@ -17,6 +17,9 @@ from ..state.environment import stated, variable
 from ..state.errors import SettingsError
 from ..state.roles import GRAPHS
 from .terminal import quoted
+
+if TYPE_CHECKING:
+    from ..doors.durability import Durability
 
 DEFAULT_GRAPH: Final = "plan_execute_verify"
 PLANNED: Final = "prompt_flow"
@@ -87,6 +90,10 @@ class Settings:
         str | None,
         Option("--db", help="Database URL; LOOPWRIGHT_DATABASE_URL, else .loopwright/threads.db."),
     ] = None
+    results: Annotated[
+        str | None,
+        Option(help="URL of an object store for long results; LOOPWRIGHT_RESULTS, else the db."),
+    ] = None
     wait: Annotated[
         float | None,
         Option(
@@ -98,7 +105,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse options that were given and say nothing, as a script's unset variable does."""
-        for name in ("graph", "agent", "mcp", "policy", "model", "script", "database"):
+        for name in ("graph", "agent", "mcp", "policy", "model", "script", "database", "results"):
             option = "db" if name == "database" else name
             stated(getattr(self, name), f"--{option}")
         for folder in self.instructions or ():
@@ -112,6 +119,13 @@ class Settings:
     def database_url(self, default: str) -> str:
         """The database to open."""
         return self.database or variable(self.environ, "LOOPWRIGHT_DATABASE_URL") or default
+
+    def open(self, **more: Any) -> "Durability":
+        """Open the database, and where its long results are kept."""
+        from ..doors.durability import DEFAULT_URL, open_durability  # noqa: PLC0415 - heavy
+
+        results = self.results or variable(self.environ, "LOOPWRIGHT_RESULTS")
+        return open_durability(self.database_url(DEFAULT_URL), results=results, **more)
 
     def expiry(self, default: timedelta) -> timedelta:
         """How old an unfinished thread may be that is offered."""
@@ -133,6 +147,7 @@ class Settings:
             "--max-parallel": self.max_parallel,
             "--max-cost": self.max_cost,
             "--db": database if self.database else None,
+            "--results": self.results,
             "--wait": self.wait,
         }
         options = [part for name, value in given.items() if value for part in (name, str(value))]

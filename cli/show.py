@@ -10,7 +10,7 @@ from ..calls.policy import Policy
 from ..calls.toolbox import Toolbox
 from ..doors import health
 from ..doors.background import run_blocking
-from ..doors.durability import DEFAULT_URL, open_durability
+from ..doors.durability import DEFAULT_URL
 from ..graphs.build import default_company, default_instructions, default_mcp, default_policy
 from ..graphs.registry import drawn_graph
 from ..models.choice import OFFLINE, Chosen, Models, window_of
@@ -257,9 +257,11 @@ def _instructions(settings: Settings) -> Iterator[Finding]:
 
 def _database(settings: Settings) -> Iterator[Finding]:
     url = settings.database_url(DEFAULT_URL)
-    with open_durability(url) as durability:
+    with settings.open() as durability:
         count = sum(1 for _ in durability.thread_ids())
         yield _WORKS, f"{durability.url}: {plural(count, 'thread')}"
+        if durability.results is not None:
+            yield _WORKS, f"long results: {durability.results}"
     yield from (found for found in _health(url) if found[0] != _WORKS)
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..doors.durability import DEFAULT_URL, Durability, open_durability
+from ..doors.durability import Durability
 from ..doors.threads.listing import EXPIRY, ThreadSummary
 from ..state.errors import DatabaseError
 from ..state.intents import uncertain_call
@@ -26,7 +26,7 @@ _OFFERED: Final = 3
 def show_threads(settings: Settings, output: Output, which: Any, order: Any, limit: int) -> int:
     """Print one line a thread; tab-separated where nobody watches."""
     within = settings.expiry(EXPIRY)
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with settings.open() as durability:
         found = durability.threads(which, order=order, limit=limit + 1)
     listed, sized = found[:limit], order == "largest"
     if output.json:
@@ -45,7 +45,7 @@ def show_threads(settings: Settings, output: Output, which: Any, order: Any, lim
 def dismiss_threads(settings: Settings, output: Output, threads: Sequence[str]) -> int:
     """Delete threads; a call that may have taken effect is named, as nothing else knows of it."""
     names = list(map(thread_named, threads))
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with settings.open() as durability:
         for name in names:
             doubts = in_doubt(durability, name)
             durability.dismiss(name)
@@ -68,7 +68,7 @@ def hint(settings: Settings, output: Output) -> None:
     """Tell who begins a thread on a terminal which unfinished ones could be resumed instead."""
     if not (output.live and output.reads):
         return
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with settings.open() as durability:
         found = to_resume(durability.unfinished(settings.expiry(EXPIRY)))
         how = settings.resume_command("ID", durability.url)
     if found:

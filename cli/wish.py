@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 from langchain_core.runnables import RunnableConfig
 
-from ..doors.durability import DEFAULT_URL, open_durability
 from ..doors.threads.listing import GRAPH_KEY
 from ..graphs.registry import builder_of
 from ..state.errors import SettingsError
@@ -72,7 +71,7 @@ def enqueue_message(
 def _thread(settings: Settings, thread: str) -> Iterator[tuple[Graph, RunnableConfig, str]]:
     """The graph of a thread, its config, and the command that goes on with it."""
     given = thread_named(thread)
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with settings.open() as durability:
         kept = saved_with(durability, given)
         name = settings.graph or kept.get(GRAPH_KEY) or DEFAULT_GRAPH
         # To end a turn no model is asked and no tool is called.

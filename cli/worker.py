@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ..doors.durability import DEFAULT_URL, Durability, open_durability
+from ..doors.durability import Durability
 from ..doors.graph import LoopGraph
 from ..doors.hands import APART
 from ..doors.postgres.leases import LEASE
@@ -53,9 +53,8 @@ class Wanted:
 
 def work(settings: Settings, output: Output, wanted: Wanted) -> int:
     """Run turns until a signal; the exit code."""
-    url = settings.database_url(DEFAULT_URL)
     connections = min(wanted.concurrency, CONNECTIONS) + APART
-    with open_durability(url, lease=wanted.lease, connections=connections) as durability:
+    with settings.open(lease=wanted.lease, connections=connections) as durability:
         graphs = _graphs(settings, output, wanted, durability)
         if (turns := queue_of(durability.journal)) is None:
             msg = f"Nothing can be enqueued in {durability.url}: no other process can open it."

@@ -18,7 +18,9 @@ from ..state.calls import results_of
 from ..state.errors import DatabaseError, ThreadBusy, ThreadNotFound
 from ..state.journal import Journal
 from .checkpoints.threaded import ThreadedSaver, ThreadedStore
+from .journal.sql import SqlJournal
 from .locks.held import PRUNES, Locks, held_here
+from .objects import Objects, ResultsElsewhere
 from .postgres.database import PostgresDatabase, without_password
 from .postgres.leases import LEASE, checked_lease
 from .postgres.pool import CONNECTIONS, checked_connections
@@ -38,6 +40,7 @@ from .threads.listing import (
     checked,
     list_threads,
 )
+from .threads.pruning import texts_of
 from .threads.what_stays import RUNS, Keeps, Pruned, what_stays
 
 DEFAULT_URL: Final = "sqlite:///.loopwright/threads.db"
@@ -112,13 +115,17 @@ class Durability(AbstractContextManager["Durability"]):
         store: keeps what outlives a thread; usable like the checkpointer.
         journal: records tool calls.
         locks: keep the runs of a thread apart.
+        results: where long results are kept, if that is not the store itself.
     """
 
-    def __init__(self, database: Database) -> None:
-        """Give out what this database brings."""
+    def __init__(self, database: Database, objects: Objects | None = None) -> None:
+        """Give out what this database brings; long results are kept as objects, if there are."""
         self.url, self.journal, self.locks = database.url, database.journal, database.locks
         self.checkpointer = ThreadedSaver(database.saver, self.locks, self._forget)
         self.store: BaseStore = ThreadedStore(database.store)
+        self.results, self._objects = objects and objects.url, objects
+        if objects is not None:
+            self.store = ResultsElsewhere(self.store, objects)
         self.close, self._database = database.close, database
 
     def thread_ids(self) -> list[str]:
@@ -189,6 +196,8 @@ class Durability(AbstractContextManager["Durability"]):
         place = results_of(thread)
         while found := self.store.search(place, limit=_AT_ONCE):
             self.store.batch([PutOp(one.namespace, one.key, None) for one in found])
+        if self._objects is not None:
+            self._objects.forget(place)
         self._database.forget(thread)
 
     def _check_saved(self, thread: str) -> None:
@@ -241,9 +250,23 @@ class Durability(AbstractContextManager["Durability"]):
     def _prune(self, thread: str, keeps: Keeps) -> str | bool:
         try:
             with held_here(lambda: self.locks, thread, PRUNES):
-                return self._database.prune(thread, keeps)
+                said = self._database.prune(thread, keeps)
+                if self._objects is None or isinstance(said, str):
+                    return said
+                return self._drop_objects(self._objects, thread) or said
         except ThreadBusy:
             return RUNS
+
+    def _drop_objects(self, objects: Objects, thread: str) -> bool:
+        """Remove what nothing of a thread names any more, now that it is pruned for good."""
+        place = results_of(thread)
+        if not (keys := objects.keys(place)):
+            return False
+        recorded = self.journal.bodies(thread) if isinstance(self.journal, SqlJournal) else ()
+        told = "\n".join(texts_of(self.checkpointer, thread, recorded))
+        lost = [key for key in keys if key not in told]
+        objects.drop(place, lost)
+        return bool(lost)
 
     def __exit__(self, *_: object) -> None:
         """Close at the end of the block."""
@@ -251,7 +274,11 @@ class Durability(AbstractContextManager["Durability"]):
 
 
 def open_durability(
-    url: str = DEFAULT_URL, *, lease: float = LEASE, connections: int = CONNECTIONS
+    url: str = DEFAULT_URL,
+    *,
+    lease: float = LEASE,
+    connections: int = CONNECTIONS,
+    results: str | None = None,
 ) -> Durability:
     """Open a database and prove that it can be written.
 
@@ -260,13 +287,18 @@ def open_durability(
             `postgresql://user@host/name`. Missing folders of a SQLite file are created.
         lease: Seconds after which a thread in Postgres is free whose holder does not answer. With
             SQLite the operating system frees it at once, whatever is said here.
-        connections: How many connections to Postgres are opened at most.
+        connections: How many connections to Postgres are opened at most, and how many threads wait
+            for it.
+        results: Where long results are kept instead of the database, as a URL that fsspec opens:
+            `s3://bucket/folder`, `file:///folder`. Whoever opens the database says the same.
 
     Raises:
         SettingsError: The lease is too short or too long, or there is no connection.
         DatabaseError: it cannot be opened or written; says what, where and what to do.
     """
-    return Durability(_opened(url, checked_lease(lease), checked_connections(connections)))
+    lease, connections = checked_lease(lease), checked_connections(connections)
+    objects = None if results is None else Objects(results)
+    return Durability(_opened(url, lease, connections), objects)
 
 
 def _opened(url: str, lease: float, connections: int) -> Database:

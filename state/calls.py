@@ -151,10 +151,14 @@ HOOK_STOP: Final = "hook_stop"
 """Key of a planned call, and of a result's artifact: why a hook wants the run to end here."""
 
 
+RESULTS: Final = ("loopwright", "results")
+"""Under which labels a store has long results."""
+
+
 def results_of(thread: str) -> tuple[str, ...]:
     """Where a store has a thread's long results. A label must be non-empty and without periods."""
     label = storable(thread).replace("%", "%25").replace(".", "%2E") or "-"
-    return ("loopwright", "results", label)
+    return (*RESULTS, label)
 
 
 Records = Annotated[list[Evidence], GrowingChannel(merge_records, snapshot_frequency=50)]

@@ -195,6 +195,11 @@ class SqlJournal:
             for name in names:
                 execute(_DROP, [storable(thread), "wish", storable(name)])
 
+    def bodies(self, thread: str) -> list[str]:
+        """All that is on record of a thread, as text."""
+        with self._block() as execute:
+            return bodies_of(execute, thread)
+
     def forget(self, thread: str) -> None:
         """See Journal."""
         with self._block() as execute:
@@ -273,6 +278,12 @@ def _find(
         sql += _NAMED.format(names=_marks(names))
         values += [*about, *map(storable, names)]
     return [json.loads(text_of(row["body"])) for row in execute(f"{sql} ORDER BY seq", values)]
+
+
+def bodies_of(execute: Execute, thread: str) -> list[str]:
+    """All that is on record of a thread, as it was written."""
+    sql = "SELECT body FROM loopwright_journal WHERE thread = ?"
+    return [text_of(row["body"]) for row in execute(sql, [storable(thread)])]
 
 
 def text_of(body: str | bytes) -> str:

@@ -1,7 +1,7 @@
 """A thread made smaller, in whatever SQL database: all that goes, goes in one transaction."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,7 @@ from ...state.calls import results_of
 from ...state.canonical import storable
 from ..checkpoints.head import Head
 from ..checkpoints.shared_values import COUNTERS, OURS, missing_values, unfolded
-from ..journal.sql import text_of
+from ..journal.sql import bodies_of, text_of
 from ..journal.tables import Execute
 from ..langgraph_keys import made_at
 from .what_stays import Keeps, Saved, severed
@@ -209,19 +209,24 @@ class ThreadPruning:
         rows = self._run("SELECT key FROM store WHERE prefix = ?", place)
         if not rows:
             return 0
-        told = "\n".join(self._texts(thread))
+        told = "\n".join(texts_of(self._saver, thread, self._recorded(thread)))
         lost = [row["key"] for row in rows if row["key"] not in told]
         self._delete("store WHERE prefix = ?", [place], "key", lost)
         return len(lost)
 
-    def _texts(self, thread: str) -> Iterator[str]:
-        """All that is still saved of a thread, as text."""
-        for saved in self._saver.list({"configurable": {"thread_id": thread}}):
-            yield repr(saved.checkpoint["channel_values"])
-            yield repr(saved.pending_writes)
+    def _recorded(self, thread: str) -> Iterator[str]:
         if self._rows.has("loopwright_journal"):
-            sql = "SELECT body FROM loopwright_journal WHERE thread = ?"
-            yield from (text_of(row["body"]) for row in self._run(sql, storable(thread)))
+            yield from bodies_of(self._rows.execute, thread)
+
+
+def texts_of(
+    saver: BaseCheckpointSaver[Any], thread: str, recorded: Iterable[str]
+) -> Iterator[str]:
+    """All that is still saved of a thread, as text, and what is recorded of it."""
+    for saved in saver.list({"configurable": {"thread_id": thread}}):
+        yield repr(saved.checkpoint["channel_values"])
+        yield repr(saved.pending_writes)
+    yield from recorded
 
 
 def _place(thread: str, checkpoint: str | None = None) -> RunnableConfig:
