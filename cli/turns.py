@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from langchain_core.messages import messages_from_dict
 
-from ..doors.durability import DEFAULT_URL, open_durability
 from ..doors.queue.turns import Turn, queue_of
 from ..state.errors import SettingsError
 from .settings import Settings, thread_named
@@ -19,7 +18,7 @@ _TITLES: Final = ("thread", "turn", "state", "since", "message")
 def show_turns(settings: Settings, output: Output, thread: str | None, limit: int) -> int:
     """Print one line a turn, those that came first before the others."""
     name = None if thread is None else thread_named(thread)
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with settings.open() as durability:
         found = durability.turns(name, limit=limit + 1)
     listed = found[:limit]
     if output.json:
@@ -39,7 +38,7 @@ def dequeue_turn(settings: Settings, output: Output, thread: str, name: str) -> 
     Raises:
         SettingsError: The thread has none with this id, or it was too late.
     """
-    with open_durability(settings.database_url(DEFAULT_URL)) as durability:
+    with settings.open() as durability:
         queue = queue_of(durability.journal)
         turn = queue.dequeue(thread_named(thread), name) if queue else None
     if turn is None or turn.state != "dequeued":
