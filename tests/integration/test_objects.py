@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-import fsspec
+import fsspec  # type: ignore[import-untyped]  # it has no types
 import pytest
 from langchain_core.tools import StructuredTool
 
