@@ -1,8 +1,9 @@
 """Threads that an earlier version kept in the tables of LangGraph's own saver: taken over singly.
 
-Each is copied when it is first opened, unless a worker of the earlier version runs it, which holds
-an advisory lock; from then on a trigger refuses whatever such a worker would save of it. What it
-was copied from stays where it is.
+The tables may be another program's as well, or a server's: only what this package's graphs have
+saved there by themselves is theirs. Each is copied when it is first opened, unless a worker of the
+earlier version runs it, which holds an advisory lock; from then on a trigger refuses whatever such
+a worker would save of it. What it was copied from stays where it is.
 """
 
 import hashlib
@@ -21,11 +22,13 @@ from ...state.errors import ThreadBusy
 from ..checkpoints.head import Head
 from ..threads.listing import GRAPH_KEY
 from .pool import together
+from .schema import OURS
 
 THERE: Final = "SELECT to_regprocedure('loopwright_taken_over()') IS NOT NULL AS there"
 
+_SAVED: Final = f"SELECT FROM checkpoints c WHERE thread_id = %(thread)s AND {OURS.format('c')}"
 _KEPT: Final = (
-    "SELECT EXISTS (SELECT FROM checkpoints WHERE thread_id = %(thread)s) AND NOT EXISTS"
+    f"SELECT EXISTS ({_SAVED}) AND NOT EXISTS"
     " (SELECT FROM loopwright_checkpoints WHERE thread_id = %(thread)s) AS kept"
 )
 # One after the other, and nobody while a worker of the earlier version has the thread.
@@ -48,7 +51,11 @@ _ROW: Final = (
     " ON CONFLICT (name) DO UPDATE SET graph = excluded.graph, state = excluded.state,"
     " status = excluded.status, updated = excluded.updated, bytes = excluded.bytes"
 )
-_DELETE: Final = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+# The checkpoints last: by them the others are known.
+_DELETE: Final = tuple(
+    f"DELETE FROM {table} WHERE thread_id = %(thread)s AND EXISTS ({_SAVED})"
+    for table in ("checkpoint_blobs", "checkpoint_writes", "checkpoints")
+)
 
 
 class Earlier:
@@ -78,8 +85,8 @@ class Earlier:
     def delete(self, thread: str) -> None:
         """Delete what a thread was copied from, too."""
         with self._connect() as connection, together(connection):
-            for table in _DELETE:
-                connection.execute(f"DELETE FROM {table} WHERE thread_id = %s", [thread])
+            for statement in _DELETE:
+                connection.execute(statement, {"thread": thread})
 
     def _copy(self, connection: Any, thread: str, serde: SerializerProtocol) -> None:
         module = importlib.import_module("langgraph.checkpoint.postgres")

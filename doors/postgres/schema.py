@@ -8,6 +8,7 @@ what is written; no transaction locks two rows in another order than that of the
 from typing import Any, Final
 
 from ...state.errors import DatabaseError
+from ..langgraph_keys import SERVER
 
 VERSION: Final = 1
 """Of the tables as a whole; each step from one to the next is an entry of its own."""
@@ -148,16 +149,22 @@ CREATE TABLE IF NOT EXISTS loopwright_writes (
     "ALTER TABLE loopwright_writes ALTER value SET STORAGE EXTERNAL",
 )
 
+# What a checkpoint of this package's graphs has, at any place; a server names who asked for it.
+OURS: Final = (
+    "{0}.checkpoint -> 'channel_versions' ? 'schema_version'"
+    f" AND NOT {{0}}.metadata ?| ARRAY[{', '.join(map(repr, SERVER))}]"
+)
 # Where an earlier version has kept threads in the tables of LangGraph's own saver, see `earlier`.
 _WAS_USED: Final = (
     "SELECT to_regclass('checkpoints') IS NOT NULL"
     " AND to_regclass('loopwright_journal') IS NOT NULL AS used"
 )
 _EARLIER: Final = (
-    """
+    f"""
 CREATE OR REPLACE FUNCTION loopwright_taken_over() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT FROM loopwright_checkpoints WHERE thread_id = NEW.thread_id) THEN
+    IF {OURS.format("NEW")}
+        AND EXISTS (SELECT FROM loopwright_checkpoints WHERE thread_id = NEW.thread_id) THEN
         RAISE EXCEPTION 'The thread % goes on in a newer version of loopwright: update this worker,'
             ' then resume the thread.', NEW.thread_id;
     END IF;
@@ -166,11 +173,10 @@ END $$""",
     "CREATE TRIGGER loopwright_taken_over BEFORE INSERT OR UPDATE ON checkpoints"
     " FOR EACH ROW EXECUTE FUNCTION loopwright_taken_over()",
     # What is not known of them yet is known as soon as they are looked at.
-    """
+    f"""
 INSERT INTO loopwright_threads (name, state, updated)
-SELECT thread_id, 'unfinished', max(checkpoint ->> 'ts')::timestamptz FROM checkpoints
-WHERE checkpoint_ns = '' GROUP BY thread_id
-HAVING bool_or(checkpoint -> 'channel_versions' ? 'schema_version')
+SELECT thread_id, 'unfinished', max(checkpoint ->> 'ts')::timestamptz FROM checkpoints c
+WHERE checkpoint_ns = '' GROUP BY thread_id HAVING bool_or({OURS.format("c")})
 ON CONFLICT (name) DO NOTHING""",
 )
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from langchain.agents import create_agent
 from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.doors.postgres.earlier import _number
@@ -95,6 +97,34 @@ def test_the_version_before_writes_nothing_onto_what_was_taken_over(earlier):
             old.put(on("ended", checkpoint_ns=""), saved.checkpoint, saved.metadata, {})
         old.put(on("new", checkpoint_ns=""), saved.checkpoint, saved.metadata, {})
         assert old.get_tuple(on("new")) is not None, "of its own threads it keeps what it likes"
+
+
+async def test_threads_of_another_program_and_of_a_server_are_left_alone(earlier):
+    theirs = create_agent(ScriptedModel(lambda messages, _: f"said {len(messages)}"), [])
+    say, agent = {"messages": [("user", "Hello")]}, on("agent")
+    served = on("served", assistant_id="a", graph_id="react")
+    async with AsyncPostgresSaver.from_conn_string(earlier) as saver:
+        theirs.checkpointer = saver
+        await theirs.ainvoke(say, agent)
+        theirs_too = build_react(model=ScriptedModel(lambda *_: thought("Hi.")), checkpointer=saver)
+        await theirs_too.ainvoke(say, served)
+        with open_durability(earlier) as durability:
+            known = {"ended", "died", "held"}
+            assert {one.thread_id for one in durability.threads()} == known
+            mine = build_react(
+                model=ScriptedModel(lambda *_: thought("Mine.")), durability=durability
+            )
+            for name in ("agent", "served"):
+                assert durability.checkpointer.get_tuple(on(name, checkpoint_ns="")) is None
+                mine.invoke(say, on(name))
+                assert len(mine.get_state(on(name)).values["messages"]) == 2, "a thread of its own"
+            assert len((await theirs.ainvoke(say, agent))["messages"]) == 4
+            await theirs_too.ainvoke(say, served)
+            for name in ("agent", "served"):
+                durability.dismiss(name)
+            assert {one.thread_id for one in durability.threads()} == known
+        assert len((await theirs.aget_state(agent)).values["messages"]) == 4
+        assert len((await theirs_too.aget_state(served)).values["messages"]) == 4
 
 
 def test_tables_of_a_newer_version_are_refused(postgres_url):
