@@ -15,7 +15,7 @@ from ...state.errors import DatabaseError, ThreadBusy
 from ...state.journal import Change, Fence, Row, Wish
 from ..hands import Hands
 from ..sqlite.tables import SqliteTables
-from .tables import Execute, Tables
+from .tables import Execute, NotDone, Tables, again
 
 T = TypeVar("T")
 
@@ -106,6 +106,7 @@ class SqlJournal:
         with self._block() as execute:
             return _rows(execute, thread, _OPEN, names)
 
+    @again
     def transact(
         self,
         thread: str,
@@ -145,6 +146,7 @@ class SqlJournal:
             name, self._count("", "fence", name, first=1, add=1) if token is None else token
         )
 
+    @again
     def grant(self, thread: str, grant: Mapping[str, Any]) -> None:
         """See Journal."""
         with self._block(thread) as execute:
@@ -189,6 +191,7 @@ class SqlJournal:
                 raise
             return []
 
+    @again
     def taken(self, thread: str, names: Collection[str]) -> None:
         """See Inbox."""
         with self._block(thread) as execute:
@@ -322,15 +325,16 @@ def _check_fence(execute: Execute, fence: Fence) -> None:
 
 @contextmanager
 def _told(tables: Tables) -> Iterator[None]:
+    failures: tuple[type[Exception], ...] = (*tables.errors, NotDone)
     try:
         yield
-    except tables.errors as error:
+    except failures as error:
         msg = (
             f"Cannot use the journal of tool calls in {tables.name!r} ({cause_of(error)}): a call"
             " that may change the world is not made unrecorded; mend the database, then resume"
             " the thread."
         )
-        raise DatabaseError(msg) from error
+        raise (NotDone if isinstance(error, NotDone) else DatabaseError)(msg) from error
 
 
 def patiently(act: Callable[[], object], passes: Callable[[Exception], bool]) -> None:

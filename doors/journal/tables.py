@@ -2,11 +2,41 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from functools import wraps
+from typing import Any, ParamSpec, Protocol, TypeVar
 
+from ...state.errors import DatabaseError
 from ...state.journal import Fence
 
+T = TypeVar("T")
+P = ParamSpec("P")
+
 Execute = Callable[[str, Sequence[object]], list[Any]]
+
+
+class NotDone(Exception):
+    """A block of which nothing counts, because its connection was cut: it may be done again."""
+
+
+def again(method: Callable[P, T]) -> Callable[P, T]:
+    """Have a method whose block is not done do it once more.
+
+    Raises:
+        DatabaseError: It is not done then either.
+    """
+
+    @wraps(method)
+    def twice(*args: P.args, **options: P.kwargs) -> T:
+        try:
+            return method(*args, **options)
+        except NotDone:
+            pass
+        try:
+            return method(*args, **options)
+        except NotDone as error:
+            raise DatabaseError(str(error)) from error
+
+    return twice
 
 
 class Tables(Protocol):
@@ -45,6 +75,7 @@ class Tables(Protocol):
         thread each statement is a transaction of its own.
 
         Raises:
+            NotDone: The connection was cut, and nothing counts.
             LeaseLost: The fence of the run, or else the lease by which this process holds the
                 thread, is another's by now; told before or after the block, and nothing counts.
         """

@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 from ...state.errors import SettingsError
 from ..hands import Hands
 from ..journal.sql import BUSY_SECONDS
-from ..journal.tables import Execute
 
 T = TypeVar("T")
 
@@ -92,14 +91,14 @@ class Pool:
             self.pool.putconn(connection)
 
     @contextmanager
-    def begun(self, first: tuple[str, Sequence[object]]) -> Iterator[Execute]:
+    def begun(self, first: tuple[str, Sequence[object]]) -> Iterator["Begun"]:
         """A transaction that begins with a statement; what it answers is not asked.
 
         What runs after it gives its rows. The first that does may be run twice: on another
         connection where one is found cut.
         """
         with ExitStack() as held:
-            yield _Begun(self, held, first)
+            yield Begun(self, held, first)
 
     def run(self, work: Callable[[Any], T]) -> T:
         """Do what may be done twice, on one of them, and again where that is found cut."""
@@ -147,12 +146,18 @@ def _is_cut(error: Exception, connection: Any) -> bool:
     return connection.closed or str(getattr(error, "sqlstate", None))[:2] in CUT
 
 
-class _Begun:
-    """A transaction under way."""
+class Begun:
+    """A transaction under way.
+
+    Attributes:
+        number: Its own, if its first statement gives that and another one's rows were read.
+    """
 
     def __init__(self, pool: Pool, held: ExitStack, first: tuple[str, Sequence[object]]) -> None:
+        """Begin it with this statement."""
         self._pool, self._held, self._first = pool, held, first
         self._began = False
+        self.number: str | None = None
         try:
             self._connection = self._begin()
         except self._pool.broken:
@@ -161,18 +166,29 @@ class _Begun:
     def _begin(self) -> Any:
         connection = self._held.enter_context(self._pool.connection())
         self._held.enter_context(together(connection))
-        connection.execute(*self._first)
+        self._told = connection.execute(*self._first)
         return connection
 
     def __call__(self, sql: str, values: Sequence[object]) -> list[Any]:
+        """See `Execute`."""
         began, self._began = self._began, True
         try:
-            return executed(self._connection, sql, values)
+            return self._executed(sql, values)
         except self._pool.broken as error:
-            if began or not _is_cut(error, self._connection):
+            if began or not self.is_cut(error):
                 raise
         self._connection = self._anew()
-        return executed(self._connection, sql, values)
+        return self._executed(sql, values)
+
+    def is_cut(self, error: Exception) -> bool:
+        """Whether it failed because its connection was ended."""
+        return _is_cut(error, self._connection)
+
+    def _executed(self, sql: str, values: Sequence[object]) -> list[Any]:
+        rows = executed(self._connection, sql, values)
+        if self.number is None and _GIVES.search(sql):  # what was asked before is told by now
+            self.number = (self._told.fetchone() or {}).get("number", "")
+        return rows
 
     def _anew(self) -> Any:
         with suppress(self._pool.broken):

@@ -1,5 +1,6 @@
 """The journal in PostgreSQL: its tables, through a pool of connections."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -7,15 +8,21 @@ from typing import Any, Final
 
 from ...state.canonical import storable
 from ...state.journal import Fence
-from ..journal.tables import Execute
+from ..journal.sql import BUSY_SECONDS, cause_of
+from ..journal.tables import Execute, NotDone
 from .leases import Leases, told_lost
-from .pool import executed
+from .pool import Begun, executed
 from .schema import ENDED, HELD, LEFT
 
 _RACES: Final = frozenset({"23505", "40P01", "42701", "42710", "42P07"})
 """SQLSTATEs of migrations run side by side: duplicate row, column, object or table; deadlock."""
 
-_ONE_AT_A_TIME: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+_ONE_AT_A_TIME: Final = (
+    "SELECT pg_current_xact_id()::text AS number, pg_advisory_xact_lock(hashtextextended(%s, 0))"
+)
+_STATUS: Final = "SELECT pg_xact_status(?::xid8) AS status"
+_LOOKS: Final = 0.1
+"""Seconds between two looks whether the server has noticed that a connection was cut."""
 _HELD: Final = f"{_ONE_AT_A_TIME}, loopwright_holds(%s, %s)"
 """In one statement: a process that is frozen between two would keep the first lock for good."""
 
@@ -55,8 +62,27 @@ class PostgresTables:
                 yield self._once
                 return
             self.before(storable(thread))
-            with self._pool.begun(self._first(thread, fence)) as execute:
-                yield execute
+            begun: Begun | None = None
+            try:
+                with self._pool.begun(self._first(thread, fence)) as begun:
+                    yield begun
+            except self.errors as error:
+                if begun is None or not begun.is_cut(error):
+                    raise
+                if not self._counts(begun.number, error):
+                    raise NotDone(cause_of(error)) from error
+
+    def _counts(self, number: str | None, error: Exception) -> bool:
+        """Whether a transaction counts whose end was not told; one that asked nothing is not it."""
+        until = time.monotonic() + BUSY_SECONDS
+        while number is not None:
+            (found,) = self._once(_STATUS, [number])
+            if found["status"] != "in progress":
+                return bool(found["status"] == "committed")
+            if time.monotonic() > until:
+                raise error
+            time.sleep(_LOOKS)
+        return False
 
     def _first(self, thread: str, fence: Fence | None) -> tuple[str, list[object]]:
         mine = fence is not None and self.token(fence.name) == fence.token

@@ -19,7 +19,7 @@ from ...state.canonical import storable
 from ...state.errors import DatabaseError, SettingsError
 from ...state.journal import Journal
 from ..journal.sql import SqlJournal, cause_of, patiently
-from ..journal.tables import Execute, Tables
+from ..journal.tables import Execute, NotDone, Tables, again
 
 TURN_KEY: Final = "loopwright_turn"
 """Under this key checkpoints and messages say which enqueued turn they are of."""
@@ -157,6 +157,7 @@ class Turns:
         self._complete = False
         self._lock = threading.Lock()
 
+    @again
     def add(self, turn: Turn) -> Turn:
         """Put a turn behind those of its thread, once; one that was set aside is tried again.
 
@@ -193,6 +194,7 @@ class Turns:
             found = execute(_LIST.replace("{of}", of), [*values, most or sys.maxsize])
         return [_turn(row) for row in found]
 
+    @again
     def dequeue(self, thread: str, name: str) -> Turn | None:
         """Take a turn back, unless it has begun; as it stands then."""
         key = [storable(thread), storable(name)]
@@ -234,6 +236,7 @@ class Turns:
         with self._block() as execute:
             execute(_LATER, [asks, why, failed, seconds, turn.number])
 
+    @again
     def end(
         self, turn: Turn, state: State, why: str = "", outcome: Mapping[str, Any] | None = None
     ) -> None:
@@ -262,6 +265,7 @@ class Turns:
     @contextmanager
     def _block(self, thread: str | None = None) -> Iterator[Execute]:
         tables = self._journal.open()
+        failures: tuple[type[Exception], ...] = (*tables.errors, NotDone)
         try:
             if not self._complete:
                 with self._lock:
@@ -269,12 +273,12 @@ class Turns:
                     self._complete = True
             with tables.block(thread) as execute:
                 yield lambda sql, values: execute(_spelled(sql, tables), values)
-        except tables.errors as error:
+        except failures as error:
             msg = (
                 f"Cannot use the queue of turns in {tables.name!r} ({cause_of(error)}): what was"
                 " enqueued is kept there, and waits until the database can be used again."
             )
-            raise DatabaseError(msg) from error
+            raise (NotDone if isinstance(error, NotDone) else DatabaseError)(msg) from error
 
 
 def queue_of(journal: Journal) -> Turns | None:
