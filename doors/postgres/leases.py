@@ -42,6 +42,9 @@ _FREE: Final = (
     " WHERE t.name = mine.name AND t.token = mine.token"
 )
 _HOLDER: Final = f"SELECT owner FROM loopwright_threads WHERE name = %s AND {HELD}"
+_FREE_ONE: Final = (
+    "UPDATE loopwright_threads SET owner = NULL, until = NULL WHERE name = %s AND token = %s"
+)
 _ENTER: Final = (
     "INSERT INTO loopwright_waiting (name, owner, until)"
     " VALUES (%s, %s, clock_timestamp() + make_interval(secs => %s)) RETURNING ticket"
@@ -176,7 +179,11 @@ class Leases:
         if not leaving:
             return True
         try:
-            self._run(_FREE, _sent(leaving))
+            if len(leaving) == 1:  # as mostly; it is planned once
+                ((name, token),) = leaving.items()
+                self._run(_FREE_ONE, [storable(name), token])
+            else:
+                self._run(_FREE, _sent(leaving))
         except self._errors:
             return False
         with self._lock:

@@ -69,33 +69,27 @@ _OF_LIST: Final = (
     " UNION ALL SELECT 'folded', of.checkpoint_id, k.checkpoint_id, k.written_type, k.written,"
     " NULL, NULL, 0, NULL FROM of" + _CAME_OF_IT.format(ns="%(ns)s", after="%(oldest)s")
 )
+# What a step of a line was made of stands in itself.
 _LINE: Final = (
-    "WITH RECURSIVE line(checkpoint_id, parent, depth) AS ("
-    "SELECT checkpoint_id, parent_checkpoint_id, 0 FROM loopwright_checkpoints"
+    "WITH RECURSIVE line AS ("
+    "SELECT checkpoint_id, parent_checkpoint_id AS parent, 0 AS depth, type, checkpoint, metadata,"
+    " written_type, written FROM loopwright_checkpoints"
     " WHERE thread_id = %(thread)s AND checkpoint_ns = %(ns)s AND checkpoint_id = %(id)s"
-    " UNION ALL SELECT c.checkpoint_id, c.parent_checkpoint_id, line.depth + 1"
+    " UNION ALL SELECT c.checkpoint_id, c.parent_checkpoint_id, line.depth + 1, c.type,"
+    " c.checkpoint, c.metadata, c.written_type, c.written"
     " FROM line JOIN loopwright_checkpoints c ON c.thread_id = %(thread)s"
-    " AND c.checkpoint_ns = %(ns)s AND c.checkpoint_id = line.parent WHERE line.depth < %(most)s"
-    "), of AS (SELECT * FROM line WHERE checkpoint_id <> %(target)s)"
-    " SELECT 'step' AS what, c.checkpoint_id, c.parent_checkpoint_id, of.depth AS idx, c.type,"
-    " CASE WHEN coalesce(c.metadata -> 'counters_since_delta_snapshot' ?& %(open)s::text[], false)"
-    " THEN NULL ELSE c.checkpoint END AS value, c.metadata, NULL AS task_path, NULL AS task_id,"
-    " NULL AS channel FROM line of JOIN loopwright_checkpoints c ON c.thread_id = %(thread)s"
-    " AND c.checkpoint_ns = %(ns)s AND c.checkpoint_id = of.checkpoint_id"
-    " UNION ALL SELECT 'row', of.checkpoint_id, NULL, w.idx, w.type, w.value, NULL, w.task_path,"
-    " w.task_id, w.channel FROM of JOIN loopwright_writes w ON w.thread_id = %(thread)s"
-    " AND w.checkpoint_ns = %(ns)s AND w.checkpoint_id = of.checkpoint_id"
-    " AND w.channel = ANY(%(channels)s::text[])"
-    " UNION ALL SELECT 'folded', of.checkpoint_id, k.checkpoint_id, 0, k.written_type, k.written,"
-    " NULL, NULL, NULL, NULL FROM of"
-    + _CAME_OF_IT.format(ns="%(ns)s", after="(SELECT min(checkpoint_id) FROM line)")
-    # What was written before the first one that was saved.
-    + " UNION ALL SELECT 'folded', '', c.checkpoint_id, 0, c.written_type, c.written, NULL, NULL,"
-    " NULL, NULL FROM line JOIN loopwright_checkpoints c ON c.thread_id = %(thread)s"
-    " AND c.checkpoint_ns = %(ns)s AND c.checkpoint_id = line.checkpoint_id"
-    " WHERE line.parent IS NULL AND c.written IS NOT NULL"
+    " AND c.checkpoint_ns = %(ns)s AND c.checkpoint_id = line.parent WHERE line.depth < %(most)s)"
+    " SELECT 'step' AS what, checkpoint_id, parent AS parent_checkpoint_id, depth AS idx, type,"
+    " CASE WHEN checkpoint_id = %(target)s"
+    " OR coalesce(metadata -> 'counters_since_delta_snapshot' ?& %(open)s::text[], false)"
+    " THEN NULL ELSE checkpoint END AS value, metadata, NULL AS task_path, NULL AS task_id,"
+    " NULL AS channel, written_type, written FROM line"
+    " UNION ALL SELECT 'row', w.checkpoint_id, NULL, w.idx, w.type, w.value, NULL, w.task_path,"
+    " w.task_id, w.channel, NULL, NULL FROM line JOIN loopwright_writes w"
+    " ON w.thread_id = %(thread)s AND w.checkpoint_ns = %(ns)s"
+    " AND w.checkpoint_id = line.checkpoint_id AND w.channel = ANY(%(channels)s::text[])"
+    " WHERE line.checkpoint_id <> %(target)s"
 )
-
 _ROOT: Final = (
     "SELECT parent_checkpoint_id AS parent FROM loopwright_checkpoints"
     " WHERE thread_id = %(thread)s AND checkpoint_ns = %(ns)s ORDER BY checkpoint_id LIMIT 1"
@@ -151,15 +145,17 @@ class Reading(NamedTuple):
 
     def history(self, config: RunnableConfig, channels: Sequence[str]) -> Mapping[str, Any]:
         """See LangGraph's `get_delta_channel_history`."""
-        walk, written = Walk(channels), Written()
+        walk, found = Walk(channels), list[Mapping[str, Any]]()
         about = {**_about(config), "channels": [*channels, PACKED, FOLDED], "most": _AT_ONCE}
         target = step = get_checkpoint_id(config)
         while step is not None and walk.open:
             asked = {**about, "id": step, "target": target, "open": [*walk.open]}
             rows = self.run(_LINE, asked)
             line = sorted((row for row in rows if row["what"] == "step"), key=lambda r: r["idx"])
-            written |= self._written(rows)
+            found += [row for row in rows if row["what"] == "row"]
+            found += [_written_onto_parent(row) for row in line if row["written"] is not None]
             step = self._back(walk, line, target)
+        written = self._written(found)
         if _BEFORE_ALL in written:
             walk.back(_BEFORE_ALL, dict.fromkeys(walk.open), dict)
         return walk.told(written)
@@ -228,6 +224,15 @@ def _folded_by(row: Mapping[str, Any]) -> str:
     if row["what"] == "folded":
         return str(row["parent_checkpoint_id"])
     return str(row["task_id"]) if row["channel"] == FOLDED else ""
+
+
+def _written_onto_parent(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What was written onto the parent of a step, as a row of its own."""
+    return {
+        "what": "folded", "checkpoint_id": row["parent_checkpoint_id"] or _BEFORE_ALL,
+        "parent_checkpoint_id": row["checkpoint_id"], "channel": None,
+        "type": row["written_type"], "value": row["written"],
+    }  # fmt: skip
 
 
 def _about(config: RunnableConfig) -> dict[str, Any]:

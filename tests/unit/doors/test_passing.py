@@ -14,8 +14,8 @@ from langgraph.types import Command
 from loopwright import open_durability
 from loopwright.doors import langgraph_keys as keys
 from loopwright.doors.checkpoints.passing import PASSING_KEY, Passing, Step
-from loopwright.doors.compiled import saved_values
 from loopwright.doors.graph import LoopBuilder
+from loopwright.doors.runs.run import saved_values
 from support.drawn import drawn, updates
 from support.toy_graphs import Everything, on
 
