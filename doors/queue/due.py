@@ -63,7 +63,7 @@ class Due:
         found = await in_hands(self.turns, self.turns.begin, self.turn)
         if found is None:
             raise Over(gone=True)
-        dropped, self.turn = self.turn.state == "begun", found
+        dropped, self.turn = self.turn.dropped, found
         if head is None:
             return self._marked(run, self._message(), found.id)
         mark, pending = dict(head.saved.metadata).get(TURN_KEY), await run.questions(head)

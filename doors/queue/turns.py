@@ -74,9 +74,11 @@ _LIST: Final = (
 )
 _DEQUEUE: Final = (
     "UPDATE loopwright_turns SET state = 'dequeued', why = '', due = NULL, since = {now}"
-    " WHERE thread = ? AND name = ? AND state IN ('waiting', 'aside')"
+    " WHERE thread = ? AND name = ?"
+    " AND (state IN ('waiting', 'aside') OR state = 'begun' AND runs = 0)"
 )
-# What was begun, and answers, go before what has not begun, however long that has waited.
+# What was taken before, and answers, go before what was not, however long that has waited: the
+# turn of a worker that dies keeps its place.
 _DUE: Final = (
     "(SELECT seq FROM loopwright_turns AS turn WHERE due IS NOT NULL AND due <= {now}{urgent}"
     " AND graph IN ({graphs}){free} ORDER BY due LIMIT ?{skips})"
@@ -84,7 +86,8 @@ _DUE: Final = (
 _URGENT: Final = " AND (state <> 'waiting' OR kind = 'answer')"
 _TAKE: Final = (
     f"WITH urgent AS {_DUE.replace('{urgent}', _URGENT)}, others AS {_DUE.replace('{urgent}', '')}"
-    " UPDATE loopwright_turns SET due = {now} + ? WHERE seq IN"
+    " UPDATE loopwright_turns SET due = {now} + ?,"
+    " state = CASE state WHEN 'waiting' THEN 'begun' ELSE state END WHERE seq IN"
     " (SELECT seq FROM urgent UNION ALL SELECT seq FROM (SELECT seq FROM others WHERE seq NOT IN"
     " (SELECT seq FROM urgent) LIMIT ? - (SELECT count(*) FROM urgent)) AS rest) RETURNING *"
 )
@@ -93,7 +96,8 @@ _BEGIN: Final = (
     f" since = {{now}} WHERE seq = ? AND {_OPEN} RETURNING *"
 )
 _LATER: Final = (
-    "UPDATE loopwright_turns SET state = CASE WHEN ? THEN 'asks' ELSE state END, why = ?,"
+    "UPDATE loopwright_turns SET why = ?, state = CASE WHEN ? THEN 'asks'"
+    " WHEN runs = 0 THEN 'waiting' ELSE state END,"
     " tries = CASE WHEN ? THEN tries ELSE 0 END,"
     f" due = {{now}} + ? WHERE seq = ? AND {_OPEN}"
 )
@@ -146,6 +150,11 @@ class Turn:
     def over(self) -> bool:
         """Whether nobody will run it any more."""
         return self.state in {"ended", "aside", "dequeued"}
+
+    @property
+    def dropped(self) -> bool:
+        """Whether somebody held its thread for it, and let it fall."""
+        return self.state == "begun" and self.runs > 0
 
 
 class Turns:
@@ -234,7 +243,7 @@ class Turns:
     def later(self, turn: Turn, seconds: float, why: str = "", *, asks: bool, failed: bool) -> None:
         """Have it taken again after a while."""
         with self._block() as execute:
-            execute(_LATER, [asks, why, failed, seconds, turn.number])
+            execute(_LATER, [why, asks, failed, seconds, turn.number])
 
     @again
     def end(

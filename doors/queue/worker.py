@@ -171,7 +171,7 @@ class Worker:
             await self._aside(turn, why)
             return
         measure(TAKEN, 1, {AGENT: turn.graph})
-        self.report("taken over" if turn.state == "begun" else "taken", turn, "")
+        self.report("taken over" if turn.dropped else "taken", turn, "")
         try:
             values = await self.graphs[turn.graph].ainvoke(
                 due, _config(turn), context=turn.body.get("context"), control=control

@@ -88,7 +88,7 @@ class Shop:
         """Let a worker work until something holds."""
         worker = self.worker(**more)
         working = asyncio.create_task(worker.work())
-        by = time.monotonic() + 8
+        by = time.monotonic() + PATIENCE
         while not until() and not working.done():
             assert time.monotonic() < by, self.told
             await asyncio.sleep(0.02)
@@ -190,6 +190,18 @@ async def test_what_was_cut_off_goes_on_wherever_it_was_cut_off(durability):
                 " WHERE seq = ?", [ended.number])  # fmt: skip
     await shop.work(lambda: {shop.state("one"), shop.state("two")} == {"ended"})
     assert (shop.paid, shop.state("one")) == (["apples", "bread"], "ended")
+
+
+def test_a_turn_whose_worker_dies_before_it_begins_keeps_its_place(durability):
+    shop = Shop(durability)
+    for thread in "abc":
+        shop.graph.enqueue({"configurable": {"thread_id": thread}}, "apples", id="one")
+    (taken,) = shop.turns.take(["react"], 1, 0.0)
+    (again,) = shop.turns.take(["react"], 1, 0.0)
+    assert (again.thread, again.state, again.dropped) == (taken.thread, "begun", False)
+    shop.turns.later(again, 0.0, asks=False, failed=False)  # its thread was busy
+    found = shop.graph.enqueued({"configurable": {"thread_id": taken.thread}}, "one")
+    assert (found.state, shop.turns.take(["react"], 1, 0.0)[0].thread) == ("waiting", "b")
 
 
 @pytest.mark.parametrize(
