@@ -35,7 +35,21 @@ PRUNES: Final = ", which prunes it"
 """How the words end for who has a thread for a moment, and runs nothing."""
 
 Key = tuple[Hashable, str]
+"""What excludes others, and the name that is locked, see `name_of`."""
 Release = Callable[[], None]
+
+
+def name_of(thread: str, part: str = "") -> str:
+    """Under which name a thread is locked, or a part of it: its id, or what no other thread has."""
+    thread = storable(thread)
+    plain = not part and not thread.startswith("\n")
+    return thread if plain else f"\n{len(thread)}\n{thread}\n{part}"
+
+
+def thread_of(name: str) -> str:
+    """Which thread is locked under a name, as a whole or in part."""
+    length, _, rest = name.removeprefix("\n").partition("\n")
+    return rest[: int(length)] if name.startswith("\n") else name
 
 
 class Locks(Protocol):
@@ -103,7 +117,7 @@ class Holding:
     def covers(self, thread: str) -> bool:
         """Whether a graph inside the run needs no lock of its own: the run still holds this."""
         mine = self._process == os.getpid() and not self.gone.is_set()
-        return mine and f"{self.key[1]}\n".startswith(f"{storable(thread)}\n")
+        return mine and thread_of(self.key[1]) == storable(thread)
 
     def leave(self) -> None:
         """Let go, once."""
@@ -163,7 +177,7 @@ async def thread_lock(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncI
 
     Args:
         locked_by: Gives what locks it; called in a worker thread.
-        name: The thread's id, and in a second line what part of it, if it is only one.
+        name: See `name_of`.
         wait: For so many seconds whoever holds it is waited for, first come first served.
 
     Raises:
@@ -189,7 +203,7 @@ async def thread_lock(locked_by: LockedBy, name: str, wait: float = 0) -> AsyncI
 @contextmanager
 def held_here(locked_by: LockedBy, name: str, doing: str = "") -> Iterator[None]:
     """Hold a thread for the length of a block, in a thread that may wait; see `thread_lock`."""
-    held = _taken(locked_by(), name := storable(name), doing)
+    held = _taken(locked_by(), name := name_of(name), doing)
     if isinstance(held, str):
         raise _busy(name, held)
     try:
@@ -217,7 +231,7 @@ def lose(place: Hashable, name: str, holder: str) -> None:
 
 def lost(name: str, holder: str) -> LeaseLost:
     """What a run is told that has lost its thread, and to whom if that is known."""
-    thread, who = name.partition("\n")[0], f" ({holder})" if holder else ""
+    thread, who = thread_of(name), f" ({holder})" if holder else ""
     return LeaseLost(
         f"Another run{who} has taken the thread {thread!r}, which this one had not renewed in time:"
         " this one stops, and writes nothing more. Resume the thread when the other has ended."
@@ -296,7 +310,7 @@ def _is_gone_soon(locks: Locks, name: str) -> bool:
 
 def _busy(name: str, holder: str, waited: float = 0) -> ThreadBusy:
     measure(REFUSED)
-    thread, who = name.partition("\n")[0], f" ({holder})" if holder else ""
+    thread, who = thread_of(name), f" ({holder})" if holder else ""
     still = f" after {waited:g} seconds" if waited else ""
     return ThreadBusy(
         f"Another run holds the thread {thread!r}{still}{who}: wait until it has ended, or stop it"

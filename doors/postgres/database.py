@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ...state.errors import DatabaseError
 from ..journal.sql import BUSY_SECONDS, SqlJournal, cause_of, patiently
+from ..locks.held import name_of
 from ..queue.turns import Turns
 from ..threads.listing import Found, Wanted
 from ..threads.what_stays import Keeps
@@ -112,7 +113,7 @@ class PostgresDatabase:
     def forget(self, thread: str) -> None:
         """See Database."""
         with self._connected() as connection:
-            forget(connection, thread, self.locks.token(thread))
+            forget(connection, thread, self.locks.token(name_of(thread)))
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...state.canonical import storable
+from ..locks.held import name_of
 from ..threads.listing import Found, Wanted
 from .schema import ENDED, FREE, HELD, LEFT
 
@@ -27,11 +28,12 @@ PRUNABLE: Final = (
 )
 """Threads of which there is more than where they stand."""
 
-# A part of a thread has its name behind a line end, see `Run.locked`.
-_OF_IT: Final = "(name = %(name)s OR (name >= %(from)s AND name < %(to)s))"
+_PART: Final = "name >= %(from)s AND name < %(to)s"
 _FORGET: Final = (
-    f"DELETE FROM loopwright_waiting WHERE {_OF_IT}",
-    f"DELETE FROM loopwright_threads WHERE {_OF_IT} AND ({FREE} OR token = %(token)s)",
+    f"DELETE FROM loopwright_waiting WHERE name = %(name)s OR {_PART}",
+    # A thread of which something is saved is no part, whatever its id.
+    "DELETE FROM loopwright_threads WHERE"
+    f" (name = %(name)s OR {_PART} AND updated IS NULL) AND ({FREE} OR token = %(token)s)",
 )
 
 
@@ -56,8 +58,8 @@ def found(rows: Sequence[Any]) -> list[Found]:
 
 def forget(connection: Any, thread: str, token: int | None) -> None:
     """Remove its row and those of its parts, unless another run holds it, and who waits for it."""
-    name = storable(thread)
-    about = {"name": name, "from": f"{name}\n", "to": f"{name}\x0b", "token": token}
+    name, part = storable(thread), name_of(thread, "part").removesuffix("part")
+    about = {"name": name, "from": part, "to": f"{part[:-1]}\x0b", "token": token}
     with connection.transaction():
         for statement in _FORGET:
             connection.execute(statement, about)

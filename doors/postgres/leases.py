@@ -23,13 +23,19 @@ from ...state.journal import Fence
 from ...state.meters import TAKEOVERS, measure
 from ..hands import Hands
 from ..journal.sql import cause_of
-from ..locks.held import lose, lost
+from ..locks.held import lose, lost, name_of, thread_of
 from .pool import executed
 from .schema import HELD, LOST
 
 LEASE: Final = 30.0
 """Seconds after which the thread of a holder that does not answer is another's to take."""
 
+_TOO_LONG: Final = "54000"
+"""The SQLSTATE of what is more than an index takes."""
+_SHORTER: Final = (
+    "An id is too long to be saved in PostgreSQL: give threads, turns and what is kept in the store"
+    " ids of 2,000 bytes at most. Nothing was saved under it."
+)
 _SHORTEST: Final = 1.0
 _LONGEST: Final = 3600.0
 _TICKETS_LAST: Final = 5.0
@@ -152,7 +158,8 @@ class Leases:
     def of(self, thread: str, place: str = "") -> Fence | None:
         """What a write must show that is made in a thread, at this place of the graphs in it."""
         parts = place.split("|")
-        for name in (thread, *(f"{thread}\n{'|'.join(parts[: n + 1])}" for n in range(len(parts)))):
+        places = ("", *("|".join(parts[: n + 1]) for n in range(len(parts))))
+        for name in (name_of(thread, one) for one in places):
             if (token := self.token(name)) is not None:
                 return Fence(name, token)
         return None
@@ -165,8 +172,7 @@ class Leases:
             _free_all(self._pool, self._held, self._process)
 
     def _free(self, name: str, token: int) -> None:
-        for thread in {name, name.partition("\n")[0]}:
-            self.before_leaving(thread)
+        self.before_leaving(thread_of(name))
         with self._lock:
             if self._held.get(name) != token:
                 return
@@ -201,7 +207,8 @@ class Leases:
             )
             raise DatabaseError(msg)
         try:
-            yield
+            with told_lost(self._errors):
+                yield
         except self._errors as error:
             msg = (
                 f"Cannot lock a thread in the database {self._database!r} ({cause_of(error)}):"
@@ -334,10 +341,13 @@ def told_lost(errors: tuple[type[Exception], ...]) -> Iterator[None]:
 
     Raises:
         LeaseLost: One of them is another's by now; nothing was written.
+        SettingsError: A name in it is too long for an index; nothing was written.
     """
     try:
         yield
     except errors as error:
+        if getattr(error, "sqlstate", None) == _TOO_LONG:
+            raise SettingsError(_SHORTER) from error
         if getattr(error, "sqlstate", None) != LOST:
             raise
         told: Any = getattr(error, "diag", None)

@@ -142,8 +142,12 @@ class Pool:
 
 
 def _is_cut(error: Exception, connection: Any) -> bool:
-    """Whether a statement failed because its connection was ended; it may not know so yet."""
-    return connection.closed or str(getattr(error, "sqlstate", None))[:2] in CUT
+    """Whether a statement failed because its connection was ended; it may not know so yet.
+
+    One that is closed after another failure has told which.
+    """
+    state = getattr(error, "sqlstate", None)
+    return connection.closed if state is None else state[:2] in CUT
 
 
 class Begun:

@@ -6,6 +6,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, Op, Result
 
 from ..hands import in_hands
+from .leases import told_lost
 from .pool import Pool
 
 
@@ -33,7 +34,8 @@ class PooledStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """See LangGraph; each of them may be done twice."""
         given = [*ops]
-        done: list[Result] = self._pool.run(lambda one: self._over(one).batch(given))
+        with told_lost(self.errors):
+            done: list[Result] = self._pool.run(lambda one: self._over(one).batch(given))
         return done
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:

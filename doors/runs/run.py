@@ -11,13 +11,12 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt
 
-from ...state.canonical import storable
 from ...state.context import SESSION_KEY, OpenSession
 from .. import langgraph_keys as keys
 from ..checkpoints.head import Head, inner_places, open_questions
 from ..checkpoints.passing import PASSING_KEY, Passing
 from ..durability import locks_of
-from ..locks.held import Held, Holding, LockedBy, thread_lock
+from ..locks.held import Held, Holding, LockedBy, name_of, thread_lock
 
 HELD_KEY: Final = "__loopwright_held"
 """Where graphs inside a run find what it holds; kept out of metadata as FENCE_KEY."""
@@ -114,8 +113,7 @@ class Run:
         A graph inside somebody else's graph, whose runs nobody keeps apart, has a part of it.
         """
         part = self.configurable.get("checkpoint_ns") if self.nested else None
-        thread = storable(self.thread)  # as it is saved
-        return f"{thread}\n{part}" if part else thread
+        return name_of(self.thread, part or "")
 
     @asynccontextmanager
     async def session(self, opened: OpenSession | None) -> AsyncIterator["Run"]:

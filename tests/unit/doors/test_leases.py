@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from loopwright.doors.durability import open_durability
-from loopwright.doors.locks.held import _here, held_here
+from loopwright.doors.locks.held import _here, held_here, name_of
 from loopwright.state.errors import DatabaseError, LeaseLost, SettingsError, ThreadBusy
 from loopwright.state.journal import Change
 from support.patience import PATIENCE
@@ -139,9 +139,9 @@ def test_the_fence_is_the_lease_and_costs_no_row(database, ask):
         assert database.locks.of("t", "inner:1|b:2") == fence
     with pytest.raises(ThreadBusy, match="Another run has locked"):
         database.journal.transact("t", lambda _: (None, Change()), fence=fence)
-    with held(database, "t\ninner:1"):
-        assert database.locks.of("t", "inner:1|b:2").name == "t\ninner:1"
-        assert database.locks.of("t", "outer:1") is None
+    assert callable(database.locks.take(name_of("t", "inner:1")))
+    assert database.locks.of("t", "inner:1|b:2").name == name_of("t", "inner:1")
+    assert database.locks.of("t", "outer:1") is None
     assert database.journal.raise_fence("never locked").token == 1
 
 

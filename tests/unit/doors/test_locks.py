@@ -20,7 +20,7 @@ from langgraph.types import Command
 from loopwright.doors.checkpoints.threaded import with_async
 from loopwright.doors.durability import locks_of, open_durability
 from loopwright.doors.graph import LoopBuilder
-from loopwright.doors.locks.held import _taken, thread_lock
+from loopwright.doors.locks.held import _taken, name_of, thread_lock
 from loopwright.state.errors import DatabaseError, ThreadBusy
 from support.patience import PATIENCE
 from support.toy_graphs import ToyInput, ToyState, asker, greeter, hello, on
@@ -49,7 +49,7 @@ def saver(request, database):
 
 
 def hold_of(saver, thread, place=""):
-    return thread_lock(partial(locks_of, saver), f"{thread}\n{place}" if place else thread)
+    return thread_lock(partial(locks_of, saver), name_of(thread, place or ""))
 
 
 async def is_free(saver, thread="t"):
