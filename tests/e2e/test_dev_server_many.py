@@ -1,10 +1,8 @@
 """`langgraph dev`: 50 runs over 20 threads under every multitask strategy. No message is lost."""
 
-import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from langgraph_sdk import get_sync_client
@@ -38,17 +36,9 @@ LATER = (2,) * 10 + (1,) * 10
 
 
 @pytest.fixture(scope="module")
-def server(serve, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("served") / "app"
-    folder.mkdir()
-    (folder / "own.py").write_text(OWN)
-    (folder / ".env").write_text("")
-    settings = {"dependencies": ["."], "graphs": {"visits": "./own.py:graph"}, "env": ".env"}
-    (folder / "langgraph.json").write_text(json.dumps(settings))
-    own = {"PYTHONPATH": str(Path(__file__).parents[1]), "N_JOBS_PER_WORKER": "10"}
-    with serve(folder, **own) as started:
+def server(serve_visits):
+    with serve_visits(OWN, N_JOBS_PER_WORKER="10") as started:
         yield started
-        assert started.stop() == 0
 
 
 class Talk:

@@ -1,9 +1,7 @@
 """`langgraph dev`: what its verbs make of a turn that is under way. No message is lost."""
 
-import json
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 from langgraph_sdk import get_sync_client
@@ -34,16 +32,9 @@ graph = build_react(model=ScriptedModel(RULES["react"]), tools=[visit])
 
 
 @pytest.fixture(scope="module")
-def server(serve, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("served") / "app"
-    folder.mkdir()
-    (folder / "own.py").write_text(OWN)
-    (folder / ".env").write_text("")
-    settings = {"dependencies": ["."], "graphs": {"visits": "./own.py:graph"}, "env": ".env"}
-    (folder / "langgraph.json").write_text(json.dumps(settings))
-    with serve(folder, PYTHONPATH=str(Path(__file__).parents[1])) as started:
+def server(serve_visits):
+    with serve_visits(OWN) as started:
         yield started
-        assert started.stop() == 0
 
 
 @pytest.fixture

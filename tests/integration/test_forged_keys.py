@@ -1,8 +1,6 @@
 """Keys of `configurable` that only LangGraph sets: whoever else sends them is refused."""
 
 import asyncio
-import subprocess
-import sys
 from typing import Any
 from uuid import uuid4
 
@@ -22,6 +20,7 @@ from loopwright.doors.runs.run import HELD_KEY
 from loopwright.state.context import SESSION_KEY
 from loopwright.state.errors import LeaseLost, SettingsError
 from loopwright.state.journal import FENCE_KEY
+from support.other_run import run_elsewhere
 from support.patience import PATIENCE
 from support.reacting import DONE, LOOK
 from support.scripts import call
@@ -209,19 +208,6 @@ async def test_what_goes_on_after_its_run_takes_the_lock_anew():
     assert [name.partition(":")[0] for name in locked] == ["t\nnode"]
 
 
-OTHER_RUN = """
-import sys
-from loopwright import ScriptedModel, build_react, open_durability
-with open_durability(sys.argv[1]) as kept:
-    def pay(amount: int) -> str:
-        "Pay."
-        return "paid"
-    done = 'Done.<agent_meta>{"shouldContinue": false, "reason": "all is done"}</agent_meta>'
-    graph = build_react(model=ScriptedModel({"thought": [done] * 3}), tools=[pay], durability=kept)
-    talk = {"messages": [{"role": "user", "content": "What now?"}]}
-    graph.invoke(talk, {"configurable": {"thread_id": sys.argv[2]}})
-"""
-
 CUT = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE pid <> pg_backend_pid() AND datname = current_database()"
@@ -241,8 +227,7 @@ def test_a_run_that_has_lost_its_thread_makes_no_further_write(postgres_url):
         with psycopg.connect(url, autocommit=True) as server:
             server.execute(LAPSED)
             server.execute(CUT)
-        command = [sys.executable, "-c", OTHER_RUN, url, thread]
-        subprocess.run(command, check=True, timeout=PATIENCE)
+        run_elsewhere(url, thread)
         return "paid"
 
     action = [[call("pay", "a", amount=3), call("pay", "b", amount=4)]]

@@ -1,8 +1,6 @@
 """One journal for every graph: what is asked for again is made, what is in doubt is asked."""
 
 import asyncio
-import subprocess
-import sys
 import threading
 from collections import defaultdict
 from typing import Any
@@ -27,6 +25,7 @@ from support.flows import (
     said,
     step,
 )
+from support.other_run import run_elsewhere
 from support.patience import PATIENCE
 from support.reacting import DONE, LOOK
 from support.scripts import call
@@ -173,20 +172,6 @@ def test_a_write_rejected_while_another_one_is_in_doubt_was_not_made():
     assert told.startswith("Not run: the user rejected this call.")
 
 
-OTHER_RUN = """
-import sys
-from loopwright import ScriptedModel, build_react, open_durability
-with open_durability(sys.argv[1]) as kept:
-    def pay(amount: int) -> str:
-        "Pay."
-        return "paid"
-    done = 'Done.<agent_meta>{"shouldContinue": false, "reason": "all is done"}</agent_meta>'
-    graph = build_react(model=ScriptedModel({"thought": [done] * 3}), tools=[pay], durability=kept)
-    talk = {"messages": [{"role": "user", "content": "What now?"}]}
-    graph.invoke(talk, {"configurable": {"thread_id": "t"}})
-"""
-
-
 @pytest.mark.req("W-47", "P-05")
 def test_a_run_whose_lock_was_lost_makes_no_further_write(tmp_path):
     """Somebody removes the lock; another process runs the thread while the first one goes on."""
@@ -197,7 +182,7 @@ def test_a_run_whose_lock_was_lost_makes_no_further_write(tmp_path):
         book.append(amount)
         for lock in (tmp_path / "t.db.locks").iterdir():
             lock.unlink()
-        subprocess.run([sys.executable, "-c", OTHER_RUN, url], check=True, timeout=PATIENCE)
+        run_elsewhere(url, "t")
         return "paid"
 
     action = [[call("pay", "a", amount=3), call("pay", "b", amount=4)]]

@@ -4,43 +4,18 @@ import time
 
 import psycopg
 import pytest
-from langchain_core.tools import StructuredTool
 
-from loopwright import ScriptedModel, build_plan_execute_verify, build_react, open_durability
+from loopwright import ScriptedModel, build_plan_execute_verify, open_durability
 from loopwright.doors.checkpoints import line
 from support.counting import Counting
-from support.scripts import call, passed, plan, report, thought, todo
+from support.looking_up import paying, tools
+from support.scripts import call, passed, plan, report, todo
 from support.toy_graphs import on
 
 TURNS = 3
 ROWS = "SELECT sum(n_tup_ins + n_tup_upd + n_tup_del) FROM pg_stat_user_tables"
 OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> %s"
 GOAL = {"messages": [("user", "Look Ada up, then pay her.")]}
-
-
-def look(name: str) -> str:
-    """Look up a fact."""
-    return f"fact {name}"
-
-
-def pay(name: str) -> str:
-    """Pay somebody."""
-    return f"paid {name}"
-
-
-def paying(durability):
-    def turn(messages, offered):
-        done = sum(message.type == "tool" for message in messages)
-        goals = sum(message.text == GOAL["messages"][0][1] for message in messages)
-        if offered:
-            return [call("pay" if done % 2 else "look", f"c{done}", name="Ada")]
-        if done < 2 * goals:
-            return thought("I take the next step.", more=True, reason="open")
-        return thought("Ada was looked up and paid.")
-
-    return build_react(
-        model=ScriptedModel(turn), tools=tools(), durability=durability, observe="direct"
-    )
 
 
 def planning(durability):
@@ -58,11 +33,6 @@ def planning(durability):
     return build_plan_execute_verify(
         model=ScriptedModel(roles), tools=tools(), durability=durability
     )
-
-
-def tools():
-    reads = StructuredTool.from_function(look, metadata={"readOnlyHint": True})
-    return [reads, pay]
 
 
 def rows(url):

@@ -1,6 +1,6 @@
 """Threads that the version before kept in LangGraph's tables: `earlier_version.sql.gz` has three.
 
-That version ran `build_react(observe="direct")` on them with the tools and words of `paying` below:
+That version ran `build_react(observe="direct")` on them with the tools of `support.looking_up`:
 one ended, one died in a payment, one ended and is held by a worker of that version in a test.
 """
 
@@ -10,43 +10,19 @@ from pathlib import Path
 import psycopg
 import pytest
 from langchain.agents import create_agent
-from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
 from loopwright import ScriptedModel, build_react, open_durability
 from loopwright.doors.postgres.earlier import _number
 from loopwright.state.errors import DatabaseError, ThreadBusy
-from support.scripts import call, thought
+from support.looking_up import paying
+from support.scripts import thought
 from support.toy_graphs import on
 
 pytestmark = pytest.mark.postgres
 
 DUMP = Path(__file__).parents[2] / "fixtures" / "earlier_version.sql.gz"
-NEXT = thought("Next step.", more=True, reason="r")
-
-
-def look(name: str) -> str:
-    """Look up a fact."""
-    return f"fact {name}"
-
-
-def pay(name: str) -> str:
-    """Pay somebody."""
-    return f"paid {name}"
-
-
-def paying(durability):
-    def turn(messages, offered):
-        done = sum(message.type == "tool" for message in messages)
-        if offered:
-            return [call("pay" if done % 2 else "look", f"c{done}", name="Ada")]
-        goals = sum(message.type == "human" and message.text[:2] == "Go" for message in messages)
-        return NEXT if done < 2 * goals else thought("Ada was paid, Ada.")
-
-    reads = StructuredTool.from_function(look, metadata={"readOnlyHint": True})
-    model = ScriptedModel(turn)
-    return build_react(model=model, tools=[reads, pay], durability=durability, observe="direct")
 
 
 def go(number):
@@ -66,7 +42,7 @@ def standing(durability):
 
 def test_threads_of_the_version_before_go_on(earlier):
     with open_durability(earlier) as durability:
-        graph = paying(durability)
+        graph = paying(durability, "Go")
         known = {"ended": ("complete", False), "held": ("complete", False), "died": (None, True)}
         assert standing(durability) == known
         assert graph.invoke(go(2), on("ended"))["outcome"]["status"] == "complete"
@@ -83,15 +59,15 @@ def test_what_a_worker_of_the_version_before_runs_is_left_to_it(earlier):
     with open_durability(earlier) as durability, psycopg.connect(earlier) as old:
         old.execute("SELECT pg_advisory_lock(%s)", [_number("held")])
         with pytest.raises(ThreadBusy, match=r"worker of an earlier version.*'held'.*update that"):
-            paying(durability).invoke(go(2), on("held"))
+            paying(durability, "Go").invoke(go(2), on("held"))
         assert standing(durability).keys() == {"ended", "died"}
         old.execute("SELECT pg_advisory_unlock(%s)", [_number("held")])
-        assert paying(durability).invoke(go(2), on("held"))["outcome"]["status"] == "complete"
+        assert paying(durability, "Go").invoke(go(2), on("held"))["outcome"]["status"] == "complete"
 
 
 def test_the_version_before_writes_nothing_onto_what_was_taken_over(earlier):
     with open_durability(earlier) as durability, PostgresSaver.from_conn_string(earlier) as old:
-        paying(durability).get_state(on("ended"))
+        paying(durability, "Go").get_state(on("ended"))
         saved = old.get_tuple(on("ended"))
         with pytest.raises(psycopg.Error, match=r"goes on in a newer version.*update this"):
             old.put(on("ended", checkpoint_ns=""), saved.checkpoint, saved.metadata, {})
