@@ -4,9 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal, Never, assert_never, cast
+from typing import Any, Final, Literal, Never, cast
 
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # stubs are a package of their own
 from langgraph.types import Overwrite
 
 from ..state import questions
@@ -16,9 +15,9 @@ from ..state.questions import Answer, Decision, DecisionKind, Said
 from ..state.told import say
 from ..tools.catalog import CatalogTool
 from .call_records import Answered, PendingCall, unrun
+from .forms import SHOWN, fields_of, filled, form_question, reply_to, where_of
 from .gate import Gate, check_edit
 from .policy import NOT_INTERACTIVE
-from .results import parsed
 from .reuse import asked_again
 from .toolbox import unknown_tool
 
@@ -26,7 +25,6 @@ Calls = Sequence[Mapping[str, Any]]
 Decisions = Mapping[str, Decision]
 """By `decision_key`."""
 
-_SHOWN_ARGUMENTS: Final = 2_000
 _UNCERTAIN: Final = (
     "The call of {name}{where} may have run already: {why}. Nobody knows whether it took effect, "
     "so look for yourself before you answer: approve runs it again, respond says that it ran and "
@@ -122,7 +120,7 @@ def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
     It begins with the objection: why the last answer could not be taken.
     """
     if call.get("form"):
-        return _form(call, objection)
+        return form_question(call, objection)
     call_id, uncertain = call["call_id"], bool(call.get("doubt"))
     described = _in_doubt(call) if uncertain else _proposed(call)
     description = "\n\n".join(filter(None, [objection, described]))
@@ -143,7 +141,7 @@ def question(call: Mapping[str, Any], objection: str = "") -> dict[str, Any]:
 
 def answer_schema(call: Mapping[str, Any]) -> type[Answer]:
     """What the question about a call can be answered with; a form's one field takes plain text."""
-    kinds = [field.get("type") for field in _fields(call.get("form") or {}).values()]
+    kinds = [field.get("type") for field in fields_of(call.get("form") or {}).values()]
     return Said if kinds in (["string"], ["number"], ["integer"]) else Answer
 
 
@@ -155,7 +153,7 @@ def misplaced(call: Mapping[str, Any], answer: Answer) -> str:
             f"{call['call_id']!r}."
         )
     if call.get("form"):
-        return _filled(call["form"], answer.type, answer.args, answer.message)[1]
+        return filled(call["form"], answer.type, answer.args, answer.message)[1]
     if answer.type == "edit" and call.get("doubt"):
         return "A call that may have run cannot be edited: approve, respond or reject."
     return ""
@@ -187,85 +185,8 @@ def decided(call: Mapping[str, Any], answer: Answer, now: datetime) -> Decision:
     )  # fmt: skip
 
 
-def _form(call: Mapping[str, Any], objection: str) -> dict[str, Any]:
-    """The question that a server asks while it runs a call, with the fields of its form."""
-    form = call["form"]
-    fields = {name: field.get("default", "") for name, field in _fields(form).items()}
-    about = f"Go to {form['url']}, then answer." if form.get("url") else _described(form)
-    asked = f"{call['name']}{_where(call)} asks before it goes on: {form['message']}"
-    description = "\n\n".join(filter(None, [objection, asked, about]))
-    return {
-        "type": "elicitation",
-        "id": call["id"],
-        "task": call["task"],
-        "form": form,
-        **questions.question("ask_user", fields, description, answers="respond"),
-    }
-
-
-def reply_to(call: Mapping[str, Any], decision: Decision) -> dict[str, Any] | None:
-    """What the server that asked is told, by a decision that `misplaced` had nothing against."""
-    if not call.get("form"):
-        return None
-    kind = decision["type"]
-    match kind:
-        case "reject":
-            return {"action": "decline"}
-        case "approve" | "edit" | "respond" | "expired":
-            args, message = decision.get("args"), str(decision.get("message") or "")
-            content, _ = _filled(call["form"], kind, args, message)
-            return {"action": "accept", "content": content}
-        case _:
-            assert_never(kind)
-
-
-def _filled(
-    form: Mapping[str, Any], kind: DecisionKind, args: object, message: str
-) -> tuple[dict[str, Any] | None, str]:
-    """The form as an answer fills it in, and what is wrong with it."""
-    fields = _fields(form)
-    if kind == "reject" or not fields:
-        return None, ""
-    wanted = f"The form wants a JSON object with {', '.join(fields)}."
-    given = _given(fields, args, message)
-    if given is None:
-        return None, wanted
-    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
-    content = {**defaults, **{name: value for name, value in given.items() if value != ""}}
-    error = next(Draft202012Validator(form.get("schema") or {}).iter_errors(content), None)
-    return content, f"The answer does not fit: {error.message[:300]}. {wanted}" if error else ""
-
-
-def _given(
-    fields: Mapping[str, Mapping[str, Any]], args: object, message: str
-) -> dict[str, Any] | None:
-    """Edited fields, a JSON object in words, or the words for a form that has one field."""
-    edited = dict(args) if isinstance(args, dict) else {}
-    words = message or ("" if "answer" in fields else str(edited.pop("answer", "") or ""))
-    if not words or any(value != "" for value in edited.values()):
-        return edited
-    said = parsed(words)
-    if isinstance(said, dict):
-        return said
-    if len(fields) != 1:
-        return None
-    ((name, field),) = fields.items()
-    return {name: words if said is None or field.get("type") == "string" else said}
-
-
-def _fields(form: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    properties = (form.get("schema") or {}).get("properties")
-    found = properties.items() if isinstance(properties, dict) else ()
-    return {name: field if isinstance(field, dict) else {} for name, field in found}
-
-
-def _described(form: Mapping[str, Any]) -> str:
-    shown = json.dumps(form.get("schema") or {}, ensure_ascii=False, indent=2)
-    return f"The form:\n{shown[:_SHOWN_ARGUMENTS]}" if _fields(form) else ""
-
-
 def _proposed(call: Mapping[str, Any]) -> str:
-    asked = f"Run {call['name']}{_where(call)}? ({call['reason']})"
+    asked = f"Run {call['name']}{where_of(call)}? ({call['reason']})"
     lines = [asked, call["about"], _arguments(call)]
     return "\n\n".join(filter(None, lines))
 
@@ -273,18 +194,14 @@ def _proposed(call: Mapping[str, Any]) -> str:
 def _in_doubt(call: Mapping[str, Any]) -> str:
     doubt = call["doubt"]
     text = _OTHER if doubt["other"] else _UNCERTAIN
-    words = text.format(name=call["name"], where=_where(call), why=doubt["why"])
+    words = text.format(name=call["name"], where=where_of(call), why=doubt["why"])
     return f"{words}\n\n{_arguments(call)}"
-
-
-def _where(call: Mapping[str, Any]) -> str:
-    return f" of the MCP server {call['server']!r}" if call["server"] else ""
 
 
 def _arguments(call: Mapping[str, Any]) -> str:
     shown = json.dumps(call["args"], ensure_ascii=False, indent=2)
-    if len(shown) > _SHOWN_ARGUMENTS:
-        shown = shown[:_SHOWN_ARGUMENTS] + "…"
+    if len(shown) > SHOWN:
+        shown = shown[:SHOWN] + "…"
     return f"Arguments:\n{shown}"
 
 

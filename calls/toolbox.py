@@ -30,8 +30,9 @@ from ..tools.catalog import (
 )
 from ..tools.mcp.call import CALL, ServerCall, ToolGone
 from ..tools.mcp.config import ServerConfig, read_servers
+from ..tools.mcp.place import Listing
 from ..tools.mcp.seats import SEATS
-from ..tools.mcp.servers import Listing, Servers
+from ..tools.mcp.servers import Servers
 from ..tools.python_tools import PythonTool, read_tools
 from ..turn.begin import Missing
 from ..turn.scope import RunScope

@@ -20,7 +20,7 @@ from ..state.roles import ROLES
 from ..state.told import say
 from .arguments import allowed, fit
 from .mcp.config import ServerConfig
-from .mcp.servers import Listing
+from .mcp.place import Listing
 from .schemas import Schema, is_json, names_types, one_line, sanitise
 from .shelf import Shelf
 

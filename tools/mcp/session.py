@@ -29,7 +29,7 @@ from .bodies import MOST_TOOLS, bounded
 from .call import Asked, Lost, ServerCall, ServerUnavailable, Why
 from .config import ServerConfig
 from .seats import SEATS
-from .stdio import last_line, process
+from .stdio import last_line, not_begun, process
 from .streamable_http import authentication, connected, explain
 from .talk import LOST, Failure, Parked, Session, Talks, as_message, is_closed, text_block
 
@@ -386,13 +386,8 @@ def _explain(error: BaseException, config: ServerConfig) -> Why:
     """Why a server cannot be reached; never a header or a query."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    if isinstance(error, FileNotFoundError):
-        missing_folder = config.cwd is not None and error.filename == config.cwd
-        if missing_folder:
-            return partial(say, "folder_not_found", folder=config.cwd)
-        return partial(say, "command_not_found", command=repr(config.command))
-    if isinstance(error, PermissionError):
-        return partial(say, "command_not_executable", command=repr(config.command))
+    if isinstance(error, FileNotFoundError | PermissionError):
+        return not_begun(error, config)
     if is_closed(error):
         return partial(say, "server_closed")
     if isinstance(error, McpError):

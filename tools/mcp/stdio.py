@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from ...state.meters import PROCESSES, SERVER, measure
 from ...state.told import say
 from .bodies import MOST, TOO_LONG, is_too_much
+from .call import Why
 from .config import ServerConfig
 from .orphans import adopt, release
 from .talk import failed
@@ -48,6 +49,15 @@ this order and names no time, 2 s is what its Python client gives."""
 _ORPHANS_PATIENCE: Final = 0.5
 _KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 _GARBLED: Final = partial(say, "answer_garbled")
+
+
+def not_begun(error: FileNotFoundError | PermissionError, config: ServerConfig) -> Why:
+    """Why a process cannot be started."""
+    if isinstance(error, PermissionError):
+        return partial(say, "command_not_executable", command=repr(config.command))
+    if config.cwd is not None and error.filename == config.cwd:
+        return partial(say, "folder_not_found", folder=config.cwd)
+    return partial(say, "command_not_found", command=repr(config.command))
 
 
 def last_line(stderr: bytearray) -> str:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from loopwright.calls.approval import decided, misplaced, question, reply_to
+from loopwright.calls.approval import decided, misplaced, question
+from loopwright.calls.forms import reply_to
 from loopwright.state.canonical import hash_of
 from loopwright.state.questions import Answer
 
