@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from ..state.environment import stated
 from ..state.errors import SettingsError
 from .settings import DEFAULT_GRAPH, Settings, handed_in
 from .terminal import Code, Output, guarded
@@ -234,7 +235,7 @@ def worker(
     """Run the turns that wait in a database, and those whose run has died, until a signal."""
     from .worker import Wanted, work  # noqa: PLC0415 - see the module
 
-    chosen = replace(settings, database=url)
+    chosen = replace(settings, database=stated(url, "--url"))
     return work(chosen, output, Wanted(graphs or [], modules or [], concurrency, lease))
 
 

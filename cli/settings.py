@@ -156,15 +156,15 @@ class Settings:
         return quoted(["loopwright", *(command or ("resume",)), thread, *options])
 
 
-def read_goal(goal: str) -> str:
-    """The goal as given, or standard input for `-`; white space alone is refused."""
+def read_goal(goal: str, what: str = "goal") -> str:
+    """What was given, or standard input for `-`; white space alone is refused."""
     if goal == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     else:
         # Bytes that are no UTF-8 arrive as lone surrogates, which no database takes.
         text = goal.encode("utf-8", "replace").decode()
     if not text.strip():
-        msg = 'The goal is empty: say what you want done, such as loopwright run "Sum up a.md".'
+        msg = f"The {what} is empty: say in words what you want done."
         raise SettingsError(msg)
     return text
 

@@ -36,7 +36,7 @@ def steer_thread(settings: Settings, output: Output, thread: str, message: str) 
     Raises:
         SettingsError: No run holds the thread.
     """
-    words = read_goal(message)
+    words = read_goal(message, "message")
     with _thread(settings, thread) as (graph, config, _):
         handed_over = graph.steer(config, words)
     if not handed_over:
@@ -56,7 +56,7 @@ def enqueue_message(
     settings: Settings, output: Output, thread: str, message: str, name: str | None
 ) -> int:
     """Put a message behind those that wait for the thread; the exit code."""
-    words = read_goal(message)
+    words = read_goal(message, "message")
     with _thread(settings, thread) as (graph, config, _):
         turn = graph.enqueue(config, words, id=name)
     if output.json:

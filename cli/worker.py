@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from ..doors.durability import Durability
@@ -20,14 +22,17 @@ from ..doors.queue.turns import Turn, queue_of
 from ..doors.queue.worker import Worker
 from ..graphs.registry import REGISTRY, builder_of
 from ..state.context import Context
-from ..state.errors import SettingsError
+from ..state.errors import LoopwrightError, SettingsError
 from .agents import agent_of
 from .run import Graph, built
 from .settings import DEFINED, NO_MODEL, Settings
-from .terminal import Code, Output, clean
+from .terminal import LOG_FILE, Code, Output, clean
+
+log = logging.getLogger(__name__)
 
 _SAID = {
     "taken over": "goes on after its worker has gone",
+    "failed": "is tried again",
     "busy": "another run holds its thread",
     "went on": "its thread had to end something else before",
     "asks": "waits for an answer",
@@ -55,10 +60,10 @@ def work(settings: Settings, output: Output, wanted: Wanted) -> int:
     """Run turns until a signal; the exit code."""
     connections = min(wanted.concurrency, CONNECTIONS) + APART
     with settings.open(lease=wanted.lease, connections=connections) as durability:
-        graphs = _graphs(settings, output, wanted, durability)
         if (turns := queue_of(durability.journal)) is None:
-            msg = f"Nothing can be enqueued in {durability.url}: no other process can open it."
+            msg = f"Nothing can be enqueued in {durability.url!r}: no other process can open it."
             raise SettingsError(msg)
+        graphs = _graphs(settings, output, wanted, durability)
         report = _reporting(output)
         worker = Worker(graphs, turns, wanted.concurrency, report)
         most = wanted.concurrency
@@ -75,6 +80,7 @@ async def _until_told(worker: Worker) -> None:
     def heed() -> None:
         if worker.leaves:
             os._exit(Code.PAUSED)
+        worker.report("leaving", None, "what runs is saved first; a second signal ends it at once")
         worker.leave()
 
     loop = asyncio.get_running_loop()
@@ -99,7 +105,8 @@ def _reporting(output: Output) -> Callable[[str, Turn | None, str], None]:
         else:
             where = f"{clean(turn.thread)} {clean(turn.id)}: " if turn else ""
             said = f"{what}, {_SAID[what]}" if what in _SAID else what
-            output.line(f"{where}{said}{f' ({why})' if why else ''}")
+            told = f" ({why})" if why else ""
+            output.line(f"{datetime.now().astimezone():%H:%M:%S} {where}{said}{told}")
 
     return report
 
@@ -119,27 +126,25 @@ def _graphs(
             msg = f"--module {named}: there is another graph {graph.name!r}; give it a name=."
             raise SettingsError(msg)
         graphs[graph.name] = graph
-    every = not (wanted.names or wanted.modules)
+    every, offline = not (wanted.names or wanted.modules), False
     for name in REGISTRY if every else wanted.names:
         builder_of(name)
         try:
-            graphs[name] = _ours(settings, output, name, durability)
+            agent = (
+                agent_of(settings, output, name) if name == DEFINED or not settings.agent else None
+            )
+            graphs[name], stands_in = built(settings, name, Context(), durability, agent)
+            offline = offline or stands_in
         except SettingsError as error:
             if not every:
                 raise
             output.error(f"the graph {name} is left out: {error}")
+    if offline:
+        output.error(NO_MODEL)
     if not graphs:
         msg = "There is no graph to run: name one that can be built here by --graph."
         raise SettingsError(msg)
     return graphs
-
-
-def _ours(settings: Settings, output: Output, name: str, durability: Durability) -> Graph:
-    agent = agent_of(settings, output, name) if name == DEFINED or not settings.agent else None
-    graph, offline = built(settings, name, Context(), durability, agent)
-    if offline:
-        output.error(f"{name}: {NO_MODEL}")
-    return graph
 
 
 def _own(named: str, durability: Durability) -> Graph:
@@ -154,17 +159,31 @@ def _own(named: str, durability: Durability) -> Graph:
     try:
         found = getattr(importlib.import_module(module), attribute)
         graph = found if isinstance(found, LoopGraph) else found(durability)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+    except LoopwrightError:
+        raise
+    except Exception as error:  # whatever a module of the user's raises
+        log.exception("--module %s", named)
         msg = (
             f"--module {named} gives no graph ({type(error).__name__}: {error}): name"
-            " package.module:graph, or :function, which is given the open database."
+            " package.module:graph, or package.module:function, which is given the open database."
+            f" The details are in {LOG_FILE}."
         )
         raise SettingsError(msg) from error
     inbox = graph.ours.inbox if isinstance(graph, LoopGraph) else None
-    if inbox is None or queue_of(inbox.journal) is None:
+    theirs = None if inbox is None else queue_of(inbox.journal)
+    ours = queue_of(durability.journal)
+    if theirs is None or ours is None:
         msg = (
             f"--module {named} gives no graph of this package with durability=open_durability(url):"
             " nothing else can go on in another process."
+        )
+        raise SettingsError(msg)
+    # PgBouncer and the server behind it are one database under two addresses.
+    if len({Path(one.database.partition("?")[0]).name for one in (theirs, ours)}) > 1:
+        msg = (
+            f"--module {named} keeps its threads in {theirs.database!r}, and this worker takes"
+            f" turns from {ours.database!r}: name the same database, or a function that is given"
+            " the worker's."
         )
         raise SettingsError(msg)
     return graph

@@ -37,7 +37,7 @@ try:
     from ag_ui import core as ag
     from ag_ui.encoder import EventEncoder
 except ImportError as error:
-    msg = "AG-UI needs the package ag-ui-protocol: pip install 'loopwright[ag-ui]'."
+    msg = "AG-UI needs the package ag-ui-protocol: pip install '.[ag-ui]' in its folder."
     raise SettingsError(msg) from error
 
 __all__ = ["EventEncoder", "Told", "ag", "outcome_of"]

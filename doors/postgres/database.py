@@ -28,6 +28,11 @@ from .tables import PostgresTables
 
 _DRIVERS: Final = ("psycopg", "psycopg_pool", "langgraph.store.postgres")
 
+REACHED: Final = (
+    "that the server runs, host and port, that the database is there, user and password"
+)
+"""What may be wrong where a server is not reached."""
+
 _ASK: Final = "INSERT INTO loopwright_writes SELECT * FROM loopwright_writes WHERE false"
 
 _MADE: Final = (
@@ -65,8 +70,8 @@ class PostgresDatabase:
                 opened.pop_all()
         except errors as error:
             msg = (
-                f"Cannot use the database {self.url!r} ({cause_at(url, error)}): check that the"
-                " server runs and that this user may create and write tables there."
+                f"Cannot use the database {self.url!r} ({cause_at(url, error)}): check"
+                f" {REACHED}, and that this user may create and write tables there."
             )
             raise DatabaseError(msg) from error
 
@@ -150,7 +155,8 @@ def drivers(url: str) -> tuple[Any, ...]:
     except ImportError as error:
         msg = (
             f"Cannot open {without_password(url)!r}: the PostgreSQL drivers are not installed"
-            f" ({error.name}); run pip install 'loopwright[postgres]'."
+            f" ({error.name}); install the extra `postgres`:"
+            " pip install '.[postgres]' in the folder of loopwright."
         )
         raise DatabaseError(msg) from error
 

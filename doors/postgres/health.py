@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...state.units import size_text, span
 from ..findings import LATE, TURNS, Finding, Level, Told, queued
 from ..journal.sql import cause_of
-from .database import cause_at, drivers, without_password
+from .database import REACHED, cause_at, drivers, without_password
 from .schema import ENDED, FREE, HELD, STATEMENTS, VERSION, version
 
 _OLDEST: Final = 140_000
@@ -75,9 +75,8 @@ def findings(url: str) -> Iterator[Finding]:
     try:
         connection = psycopg.connect(url, connect_timeout=_PATIENCE, **options)
     except psycopg.Error as error:
-        advice = "check host, port, name, user and password, and that the server runs"
         told = f"{shown} is not reached ({cause_at(url, error)})"
-        yield Finding("broken", "reachable", f"{told}: {advice}.")
+        yield Finding("broken", "reachable", f"{told}: check {REACHED}.")
         return
     with connection:
         yield _reached(connection, shown)
@@ -213,7 +212,8 @@ def _threads(connection: Any) -> Iterator[Told]:
     left = f"{row['unfinished']} are unfinished"
     if row["seconds"] and row["seconds"] > LATE:
         since = f"one of them untouched for {span(row['seconds'])}"
-        yield "warning", f"{saved}; {left}, {since}: resume them, or start a worker."
+        advice = "resume them; a worker goes on with turns of its queue, and with runs that died"
+        yield "warning", f"{saved}; {left}, {since}: {advice}."
     else:
         yield "ok", f"{saved}; {left}."
 

@@ -166,6 +166,11 @@ class Turns:
         self._complete = False
         self._lock = threading.Lock()
 
+    @property
+    def database(self) -> str:
+        """Where it is, as it may be shown."""
+        return self._journal.open().name
+
     @again
     def add(self, turn: Turn) -> Turn:
         """Put a turn behind those of its thread, once; one that was set aside is tried again.
@@ -203,6 +208,7 @@ class Turns:
             found = execute(_LIST.replace("{of}", of), [*values, most or sys.maxsize])
         return [_turn(row) for row in found]
 
+    @again
     @again
     def dequeue(self, thread: str, name: str) -> Turn | None:
         """Take a turn back, unless it has begun; as it stands then."""

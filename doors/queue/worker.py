@@ -171,7 +171,8 @@ class Worker:
             await self._aside(turn, why)
             return
         measure(TAKEN, 1, {AGENT: turn.graph})
-        self.report("taken over" if turn.dropped else "taken", turn, "")
+        anew = "tried again" if turn.why else "taken over"
+        self.report(anew if turn.dropped else "taken", turn, "")
         try:
             values = await self.graphs[turn.graph].ainvoke(
                 due, _config(turn), context=turn.body.get("context"), control=control

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # it has no types
+from typer.testing import CliRunner
 
+from loopwright.cli.app import app
 from loopwright.graphs.registry import REGISTRY
 from support.docs_text import MANUAL, PAGES, ROOT, blocks
 from support.forked import Command, server
@@ -28,8 +30,10 @@ BENCHMARK = ROOT / "benchmarks" / "aegra.py"
 
 @pytest.mark.postgres
 @pytest.mark.req("W-94")
-def test_the_worker_shown_starts_and_leaves(postgres_url):
-    (shown,) = [command for command in COMMANDS if command[0] == "loopwright"]
+def test_the_doctor_shown_finds_an_empty_database_and_the_worker_starts_and_leaves(postgres_url):
+    looks, shown = [command for command in COMMANDS if command[0] == "loopwright"]
+    found = CliRunner().invoke(app, [*looks[1:-1], postgres_url])
+    assert (found.exit_code, "no tables of loopwright yet" in found.stdout) == (0, True)
     with Command(server(), [*shown[1:-1], postgres_url], env=os.environ) as started:
         until = time.monotonic() + PATIENCE
         while "turns at once" not in "".join(started.said()) and time.monotonic() < until:

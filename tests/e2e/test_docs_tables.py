@@ -76,6 +76,14 @@ def test_every_benchmark_is_named_with_its_figures():
     assert all(re.search(r"\d", figures) for figures, _ in named)
 
 
+def test_the_front_page_says_what_was_measured():
+    said = line_with("We killed workers")
+    told = next(row[1] for row in table("| what | measured |") if "workers.py" in row[2])
+    numbers = re.findall(r"(?<!\w)[\d,]*\d", re.sub(r"\(.*?\)", "", said))
+    assert len(numbers) == 4
+    assert all(number in told for number in numbers)
+
+
 def test_the_page_of_costs_shows_what_was_measured_beside_the_goals_and_by_whom():
     page = (ROOT / "docs" / "costs.md").read_text()
     told = page.partition("<!-- measured -->")[2].partition("<!-- /measured -->")[0]

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from langgraph.types import Command
+from typer.testing import CliRunner
 
 from loopwright import ScriptedModel, build_react, open_durability
+from loopwright.cli.app import app
 from support.patience import PATIENCE
 from support.scripts import thought
 
@@ -92,7 +94,7 @@ def test_a_signal_rests_what_runs_and_a_kill_loses_nothing(url, graph):
         first.send_signal(signal.SIGTERM)  # the payment ends, and the turn rests
         Path("end wait").touch()
         assert first.wait(PATIENCE) == 0
-    assert [one["event"] for one in told] == ["started", "taken", "paused", "left"]
+    assert [one["event"] for one in told] == ["started", "taken", "leaving", "paused", "left"]
     assert (told[1]["thread"], told[1]["turn"], told[1]["graph"]) == ("t", "wait", "shop")
     assert graph.enqueued(THREAD, "wait").state == "begun"
     with worker(url) as (second, then):
@@ -111,13 +113,55 @@ def test_a_signal_rests_what_runs_and_a_kill_loses_nothing(url, graph):
     assert paid() == ["wait", "more", "last"]
 
 
-def test_a_worker_without_a_graph_says_so(tmp_path):
-    program = Path(sys.executable).with_name("loopwright")
-    url = f"sqlite:///{tmp_path}/threads.db"
-    command = [program, "worker", "--url", url, "--module", "nowhere:graph"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    assert ended.returncode == 2
-    assert "--module nowhere:graph gives no graph (ModuleNotFoundError" in ended.stderr
+MISTAKES = {
+    "nowhere:graph": "gives no graph (ModuleNotFoundError",
+    "mistaken:nothing": "gives no graph (AttributeError",
+    "mistaken:takes_none": "gives no graph (TypeError",
+    "mistaken:fails": "gives no graph (RuntimeError: my own)",
+    "unfinished:graph": "gives no graph (SyntaxError",
+    "mistaken:fleeting": "gives no graph of this package with durability=",
+    "mistaken:elsewhere": "other.db', and this worker takes",
+}
+MISTAKEN = """
+from loopwright import build_react, open_durability
+def takes_none(): pass
+def fails(durability): raise RuntimeError("my own")
+fleeting = build_react(model="offline")
+elsewhere = build_react(model="offline", durability=open_durability("sqlite:///other.db"))
+"""
+
+
+@pytest.mark.parametrize(("module", "told"), MISTAKES.items())
+def test_a_module_without_a_graph_for_this_worker_is_told_in_a_sentence(
+    module, told, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("mistaken.py").write_text(MISTAKEN)
+    Path("unfinished.py").write_text("graph = (")
+    done = CliRunner().invoke(
+        app, ["worker", "--url", f"sqlite:///{tmp_path}/threads.db", "--module", module]
+    )
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"loopwright: --module {module} " in done.stderr
+    assert told in done.stderr
+    sys.modules.pop("mistaken", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("", "--url is empty"),
+        ("agents", "sqlite:///agents for a file"),
+        ("postgresql+psycopg://u:geheim@h/d", "give sqlite:///FILE"),
+        ("sqlite:///:memory:", "no other process can open it"),
+        ("postgres://u:geheim@127.0.0.1:1/d", "refused"),
+    ],
+)
+def test_a_wrong_url_is_told_in_a_sentence(given, told):
+    done = CliRunner().invoke(app, ["worker", "--url", given])
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert told in done.stderr
+    assert "geheim" not in done.stderr
 
 
 @pytest.mark.postgres

@@ -156,7 +156,7 @@ open_durability("postgresql://ada:geheim@db/loops")
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE
     )
     last = done.stderr.strip().splitlines()[-1]
-    assert "pip install 'loopwright[postgres]'" in last
+    assert "pip install '.[postgres]' in the folder of loopwright" in last
     assert "geheim" not in last
 
 
