@@ -114,4 +114,5 @@ def drawn_graph(name: str) -> LoopGraph[Any, Any, Any, Any]:
 
 
 def _none(name: str, graphs: dict[str, Any]) -> str:
-    return f"There is no graph {name!r}; there are {', '.join(sorted(graphs))}."
+    ours = ", ".join(sorted(graphs))
+    return f"There is no graph {name!r} here, only {ours}; your own program runs its own graphs."
